@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { ENDPOINT_SLICES, LEASES } from "../src/kube/kinds.ts";
-import { type AgentSide, registerHost, renewLease } from "../test/controller/agent-side.ts";
+import { registerHost } from "../test/bed/scripted-host.ts";
+import { type AgentSide, renewLease } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 
@@ -267,10 +268,10 @@ test("a flapping host gets no new replica for ten minutes", async () => {
 
 test("a host whose agent has not reported yet is not called silent, however late it is registered", async () => {
   const host = "mac-10";
-  const { client, connection } = bench;
+  const { client } = bench;
   // More than 40 s after the controller began.
   for (let step = 0; step < 5; step += 1) await pass(9_000, []);
-  await registerHost({ client, connection, host, address: "192.168.7.50" });
+  await registerHost(client, host, { address: "192.168.7.50" });
   await reachable(host, "Unknown HostNeverSeen");
   for (let step = 0; step < 6; step += 1) await pass(9_000, []);
   await renewLease(client, host);

@@ -10,8 +10,9 @@ import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
+import { registerHost } from "../test/bed/scripted-host.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
-import { registerHost, renewLease } from "../test/controller/agent-side.ts";
+import { renewLease } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 import { hasServingEndpoint } from "./host/plan.ts";
@@ -24,9 +25,9 @@ const clock = createSteppedClock();
 let bench: Bench;
 beforeAll(async () => {
   bench = await startBench({ clock });
-  const { client, connection } = bench;
+  const { client } = bench;
   for (const host of hosts) {
-    await registerHost({ client, connection, host, address: addressOf(host) });
+    await registerHost(client, host, { address: addressOf(host) });
     await renewLease(client, host);
   }
   // This takes real time, in which hosts renew as well.

@@ -2,10 +2,9 @@
 import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { bundleInto } from "./bundle/bundle.ts";
+import { root } from "./project/root.ts";
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const started = performance.now();
 const fresh = path.join(root, `dist.${process.pid}.new`);
 

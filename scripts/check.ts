@@ -1,15 +1,12 @@
 /** `npm run check`: everything that is checked without running tests; reports all failures, the sum last. */
 import { spawn } from "node:child_process";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { root } from "./project/root.ts";
 
 interface Check {
   readonly name: string;
   readonly script: readonly string[];
   readonly remedy: string;
 }
-
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 
 const checks: readonly Check[] = [
   { name: "format and lint", script: ["run", "--silent", "lint"], remedy: "npm run format" },

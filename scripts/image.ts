@@ -1,16 +1,15 @@
 /** `npm run image -- HOST/REPOSITORY:TAG [--push]`: the image of this checkout, for registries of your own. Needs no docker. */
 import { rmSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { bundleInto } from "./bundle/bundle.ts";
 import { pushLayout } from "./images/push.ts";
 import { parseReference } from "./images/registry.ts";
 import { writeImage } from "./images/release.ts";
 import { readProject } from "./project/project.ts";
 import { ReleaseError, readArguments, runCommand } from "./project/release-error.ts";
+import { root } from "./project/root.ts";
 import { originOf, readSource } from "./project/source-tree.ts";
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const out = path.join(root, "dist.image");
 
 const USAGE = `Usage: npm run image -- HOST/REPOSITORY:TAG [--push]

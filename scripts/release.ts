@@ -1,9 +1,9 @@
 /** `npm run release`: every artifact of a release into release/, from the commit that is checked out. */
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { PLATFORMS, pinnedNode } from "./project/node.ts";
 import { readProject } from "./project/project.ts";
 import { ReleaseError, readArguments, runCommand } from "./project/release-error.ts";
+import { root } from "./project/root.ts";
 import { readSource } from "./project/source-tree.ts";
 import { buildRelease } from "./release/build-release.ts";
 import { writeImageAndChart } from "./release/images.ts";
@@ -30,7 +30,6 @@ const OPTIONS = {
 await runCommand(async () => {
   const { values } = readArguments({ options: OPTIONS }, USAGE);
   if (values.help) return console.log(USAGE);
-  const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
   const project = readProject(root);
   if (values.repository !== undefined && values.repository !== project.slug)
     throw new ReleaseError(

@@ -9,7 +9,7 @@ import {
   registryProgram,
   startOciRegistry,
   USERNAME,
-} from "../../test/fixtures/oci-registry.ts";
+} from "../../test/bed/oci-registry.ts";
 import {
   cutAfter,
   ggufBytes,

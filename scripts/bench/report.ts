@@ -1,11 +1,17 @@
 /** The table and the JSON of a bench run, held against the last committed result. */
-import { type BenchTarget, type Figures, figuresOf, type Measurement } from "./beds/measurement.ts";
+import { type Figures, figuresOf, type Measurement, type Statistic } from "./beds/measurement.ts";
 
 export interface ReportLine {
   readonly name: string;
   readonly unit: string;
   readonly figures: Figures;
-  readonly targets: readonly (BenchTarget & { readonly isMet: boolean })[];
+  readonly targets: readonly Target[];
+}
+
+interface Target {
+  readonly statistic: Statistic;
+  readonly limit: number;
+  readonly isMet: boolean;
 }
 
 export interface BenchReport {
@@ -19,14 +25,14 @@ export interface BenchReport {
   readonly lines: readonly ReportLine[];
 }
 
-export function reportLine({ name, unit, samples, targets }: Measurement): ReportLine {
+export function reportLine({ name, unit, samples, limits }: Measurement): ReportLine {
   const figures = figuresOf(samples);
-  return {
-    name,
-    unit,
-    figures,
-    targets: targets.map((target) => ({ ...target, isMet: figures[target.statistic] <= target.limit })),
-  };
+  const targets = (Object.entries(limits) as [Statistic, number][]).map(([statistic, limit]) => ({
+    statistic,
+    limit,
+    isMet: figures[statistic] <= limit,
+  }));
+  return { name, unit, figures, targets };
 }
 
 /** The newer lines in the place of the older ones of the same name, or after all of them. */
@@ -65,7 +71,7 @@ export function renderBenchReport(report: BenchReport, baseline: BenchReport | u
     .join("\n");
 }
 
-function targetText({ statistic, limit, isMet }: BenchTarget & { isMet: boolean }): string {
+function targetText({ statistic, limit, isMet }: Target): string {
   return `${isMet ? "✓" : "✗"} ${statistic} ≤ ${limit}`;
 }
 

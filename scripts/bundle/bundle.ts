@@ -1,11 +1,9 @@
 /** The program as one bundle with lazily loaded chunks, because memory and start time are features. */
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { type BuildOptions, type BuildResult, build, type Plugin } from "esbuild";
+import { root } from "../project/root.ts";
 import { leanClientNode } from "./lean-client-node.ts";
 import { leanHttp } from "./lean-http.ts";
-
-const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Of zod's languages only English, which is the one that its messages are in (a tenth of the agent's code). */
 const leanZod: Plugin = {

@@ -2,6 +2,7 @@
 import { MODEL_ARCHITECTURES, type SparseArchitecture } from "../../cli/calibrate/architectures.ts";
 import { type SparseModel, sparseWeightsBytes } from "../../cli/calibrate/sparse-model.ts";
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
+import { createRandom, type Random } from "../../test/bed/random.ts";
 
 export interface ClaimCase {
   readonly model: SparseModel;
@@ -51,7 +52,7 @@ type Choice = { readonly [F in Factor]: (typeof FACTORS)[F][number] };
 
 /** Cases in which every two values of two factors meet, where the engine takes them together. */
 export function pairwiseCases(options: GridOptions = {}): ClaimCase[] {
-  const random = randomSource(options.seed ?? 1);
+  const random = createRandom(options.seed ?? 1);
   const open = pairsOf(options);
   const cases: ClaimCase[] = [];
   for (const pair of open) {
@@ -95,9 +96,8 @@ function pairsIn(choice: Choice): string[] {
 }
 
 /** With one pair given, the rest by chance. */
-function randomChoice(random: () => number, pair: string, options: GridOptions): Choice {
-  const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
-  const chosen = Object.fromEntries(NAMES.map((name) => [name, pick(valuesOf(name, options))]));
+function randomChoice(random: Random, pair: string, options: GridOptions): Choice {
+  const chosen = Object.fromEntries(NAMES.map((name) => [name, random.pick(valuesOf(name, options))]));
   for (const part of pair.split(" ")) {
     const [name = "", text] = part.split("=");
     if (name !== "")
@@ -179,14 +179,4 @@ function expertsOf({ architecture, experts }: Choice): Pick<SparseModel, "expert
 /** Tiny models are nothing but rounding: they get more layers. */
 function grown(model: SparseModel): SparseModel {
   return sparseWeightsBytes(model) >= MIN_BYTES ? model : grown({ ...model, layers: model.layers * 2 });
-}
-
-function randomSource(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }

@@ -1,7 +1,7 @@
 /** Where layers and tars are kept between runs. Each name holds the key of its content, so that what is found is never stale. */
-import { createHash } from "node:crypto";
 import { readdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
+import { hash } from "../../src/util/hash.ts";
 import { cacheDir } from "../setup/cache.mjs";
 
 const UNUSED_MS = 60 * 60_000;
@@ -12,7 +12,7 @@ export function imagesCache(folder: "debian" | "layers" | "tars"): string {
 
 /** Pure: short, and different for every content. */
 export function cacheKey(...parts: readonly unknown[]): string {
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+  return hash(JSON.stringify(parts), 16);
 }
 
 /** Every bundle makes a layer and a tar of its own. Another run may be reading those that are not old. */

@@ -2,10 +2,8 @@
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
-import { buffer } from "node:stream/consumers";
-import { pack } from "tar-stream";
 import { parse } from "yaml";
-import { ENTRY_DATE, gzipped } from "./layer.ts";
+import { gzipped, packTar } from "./layer.ts";
 import { type ImageLayout, packArtifact } from "./layout.ts";
 
 const CHART = path.join(import.meta.dirname, "..", "..", "charts", "metalbridge");
@@ -38,16 +36,16 @@ export async function packChart(
 
 /** Chart.yaml comes first: readers of a stream need it before the rest. */
 async function archiveOf(top: string, repository: string): Promise<Buffer> {
-  const archive = pack();
-  const bytes = buffer(archive);
-  const names = filesOfChart();
-  for (const name of ["Chart.yaml", ...names.filter((one) => one !== "Chart.yaml")]) {
+  const names = new Set(["Chart.yaml", ...filesOfChart()]);
+  const entries = [...names].map((name) => {
     const content = readFileSync(path.join(CHART, name));
-    const packed = name === "values.yaml" ? withRepository(content.toString("utf8"), repository) : content;
-    archive.entry({ name: `${top}/${name}`, mode: 0o644, mtime: ENTRY_DATE, uid: 0, gid: 0 }, packed);
-  }
-  archive.finalize();
-  return gzipped(await bytes);
+    const isValues = name === "values.yaml";
+    return {
+      header: { name: `${top}/${name}`, mode: 0o644 },
+      content: isValues ? withRepository(content.toString("utf8"), repository) : content,
+    };
+  });
+  return gzipped(await packTar(entries));
 }
 
 function withRepository(values: string, repository: string): string {

@@ -1,14 +1,14 @@
 /** Where locked packages come from, and that nothing but the locked bytes is taken. */
-import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { DEBIAN_ARCHITECTURES, type DebianLock, fetchLocked, PACKAGES, readLock } from "./debian-lock.ts";
 
 const PLACE = "pool/main/t/tiny/tiny_1%2b2_all.deb";
-const sha256 = createHash("sha256").update("package").digest("hex");
+const sha256 = sha256Hex("package");
 const locked = { archive: "debian", path: PLACE, sha256 };
 const LOCK: DebianLock = {
   suite: "trixie",

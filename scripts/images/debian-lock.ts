@@ -1,7 +1,7 @@
 /** The Debian packages of our own image: pinned by hash in debian.lock.json, fetched from a mirror or from Debian's snapshots. */
-import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { ReleaseError } from "../project/release-error.ts";
 import { run } from "../setup/command.mjs";
 import { download } from "../setup/download.mjs";
@@ -90,7 +90,7 @@ async function fetchFirst(places: readonly string[], locked: LockedPackage, file
     const temporary = `${file}.${process.pid}`;
     try {
       await fetchFile(`${place}/${locked.path}`, temporary);
-      const sum = createHash("sha256").update(readFileSync(temporary)).digest("hex");
+      const sum = sha256Hex(readFileSync(temporary));
       if (sum === locked.sha256) return renameSync(temporary, file);
       failures.push(`${place} has a file with the SHA-256 ${sum}`);
     } catch (error) {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { bundleInto } from "../bundle/bundle.ts";
+import { root } from "../project/root.ts";
 import { bundleIsFresh } from "../setup/bundle.mjs";
 import { cacheKey, imagesCache, removeOld } from "./cache.ts";
 import { DEBIAN_ARCHITECTURES, type DebianArchitecture } from "./debian-lock.ts";
@@ -11,7 +12,6 @@ import { type ImageLayoutInput, packImage, writeTar } from "./layout.ts";
 import { baseLayers, ourImage } from "./ours.ts";
 import { LLAMACPP_REFERENCES, llamacppImage } from "./stand-ins.ts";
 
-const root = path.dirname(path.dirname(import.meta.dirname));
 const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { version: string };
 
 /** The chart's value image.repository in tests, and the one of examples/install. */

@@ -1,10 +1,10 @@
 /** A layer as a blob: a tar whose bytes follow from its entries alone, uncompressed or compressed by gzip. */
-import { createHash } from "node:crypto";
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
 import { gzipSync } from "node:zlib";
 import { type Header, pack } from "tar-stream";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { completed, type LayerEntry } from "./entries.ts";
 
 /** Date of every entry: layers of unchanged files keep their digest from release to release. */
@@ -39,7 +39,13 @@ export async function cachedLayer(
 ): Promise<BuiltLayer> {
   const known = readLayer(folder);
   if (known !== undefined) return known;
-  const tar = await tarOf(await entriesOf());
+  const entries = completed(await entriesOf());
+  const tar = await packTar(
+    entries.map((entry) => ({
+      header: headerOf(entry),
+      content: entry.type === "file" ? entry.content : undefined,
+    })),
+  );
   const blob = compression === "none" ? tar : gzipped(tar);
   mkdirSync(path.dirname(folder), { recursive: true });
   const temporary = mkdtempSync(`${folder}.`);
@@ -62,29 +68,36 @@ export async function cachedLayer(
 }
 
 export function contentDigestOf(content: string | Buffer): string {
-  return `sha256:${createHash("sha256").update(content).digest("hex")}`;
+  return `sha256:${sha256Hex(content)}`;
 }
 
-async function tarOf(entries: readonly LayerEntry[]): Promise<Buffer> {
+type TarHeader = Partial<Header> & Pick<Header, "name">;
+
+/** A tar of the entries in this order, which all belong to root and have one date. */
+export async function packTar(
+  entries: Iterable<{ readonly header: TarHeader; readonly content?: Buffer | string }>,
+  mtime = ENTRY_DATE,
+): Promise<Buffer> {
   const archive = pack();
   const bytes = buffer(archive);
-  for (const entry of completed(entries)) {
-    if (entry.type === "file") archive.entry(headersOf(entry), entry.content);
-    else archive.entry(headersOf(entry));
+  for (const { header, content } of entries) {
+    const full = { mtime, uid: 0, gid: 0, ...header };
+    if (content === undefined) archive.entry(full);
+    else archive.entry(full, content);
   }
   archive.finalize();
   return bytes;
 }
 
-function headersOf(entry: LayerEntry): Partial<Header> & Pick<Header, "name"> {
-  const common = { name: entry.name, mtime: ENTRY_DATE, uid: 0, gid: 0 };
+function headerOf(entry: LayerEntry): TarHeader {
+  const { name } = entry;
   switch (entry.type) {
     case "folder":
-      return { ...common, name: `${entry.name}/`, type: "directory", mode: entry.mode };
+      return { name: `${name}/`, type: "directory", mode: entry.mode };
     case "link":
-      return { ...common, type: "symlink", linkname: entry.target, mode: 0o777 };
+      return { name, type: "symlink", linkname: entry.target, mode: 0o777 };
     case "file":
-      return { ...common, type: "file", mode: entry.mode, size: entry.content.length };
+      return { name, type: "file", mode: entry.mode, size: entry.content.length };
     default:
       return entry satisfies never;
   }

@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { pinnedNode } from "../project/node.ts";
+import { root } from "../project/root.ts";
 import { cacheKey, imagesCache, removeOld } from "./cache.ts";
 import { type DebianArchitecture, fetchLocked, readLock } from "./debian-lock.ts";
 import { stripped } from "./elf.ts";
@@ -9,8 +10,6 @@ import { entriesIn, fileEntry, type LayerEntry, textEntry } from "./entries.ts";
 import { type BuiltLayer, type Compression, cachedLayer, contentDigestOf } from "./layer.ts";
 import type { ImageConfig, PlatformImage } from "./layout.ts";
 import { entriesOfPackages } from "./packages.ts";
-
-const root = path.dirname(path.dirname(import.meta.dirname));
 
 /** The number that images without a shell use for their user. */
 const USER = 65532;

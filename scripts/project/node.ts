@@ -1,6 +1,5 @@
 /** The Node of a release: the binary that the npm package `node` would install, pinned for each platform by its SHA-256. */
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   copyFileSync,
   existsSync,
@@ -12,6 +11,7 @@ import {
   rmSync,
 } from "node:fs";
 import path from "node:path";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { cacheDir } from "../setup/cache.mjs";
 import { ReleaseError } from "./release-error.ts";
 
@@ -95,5 +95,5 @@ function download({ name, version, sha256 }: Pin, file: string): string {
 }
 
 function sha256Of(file: string): string | undefined {
-  return existsSync(file) ? createHash("sha256").update(readFileSync(file)).digest("hex") : undefined;
+  return existsSync(file) ? sha256Hex(readFileSync(file)) : undefined;
 }

@@ -1,5 +1,4 @@
 import { execFile, spawn } from "node:child_process";
-import { createHash } from "node:crypto";
 import { once } from "node:events";
 import {
   chmodSync,
@@ -25,6 +24,7 @@ import { extract } from "tar-stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { readReleaseManifest } from "../../launchd/release/manifest.ts";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { releaseFiles } from "./build-release.ts";
 import { clone, commit, copyTree, git, linkPackages } from "./fixtures/clones.ts";
 import { differences } from "./rebuild.ts";
@@ -79,7 +79,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function sumOf(file: string): string {
-  return createHash("sha256").update(readFileSync(file)).digest("hex");
+  return sha256Hex(readFileSync(file));
 }
 
 test("a clone in another folder gives the same bytes, with other times, umask, time zone, language and user", async () => {

@@ -13,21 +13,21 @@ import {
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { sha256Of } from "../../launchd/release/manifest.ts";
+import { MANIFEST, sha256Of } from "../../launchd/release/manifest.ts";
 import { bundleInto } from "../bundle/bundle.ts";
 import { DEBIAN_ARCHITECTURES, readLock as readDebianLock } from "../images/debian-lock.ts";
+import { gzipped, packTar } from "../images/layer.ts";
 import { type PinnedNode, PLATFORMS } from "../project/node.ts";
 import type { Project } from "../project/project.ts";
 import { ReleaseError } from "../project/release-error.ts";
+import { root } from "../project/root.ts";
 import type { SourceCommit } from "../project/source-tree.ts";
-import { packFolder } from "./archive.ts";
 import { sectionOf } from "./changelog.ts";
-import { fillRelease } from "./folder.ts";
+import { filesIn, fillRelease } from "./folder.ts";
 import { renderProvenance } from "./statements/provenance.ts";
 import { debianPart, renderSbom, type SbomPart } from "./statements/sbom.ts";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const root = path.dirname(path.dirname(here));
 
 export interface ReleaseOptions {
   readonly project: Project;
@@ -127,13 +127,22 @@ async function writeArchives(
       parts.push({ ...node, name: "node", license: "MIT" });
       fillRelease(folder, { version, platform, node, bundle });
       const file = path.join(out, `${name}.tar.gz`);
-      await packFolder(folder, name, file, source.date);
+      writeFileSync(file, gzipped(await packTar(entriesOf(folder, name), source.date)));
       writeFileSync(`${file}.sha256`, `${await sha256Of(file)}  ${name}.tar.gz\n`);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
   }
   return parts;
+}
+
+/** All files of the folder below `top`, its manifest first. */
+function entriesOf(folder: string, top: string) {
+  return [MANIFEST, ...filesIn(folder)].map((name) => {
+    const from = path.join(folder, name);
+    const mode = (statSync(from).mode & 0o111) === 0 ? 0o644 : 0o755;
+    return { header: { name: `${top}/${name}`, mode }, content: readFileSync(from) };
+  });
 }
 
 function writeTexts(

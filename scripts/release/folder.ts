@@ -1,5 +1,4 @@
 /** A release as a folder: bundle, pinned Node and launcher, with the SHA-256 of each file in release.json. */
-import { createHash } from "node:crypto";
 import {
   chmodSync,
   copyFileSync,
@@ -11,10 +10,9 @@ import {
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { MANIFEST, type ReleaseManifest } from "../../launchd/release/manifest.ts";
-
-const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
+import { sha256Hex } from "../../src/util/hash.ts";
+import { root } from "../project/root.ts";
 
 export interface ReleaseInput {
   readonly version: string;
@@ -84,10 +82,7 @@ export function filesIn(folder: string): readonly string[] {
 }
 
 function sumsIn(folder: string): Record<string, string> {
-  const sum = (name: string) =>
-    createHash("sha256")
-      .update(readFileSync(path.join(folder, name)))
-      .digest("hex");
+  const sum = (name: string) => sha256Hex(readFileSync(path.join(folder, name)));
   return Object.fromEntries(filesIn(folder).map((name) => [name, sum(name)]));
 }
 

@@ -2,12 +2,10 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { checkVersion, readProject } from "../project/project.ts";
 import { ReleaseError, readArguments, runCommand, UsageError } from "../project/release-error.ts";
+import { root } from "../project/root.ts";
 import { releaseSection } from "./changelog.ts";
-
-const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
 
 const NEXT = `
 Read the changes (git diff), then:

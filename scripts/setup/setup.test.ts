@@ -1,9 +1,9 @@
-import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { cacheDir } from "./cache.mjs";
@@ -124,7 +124,7 @@ async function serve(handler: RequestListener): Promise<AsyncDisposable & { url:
 }
 
 const content = Buffer.alloc(300_000, "metalbridge");
-const hex = createHash("sha256").update(content).digest("hex");
+const hex = sha256Hex(content);
 
 test("a download that broke off continues where it was, and is checked as a whole", async () => {
   await using folder = await temporaryFolder();

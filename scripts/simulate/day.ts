@@ -1,10 +1,10 @@
 /** A day of a fleet: services are created and deleted, hosts crash and return, replicas are refused, and placement answers every change. */
 
+import { createRandom, type Random } from "../../test/bed/random.ts";
 import { type Agenda, createAgenda } from "./agenda.ts";
 import { GIB, makeHosts, makeModels } from "./fleet.ts";
 import { checkInvariants, checkQueue } from "./invariants.ts";
 import { LOST_AFTER_MS, SILENT_AFTER_MS, type SimulationOptions } from "./options.ts";
-import { createRandom, type Random } from "./random.ts";
 import { createServiceMaker, type ServiceMaker, type SimulatedService } from "./services.ts";
 import { createSimulationTally, type Measures, type SimulationTally } from "./tally.ts";
 import {

@@ -2,7 +2,7 @@
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { HostFacts } from "../../src/capacity/placement/types.ts";
 import { runtimesFor } from "../../src/engines/registry.ts";
-import type { Random } from "./random.ts";
+import type { Random } from "../../test/bed/random.ts";
 
 export const GIB = 1024 ** 3;
 
@@ -31,13 +31,13 @@ export interface SimulatedHost {
 
 export function makeHosts(count: number, random: Random): SimulatedHost[] {
   return Array.from({ length: count }, (_, index) => {
-    const { gib, bandwidth } = random.pick(MACS);
+    const { gib, bandwidth } = random.pickWeighted(MACS);
     const share = gib <= 36 ? 0.67 : 0.75;
     const runtimes = random.chance(0.6) ? [GGUF_RUNTIME, MLX_RUNTIME] : [GGUF_RUNTIME];
     const facts: HostFacts = {
       name: `mac-${String(index + 1).padStart(4, "0")}`,
       labels: {
-        zone: random.pick([
+        zone: random.pickWeighted([
           ["a", 1],
           ["b", 1],
           ["c", 1],
@@ -69,7 +69,7 @@ export function makeModels(random: Random): SimulatedModel[] {
   return Array.from({ length: 40 }, (_, index) => ({
     source: `hf://models/model-${index + 1}`,
     size:
-      random.pick([
+      random.pickWeighted([
         [0.3, 6],
         [0.6, 6],
         [1, 4],

@@ -1,8 +1,8 @@
 /** Each rule fires on a world that breaks it. */
 import { expect, test } from "vitest";
+import { createRandom } from "../../test/bed/random.ts";
 import { GIB, makeHosts } from "./fleet.ts";
 import { checkInvariants, checkQueue } from "./invariants.ts";
-import { createRandom } from "./random.ts";
 import type { SimulatedService } from "./services.ts";
 import { createWorld, startReplica, tellDemands, type World } from "./world.ts";
 

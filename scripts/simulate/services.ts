@@ -1,8 +1,8 @@
 /** The services of a simulated day, and what each asks of placement. */
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import type { Demand, HostChoice, HostRefusal } from "../../src/capacity/placement/types.ts";
+import type { Random } from "../../test/bed/random.ts";
 import type { SimulatedModel } from "./fleet.ts";
-import type { Random } from "./random.ts";
 
 export type PriorityName = keyof typeof PRIORITIES;
 
@@ -41,15 +41,15 @@ export function createServiceMaker(
     models.reduce((sum, { popularity }) => sum + popularity, 0);
   return {
     make: (number, nowMs) => {
-      const model = random.pick(popular);
-      const replicas = random.pick([
+      const model = random.pickWeighted(popular);
+      const replicas = random.pickWeighted([
         [1, 85],
         [2, 10],
         [3, 5],
       ] as const);
       return {
         name: `team-${1 + (number % 20)}/service-${number}`,
-        priority: random.pick([
+        priority: random.pickWeighted([
           ["critical", 2],
           ["high", 10],
           ["normal", 58],
@@ -60,7 +60,7 @@ export function createServiceMaker(
         bytes: Math.round((model.size / meanSize) * meanBytes * random.between(0.9, 1.3)),
         choice: {
           hosts: [],
-          spread: random.pick([
+          spread: random.pickWeighted([
             ["Preferred", 85],
             ["Required", 10],
             ["None", 5],

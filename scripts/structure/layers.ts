@@ -84,6 +84,17 @@ export const LAYERS: readonly Layer[] = [
   { folder: "cli/", imports: ["src/", FITNESS, "agent/", "controller/", "server/", "launchd/", "local/"] },
   {
     folder: "scripts/",
-    imports: ["src/", FITNESS, "agent/", "controller/", "server/", "launchd/", "local/", "cli/", "test/bed/"],
+    imports: [
+      "src/",
+      FITNESS,
+      "agent/",
+      "controller/",
+      "server/",
+      "launchd/",
+      "local/",
+      "cli/",
+      "test/bed/",
+      "test/fixtures/",
+    ],
   },
 ];

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import { compareText } from "./text.ts";
 
-/** Hex SHA-256 of a text in UTF-8. For small inputs; files are hashed by the store. */
-export function sha256Hex(text: string): string {
-  return createHash("sha256").update(text).digest("hex");
+/** Hex SHA-256 of bytes, or of a text in UTF-8. For small inputs; files are hashed by the store. */
+export function sha256Hex(content: string | Uint8Array): string {
+  return createHash("sha256").update(content).digest("hex");
 }
 
 /** A short, stable digest for names: the first `length` hex digits of SHA-256. */

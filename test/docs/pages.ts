@@ -1,9 +1,10 @@
 /** The Markdown pages of the repository, taken apart. */
-import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import { gitFiles } from "../../scripts/project/git-files.ts";
+import { root } from "../../scripts/project/root.ts";
 
-export const root = fileURLToPath(new URL("../../", import.meta.url));
+export { root };
 
 export interface Block {
   readonly language: string;
@@ -21,17 +22,14 @@ export interface Page {
   readonly prose: string;
 }
 
-/** Files of an extension that git knows or would take. */
+/** Files that git knows or would add. */
 export function repositoryFiles(...patterns: readonly string[]): readonly string[] {
-  const args = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--", ...patterns];
-  const listed = execFileSync("git", args, { cwd: root, encoding: "utf8" });
-  const present = listed.split("\n").filter((path) => path !== "" && readText(path) !== undefined);
-  return present.sort();
+  return gitFiles(root, ...patterns);
 }
 
 /** Every Markdown page. */
 export function allPages(): readonly Page[] {
-  return repositoryFiles("*.md").map((path) => toPage(path, readText(path) ?? ""));
+  return repositoryFiles("*.md").map((path) => toPage(path, readFileSync(join(root, path), "utf8")));
 }
 
 /** Anchors as a code host makes them from headings, with a number where one occurs again. */
@@ -55,14 +53,6 @@ export function anchorsOf({ prose }: Page): ReadonlySet<string> {
 /** What stands between single backticks in prose. */
 export function inlineCode({ prose }: Page): readonly string[] {
   return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, code]) => code ?? "");
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(new URL(path, new URL("../../", import.meta.url)), "utf8");
-  } catch {
-    return undefined;
-  }
 }
 
 function toPage(path: string, text: string): Page {

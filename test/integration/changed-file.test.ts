@@ -1,10 +1,10 @@
 /** Files that change at their source: between the header and the download, and while a service runs. */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { until } from "../bed/until.ts";
 import { runProgram } from "../cli/program.ts";
@@ -173,7 +173,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   });
 
   it("refuses another file than the one whose checksum the Model names", async () => {
-    const sha256 = createHash("sha256").update(pinned).digest("hex");
+    const sha256 = sha256Hex(pinned);
     await apply("pinned", "/pinned.gguf", { sha256 });
     const failed = await untilStatus("pinned", { phase: "Failed", reason: "ChecksumMismatch" });
     expect(failed.status.message).toContain(sha256);

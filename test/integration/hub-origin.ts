@@ -1,7 +1,7 @@
 /** Loopback servers in the shape of Hugging Face and ModelScope: a list of files at a revision, and their content by range. */
-import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { sendFile } from "../fixtures/origin.ts";
 
 export interface HubOrigin extends AsyncDisposable {
@@ -31,7 +31,7 @@ export function startHub(repositories: Readonly<Record<string, HubRepository>>):
 
 /** A repository of one file in the shape of ModelScope's API, at `master`. */
 export function startModelScope(repo: string, name: string, content: Buffer): Promise<HubOrigin> {
-  const Sha256 = createHash("sha256").update(content).digest("hex");
+  const Sha256 = sha256Hex(content);
   const list = { Code: 200, Data: { Files: [{ Path: name, Type: "blob", Size: content.length, Sha256 }] } };
   return serve((path, request, response) => {
     if (path === `/api/v1/models/${repo}/repo/files`) return void response.end(JSON.stringify(list));
@@ -62,7 +62,7 @@ async function serve(
 
 function siblingsOf(files: HubRepository["files"]) {
   return Object.entries(files).map(([rfilename, content]) => {
-    const sha256 = createHash("sha256").update(content).digest("hex");
+    const sha256 = sha256Hex(content);
     return { rfilename, size: content.length, lfs: { sha256, size: content.length } };
   });
 }

@@ -2,18 +2,12 @@
  * A repository of ten quantizations, as they are common on Hugging Face: the Model chooses one, and every part takes it. Then
  * the manifests of docs/models.md, from their sources to an answer.
  */
-import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
-import { NAMESPACE } from "../bed/services.ts";
-import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
-import { until } from "../bed/until.ts";
-import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
-import { documentedManifests } from "../docs/manifests.ts";
-import { findLlamaServer } from "../fixtures/llama-server.ts";
+import { sha256Hex } from "../../src/util/hash.ts";
 import {
   type OciRegistry,
   orasLayer,
@@ -21,8 +15,14 @@ import {
   registryProgram,
   startOciRegistry,
   USERNAME,
-} from "../fixtures/oci-registry.ts";
-import { startS3Server, whyNoS3Server } from "../fixtures/s3-server.ts";
+} from "../bed/oci-registry.ts";
+import { startS3Server, whyNoS3Server } from "../bed/s3-server.ts";
+import { NAMESPACE } from "../bed/services.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
+import { until } from "../bed/until.ts";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { documentedManifests } from "../docs/manifests.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type HubOrigin, startHub, startModelScope } from "./hub-origin.ts";
 
@@ -211,7 +211,5 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
 });
 
 function sha256(content: Buffer | undefined): string {
-  return createHash("sha256")
-    .update(content ?? "")
-    .digest("hex");
+  return sha256Hex(content ?? "");
 }

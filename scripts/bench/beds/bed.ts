@@ -1,25 +1,19 @@
-/** A farm for measurements: its installation is a copy, its control plane is watched, and its Hosts and Model are ready. */
-import path from "node:path";
-import { type TinyModelOptions, writeTinyModel } from "../../../local/demo/tiny-model.ts";
-import type { EndpointSlice } from "../../../src/kube/objects.ts";
+/** A fleet for measurements: a copied installation, a watched control plane, Hosts and a Model that are ready. */
+import type { TinyModelOptions } from "../../../local/demo/tiny-model.ts";
+import { isConditionTrue } from "../../../src/api/conditions.ts";
 import { openNetwork } from "../../../test/bed/network.ts";
-import { installRelease } from "../../../test/bed/release.ts";
 import { startFleet, type TestFleet, type TestFleetOptions } from "../../../test/bed/test-fleet.ts";
-import { isTrue, openPlane, type Plane } from "./plane.ts";
+import { openPlane, type Plane } from "./plane.ts";
 
 export interface Bed extends Plane {
   readonly farm: TestFleet;
 }
 
-export const BENCH_VERSION = "0.1.0-bench.1";
-
 /** One host, on an address that an EndpointSlice may hold. */
 export async function openBed(model: TinyModelOptions = {}): Promise<Bed> {
-  const plane = await openPlane();
-  return disposedOnFailure(plane, async () => {
-    const network = await openNetwork([]);
-    plane.atEnd(async () => network[Symbol.asyncDispose]());
-    return addFleet(plane, { address: network.gateway }, model);
+  return openOn({}, async (plane) => {
+    const { gateway } = plane.use(await openNetwork([]));
+    return addFleet(plane, { address: gateway }, model);
   });
 }
 
@@ -30,30 +24,26 @@ export async function addFleet(
   model: TinyModelOptions = {},
 ): Promise<Bed> {
   const { kubeconfig } = plane.controlPlane;
-  const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
-  const farm = await startFleet({ ...options, kubeconfig, program });
-  plane.atEnd(async () => farm[Symbol.asyncDispose]());
-  const source = path.join(farm.modelsDir, "bench.gguf");
-  await writeTinyModel(source, model);
+  const farm = plane.use(await startFleet({ ...options, kubeconfig, program: plane.program }));
   const count = farm.agents.length;
   await plane.changed.until(`${count} Hosts that are ready`, () => {
-    const ready = plane.hosts.list().filter(({ status }) => isTrue(status?.conditions, "Ready"));
+    const ready = plane.hosts.list().filter(({ status }) => isConditionTrue(status?.conditions, "Ready"));
     return ready.length === count || undefined;
   });
-  await plane.createModel(source);
+  await plane.createModel(farm.modelsDir, model);
   return { ...plane, farm };
 }
 
-/** A farm that cannot be completed leaves nothing behind. */
-export async function disposedOnFailure<T>(plane: Plane, build: () => Promise<T>): Promise<T> {
+/** Builds on a new control plane; a bed that cannot be completed leaves nothing behind. */
+export async function openOn<T>(
+  options: Parameters<typeof openPlane>[0],
+  build: (plane: Plane) => Promise<T>,
+): Promise<T> {
+  const plane = await openPlane(options);
   try {
-    return await build();
+    return await build(plane);
   } catch (error) {
     await plane[Symbol.asyncDispose]();
     throw error;
   }
-}
-
-export function isSliceReady(slice: EndpointSlice): boolean {
-  return slice.endpoints?.some(({ conditions }) => conditions?.ready === true) === true;
 }

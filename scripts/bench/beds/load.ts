@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { type Measurement, measured } from "./measurement.ts";
 
 export interface LoadResponse {
   /** Wall time. */
@@ -13,22 +14,20 @@ export interface LoadResponse {
 
 export interface BackgroundLoad {
   readonly answers: readonly LoadResponse[];
-  /** Sends nothing more; resolves when the last request has finished. */
+  /** Sends nothing more; resolves when the last request has finished. Failures are printed: their causes are worth more than their number. */
   readonly stop: () => Promise<readonly LoadResponse[]>;
 }
 
 const WORKER = fileURLToPath(new URL("../workers/load.ts", import.meta.url));
+export const REQUESTS_PER_S = 20;
+const TOKENS = 8;
 
 /** Resolves with the first answer: kube-proxy follows a new Service within its sync period. */
-export async function startLoad(
-  namespace: string | undefined,
-  url: string,
-  perSecond: number,
-  maxTokens: number,
-): Promise<BackgroundLoad> {
-  const worker = [process.execPath, "--import", "tsx", WORKER, url, String(perSecond), String(maxTokens)];
-  const within = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
-  const child = spawn("env", [...within, ...worker], { stdio: ["pipe", "pipe", "inherit"] });
+export async function startLoad(namespace: string | undefined, url: string): Promise<BackgroundLoad> {
+  const orders = [url, REQUESTS_PER_S, TOKENS].map(String);
+  const worker = [process.execPath, "--import", "tsx", WORKER, ...orders];
+  const inside = namespace === undefined ? [] : ["ip", "netns", "exec", namespace];
+  const child = spawn("env", [...inside, ...worker], { stdio: ["pipe", "pipe", "inherit"] });
   const closed = once(child, "close");
   const answers: LoadResponse[] = [];
   let warmAt: number | undefined;
@@ -50,7 +49,18 @@ export async function startLoad(
     stop: async () => {
       child.stdin.end();
       await closed;
+      for (const { startedAt, ms, error } of answers.filter(hasFailed))
+        console.error(`${new Date(startedAt).toISOString()} failed after ${Math.round(ms)} ms: ${error}`);
       return answers;
     },
   };
+}
+
+function hasFailed({ error }: LoadResponse): boolean {
+  return error !== undefined;
+}
+
+/** No request may fail. */
+export function failedRequests(name: string, answers: readonly LoadResponse[]): Measurement {
+  return measured(`${name}: failed requests`, "requests", [answers.filter(hasFailed).length], { max: 0 });
 }

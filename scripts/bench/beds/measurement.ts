@@ -2,28 +2,29 @@
 
 export type Unit = "ms" | "%" | "MB" | "ratio" | "1/min" | "requests" | "slices" | "restarts";
 export type Statistic = "p50" | "p99" | "max";
-
-export interface BenchTarget {
-  readonly statistic: Statistic;
-  readonly limit: number;
-}
+export type Limits = Partial<Readonly<Record<Statistic, number>>>;
 
 export interface Measurement {
   readonly name: string;
   readonly unit: Unit;
   readonly samples: readonly number[];
-  readonly targets: readonly BenchTarget[];
+  /** Its targets. */
+  readonly limits: Limits;
 }
 
-export interface Figures {
-  readonly n: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly max: number;
+export function measured(
+  name: string,
+  unit: Unit,
+  samples: readonly number[],
+  limits: Limits = {},
+): Measurement {
+  return { name, unit, samples, limits };
 }
+
+export type Figures = Readonly<Record<Statistic | "n", number>>;
 
 export function figuresOf(samples: readonly number[]): Figures {
-  const sorted = [...samples].sort((a, b) => a - b);
+  const sorted = samples.toSorted((a, b) => a - b);
   return {
     n: sorted.length,
     p50: percentile(sorted, 0.5),

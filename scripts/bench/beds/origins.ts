@@ -1,16 +1,12 @@
 /** The servers that `sources` downloads from, all with the same file: a web server, a hub, an S3 server, an OCI registry. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, stat, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import path from "node:path";
-import { createInterface } from "node:readline";
-import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { AwsClient } from "aws4fetch";
 import type { ModelRequest } from "../../../agent/store/types.ts";
-import { findRegistry } from "../../setup/registry.mjs";
-import { findS3Server } from "../../setup/s3-server.mjs";
+import { runRegistry } from "../../../test/bed/oci-registry.ts";
+import { type S3Server, startS3Server } from "../../../test/bed/s3-server.ts";
 
 export interface SourceOrigin {
   readonly name: "http" | "hf" | "s3" | "oci";
@@ -25,107 +21,61 @@ export interface BenchOrigins extends AsyncDisposable {
   readonly all: readonly SourceOrigin[];
 }
 
-const BUCKET = "models";
 const NAME = "bench.gguf";
 
-/** Each server is a process of its own, so that its work is not counted as ours. */
+/** Each server is a separate process, so that its work is not counted as ours. */
 export async function startOrigins(dir: string, sizeBytes: number): Promise<BenchOrigins> {
-  const children: ChildProcess[] = [];
+  await using stack = new AsyncDisposableStack();
   const file = path.join(dir, NAME);
-  const web = await startWebServer(children);
-  await outputOf("curl", ["-sSf", "-o", file, `${web}/${sizeBytes}/${NAME}`]);
-  const [sha256 = ""] = (await outputOf("sha256sum", [file])).split(" ");
-  const hub = await startWebServer(children, sha256);
+  const web = await startWebServer(stack);
+  const url = `${web}/${sizeBytes}/${NAME}`;
+  await outputOf("curl", ["-sSf", "-o", file, url]);
+  const sha256 = await sha256Of(file);
+  const hub = await startWebServer(stack, sha256);
+  const resolved = `${hub}/o/${sizeBytes}/resolve/${"0".repeat(40)}/${NAME}`;
   const all: SourceOrigin[] = [
-    { name: "http", request: { source: `${web}/${sizeBytes}/${NAME}` }, url: `${web}/${sizeBytes}/${NAME}` },
-    {
-      name: "hf",
-      request: { source: `hf://o/${sizeBytes}` },
-      url: `${hub}/o/${sizeBytes}/resolve/${"0".repeat(40)}/${NAME}`,
-    },
-    await startS3(children, dir, file),
-    await startRegistry(children, dir, file, sha256),
+    { name: "http", request: { source: url }, url },
+    { name: "hf", request: { source: `hf://o/${sizeBytes}` }, url: resolved },
+    await uploadToS3(stack.use(await startS3Server()), file),
+    await startRegistry(stack, dir, file, sha256),
   ];
-  return {
-    url: hub,
-    all,
-    [Symbol.asyncDispose]: async () => {
-      for (const child of children) {
-        if (child.exitCode !== null || child.signalCode !== null) continue;
-        child.kill("SIGKILL");
-        await once(child, "exit");
-      }
-    },
-  };
+  const kept = stack.move();
+  return { url: hub, all, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-async function startWebServer(children: ChildProcess[], sha256 = ""): Promise<string> {
+async function startWebServer(stack: AsyncDisposableStack, sha256 = ""): Promise<string> {
   const worker = fileURLToPath(new URL("../workers/file-server.ts", import.meta.url));
   const child = spawn(process.execPath, ["--import", "tsx", worker, sha256], {
     stdio: ["pipe", "pipe", "inherit"],
   });
-  children.push(child);
+  const exited = once(child, "exit");
+  stack.defer(async () => {
+    child.stdin.end();
+    await exited;
+  });
   const [first] = await once(child.stdout, "data");
   return String(first).trim();
 }
 
-async function startS3(children: ChildProcess[], dir: string, file: string): Promise<SourceOrigin> {
-  const folders = [path.join(dir, "s3-data"), path.join(dir, "s3-meta")] as const;
-  for (const folder of folders) await mkdir(folder);
-  const host = `127.0.0.1:${await freePort()}`;
-  const keys = { accessKeyId: "BENCHKEY", secretAccessKey: "bench-secret" };
-  const region = "eu-bench-1";
-  const args = [
-    ...["--port", host, "--region", region, "--health", "/health", "--quiet"],
-    ...["--access", keys.accessKeyId, "--secret", keys.secretAccessKey],
-    ...["posix", "--sidecar", folders[1], folders[0]],
-  ];
-  const child = spawn(found(findS3Server(), "versitygw"), args, { stdio: "ignore" });
-  children.push(child);
-  while (!(await fetch(`http://${host}/health`).catch(() => undefined))?.ok) {
-    if (child.exitCode !== null) throw new Error(`versitygw ended with ${child.exitCode}`);
-    await pause(50);
-  }
-  const client = new AwsClient({ ...keys, service: "s3", region, retries: 0 });
-  const signed = async (key: string, method: string) =>
-    (await client.sign(`http://${host}/${key}`, { method, aws: { signQuery: true } })).url;
-  const object = `${BUCKET}/${NAME}`;
-  await outputOf("curl", ["-sSf", "-X", "PUT", await signed(BUCKET, "PUT")]);
-  await outputOf("curl", ["-sSf", "-T", file, await signed(object, "PUT")]);
-  const credentials = {
-    AWS_ACCESS_KEY_ID: keys.accessKeyId,
-    AWS_SECRET_ACCESS_KEY: keys.secretAccessKey,
-    AWS_ENDPOINT_URL: `http://${host}`,
-    AWS_REGION: region,
-  };
-  return { name: "s3", request: { source: `s3://${object}`, credentials }, url: await signed(object, "GET") };
+async function uploadToS3({ sign, credentials }: S3Server, file: string): Promise<SourceOrigin> {
+  const object = `models/${NAME}`;
+  await outputOf("curl", ["-sSf", "-T", file, await sign(object, "PUT")]);
+  return { name: "s3", request: { source: `s3://${object}`, credentials }, url: await sign(object, "GET") };
 }
 
 async function startRegistry(
-  children: ChildProcess[],
+  stack: AsyncDisposableStack,
   dir: string,
   file: string,
   sha256: string,
 ): Promise<SourceOrigin> {
-  const data = path.join(dir, "registry");
-  const config = path.join(dir, "registry.json");
-  const storage = { filesystem: { rootdirectory: data } };
-  // JSON is YAML.
-  await writeFile(config, JSON.stringify({ version: "0.1", storage, http: { addr: "127.0.0.1:0" } }));
-  const child = spawn(found(findRegistry(), "registry"), ["serve", config], {
-    stdio: ["ignore", "ignore", "pipe"],
-  });
-  children.push(child);
-  const host = await new Promise<string>((resolve, reject) => {
-    const lines = createInterface(child.stderr);
-    lines.on("line", (line) => {
-      const address = /listening on (127\.0\.0\.1:\d+)/.exec(line)?.[1];
-      if (address !== undefined) resolve(address);
-    });
-    lines.once("close", () => reject(new Error("the registry did not start")));
-  });
+  const folder = path.join(dir, "registry");
+  await mkdir(folder);
+  const { host, stop } = await runRegistry(folder);
+  stack.defer(stop);
   const repository = `http://${host}/v2/o/bench`;
-  const push = async (content: string, digest: string): Promise<object> => {
+  const push = async (content: string, sum: string): Promise<object> => {
+    const digest = `sha256:${sum}`;
     const start = await fetch(`${repository}/blobs/uploads/`, { method: "POST" });
     const upload = new URL(start.headers.get("location") ?? "", repository);
     upload.searchParams.set("digest", digest);
@@ -134,16 +84,14 @@ async function startRegistry(
   };
   const empty = path.join(dir, "empty.json");
   await writeFile(empty, "{}");
-  const [emptySha256 = ""] = (await outputOf("sha256sum", [empty])).split(" ");
   const mediaType = "application/vnd.oci.image.manifest.v1+json";
   const annotations = { "org.opencontainers.image.title": NAME };
-  const layer = await push(file, `sha256:${sha256}`);
-  const emptyConfig = await push(empty, `sha256:${emptySha256}`);
+  const layer = { mediaType: "application/vnd.oci.image.layer.v1.tar", annotations };
   const manifest = {
     schemaVersion: 2,
     mediaType,
-    config: { mediaType: "application/vnd.oci.empty.v1+json", ...emptyConfig },
-    layers: [{ mediaType: "application/vnd.oci.image.layer.v1.tar", annotations, ...layer }],
+    config: { mediaType: "application/vnd.oci.empty.v1+json", ...(await push(empty, await sha256Of(empty))) },
+    layers: [{ ...layer, ...(await push(file, sha256)) }],
   };
   const headers = { "content-type": mediaType };
   const body = JSON.stringify(manifest);
@@ -153,18 +101,8 @@ async function startRegistry(
   return { name: "oci", request: { source: `oci://${host}/o/bench:v1` }, url };
 }
 
-function found(program: string | undefined, name: string): string {
-  if (program === undefined) throw new Error(`${name} is missing: npm run setup -- --for test`);
-  return program;
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, "127.0.0.1");
-  await once(probe, "listening");
-  const address = probe.address();
-  probe.close();
-  await once(probe, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
+async function sha256Of(file: string): Promise<string> {
+  return (await outputOf("sha256sum", [file])).slice(0, 64);
 }
 
 /** What the program prints. Throws when it fails. */

@@ -1,24 +1,27 @@
 /** Hosts that a script writes, with replicas that are ready on them, and one real controller. */
-import path from "node:path";
-import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
-import { LABEL_HOST } from "../../../src/api/group.ts";
+
+import { silentLog } from "../../../local/terminal-log.ts";
+import { isConditionTrue } from "../../../src/api/conditions.ts";
+import { LABEL_HOST, NAMESPACE_HOSTS } from "../../../src/api/group.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { connect } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
+import { keepLease } from "../../../src/kube/lease/lease.ts";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
+import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
-import { type Part, startPart } from "../../../test/bed/part.ts";
-import { installRelease } from "../../../test/bed/release.ts";
-import { BENCH_VERSION, isSliceReady } from "./bed.ts";
-import { isTrue, log, openPlane, type Plane, REQUEST_TIMEOUT_MS } from "./plane.ts";
-import { type ScriptedHost, startScriptedHost } from "./scripted-host.ts";
+import type { Part } from "../../../test/bed/part.ts";
+import { registerHost, serveReplica } from "../../../test/bed/scripted-host.ts";
+import { openOn } from "./bed.ts";
+import { isSliceReady, log, type Plane, REQUEST_TIMEOUT_MS } from "./plane.ts";
 
 export interface ScriptedFleetOptions {
   readonly hosts: number;
   readonly services: number;
   /** Of each service. */
   readonly replicas: number;
-  /** Of every service, beside what the plane sets. */
+  /** Of every service, in addition to what the plane sets. */
   readonly spec?: object;
 }
 
@@ -26,10 +29,21 @@ export interface ScriptedFleet extends Plane {
   readonly fleet: readonly ScriptedHost[];
   /** The one that was started last. */
   readonly controller: () => Part;
-  /** Beside those that run. */
+  /** Starts one more. */
   readonly startController: () => Part;
   /** All services' replicas are ready on reachable hosts. */
-  readonly untilServing: (count: number) => Promise<void>;
+  readonly untilAllServing: (count: number) => Promise<void>;
+}
+
+export interface ScriptedHost {
+  readonly name: string;
+  /** How often it has renewed its Lease. */
+  readonly renewals: () => number;
+  /** Stops renewing its Lease, and serves nothing new. */
+  readonly lose: () => void;
+  readonly isLost: () => boolean;
+  /** As an agent whose engine has become ready; false where a later event has to try again. */
+  readonly serve: (replica: InferenceReplica) => Promise<boolean>;
 }
 
 const HOSTS_PER_CONNECTION = 25;
@@ -40,29 +54,18 @@ const LIMIT_MS = 900_000;
 /** Every replica is ready, and every host reachable. */
 export async function openScriptedFleet(options: ScriptedFleetOptions): Promise<ScriptedFleet> {
   // The disk of this machine, which others use as well, would set the pace of everything.
-  const plane = await openPlane({ fsync: false });
-  try {
-    return await fill(plane, options);
-  } catch (error) {
-    await plane[Symbol.asyncDispose]();
-    throw error;
-  }
+  return openOn({ fsync: false }, (plane) => fill(plane, options));
 }
 
 async function fill(
   plane: Plane,
   { hosts, services, replicas, spec }: ScriptedFleetOptions,
 ): Promise<ScriptedFleet> {
-  const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
-  const args = ["controller", "--kubeconfig", plane.controlPlane.kubeconfig, "--health-port", "0"];
-  let controller: Part;
   const startController = () => {
-    const started = startPart(args, path.join(plane.dir, "controller.log"), program);
-    plane.atEnd(() => started.kill("SIGTERM"));
-    controller = started;
-    return started;
+    controller = plane.start("controller", "--health-port", "0");
+    return controller;
   };
-  controller = startController();
+  let controller = plane.start("controller", "--health-port", "0");
   const ending = new AbortController();
   plane.atEnd(async () => ending.abort());
   const fleet = new Map<string, ScriptedHost>();
@@ -78,29 +81,59 @@ async function fill(
     LIMIT_MS,
   );
   const served = serveReplicas(plane, fleet, ending.signal);
-  // Whoever waits for replicas gets the failure; after the end of the fleet it means nothing.
+  // Each wait for replicas gets the failure; after the end of the fleet it means nothing.
   served.catch(() => {});
-  const untilServing = async (count: number) => {
+  const untilAllServing = async (count: number) => {
     const isServing = () => {
       const all = plane.replicas.list();
-      const areReady = () => all.every(({ status }) => isTrue(status?.conditions, "HostReachable"));
+      const areReady = () => all.every(({ status }) => isConditionTrue(status?.conditions, "HostReachable"));
       return (all.length === count && servingSlices(plane).length === count && areReady()) || undefined;
     };
     await Promise.race([served, plane.changed.until(`${count} ready replicas`, isServing, LIMIT_MS)]);
   };
-  const source = path.join(plane.dir, "bench.gguf");
-  await writeTinyModel(source);
-  await plane.createModel(source);
+  await plane.createModel(plane.dir);
   await inParallel(services, async (index) => {
     await plane.createService(`bench-${index}`, { replicas, ...spec });
   });
-  await untilServing(services * replicas);
+  await untilAllServing(services * replicas);
   return {
     ...plane,
     fleet: [...fleet.values()],
     controller: () => controller,
     startController,
-    untilServing,
+    untilAllServing,
+  };
+}
+
+/** Creates the Host, ready, and keeps its Lease until `signal` is aborted. */
+async function startScriptedHost(
+  client: KubeClient,
+  index: number,
+  signal: AbortSignal,
+): Promise<ScriptedHost> {
+  const name = `mac-${index}`;
+  const address = `198.18.${index >> 8}.${index & 255}`;
+  await registerHost(client, name, { address });
+  let renewals = 0;
+  const losing = new AbortController();
+  keepLease({
+    client,
+    clock: systemClock,
+    log: silentLog,
+    signal: AbortSignal.any([signal, losing.signal]),
+    name,
+    namespace: NAMESPACE_HOSTS,
+    holder: `${name}_00000000-0000-4000-8000-${String(index).padStart(12, "0")}`,
+    onRenewed: () => {
+      renewals += 1;
+    },
+  });
+  return {
+    name,
+    serve: (replica) => serveReplica(client, replica, address),
+    renewals: () => renewals,
+    lose: () => losing.abort(),
+    isLost: () => losing.signal.aborted,
   };
 }
 
@@ -140,7 +173,7 @@ async function serveReplicas(
       if (uid === undefined || served.has(uid) || metadata.deletionTimestamp !== undefined) return [];
       if (host === undefined || host.isLost() || plane.slices.get(keyOf(metadata)) === undefined) return [];
       const failed = (error: unknown) => log.warn({ err: error }, "a replica is not ready yet");
-      return [() => host.serve(replica).then(() => void served.add(uid), failed)];
+      return [() => host.serve(replica).then((isServed) => isServed && served.add(uid), failed)];
     });
     if (ready.length === 0) await nextChange(plane, signal);
     await inParallel(ready.length, async (index) => void (await ready[index]?.()));
@@ -160,7 +193,7 @@ function nextChange(plane: Plane, signal: AbortSignal): Promise<void> {
 }
 
 function reachable(plane: Plane): number {
-  return plane.hosts.list().filter(({ status }) => isTrue(status?.conditions, "Reachable")).length;
+  return plane.hosts.list().filter(({ status }) => isConditionTrue(status?.conditions, "Reachable")).length;
 }
 
 /** Slices that stopped serving at any moment from now until the result is asked for; only those of hosts that count. */
@@ -173,8 +206,7 @@ export function countWithdrawn(plane: Plane, counts: (host: string) => boolean =
   const withdrawn = new Set<string>();
   const forget = plane.changed.listen((key = "") => {
     if (!before.has(key)) return;
-    const slice = plane.slices.get(key);
-    if (slice === undefined || !isSliceReady(slice)) withdrawn.add(key);
+    if (!isSliceReady(plane.slices.get(key))) withdrawn.add(key);
   });
   return () => {
     forget();

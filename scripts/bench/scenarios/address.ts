@@ -2,16 +2,16 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import { livingEngines } from "../../../test/bed/engines.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { type MovingHost, openMovingHost } from "../beds/moving-host.ts";
-import { isReadySliceOf } from "./start.ts";
+import { isSliceReady } from "../beds/plane.ts";
 
 /** Even: there and back again in turn, so that each kind of change ends at the address it began with. */
 const ROUNDS = 6;
-/** The agent looks once a second: changes are spread over that second, whatever it did before. */
-const LOOK_MS = 1_000;
-const WITHDRAWN = [{ statistic: "max", limit: 2_000 }] as const;
-const READY = [{ statistic: "max", limit: 5_000 }] as const;
+/** The agent reads its addresses once a second: changes are spread over that second, whatever it did before. */
+const READ_MS = 1_000;
+const WITHDRAWN = { max: 2_000 };
+const READY = { max: 5_000 };
 
 /** Two ways in which an address becomes another, and two in which it does not. */
 export async function measureAddressChanges(): Promise<readonly Measurement[]> {
@@ -23,14 +23,14 @@ export async function measureAddressChanges(): Promise<readonly Measurement[]> {
   const later = await each(host, replaceLater);
   const blips = await measureBlips(host);
   const lines = (what: string, { withdrawn, ready }: Changes): Measurement[] => [
-    { name: `${what} → old endpoint withdrawn`, unit: "ms", samples: withdrawn, targets: WITHDRAWN },
-    { name: `${what} → slice ready at the new address`, unit: "ms", samples: ready, targets: READY },
+    measured(`${what} → old endpoint withdrawn`, "ms", withdrawn, WITHDRAWN),
+    measured(`${what} → slice ready at the new address`, "ms", ready, READY),
   ];
   return [
     ...lines("address changed", replaced),
-    ...second,
+    second,
     ...lines("another address after 3 s without", later),
-    ...blips,
+    blips,
   ];
 }
 
@@ -50,7 +50,7 @@ async function each(host: MovingHost, change: Change): Promise<Changes> {
   const [one, other] = host.addresses;
   for (let round = 0; round < ROUNDS; round++) {
     const [from, to] = round % 2 === 1 ? [other, one] : [one, other];
-    await pause((round * LOOK_MS) / ROUNDS);
+    await pause((round * READ_MS) / ROUNDS);
     const { withdrawnMs, readyMs } = await changeOnce(host, change, from, to);
     changes.withdrawn.push(withdrawnMs);
     changes.ready.push(readyMs);
@@ -100,51 +100,44 @@ const BLIP_MS = 500;
 /** Longer than the agent waits before it moves an engine. */
 const WATCH_MS = 5_000;
 
-/** As a VPN, or a cable beside Wi-Fi: both are up, and the route to the API server takes the new one. The engine stays. */
-async function measureSecond(host: MovingHost): Promise<readonly Measurement[]> {
-  const restarts: number[] = [];
-  const [address, other] = host.addresses;
-  for (let round = 0; round < ROUNDS; round++) {
-    await pause((round * LOOK_MS) / ROUNDS);
-    const before = engineOf(host);
+/** As a VPN, or a cable in addition to Wi-Fi: both are up, and the route to the API server takes the new one. The engine stays. */
+function measureSecond(host: MovingHost): Promise<Measurement> {
+  const [, other] = host.addresses;
+  return countRestarts(host, "another address beside it: engine restarts", async () => {
     await host.ip([`address add ${other}/24 dev eth0`, `route add ${host.gateway} dev eth0 src ${other}`]);
-    await pause(WATCH_MS);
-    await untilReadyAt(host, address);
-    restarts.push(engineOf(host) === before ? 0 : 1);
-    await host.ip([`address delete ${other}/24 dev eth0`]);
-  }
-  return [
-    {
-      name: "another address beside it: engine restarts",
-      unit: "restarts",
-      samples: restarts,
-      targets: [{ statistic: "max", limit: 0 }],
-    },
-  ];
+    return () => host.ip([`address delete ${other}/24 dev eth0`]);
+  });
 }
 
 /** The address is gone for half a second, every second time with another one in its place. */
-async function measureBlips(host: MovingHost): Promise<readonly Measurement[]> {
-  const restarts: number[] = [];
+function measureBlips(host: MovingHost): Promise<Measurement> {
   const [address, other] = host.addresses;
-  for (let round = 0; round < ROUNDS; round++) {
-    await pause((round * LOOK_MS) / ROUNDS);
-    const before = engineOf(host);
-    await host.ip([...remove(address), ...(round % 2 === 0 ? [] : add(other, host.gateway))]);
+  return countRestarts(host, `address gone for ${BLIP_MS} ms: engine restarts`, async (round) => {
+    const isReplaced = round % 2 === 1;
+    await host.ip([...remove(address), ...(isReplaced ? add(other, host.gateway) : [])]);
     await pause(BLIP_MS);
-    await host.ip([...(round % 2 === 0 ? [] : remove(other)), ...add(address, host.gateway)]);
+    await host.ip([...(isReplaced ? remove(other) : []), ...add(address, host.gateway)]);
+    return async () => {};
+  });
+}
+
+/** `disturb` returns what undoes it. */
+async function countRestarts(
+  host: MovingHost,
+  name: string,
+  disturb: (round: number) => Promise<() => Promise<void>>,
+): Promise<Measurement> {
+  const restarts: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    await pause((round * READ_MS) / ROUNDS);
+    const before = engineOf(host);
+    const undo = await disturb(round);
     await pause(WATCH_MS);
-    await untilReadyAt(host, address);
+    await untilReadyAt(host, host.addresses[0]);
     restarts.push(engineOf(host) === before ? 0 : 1);
+    await undo();
   }
-  return [
-    {
-      name: `address gone for ${BLIP_MS} ms: engine restarts`,
-      unit: "restarts",
-      samples: restarts,
-      targets: [{ statistic: "max", limit: 0 }],
-    },
-  ];
+  return measured(name, "restarts", restarts, { max: 0 });
 }
 
 function engineOf(host: MovingHost): number | undefined {
@@ -160,9 +153,7 @@ async function untilReadyAt(host: MovingHost, address: string): Promise<void> {
 }
 
 function isReadyAt(host: MovingHost, address: string): boolean {
-  return host.slices
-    .list()
-    .some((slice) => isReadySliceOf(slice, SERVICE) && addressesOf(slice).includes(address));
+  return host.slices.list().some((slice) => isSliceReady(slice) && addressesOf(slice).includes(address));
 }
 
 function addressesOf(slice: EndpointSlice): readonly string[] {

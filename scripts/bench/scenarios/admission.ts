@@ -19,8 +19,9 @@ import { ADMISSION_POLICY_BINDINGS, ENDPOINT_SLICES, LEASES } from "../../../src
 import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import { addHost, giveIdentity } from "../../../test/bed/identity.ts";
-import type { Measurement } from "../beds/measurement.ts";
-import { expectOk, NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
+import { must } from "../../../test/bed/must.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
+import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 
 /** With and without in turn, after a first one that warms everything up. */
 const BLOCKS = 13;
@@ -55,7 +56,7 @@ export async function measureAdmission(): Promise<readonly Measurement[]> {
   }
   return [...samples]
     .toSorted(([one], [other]) => one.localeCompare(other))
-    .map(([name, all]) => ({ name, unit: "ms", samples: all, targets: [] }));
+    .map(([name, all]) => measured(name, "ms", all));
 }
 
 async function timed(write: Write, block: number): Promise<readonly number[]> {
@@ -70,14 +71,14 @@ async function timed(write: Write, block: number): Promise<readonly number[]> {
 
 /** What an agent writes most: each call changes something. */
 async function hostWrites(host: KubeClient): Promise<readonly (readonly [string, Write])[]> {
-  let lease = expectOk(await host.get(LEASES, { name: HOST, namespace: NAMESPACE_HOSTS }));
+  let lease = must(await host.get(LEASES, { name: HOST, namespace: NAMESPACE_HOSTS }));
   const apply = { manager: MANAGER_AGENT };
   return [
     [
       "renewal of a Lease",
       async (turn) => {
         const spec = { ...lease.spec, holderIdentity: HOST, leaseTransitions: turn };
-        lease = expectOk(await host.update(LEASES, { ...lease, spec }));
+        lease = must(await host.update(LEASES, { ...lease, spec }));
       },
     ],
     [
@@ -86,14 +87,14 @@ async function hostWrites(host: KubeClient): Promise<readonly (readonly [string,
         const status = { phase: "Ready", reason: "EngineReady", message: "it answers", restarts: turn };
         const object = { apiVersion: API_VERSION, kind: "InferenceReplica", metadata: REPLICA, status };
         const replica = object as unknown as InferenceReplica;
-        expectOk(await host.apply(INFERENCE_REPLICAS, replica, { ...apply, subresource: "status" }));
+        must(await host.apply(INFERENCE_REPLICAS, replica, { ...apply, subresource: "status" }));
       },
     ],
     [
       "endpoint of a slice",
       async (turn) => {
         const slice = sliceAt(21_000 + turn);
-        expectOk(await host.apply(ENDPOINT_SLICES, slice, apply));
+        must(await host.apply(ENDPOINT_SLICES, slice, apply));
       },
     ],
   ];
@@ -106,8 +107,8 @@ async function switchPolicies(plane: Plane, host: KubeClient, isOn: boolean): Pr
     const { client } = plane;
     if (isOn) {
       const object = binding as KubeObject;
-      expectOk(await client.apply(ADMISSION_POLICY_BINDINGS, object, { manager: "metalbridge-bench" }));
-    } else expectOk(await client.remove(ADMISSION_POLICY_BINDINGS, { name: binding.metadata.name }));
+      must(await client.apply(ADMISSION_POLICY_BINDINGS, object, { manager: "metalbridge-bench" }));
+    } else must(await client.remove(ADMISSION_POLICY_BINDINGS, { name: binding.metadata.name }));
   }
   for (let turn = 0; ; turn++) {
     const status = { conditions: [], addresses: [`192.0.2.${turn % 200}`] };
@@ -133,11 +134,11 @@ async function createObjects(client: KubeClient): Promise<void> {
   };
   const spec = { template, memory: { claimBytes: 1_000_000 } };
   const replica = { apiVersion: API_VERSION, kind: "InferenceReplica", metadata: REPLICA, spec };
-  expectOk(await client.create(INFERENCE_REPLICAS, replica as unknown as InferenceReplica));
+  must(await client.create(INFERENCE_REPLICAS, replica as unknown as InferenceReplica));
   const labels = { [LABEL_HOST]: HOST, [LABEL_SLICE_MANAGED_BY]: SLICE_MANAGED_BY };
   const annotations = { [ANNOTATION_ADDRESSES]: ADDRESS };
   const slice = sliceAt(20_999);
-  expectOk(await client.create(ENDPOINT_SLICES, { ...slice, metadata: { ...REPLICA, labels, annotations } }));
+  must(await client.create(ENDPOINT_SLICES, { ...slice, metadata: { ...REPLICA, labels, annotations } }));
 }
 
 function sliceAt(port: number): EndpointSlice {

@@ -1,6 +1,7 @@
 /** From the start of a new agent over running engines to the last adoption. */
+import { until } from "../../../test/bed/until.ts";
 import type { Bed } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 
 const ROUNDS = 5;
 const POLL_MS = 10;
@@ -14,37 +15,27 @@ export async function measureAdoption(bed: Bed): Promise<Measurement> {
     const before = adoptions(bed.farm.agent().log());
     const startedAt = performance.now();
     const agent = bed.farm.restartAgent();
-    while (adoptions(agent.log()) < before + engines) {
-      if (performance.now() - startedAt > 30_000)
-        throw new Error(`not all ${engines} engines were adopted:\n${agent.log().slice(-2_000)}`);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-    }
+    const areAdopted = () => {
+      if (adoptions(agent.log()) >= before + engines) return;
+      throw new Error(`not all ${engines} engines were adopted:\n${agent.log().slice(-2_000)}`);
+    };
+    await until(areAdopted, { everyMs: POLL_MS });
     samples.push(performance.now() - startedAt);
   }
   await agentReady(bed);
-  return {
-    name: `agent start → ${engines} engines adopted`,
-    unit: "ms",
-    samples,
-    targets: [{ statistic: "max", limit: 1_000 }],
-  };
+  return measured(`agent start → ${engines} engines adopted`, "ms", samples, { max: 1_000 });
 }
 
 /** What follows is measured on an agent that has reached the cluster again, and holds its Lease. */
 export async function agentReady(bed: Bed): Promise<void> {
-  const deadlineAt = performance.now() + 120_000;
-  for (;;) {
-    const port = [
-      ...bed.farm
-        .agent()
-        .log()
-        .matchAll(/"port":(\d+),"msg":"listening on loopback/g),
-    ].at(-1)?.[1];
-    const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined);
-    if (answer?.ok === true) return;
-    if (performance.now() > deadlineAt) throw new Error("the agent did not get ready again");
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-  }
+  await until(async () => {
+    const listening = bed.farm
+      .agent()
+      .log()
+      .matchAll(/"port":(\d+),"msg":"listening on loopback/g);
+    const port = [...listening].at(-1)?.[1];
+    if (!(await fetch(`http://127.0.0.1:${port}/readyz`)).ok) throw new Error("the agent is not ready");
+  });
 }
 
 function adoptions(log: string): number {

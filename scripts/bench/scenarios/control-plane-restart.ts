@@ -1,5 +1,7 @@
 /** The control plane goes and comes back under fifty hosts whose engines are healthy: none may be withdrawn. */
-import type { Measurement } from "../beds/measurement.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { until } from "../../../test/bed/until.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { countWithdrawn, openScriptedFleet } from "../beds/scripted-fleet.ts";
 
 const HOSTS = 50;
@@ -20,40 +22,27 @@ export async function measureControlPlaneRestart(): Promise<readonly Measurement
   const returns: number[] = [];
   for (const { awayMs, endsController } of OUTAGES) {
     const before = hosts.map(({ renewals }) => renewals());
-    const gone = countWithdrawn(plane);
+    const withdrawnSince = countWithdrawn(plane);
     await plane.controlPlane.stopApiServer();
     if (endsController) await controller().kill("SIGKILL");
     await pause(awayMs);
     await plane.controlPlane.startApiServer();
     const backAt = performance.now();
     if (endsController) startController();
-    await until("every Lease to be renewed", () =>
-      hosts.every(({ renewals }, index) => renewals() > (before[index] ?? 0)),
+    await until(
+      () => {
+        const isRenewed = hosts.every(({ renewals }, index) => renewals() > (before[index] ?? 0));
+        if (!isRenewed) throw new Error("not every Lease is renewed");
+      },
+      { everyMs: 20 },
     );
     returns.push(performance.now() - backAt);
     await pause(WATCH_MS);
-    withdrawn.push(gone());
+    withdrawn.push(withdrawnSince());
   }
   const name = `control plane restarted, ${HOSTS} hosts`;
   return [
-    {
-      name: `${name}: slices withdrawn`,
-      unit: "slices",
-      samples: withdrawn,
-      targets: [{ statistic: "max", limit: 0 }],
-    },
-    { name: `${name}: API server ready → all Leases renewed`, unit: "ms", samples: returns, targets: [] },
+    measured(`${name}: slices withdrawn`, "slices", withdrawn, { max: 0 }),
+    measured(`${name}: API server ready → all Leases renewed`, "ms", returns),
   ];
-}
-
-const POLL_MS = 20;
-const LONG_MS = 120_000;
-
-async function until(what: string, isSo: () => boolean): Promise<void> {
-  for (const end = performance.now() + LONG_MS; !isSo(); await pause(POLL_MS))
-    if (performance.now() > end) throw new Error(`waited ${LONG_MS} ms for ${what}`);
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,18 +1,17 @@
 /** A further model on a daemon that runs: what the agent and the controller take beside the daemon's own work. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findOllama } from "../../../local/control-plane/engine-programs.ts";
-import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { openNetwork } from "../../../test/bed/network.ts";
-import { addFleet, type Bed, disposedOnFailure } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import { freePort } from "../../../test/bed/ports.ts";
+import { until } from "../../../test/bed/until.ts";
+import { addFleet, type Bed } from "../beds/bed.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { openPlane } from "../beds/plane.ts";
-import { isReadySliceOf } from "./start.ts";
 
 const MODELS = 10;
 const OURS_MS = 100;
@@ -24,34 +23,37 @@ export async function measureDaemon(): Promise<readonly Measurement[]> {
     console.error("daemon: skipped, Ollama is not installed (brew install ollama)");
     return [];
   }
-  const plane = await openPlane();
-  await using daemon = await disposedOnFailure(plane, () => startDaemon(program, plane.dir));
-  await using bed = await disposedOnFailure(plane, async () => {
-    const network = await openNetwork([]);
-    plane.atEnd(async () => network[Symbol.asyncDispose]());
-    const config = { ollama: { address: daemon.address } };
-    return addFleet(plane, { address: network.gateway, agents: [{ config }] });
-  });
+  await using plane = await openPlane();
+  const daemon = plane.use(await startDaemon(program, plane.dir));
+  const { gateway } = plane.use(await openNetwork([]));
+  const config = { ollama: { address: daemon.address } };
+  const bed = await addFleet(plane, { address: gateway, agents: [{ config }] });
   await serveModel(bed, daemon, 0);
   const times: Times[] = [];
   for (let index = 1; index <= MODELS; index += 1) times.push(await serveModel(bed, daemon, index));
   const name = "another model on a running Ollama";
-  const limit = { statistic: "p50", limit: OURS_MS } as const;
   return [
-    { name: `${name}: ours`, unit: "ms", samples: times.map(({ ours }) => ours), targets: [limit] },
-    {
-      name: `${name}: ours before the load`,
-      unit: "ms",
-      samples: times.map(({ before }) => before),
-      targets: [],
-    },
-    {
-      name: `${name}: ours after it`,
-      unit: "ms",
-      samples: times.map(({ ours, before }) => ours - before),
-      targets: [],
-    },
-    { name: `${name}: Ollama's own`, unit: "ms", samples: times.map(({ theirs }) => theirs), targets: [] },
+    measured(
+      `${name}: ours`,
+      "ms",
+      times.map(({ ours }) => ours),
+      { p50: OURS_MS },
+    ),
+    measured(
+      `${name}: ours before the load`,
+      "ms",
+      times.map(({ before }) => before),
+    ),
+    measured(
+      `${name}: ours after it`,
+      "ms",
+      times.map(({ ours, before }) => ours - before),
+    ),
+    measured(
+      `${name}: Ollama's own`,
+      "ms",
+      times.map(({ theirs }) => theirs),
+    ),
   ];
 }
 
@@ -64,15 +66,12 @@ interface Times {
 /** With weights of its own. What is not spent in a request to the daemon is ours. */
 async function serveModel(bed: Bed, daemon: Daemon, index: number): Promise<Times> {
   const name = `daemon-${index}`;
-  const source = path.join(bed.farm.modelsDir, `${name}.gguf`);
-  await writeTinyModel(source, { seed: index + 2 });
-  await bed.createModel(source, name);
+  await bed.createModel(bed.farm.modelsDir, { seed: index + 2 }, name);
   daemon.calls.length = 0;
   const from = performance.now();
   await bed.createService(name, { modelRef: name, runtime: "ollama" });
-  const to = await bed.changed.until(`a ready slice of ${name}`, () =>
-    bed.slices.list().some((slice) => isReadySliceOf(slice, name)) ? performance.now() : undefined,
-  );
+  await bed.untilServing(name);
+  const to = performance.now();
   const loadedAt = daemon.calls.find(({ route }) => route === "/api/generate")?.from ?? to;
   const theirs = busyMs(daemon.calls, from, to);
   const before = loadedAt - from - busyMs(daemon.calls, from, loadedAt);
@@ -123,14 +122,14 @@ async function startDaemon(program: string, dir: string): Promise<Daemon> {
   });
   noting.listen(0, "127.0.0.1");
   await once(noting, "listening");
-  await untilAnswering(port, child);
+  const ended = once(child, "exit");
+  await until(() => fetch(`http://127.0.0.1:${port}/api/version`), { everyMs: 20, ended });
   return {
     address: `127.0.0.1:${(noting.address() as AddressInfo).port}`,
     calls,
     [Symbol.asyncDispose]: async () => {
       noting.closeAllConnections();
       noting.close();
-      const ended = once(child, "exit");
       if (child.exitCode === null && child.kill("SIGTERM")) await ended;
     },
   };
@@ -144,25 +143,4 @@ function pass(asked: IncomingMessage, answer: ServerResponse, port: number): voi
   });
   call.once("error", () => answer.destroy());
   asked.pipe(call);
-}
-
-async function untilAnswering(port: number, child: ChildProcess): Promise<void> {
-  while (
-    !(await fetch(`http://127.0.0.1:${port}/api/version`).then(
-      ({ ok }) => ok,
-      () => false,
-    ))
-  ) {
-    if (child.exitCode !== null) throw new Error(`ollama serve ended with ${child.exitCode}`);
-    await pause(20);
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }

@@ -12,12 +12,12 @@ import { API_VERSION, MANAGER_AGENT } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import { HOSTS as HOST_KIND } from "../../../src/api/kinds.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
-import { type Part, startPart } from "../../../test/bed/part.ts";
-import { installRelease } from "../../../test/bed/release.ts";
+import { must } from "../../../test/bed/must.ts";
+import type { Part } from "../../../test/bed/part.ts";
+import { until } from "../../../test/bed/until.ts";
 import { BUNDLE_OPTIONS, REQUIRE } from "../../bundle/bundle.ts";
-import { BENCH_VERSION } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
-import { expectOk, openPlane, type Plane } from "../beds/plane.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
+import { openPlane, type Plane } from "../beds/plane.ts";
 import { inParallel } from "../beds/scripted-fleet.ts";
 import type { DensityChange } from "../workers/density.ts";
 import type { WatchProgress, WatchReaders } from "../workers/watch-readers.ts";
@@ -39,7 +39,6 @@ const ROUTES = {
 const WORKER = fileURLToPath(new URL("../workers/density.ts", import.meta.url));
 const READERS_WORKER = fileURLToPath(new URL("../workers/watch-readers.ts", import.meta.url));
 const START_TIMEOUT_MS = 60_000;
-const POLL_MS = 50;
 /** As cli/metalbridge.mjs starts the server. */
 const FLAGS = [
   ...["--single-threaded-gc", "--v8-pool-size=1", "--min-semi-space-size=2", "--max-semi-space-size=2"],
@@ -64,25 +63,17 @@ async function measureServer(): Promise<readonly Measurement[]> {
       .map((record) => JSON.stringify(record))
       .join("\n"),
   );
-  const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
-  const ports = ["--port", "0", "--health-port", "0"];
-  const args = ["server", "--kubeconfig", kubeconfig, "--catalog", catalog, ...ports];
-  const part = startPart(args, path.join(plane.dir, "server.log"), program);
-  plane.atEnd(() => part.kill("SIGTERM"));
+  const part = plane.start("server", "--catalog", catalog, "--port", "0", "--health-port", "0");
   const api = `http://127.0.0.1:${await portOf(part)}`;
   const authorization = `Bearer ${await createReader(kubeconfig)}`;
   await untilListed(`${api}${ROUTES["nodes, all"]}`, authorization);
-  const memory = (when: string): Measurement => ({
-    name: title(`server's memory ${when}`),
-    unit: "MB",
-    samples: [megabytes(part.pid, "VmRSS")],
-    targets: [{ statistic: "max", limit: 120 }],
-  });
+  const memory = (when: string): Measurement =>
+    measured(title(`server's memory ${when}`), "MB", [megabytes(part.pid, "VmRSS")], { max: 120 });
   const scored = memory("once all is scored");
   const queries: Measurement[] = [];
   for (const [name, route] of Object.entries(ROUTES)) {
     const samples = await timeRequests(`${api}${route}`, authorization);
-    queries.push({ name: title(name), unit: "ms", samples, targets: [{ statistic: "p99", limit: 50 }] });
+    queries.push(measured(title(name), "ms", samples, { p99: 50 }));
   }
   const requested = memory("after the requests");
   return [
@@ -140,18 +131,8 @@ async function measureReaders({
   }
   const of30 = `${READERS} readers that watch, ${READER_CHANGES} changes`;
   return [
-    {
-      name: title(`memory added by ${of30}`),
-      unit: "MB",
-      samples: [peakMb - beforeMb],
-      targets: [{ statistic: "max", limit: 60 }],
-    },
-    {
-      name: title(`another request beside ${of30}`),
-      unit: "ms",
-      samples: latencies,
-      targets: [{ statistic: "max", limit: 50 }],
-    },
+    measured(title(`memory added by ${of30}`), "MB", [peakMb - beforeMb], { max: 60 }),
+    measured(title(`another request beside ${of30}`), "ms", latencies, { max: 50 }),
   ];
 }
 
@@ -159,7 +140,7 @@ async function changeOneHost({ client }: Plane, index: number): Promise<void> {
   const host = manyHosts(HOSTS)[index] as Host;
   const { metadata, status } = aHost(host.metadata.name, { memoryGib: 64, budgetGib: 48 - (index % 2) });
   const manager = { manager: MANAGER_AGENT, subresource: "status" } as const;
-  expectOk(await client.apply(HOST_KIND, { metadata, status } as Host, manager));
+  must(await client.apply(HOST_KIND, { metadata, status } as Host, manager));
 }
 
 async function createHosts({ client }: Plane): Promise<void> {
@@ -168,18 +149,18 @@ async function createHosts({ client }: Plane): Promise<void> {
   await inParallel(hosts.length, async (index) => {
     const host = { apiVersion: API_VERSION, kind: "Host", ...hosts[index] } as Host;
     const address = `198.18.${index >> 8}.${index & 255}`;
-    expectOk(await client.create(HOST_KIND, { ...host, spec: { addresses: [address] } } as Host));
+    must(await client.create(HOST_KIND, { ...host, spec: { addresses: [address] } } as Host));
     const { metadata } = host;
-    expectOk(await client.apply(HOST_KIND, { metadata, status: host.status } as Host, status));
+    must(await client.apply(HOST_KIND, { metadata, status: host.status } as Host, status));
   });
 }
 
 async function portOf(part: Part): Promise<number> {
-  for (const until = performance.now() + START_TIMEOUT_MS; ; await pause(POLL_MS)) {
+  return until(() => {
     const port = /"api":(\d+)/.exec(part.log())?.[1];
-    if (port !== undefined) return Number(port);
-    if (performance.now() > until) throw new Error(`the server did not start:\n${part.log().slice(-2_000)}`);
-  }
+    if (port === undefined) throw new Error(`the server did not start:\n${part.log().slice(-2_000)}`);
+    return Number(port);
+  });
 }
 
 /** A token that may ask everything. */
@@ -193,12 +174,12 @@ async function createReader(kubeconfig: string): Promise<string> {
 
 /** The answer holds every host with its score. */
 async function untilListed(url: string, authorization: string): Promise<void> {
-  for (const until = performance.now() + START_TIMEOUT_MS; ; await pause(POLL_MS)) {
+  await until(async () => {
     const response = await fetch(url, { headers: { authorization } });
     const text = await response.text();
     if (response.status === 200 && text.split('"bestScore"').length > HOSTS) return;
-    if (performance.now() > until) throw new Error(`not all hosts: ${response.status} ${text.slice(0, 200)}`);
-  }
+    throw new Error(`not all hosts: ${response.status} ${text.slice(0, 200)}`);
+  });
 }
 
 /** Bundled, as it is installed: TypeScript as it is loaded from sources is slower. */
@@ -262,15 +243,15 @@ async function changeHosts(worker: ChildProcess) {
   return { known, fresh };
 }
 
-async function changeHost(worker: ChildProcess, wish: DensityChange) {
+async function changeHost(worker: ChildProcess, request: DensityChange) {
   const answered = once(worker, "message");
-  worker.send(wish);
+  worker.send(request);
   const [answer] = (await answered) as [{ readonly ms: number }];
   return answer;
 }
 
 function change(name: string, samples: readonly number[]): Measurement {
-  return { name: title(name), unit: "ms", samples, targets: [{ statistic: "p99", limit: 20 }] };
+  return measured(title(name), "ms", samples, { p99: 20 });
 }
 
 function title(name: string): string {

@@ -1,8 +1,8 @@
 /** One real controller with a thousand hosts that a script writes: what it costs, who follows it, and a hundred hosts lost at once. */
 import { setTimeout as pause } from "node:timers/promises";
+import { isConditionTrue } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import type { Measurement } from "../beds/measurement.ts";
-import { isTrue } from "../beds/plane.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { countWithdrawn, openScriptedFleet, type ScriptedFleet } from "../beds/scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
 
@@ -32,8 +32,8 @@ export async function measureFleet({ hosts, idleMinutes }: FleetOptions): Promis
   const idle = await measureIdleController(fleet, name, idleMinutes);
   const leader = await measureLeaderChange(fleet, name);
   const lost = await measureLoss(fleet, name, count + 1);
-  const filled = { name: `${name}: control plane started → all ready`, samples: [filledMs], targets: [] };
-  return [{ ...filled, unit: "ms" }, ...idle, ...leader, ...lost];
+  const filled = measured(`${name}: control plane started → all ready`, "ms", [filledMs]);
+  return [filled, ...idle, ...leader, ...lost];
 }
 
 /** Nothing changes but the hosts' Leases. */
@@ -48,19 +48,11 @@ async function measureIdleController(
   await pause(minutes * 60_000);
   const cpu = ((cpuSeconds(pid) - before.cpu) / (performance.now() - before.at)) * 100_000;
   return [
-    {
-      name: `${name}: controller's CPU of one core, ${minutes} min with Lease renewals only`,
-      unit: "%",
-      samples: [cpu],
-      targets: [{ statistic: "max", limit: 5 }],
-    },
-    {
-      name: `${name}: controller resident`,
-      unit: "MB",
-      samples: [megabytes(pid, "VmRSS")],
-      targets: [{ statistic: "max", limit: 300 }],
-    },
-    { name: `${name}: its peak`, unit: "MB", samples: [megabytes(pid, "VmHWM")], targets: [] },
+    measured(`${name}: controller's CPU of one core, ${minutes} min with Lease renewals only`, "%", [cpu], {
+      max: 5,
+    }),
+    measured(`${name}: controller resident`, "MB", [megabytes(pid, "VmRSS")], { max: 300 }),
+    measured(`${name}: its peak`, "MB", [megabytes(pid, "VmHWM")]),
   ];
 }
 
@@ -69,7 +61,7 @@ async function measureLeaderChange(fleet: ScriptedFleet, name: string): Promise<
   const leader = fleet.controller();
   fleet.startController();
   await pause(SETTLE_MS);
-  const gone = countWithdrawn(fleet);
+  const withdrawnSince = countWithdrawn(fleet);
   const killedAt = performance.now();
   await leader.kill("SIGKILL");
   await fleet.createService("after-leader-change", { hostLostSeconds: HOST_LOST_SECONDS });
@@ -81,18 +73,10 @@ async function measureLeaderChange(fleet: ScriptedFleet, name: string): Promise<
   const changeMs = performance.now() - killedAt;
   await pause(WATCH_MS);
   return [
-    {
-      name: `${name}: leader killed → the next one has acted on a new service`,
-      unit: "ms",
-      samples: [changeMs],
-      targets: [{ statistic: "max", limit: 20_000 }],
-    },
-    {
-      name: `${name}: slices withdrawn by that`,
-      unit: "slices",
-      samples: [gone()],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
+    measured(`${name}: leader killed → the next one has acted on a new service`, "ms", [changeMs], {
+      max: 20_000,
+    }),
+    measured(`${name}: slices withdrawn by that`, "slices", [withdrawnSince()], { max: 0 }),
   ];
 }
 
@@ -111,7 +95,9 @@ async function measureLoss(
   await fleet.changed.until(
     `${lost.length} unreachable hosts`,
     () => {
-      const away = fleet.hosts.list().filter(({ status }) => !isTrue(status?.conditions, "Reachable"));
+      const away = fleet.hosts
+        .list()
+        .filter(({ status }) => !isConditionTrue(status?.conditions, "Reachable"));
       return away.length >= lost.length || undefined;
     },
     LIMIT_MS,
@@ -124,26 +110,13 @@ async function measureLoss(
     () => !fleet.replicas.list().some(isOnLost) || undefined,
     LIMIT_MS,
   );
-  await fleet.untilServing(count);
+  await fleet.untilAllServing(count);
   const after = `${lost.length} of ${name} lost at once`;
   return [
-    {
-      name: `${after}: all found unreachable`,
-      unit: "ms",
-      samples: [foundMs],
-      targets: [],
-    },
-    {
-      name: `${after} → all replicas ready elsewhere (hostLostSeconds: ${HOST_LOST_SECONDS})`,
-      unit: "ms",
-      samples: [performance.now() - lostAt],
-      targets: [],
-    },
-    {
-      name: `${after}: slices of other hosts withdrawn`,
-      unit: "slices",
-      samples: [wrong()],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
+    measured(`${after}: all found unreachable`, "ms", [foundMs]),
+    measured(`${after} → all replicas ready elsewhere (hostLostSeconds: ${HOST_LOST_SECONDS})`, "ms", [
+      performance.now() - lostAt,
+    ]),
+    measured(`${after}: slices of other hosts withdrawn`, "slices", [wrong()], { max: 0 }),
   ];
 }

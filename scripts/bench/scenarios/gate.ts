@@ -4,7 +4,6 @@ import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,8 +12,9 @@ import type { GateRoute } from "../../../agent/gate/routes.ts";
 import { createInstances } from "../../../agent/instances/instances.ts";
 import { silentLog } from "../../../local/terminal-log.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
+import { freePort } from "../../../test/bed/ports.ts";
 import { bundleInto } from "../../bundle/bundle.ts";
-import { type BenchTarget, figuresOf, type Measurement } from "../beds/measurement.ts";
+import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
 
 const BLOCKS = 10;
 const REQUESTS = 300;
@@ -22,7 +22,7 @@ const STREAMS = 64;
 const ROUNDS = 5;
 const PACED = { stream: true, tokens: 100, everyMs: 20 };
 const FLOOD = { stream: true, tokens: 400, everyMs: 0 };
-const RESIDENT: BenchTarget = { statistic: "max", limit: 60 };
+const RESIDENT = { max: 60 };
 const CLIENTS = 16;
 const ALL_REQUESTS = 10_000;
 const RESTARTS = 20;
@@ -45,29 +45,21 @@ export async function measureGate(): Promise<readonly Measurement[]> {
   const name = `gate, ${STREAMS} streams`;
   return [
     ...latency,
-    {
-      name: `${name} of ${1_000 / PACED.everyMs} tokens/s: direct throughput to the gate's`,
-      unit: "ratio",
-      samples: paced,
-      targets: [{ statistic: "p50", limit: 1 / 0.95 }],
-    },
-    {
-      name: `${name} without a pace: direct throughput to the gate's`,
-      unit: "ratio",
-      samples: flood,
-      targets: [],
-    },
-    ...memory.map((one) => (one.name.endsWith("resident") ? { ...one, targets: [RESIDENT] } : one)),
+    measured(
+      `${name} of ${1_000 / PACED.everyMs} tokens/s: direct throughput to the gate's`,
+      "ratio",
+      paced,
+      { p50: 1 / 0.95 },
+    ),
+    measured(`${name} without a pace: direct throughput to the gate's`, "ratio", flood),
+    ...memory.map((one) => (one.name.endsWith("resident") ? { ...one, limits: RESIDENT } : one)),
     ...flooded,
     ...beside,
     ...losses,
     ...allLatency,
-    {
-      name: `${name} with a key that pass unread: direct throughput to the gate's`,
-      unit: "ratio",
-      samples: allPaced,
-      targets: [{ statistic: "p50", limit: 1 / 0.95 }],
-    },
+    measured(`${name} with a key that pass unread: direct throughput to the gate's`, "ratio", allPaced, {
+      p50: 1 / 0.95,
+    }),
   ];
 }
 
@@ -160,15 +152,6 @@ async function startDaemon(): Promise<{ readonly daemon: ChildProcess; readonly 
   return { daemon, port: Number(first) };
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
-}
-
 /** One request at a time on a kept-alive connection, direct and through the gate in turn. */
 async function measureLatency(bed: GateBed, name: string): Promise<readonly Measurement[]> {
   const agent = new Agent({ keepAlive: true });
@@ -192,14 +175,9 @@ async function measureLatency(bed: GateBed, name: string): Promise<readonly Meas
   }
   agent.destroy();
   return [
-    { name: `${name}, 1 request at a time: direct`, unit: "ms", samples: direct, targets: [] },
-    { name: `${name}, 1 request at a time: through it`, unit: "ms", samples: gated, targets: [] },
-    {
-      name: `${name}, 1 request at a time: p99 added, of ${REQUESTS}`,
-      unit: "ms",
-      samples: added,
-      targets: [{ statistic: "p50", limit: 1 }],
-    },
+    measured(`${name}, 1 request at a time: direct`, "ms", direct),
+    measured(`${name}, 1 request at a time: through it`, "ms", gated),
+    measured(`${name}, 1 request at a time: p99 added, of ${REQUESTS}`, "ms", added, { p50: 1 }),
   ];
 }
 
@@ -233,7 +211,7 @@ const HOSTILE_BODIES = 5;
 
 /** Requests to one service, one at a time, while another gets such bodies. */
 async function measureBeside(bed: GateBed): Promise<readonly Measurement[]> {
-  const measured: Measurement[] = [];
+  const measurements: Measurement[] = [];
   for (const [what, [start, repeated]] of Object.entries(HOSTILE)) {
     const body = Buffer.from(start + repeated.repeat(HOSTILE_BYTES / repeated.length));
     const agent = new Agent({ keepAlive: true });
@@ -250,14 +228,11 @@ async function measureBeside(bed: GateBed): Promise<readonly Measurement[]> {
     }
     await sending;
     agent.destroy();
-    measured.push({
-      name: `gate, a request to a service while another gets 63 MiB of ${what}`,
-      unit: "ms",
-      samples: times,
-      targets: [{ statistic: "p99", limit: 50 }],
-    });
+    measurements.push(
+      measured(`gate, a request to a service while another gets 63 MiB of ${what}`, "ms", times, { p99: 50 }),
+    );
   }
-  return measured;
+  return measurements;
 }
 
 /** Whatever the answer, which may come before the body is sent. */
@@ -281,14 +256,9 @@ async function measureMemory(bed: GateBed, name: string): Promise<readonly Measu
   const mb = (text: string, key: string) =>
     (Number(new RegExp(`^${key}:\\s+(\\d+) kB`, "m").exec(text)?.[1]) * 1_024) / 1e6;
   return [
-    { name: `${name}: resident`, unit: "MB", samples: [mb(status, "VmRSS")], targets: [] },
-    { name: `${name}: anonymous`, unit: "MB", samples: [mb(status, "RssAnon")], targets: [] },
-    {
-      name: `${name}: resident, shared pages by share`,
-      unit: "MB",
-      samples: [mb(rollup, "Pss")],
-      targets: [],
-    },
+    measured(`${name}: resident`, "MB", [mb(status, "VmRSS")]),
+    measured(`${name}: anonymous`, "MB", [mb(status, "RssAnon")]),
+    measured(`${name}: resident, shared pages by share`, "MB", [mb(rollup, "Pss")]),
   ];
 }
 
@@ -326,13 +296,8 @@ async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
   if (failed.length > 0) console.error([...new Set(failed)].slice(0, 10).join("\n"));
   const name = `gate, ${RESTARTS} agent restarts and ${upgrades} gate upgrades`;
   return [
-    { name: `${name}: all requests`, unit: "requests", samples: [answered + failed.length], targets: [] },
-    {
-      name: `${name}: lost or truncated`,
-      unit: "requests",
-      samples: [failed.length],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
+    measured(`${name}: all requests`, "requests", [answered + failed.length]),
+    measured(`${name}: lost or truncated`, "requests", [failed.length], { max: 0 }),
   ];
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { M4_MAX, startReplay } from "../../../test/bed/replay.ts";
 import type { Bed } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { agentReady } from "./adopt.ts";
 
 /** Clock ticks of Linux's /proc, USER_HZ: 100 on every architecture that Node runs on. */
@@ -25,30 +25,10 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
   const engines = bed.replicas.list().length;
   const after = `idle agent, ${engines} engines, ${minutes} min`;
   return [
-    {
-      name: `${after}: CPU of one core`,
-      unit: "%",
-      samples: [cpu],
-      targets: [{ statistic: "max", limit: 0.3 }],
-    },
-    {
-      name: `${after}: resident`,
-      unit: "MB",
-      samples: [megabytes(pid, "VmRSS")],
-      targets: [{ statistic: "max", limit: 90 }],
-    },
-    {
-      name: `${after}: anonymous`,
-      unit: "MB",
-      samples: [megabytes(pid, "RssAnon")],
-      targets: [{ statistic: "max", limit: 30 }],
-    },
-    {
-      name: `${after}: API requests`,
-      unit: "1/min",
-      samples: [requests],
-      targets: [{ statistic: "max", limit: 10 }],
-    },
+    measured(`${after}: CPU of one core`, "%", [cpu], { max: 0.3 }),
+    measured(`${after}: resident`, "MB", [megabytes(pid, "VmRSS")], { max: 90 }),
+    measured(`${after}: anonymous`, "MB", [megabytes(pid, "RssAnon")], { max: 30 }),
+    measured(`${after}: API requests`, "1/min", [requests], { max: 10 }),
   ];
 }
 
@@ -77,14 +57,9 @@ export async function measureIdleAsMac(bed: Bed, minutes: number): Promise<reado
   const tools = share(childSeconds(pid) - before.children);
   const name = `idle agent as on a Mac, ${bed.replicas.list().length} engines, ${forMinutes} min`;
   return [
-    { name: `${name}: CPU of one core`, unit: "%", samples: [agent], targets: [] },
-    { name: `${name}: CPU of the tools it asks`, unit: "%", samples: [tools], targets: [] },
-    {
-      name: `${name}: CPU of both`,
-      unit: "%",
-      samples: [agent + tools],
-      targets: [{ statistic: "max", limit: 0.3 }],
-    },
+    measured(`${name}: CPU of one core`, "%", [agent]),
+    measured(`${name}: CPU of the tools it asks`, "%", [tools]),
+    measured(`${name}: CPU of both`, "%", [agent + tools], { max: 0.3 }),
   ];
 }
 

@@ -1,10 +1,8 @@
 /** A Mac becomes a host, is upgraded under load, and gets its version back after a bad one: on the replay of launchd. */
 import { existsSync } from "node:fs";
-import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { queryAgent } from "../../../launchd/agent-socket.ts";
 import { socketOf } from "../../../launchd/layout/layout.ts";
-import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { startDoctorReplay } from "../../../test/bed/doctor-replay.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
@@ -22,17 +20,13 @@ import { startNodeNetwork } from "../../../test/bed/node-network.ts";
 import { programIn } from "../../../test/bed/release.ts";
 import { M4_MAX } from "../../../test/bed/replay.ts";
 import { startFleet } from "../../../test/bed/test-fleet.ts";
-import { looksAt } from "../beds/fleet.ts";
-import { type BackgroundLoad, startLoad } from "../beds/load.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import { type BackgroundLoad, failedRequests, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
-import { sayFailures } from "./rollout.ts";
 
 const INSTALLS = 3;
 const UPGRADES = 5;
 const DOCTORS = 3;
-const REQUESTS_PER_S = 20;
-const TOKENS = 8;
 const SERVICE = "bench";
 const POLL_MS = 5;
 
@@ -59,67 +53,33 @@ export async function measureInstall(): Promise<readonly Measurement[]> {
   const back: number[] = [];
   for (const archive of bed.badArchives) back.push(await rollBack(bed, archive));
   const answers = await load.stop();
-  const failed = answers.filter(({ error }) => error !== undefined);
-  sayFailures(failed);
   const name = `upgrade and rollback of an installed agent, ${REQUESTS_PER_S} requests/s`;
   return [
-    {
-      name: "install and join → first answer",
-      unit: "ms",
-      samples,
-      targets: [{ statistic: "max", limit: 15_000 }],
-    },
-    {
-      name: "upgrade of an installed agent: without an agent",
-      unit: "ms",
-      samples: away,
-      targets: [{ statistic: "max", limit: 1_000 }],
-    },
-    {
-      name: `${name}: failed requests`,
-      unit: "requests",
-      samples: [failed.length],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
-    { name: `${name}: all requests`, unit: "requests", samples: [answers.length], targets: [] },
-    {
-      name: "upgrade to a bad version → the old one serves",
-      unit: "ms",
-      samples: back,
-      targets: [{ statistic: "max", limit: 30_000 }],
-    },
-    {
-      name: "doctor, as on a Mac",
-      unit: "ms",
-      samples: await examine(bed),
-      targets: [{ statistic: "max", limit: 5_000 }],
-    },
+    measured("install and join → first answer", "ms", samples, { max: 15_000 }),
+    measured("upgrade of an installed agent: without an agent", "ms", away, { max: 1_000 }),
+    failedRequests(name, answers),
+    measured(`${name}: all requests`, "requests", [answers.length]),
+    measured("upgrade to a bad version → the old one serves", "ms", back, { max: 30_000 }),
+    measured("doctor, as on a Mac", "ms", await examine(bed), { max: 5_000 }),
   ];
 }
 
 /** Controller, Model and service wait for a host; nothing is installed. */
 async function openBed(plane: Plane): Promise<Bed> {
   const { kubeconfig } = plane.controlPlane;
-  const releases = await prepareReleases();
-  plane.atEnd(async () => releases[Symbol.asyncDispose]());
+  const releases = plane.use(await prepareReleases());
   const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
   const kubectl = kubectlFor(kubeconfig);
-  const network = await startNodeNetwork({ kubeconfig, kubectl });
-  plane.atEnd(async () => network[Symbol.asyncDispose]());
-  const farm = await startFleet({ kubeconfig, agents: [], program: programIn(one) });
-  plane.atEnd(async () => farm[Symbol.asyncDispose]());
-  const machine = await startMachine({ msPerSecond: 1_000 });
-  plane.atEnd(async () => machine[Symbol.asyncDispose]());
+  const network = plane.use(await startNodeNetwork({ kubeconfig, kubectl }));
+  const { modelsDir } = plane.use(await startFleet({ kubeconfig, agents: [], program: programIn(one) }));
+  const machine = plane.use(await startMachine({ msPerSecond: 1_000 }));
   // Before the machine is taken down, which ends the agent alone: its engines outlive it.
   plane.atEnd(() => clear(machine));
-  const { modelsDir } = farm;
-  const source = path.join(modelsDir, "bench.gguf");
-  await writeTinyModel(source);
   // Available once an agent has read the header.
-  plane.createModel(source).catch(() => undefined);
+  plane.createModel(modelsDir).catch(() => undefined);
   await plane.createService(SERVICE, { parallelSlots: 4, contextSize: 1_024, extraArgs: ONE_THREAD });
   await kubectl(["wait", "--for=create", `service/${SERVICE}`, "-n", NAMESPACE, "--timeout=60s"]);
-  const url = await looksAt(plane).urlOf(SERVICE);
+  const url = await plane.urlOf(SERVICE);
   const address = network.hostAddress;
   return {
     machine,
@@ -128,7 +88,7 @@ async function openBed(plane: Plane): Promise<Bed> {
     badArchives: BAD_PROGRAMS.map((program, index) =>
       archiveOf(releases.make(`2.0.${index}`, { program }), machine.at(`bad-${index}.tar.gz`)),
     ),
-    startLoad: () => startLoad(network.namespace, url, REQUESTS_PER_S, TOKENS),
+    startLoad: () => startLoad(network.namespace, url),
   };
 }
 

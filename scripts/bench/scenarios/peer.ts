@@ -11,10 +11,9 @@ import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { freePort } from "../../../test/bed/ports.ts";
-import { startLoad } from "../beds/load.ts";
-import { figuresOf, type Measurement } from "../beds/measurement.ts";
+import { failedRequests, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
+import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
 import { outputOf } from "../beds/origins.ts";
-import { sayFailures } from "./rollout.ts";
 
 const ROUNDS = 3;
 /** As agents give where the configuration says nothing. */
@@ -24,8 +23,6 @@ const PHASE_MS = 5_000;
 /** The start of the process that takes is not what is measured. */
 const START_MS = 3_000;
 const TRANSFER_MS = START_MS + PHASE_MS + 2_000;
-const REQUESTS_PER_S = 20;
-const TOKENS = 8;
 const worker = (name: string) => fileURLToPath(new URL(`../workers/${name}.ts`, import.meta.url));
 
 export async function measurePeer(sizeBytes: number): Promise<readonly Measurement[]> {
@@ -86,24 +83,16 @@ async function measureThroughput(dir: string, sizeBytes: number): Promise<readon
     growths.push(taken.growthBytes / 1e6);
   }
   return [
-    {
-      name: "a model from a peer, verified and published, to a raw TLS stream",
-      unit: "ratio",
-      samples: toRaw,
-      targets: [{ statistic: "p50", limit: 1.25 }],
-    },
-    {
-      name: "a model from a peer, verified and published, to a raw TLS stream that is hashed and written",
-      unit: "ratio",
-      samples: toStored,
-      targets: [{ statistic: "p50", limit: 1.25 }],
-    },
-    {
-      name: "a model from a peer: memory that it adds",
-      unit: "MB",
-      samples: growths,
-      targets: [{ statistic: "max", limit: 30 }],
-    },
+    measured("a model from a peer, verified and published, to a raw TLS stream", "ratio", toRaw, {
+      p50: 1.25,
+    }),
+    measured(
+      "a model from a peer, verified and published, to a raw TLS stream that is hashed and written",
+      "ratio",
+      toStored,
+      { p50: 1.25 },
+    ),
+    measured("a model from a peer: memory that it adds", "MB", growths, { max: 30 }),
   ];
 }
 
@@ -111,7 +100,7 @@ async function measureThroughput(dir: string, sizeBytes: number): Promise<readon
 async function measureInference(dir: string): Promise<readonly Measurement[]> {
   await using giver = await startGiver(dir, (DEFAULT_RATE * TRANSFER_MS) / 1_000, DEFAULT_RATE);
   await using engine = await startEngine(dir);
-  const load = await startLoad(undefined, engine.url, REQUESTS_PER_S, TOKENS);
+  const load = await startLoad(undefined, engine.url);
   const phase = async () => {
     const from = Date.now();
     await pause(PHASE_MS);
@@ -128,26 +117,28 @@ async function measureInference(dir: string): Promise<readonly Measurement[]> {
     giving.push(await phase());
     await taken;
   }
-  const failed = (await load.stop()).filter(({ error }) => error !== undefined);
-  sayFailures(failed);
+  const answers = await load.stop();
   const tail = (answers: () => number[]) => figuresOf(answers()).p99;
   const noise = Math.max(...quiet.map(tail));
   const name = `engine beside a transfer to a peer, ${REQUESTS_PER_S} requests/s`;
   return [
-    { name: `${name}: answer, without`, unit: "ms", samples: quiet.flatMap((one) => one()), targets: [] },
-    { name: `${name}: answer, with one`, unit: "ms", samples: giving.flatMap((one) => one()), targets: [] },
-    {
-      name: `${name}: p99 with, to the worst p99 without`,
-      unit: "ratio",
-      samples: giving.map((one) => tail(one) / noise),
-      targets: [{ statistic: "p50", limit: 1 }],
-    },
-    {
-      name: `${name}: failed requests`,
-      unit: "requests",
-      samples: [failed.length],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
+    measured(
+      `${name}: answer, without`,
+      "ms",
+      quiet.flatMap((one) => one()),
+    ),
+    measured(
+      `${name}: answer, with one`,
+      "ms",
+      giving.flatMap((one) => one()),
+    ),
+    measured(
+      `${name}: p99 with, to the worst p99 without`,
+      "ratio",
+      giving.map((one) => tail(one) / noise),
+      { p50: 1 },
+    ),
+    failedRequests(name, answers),
   ];
 }
 
@@ -162,7 +153,7 @@ async function startEngine(dir: string): Promise<AsyncDisposable & { readonly ur
   const closed = once(engine, "close");
   return {
     // The load begins to count with the first answer.
-    url: `http://127.0.0.1:${port}/v1/chat/completions`,
+    url: `http://127.0.0.1:${port}`,
     [Symbol.asyncDispose]: async () => {
       engine.kill();
       await closed;

@@ -1,22 +1,18 @@
 /** Services as pods on simulated nodes: real scheduler, kube-controller-manager and kwok; engines are not run. */
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
-import { systemClock } from "../../../src/kube/system-clock.ts";
-import { startReflector } from "../../../src/kube/watch/reflector.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { startKwok } from "../../../test/bed/kwok.ts";
-import { type Part, startPart } from "../../../test/bed/part.ts";
+import type { Part } from "../../../test/bed/part.ts";
 import { freePort } from "../../../test/bed/ports.ts";
-import { installRelease } from "../../../test/bed/release.ts";
 import { findMonitoringCrds } from "../../setup/monitoring-crds.mjs";
-import { BENCH_VERSION, disposedOnFailure } from "../beds/bed.ts";
-import { figuresOf, type Measurement } from "../beds/measurement.ts";
-import { log, NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
+import { openOn } from "../beds/bed.ts";
+import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
+import { NAMESPACE, type Plane } from "../beds/plane.ts";
 import { inParallel } from "../beds/scripted-fleet.ts";
 import { cpuSeconds, megabytes } from "./idle.ts";
 
@@ -56,34 +52,19 @@ export async function measurePods({
   const steady = await measureSteadyState(bed, name);
   const perChange = (cost: Cost) => figuresOf(cost.cpuMs).p50;
   return [
-    { name: `${name}: created → all Ready`, unit: "ms", samples: [fewMs + restMs], targets: [] },
+    measured(`${name}: created → all Ready`, "ms", [fewMs + restMs]),
     ...steady,
     ...[costOfFew, costOfAll].flatMap(({ count, ms, cpuMs, requests }): Measurement[] => [
-      {
-        name: `one change among ${count} services as pods → its Deployment`,
-        unit: "ms",
-        samples: ms,
-        targets: [],
-      },
-      {
-        name: `one change among ${count} services as pods: controller's CPU`,
-        unit: "ms",
-        samples: cpuMs,
-        targets: [],
-      },
-      {
-        name: `one change among ${count} services as pods: its requests`,
-        unit: "requests",
-        samples: [requests],
-        targets: [],
-      },
+      measured(`one change among ${count} services as pods → its Deployment`, "ms", ms),
+      measured(`one change among ${count} services as pods: controller's CPU`, "ms", cpuMs),
+      measured(`one change among ${count} services as pods: its requests`, "requests", [requests]),
     ]),
-    {
-      name: `one change among ${services} services as pods, to one among ${few}: CPU`,
-      unit: "ratio",
-      samples: [perChange(costOfAll) / perChange(costOfFew)],
-      targets: [{ statistic: "max", limit: 2 }],
-    },
+    measured(
+      `one change among ${services} services as pods, to one among ${few}: CPU`,
+      "ratio",
+      [perChange(costOfAll) / perChange(costOfFew)],
+      { max: 2 },
+    ),
   ];
 }
 
@@ -99,13 +80,11 @@ interface PodsBed extends Plane {
 }
 
 async function openPods(nodes: number): Promise<PodsBed> {
-  const plane = await openPlane({ scheduler: true, fsync: false });
-  return disposedOnFailure(plane, async () => {
+  return openOn({ scheduler: true, fsync: false }, async (plane) => {
     const { kubeconfig } = plane.controlPlane;
     const kubectl = kubectlFor(kubeconfig);
     const dir = path.join(plane.dir, "kwok");
-    const kwok = await startKwok({ kubeconfig, kubectl, dir, leaseSeconds: LEASE_SECONDS });
-    plane.atEnd(async () => kwok[Symbol.asyncDispose]());
+    const kwok = plane.use(await startKwok({ kubeconfig, kubectl, dir, leaseSeconds: LEASE_SECONDS }));
     const all = Array.from({ length: nodes }, (_, index) => ({
       name: `gpu-${index}`,
       taints: [{ key: GPU, value: "present", effect: "NoSchedule" }],
@@ -116,14 +95,9 @@ async function openPods(nodes: number): Promise<PodsBed> {
     const monitoring: string | undefined = findMonitoringCrds();
     // Where PodMonitors are not installed the controller asks for them about every ten minutes, also in the quiet one.
     if (monitoring !== undefined) await kubectl(["create", "-f", monitoring]);
-    const { program } = installRelease(path.join(plane.dir, "release"), BENCH_VERSION);
     const port = String(await freePort());
-    const args = ["controller", "--kubeconfig", kubeconfig, "--health-port", port];
-    const controller = startPart(args, path.join(plane.dir, "controller.log"), program);
-    plane.atEnd(() => controller.kill("SIGTERM"));
-    const source = path.join(plane.dir, "bench.gguf");
-    await writeTinyModel(source);
-    await plane.createModel(source);
+    const controller = plane.start("controller", "--health-port", port);
+    await plane.createModel(plane.dir);
     const seen = watchServices(plane);
     const create = async (from: number, to: number) => {
       const startedAt = performance.now();
@@ -155,18 +129,8 @@ async function openPods(nodes: number): Promise<PodsBed> {
 }
 
 function watchServices(plane: Plane) {
-  const ending = new AbortController();
-  plane.atEnd(async () => ending.abort());
-  const shared = {
-    connection: plane.connection,
-    clock: systemClock,
-    signal: ending.signal,
-    log,
-    namespace: NAMESPACE,
-    onChange: plane.changed.fire,
-  };
-  const services = startReflector<InferenceService>({ ...shared, kind: INFERENCE_SERVICES });
-  const deployments = startReflector<Deployment>({ ...shared, kind: DEPLOYMENTS });
+  const services = plane.watch(INFERENCE_SERVICES);
+  const deployments = plane.watch(DEPLOYMENTS);
   return {
     ready: () => services.list().filter(({ status }) => status?.phase === "Ready").length,
     serviceOf: (name: string) => services.get(`${NAMESPACE}/${name}`),
@@ -244,20 +208,20 @@ async function measureSteadyState(bed: PodsBed, name: string): Promise<readonly 
   await pause(SETTLE_MS / 4);
   const touched = await bed.work();
   return [
-    {
-      name: `${name}: controller's requests in a quiet minute`,
-      unit: "requests",
-      samples: [quiet.requests - first.requests],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
-    {
-      name: `${name}: its requests for a pass that changes nothing`,
-      unit: "requests",
-      samples: [(touched.requests - quiet.requests) / Math.max(1, touched.passes - quiet.passes)],
-      targets: [{ statistic: "max", limit: 0 }],
-    },
-    { name: `${name}: its CPU of one core in a quiet minute`, unit: "%", samples: [cpu], targets: [] },
-    { name: `${name}: controller resident`, unit: "MB", samples: [megabytes(pid, "VmRSS")], targets: [] },
-    { name: `${name}: its peak`, unit: "MB", samples: [megabytes(pid, "VmHWM")], targets: [] },
+    measured(
+      `${name}: controller's requests in a quiet minute`,
+      "requests",
+      [quiet.requests - first.requests],
+      { max: 0 },
+    ),
+    measured(
+      `${name}: its requests for a pass that changes nothing`,
+      "requests",
+      [(touched.requests - quiet.requests) / Math.max(1, touched.passes - quiet.passes)],
+      { max: 0 },
+    ),
+    measured(`${name}: its CPU of one core in a quiet minute`, "%", [cpu]),
+    measured(`${name}: controller resident`, "MB", [megabytes(pid, "VmRSS")]),
+    measured(`${name}: its peak`, "MB", [megabytes(pid, "VmHWM")]),
   ];
 }

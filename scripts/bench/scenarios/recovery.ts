@@ -1,10 +1,12 @@
 /** From the death of an engine to its return, weights warm, beside what the engine itself needs to load them. */
 import { statSync } from "node:fs";
 import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { RESTARTS_RESET_AFTER_MS } from "../../../src/api/inference-replica.ts";
-import { type Bed, isSliceReady, openBed } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
-import { healthyAt, isReadySliceOf, runDirectory } from "./start.ts";
+import { type Bed, openBed } from "../beds/bed.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
+import { isSliceReady } from "../beds/plane.ts";
+import { healthyAt, runDirectory } from "./start.ts";
 
 const ROUNDS = 5;
 const SETTLED_MS = 5_000;
@@ -24,24 +26,16 @@ async function measureLoading(): Promise<readonly Measurement[]> {
   for (let round = 0; round < ROUNDS; round++) {
     const name = `recovery-${round}`;
     await bed.createService(name);
-    await bed.changed.until(
-      `a ready slice of ${name}`,
-      () => bed.slices.list().some((slice) => isReadySliceOf(slice, name)) || undefined,
-    );
+    await bed.untilServing(name);
     const { loadMs, recoveredMs } = await killOnce(bed, name);
     loads.push(loadMs);
     recoveries.push(recoveredMs);
     shares.push(recoveredMs / (1.2 * loadMs + 1_000));
   }
   return [
-    { name: "the engine's own load time, warm", unit: "ms", samples: loads, targets: [] },
-    { name: "engine killed → serves again", unit: "ms", samples: recoveries, targets: [] },
-    {
-      name: "engine killed → serves again, to 1.2 × load + 1 s",
-      unit: "ratio",
-      samples: shares,
-      targets: [{ statistic: "max", limit: 1 }],
-    },
+    measured("the engine's own load time, warm", "ms", loads),
+    measured("engine killed → serves again", "ms", recoveries),
+    measured("engine killed → serves again, to 1.2 × load + 1 s", "ratio", shares, { max: 1 }),
   ];
 }
 
@@ -53,27 +47,16 @@ async function measureTiny(): Promise<readonly Measurement[]> {
   const names = Array.from({ length: ROUNDS }, (_, round) => `young-${round}`);
   for (const name of names) {
     await bed.createService(name);
-    await bed.changed.until(
-      `a ready slice of ${name}`,
-      () => bed.slices.list().some((slice) => isReadySliceOf(slice, name)) || undefined,
-    );
+    await bed.untilServing(name);
     young.push((await killOnce(bed, name)).recoveredMs);
   }
-  await new Promise((resolve) => setTimeout(resolve, RESTARTS_RESET_AFTER_MS + SETTLED_MS));
+  await pause(RESTARTS_RESET_AFTER_MS + SETTLED_MS);
   for (const name of names) old.push((await killOnce(bed, name)).recoveredMs);
   return [
-    {
-      name: "engine of a tiny model killed, its first crash → serves again",
-      unit: "ms",
-      samples: young,
-      targets: [{ statistic: "p50", limit: 350 }],
-    },
-    {
-      name: "engine of a tiny model killed, ten minutes after a crash → serves again",
-      unit: "ms",
-      samples: old,
-      targets: [{ statistic: "p50", limit: 350 }],
-    },
+    measured("engine of a tiny model killed, its first crash → serves again", "ms", young, { p50: 350 }),
+    measured("engine of a tiny model killed, ten minutes after a crash → serves again", "ms", old, {
+      p50: 350,
+    }),
   ];
 }
 
@@ -83,10 +66,7 @@ const MODEL = { vocabularySize: 256_000 };
 async function killOnce(bed: Bed, service: string) {
   const replica = bed.replicas.list().find(({ metadata }) => metadata.name.startsWith(`${service}-`));
   const key = `${replica?.metadata.namespace}/${replica?.metadata.name}`;
-  const isServing = () => {
-    const slice = bed.slices.get(key);
-    return slice !== undefined && isSliceReady(slice);
-  };
+  const isServing = () => isSliceReady(bed.slices.get(key));
   const killedAt = Date.now();
   process.kill(replica?.status?.pid ?? 0, "SIGKILL");
   await bed.changed.until(`the withdrawal of ${key}`, () => (isServing() ? undefined : true));
@@ -104,6 +84,6 @@ async function startAfter(pidFile: string, wallMs: number): Promise<number> {
   for (;;) {
     const at = statSync(pidFile, { throwIfNoEntry: false })?.mtimeMs ?? 0;
     if (at > wallMs) return at;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await pause(POLL_MS);
   }
 }

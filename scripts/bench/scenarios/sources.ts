@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ModelRequest } from "../../../agent/store/types.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 import { type BenchOrigins, outputOf, type SourceOrigin, startOrigins } from "../beds/origins.ts";
 import type { FetchJob } from "../workers/fetch.ts";
 
@@ -46,18 +46,10 @@ async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch)
     growths.push(growthBytes / 1e6);
   }
   return [
-    {
-      name: `${name}: download + checksum + publication, to curl | sha256sum`,
-      unit: "ratio",
-      samples: ratios,
-      targets: [{ statistic: "p50", limit: 1.2 }],
-    },
-    {
-      name: `${name}: memory that it adds`,
-      unit: "MB",
-      samples: growths,
-      targets: [{ statistic: "p50", limit: 30 }],
-    },
+    measured(`${name}: download + checksum + publication, to curl | sha256sum`, "ratio", ratios, {
+      p50: 1.2,
+    }),
+    measured(`${name}: memory that it adds`, "MB", growths, { p50: 30 }),
   ];
 }
 
@@ -68,12 +60,7 @@ async function measureTogether(origins: BenchOrigins, sizeBytes: number, fetch: 
   }));
   const samples: number[] = [];
   for (let round = 0; round < ROUNDS; round++) samples.push((await fetch(requests)).growthBytes / 1e6);
-  return {
-    name: `${AT_ONCE} downloads at once: memory that they add`,
-    unit: "MB",
-    samples,
-    targets: [{ statistic: "p50", limit: 30 }],
-  };
+  return measured(`${AT_ONCE} downloads at once: memory that they add`, "MB", samples, { p50: 30 });
 }
 
 function fetcher({ url }: BenchOrigins, dir: string): Fetch {

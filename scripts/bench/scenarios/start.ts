@@ -4,10 +4,8 @@ import { request } from "node:http";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { readEngineRecord } from "../../../agent/instances/run-files/run-directory.ts";
-import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../../src/api/group.ts";
-import type { EndpointSlice } from "../../../src/kube/objects.ts";
-import { type Bed, isSliceReady } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import type { Bed } from "../beds/bed.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
 
 const HEALTH_POLL_MS = 3;
 
@@ -20,9 +18,7 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
     const name = `bench-${index}`;
     const acceptedAt = await bed.createService(name);
     const healthy = healthyAt(bed, name);
-    const readyAt = bed.changed.until(`a ready slice of ${name}`, () =>
-      bed.slices.list().some((slice) => isReadySliceOf(slice, name)) ? Date.now() : undefined,
-    );
+    const readyAt = bed.untilServing(name).then(() => Date.now());
     const [healthyMs, readyMs] = await Promise.all([healthy, readyAt]);
     // The shim writes this file right after it has started the engine.
     started.push(statSync(path.join(runDirectory(bed, name) ?? "", "pid")).mtimeMs - acceptedAt);
@@ -32,30 +28,12 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
     applied.push(startedMs + (announced.at(-1) ?? 0));
   }
   return [
-    {
-      name: "service accepted → engine started",
-      unit: "ms",
-      samples: started,
-      targets: [
-        { statistic: "p50", limit: 60 },
-        { statistic: "p99", limit: 150 },
-      ],
-    },
-    {
-      name: "engine healthy → slice ready",
-      unit: "ms",
-      samples: announced,
-      targets: [{ statistic: "p99", limit: 100 }],
-    },
-    {
-      name: "service accepted → slice ready, without the engine's own loading",
-      unit: "ms",
-      samples: applied,
-      targets: [
-        { statistic: "p50", limit: 130 },
-        { statistic: "p99", limit: 200 },
-      ],
-    },
+    measured("service accepted → engine started", "ms", started, { p50: 60, p99: 150 }),
+    measured("engine healthy → slice ready", "ms", announced, { p99: 100 }),
+    measured("service accepted → slice ready, without the engine's own loading", "ms", applied, {
+      p50: 130,
+      p99: 200,
+    }),
   ];
 }
 
@@ -85,12 +63,8 @@ function isHealthy(port: number): Promise<boolean> {
 }
 
 export function runDirectory(bed: Bed, service: string): string | undefined {
-  const replica = bed.replicas.list().find(({ metadata }) => metadata.labels?.[LABEL_SERVICE] === service);
+  const [replica] = bed.replicasOf(service);
   return replica?.metadata.uid === undefined
     ? undefined
     : path.join(bed.farm.stateDir, "engines", replica.metadata.uid);
-}
-
-export function isReadySliceOf(slice: EndpointSlice, service: string): boolean {
-  return slice.metadata.labels?.[LABEL_SERVICE_NAME] === service && isSliceReady(slice);
 }

@@ -1,6 +1,7 @@
 /** From the death of an engine to its endpoint's withdrawal at the API server. */
-import { type Bed, isSliceReady } from "../beds/bed.ts";
-import type { Measurement } from "../beds/measurement.ts";
+import type { Bed } from "../beds/bed.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
+import { isSliceReady } from "../beds/plane.ts";
 
 /** Kills every running engine once, one after the other, and waits until each serves again. */
 export async function measureWithdrawals(bed: Bed, name: string): Promise<Measurement> {
@@ -25,5 +26,5 @@ export async function measureWithdrawals(bed: Bed, name: string): Promise<Measur
       ? true
       : undefined,
   );
-  return { name, unit: "ms", samples, targets: [{ statistic: "p99", limit: 100 }] };
+  return measured(name, "ms", samples, { p99: 100 });
 }

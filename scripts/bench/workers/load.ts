@@ -1,65 +1,42 @@
 /** A steady stream of real requests, each on a connection of its own: one JSON line per finished one. Ends with its standard input. */
-import { request } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import { ask } from "../../../test/bed/load/ask.ts";
+import { freshAgent } from "../../../test/bed/load/connections.ts";
 
 const [url = "", perSecond = "10", maxTokens = "8"] = process.argv.slice(2);
 const TIMEOUT_MS = 20_000;
-
-let sent = 0;
-let open = 0;
-let isOver = false;
-
-const sending = setInterval(send, 1_000 / Number(perSecond));
+const agent = freshAgent();
+const open = new Set<Promise<void>>();
+let hasEnded = false;
 process.stdin
   .on("end", () => {
-    isOver = true;
-    clearInterval(sending);
-    endWhenDone();
+    hasEnded = true;
   })
   .resume();
 
-/** At its moment whatever the others do, so that a slow response delays no other request. Every second one is streamed. */
-function send(): void {
-  sent += 1;
-  open += 1;
-  const stream = sent % 2 === 0;
+/** Sent at its moment whatever the others do, so that a slow response delays no other request. Every second one is streamed. */
+for (let sent = 1, next = performance.now(); !hasEnded; sent += 1) {
+  const request = send(sent);
+  open.add(request);
+  void request.then(() => open.delete(request));
+  next += 1_000 / Number(perSecond);
+  await pause(Math.max(0, next - performance.now()));
+}
+await Promise.all(open);
+
+async function send(sent: number): Promise<void> {
+  const isStreamed = sent % 2 === 0;
+  const content = `Tell me about the sea, part ${sent}.`;
   const startedAt = Date.now();
   const from = performance.now();
-  let isTold = false;
-  const tell = (error?: string) => {
-    if (isTold) return;
-    isTold = true;
-    open -= 1;
-    console.log(JSON.stringify({ startedAt, ms: performance.now() - from, stream, error }));
-    endWhenDone();
-  };
-  const messages = [{ role: "user", content: `Tell me about the sea, part ${sent}.` }];
-  const body = JSON.stringify({ messages, max_tokens: Number(maxTokens), stream });
-  const headers = { "content-type": "application/json", "content-length": Buffer.byteLength(body) };
-  const call = request(url, { method: "POST", agent: false, headers, timeout: TIMEOUT_MS }, (response) => {
-    let text = "";
-    response.setEncoding("utf8").on("data", (chunk: string) => {
-      text += chunk;
-    });
-    response.once("end", () => tell(whyNotAnswered(response.statusCode, text, stream)));
-    response.once("error", (error) => tell(`cut: ${error.message}`));
-    response.once("aborted", () => tell("cut"));
+  const { failure } = await ask({
+    url,
+    isStreamed,
+    content,
+    agent,
+    maxTokens: Number(maxTokens),
+    timeoutMs: TIMEOUT_MS,
   });
-  call.once("timeout", () => call.destroy(new Error(`no byte for ${TIMEOUT_MS} ms`)));
-  call.once("error", (error) => tell(error.message));
-  call.end(body);
-}
-
-/** Complete or not: a stream must say that it is done, an answer must be whole. */
-function whyNotAnswered(status: number | undefined, text: string, stream: boolean): string | undefined {
-  if (status !== 200) return `${status}: ${text.slice(0, 200)}`;
-  if (stream) return text.includes("data: [DONE]") ? undefined : "the stream ended early";
-  try {
-    return Array.isArray(JSON.parse(text).choices) ? undefined : `no answer: ${text.slice(0, 200)}`;
-  } catch {
-    return `not an answer: ${text.slice(0, 200)}`;
-  }
-}
-
-function endWhenDone(): void {
-  if (isOver && open === 0) process.exit(0);
+  const error = failure === "" ? undefined : failure;
+  console.log(JSON.stringify({ startedAt, ms: performance.now() - from, stream: isStreamed, error }));
 }

@@ -1,11 +1,11 @@
 /** The scripts that a release workflow runs on a Mac and for the tap. Apple's programs are replaced by ones that record how they were called. */
 import { execFile } from "node:child_process";
-import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { checkFiles, readReleaseManifest } from "../../../launchd/release/manifest.ts";
+import { sha256Hex } from "../../../src/util/hash.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { git } from "../fixtures/clones.ts";
 
@@ -27,7 +27,7 @@ const APPLE = {
   spctl: "",
 };
 
-const sumOf = (file: string) => createHash("sha256").update(readFileSync(file)).digest("hex");
+const sumOf = (file: string) => sha256Hex(readFileSync(file));
 
 /** A release archive that has what the script reads, and the programs of a Mac. */
 async function prepare(folder: string): Promise<string> {

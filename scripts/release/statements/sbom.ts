@@ -1,6 +1,6 @@
 /** The software bill of materials of a release: SPDX 2.3 as JSON. Pure: the same input gives the same bytes. */
-import { createHash } from "node:crypto";
 import path from "node:path";
+import { sha256Hex } from "../../../src/util/hash.ts";
 
 export interface Locked {
   readonly version?: string;
@@ -45,7 +45,7 @@ export function renderSbom({ version, url, downloads, date, lock, parts }: SbomI
     relationship("SPDXRef-DOCUMENT", "DESCRIBES", root.SPDXID),
     ...packages.map(({ SPDXID }) => relationship(root.SPDXID, "CONTAINS", SPDXID)),
   ];
-  const digest = createHash("sha256").update(JSON.stringify(packages)).digest("hex");
+  const digest = sha256Hex(JSON.stringify(packages));
   const document = {
     spdxVersion: "SPDX-2.3",
     dataLicense: "CC0-1.0",

@@ -1,6 +1,5 @@
 /** A machine to install on: a root folder, replayed commands that really run the agent, and releases made from this checkout. */
 import { execFile, execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
 import {
   chmodSync,
   copyFileSync,
@@ -21,6 +20,7 @@ import { packageRoot } from "../../../local/package-root.ts";
 import { bundleInto, REQUIRE } from "../../../scripts/bundle/bundle.ts";
 import { fillRelease } from "../../../scripts/release/folder.ts";
 import { bundleIsFresh } from "../../../scripts/setup/bundle.mjs";
+import { sha256Hex } from "../../../src/util/hash.ts";
 import { type Directory, startDirectory } from "./directory.ts";
 import { type Launchd, type LaunchdOptions, startLaunchd } from "./launchd.ts";
 import { plutil } from "./plutil.ts";
@@ -215,5 +215,5 @@ export function archiveOf(release: string, file: string): string {
 }
 
 export function sumOf(file: string): string {
-  return createHash("sha256").update(readFileSync(file)).digest("hex");
+  return sha256Hex(readFileSync(file));
 }

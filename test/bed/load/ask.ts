@@ -6,6 +6,8 @@ import { endAfterThis, localPortOf } from "./connections.ts";
 export interface Question {
   readonly url: string;
   readonly isStreamed: boolean;
+  /** Of the message. */
+  readonly content?: string;
   readonly agent: Agent;
   readonly maxTokens: number;
   readonly timeoutMs: number;
@@ -32,9 +34,16 @@ export function monotonicEpochMs(): number {
 }
 
 /** Never rejects: a request that failed is what we are here for. */
-export function ask({ url, isStreamed, agent, maxTokens, timeoutMs }: Question): Promise<Answer> {
+export function ask({
+  url,
+  isStreamed,
+  content = "Tell me about the sea.",
+  agent,
+  maxTokens,
+  timeoutMs,
+}: Question): Promise<Answer> {
   const body = JSON.stringify({
-    messages: [{ role: "user", content: "Tell me about the sea." }],
+    messages: [{ role: "user", content }],
     max_tokens: maxTokens,
     stream: isStreamed,
   });

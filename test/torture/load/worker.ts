@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { ask, monotonicEpochMs } from "../../bed/load/ask.ts";
 import { freshAgent, keepAliveAgent } from "../../bed/load/connections.ts";
 import { startTracking } from "../../bed/load/conntrack.ts";
-import { createRandom } from "../plan/random.ts";
+import { createRandom } from "../../bed/random.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
 
 const TIMEOUT_MS = 45_000;
@@ -55,7 +55,7 @@ async function send({ service, url }: Target): Promise<void> {
   const id = lastId;
   const isStreamed = random.next() < 0.5;
   const isKeptAlive = random.next() < 0.5;
-  const maxTokens = isStreamed ? random.between(20, 200) : random.between(4, 40);
+  const maxTokens = isStreamed ? random.integer(20, 200) : random.integer(4, 40);
   const startedAt = monotonicEpochMs();
   const agent = isKeptAlive ? keptAgent(service) : freshAgent();
   const answer = await ask({ url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS });

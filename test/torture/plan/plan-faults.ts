@@ -1,4 +1,6 @@
 /** The schedule of a run, drawn from its seed before anything starts. Pure. */
+
+import { createRandom, type Random } from "../../bed/random.ts";
 import {
   type EngineName,
   type FaultEntry,
@@ -8,7 +10,6 @@ import {
   nodeNames,
   SERVICES,
 } from "./catalog.ts";
-import { createRandom, type Random } from "./random.ts";
 
 export interface PlannedFault {
   readonly id: number;
@@ -81,13 +82,13 @@ function planRound(source: Source, index: number, isLong: boolean, firstId: numb
   const lengthMs = isLong ? LONG_MS : SHORT_MS;
   const faults: PlannedFault[] = [];
   let longLeft = isLong ? LONG_FAULTS : 0;
-  for (let atMs = random.between(500, 3_000); atMs < lengthMs - 2_000; ) {
+  for (let atMs = random.integer(500, 3_000); atMs < lengthMs - 2_000; ) {
     const fault = drawFault(source, faults, { atMs, lengthMs, id: firstId + faults.length, longLeft });
     if (fault !== undefined) {
       if (fault.forMs > LONG_THRESHOLD_MS) longLeft -= 1;
       faults.push(fault);
     }
-    atMs += random.between(GAP_MS.least, GAP_MS.most);
+    atMs += random.integer(GAP_MS.least, GAP_MS.most);
   }
   return { index, isLong, lengthMs, faults };
 }
@@ -113,10 +114,12 @@ function drawFault(
   const isEarly = atMs < lengthMs / 4;
   for (let attempt = 0; attempt < TRIES; attempt += 1) {
     const wantsLong = longLeft > 0 && isEarly;
-    const entry = random.pickWeighted(wantsLong ? longOnes : catalog);
+    const entry = random.pickWeighted(
+      (wantsLong ? longOnes : catalog).map((one) => [one, one.weight] as const),
+    );
     const target = drawTarget(random, entry, nodes);
     const lasts = wantsLong ? entry.lastsLong : entry.lasts;
-    const drawnMs = lasts === undefined ? 0 : random.between(lasts.leastMs, lasts.mostMs);
+    const drawnMs = lasts === undefined ? 0 : random.integer(lasts.leastMs, lasts.mostMs);
     const forMs = Math.min(drawnMs, lengthMs - atMs);
     const chance = random.next();
     const fault = { id, kind: entry.kind, atMs, forMs, chance, target };
