@@ -21,7 +21,7 @@ import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { ConfigMap } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
-import type { Node, Pod } from "../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 
 export interface ClusterOptions {
@@ -111,11 +111,6 @@ export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
     bytes: claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 }).bytes,
     gpus: 0,
   };
-}
-
-/** It holds nothing any more. */
-export function hasPodEnded({ status }: Pod): boolean {
-  return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
 /** What its containers ask for. */

@@ -3,13 +3,14 @@
 import type { Density } from "../../fitness/density/density.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
-import { hasPodEnded, memoryOfPod, memoryOfReplica } from "../../server/cluster.ts";
+import { memoryOfPod, memoryOfReplica } from "../../server/cluster.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
 import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
+import { hasPodEnded } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "./cluster.ts";
 import { explainAttempt } from "./failure.ts";
 import { listAll } from "./find.ts";

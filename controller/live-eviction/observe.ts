@@ -14,10 +14,16 @@ import type {
   ReplicaScorer,
 } from "../../src/capacity/fitness.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
+import {
+  type Deployment,
+  type HorizontalPodAutoscaler,
+  hasPodEnded,
+  type Node,
+  type Pod,
+} from "../../src/kube/workload-objects.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { isChosenByUser } from "../service/pods/nodes.ts";
-import { hasEnded, isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
+import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
 import { type PodNeed, podNeed } from "../workload/resolve.ts";
@@ -130,7 +136,8 @@ export function moveCandidatesFor(
 /** Room beside the pods of services; what else runs there only the scheduler knows, and a pod that finds none returns. */
 function nodeCandidates(watches: Sees, pod: Pod, needs: Needs, fitness: Fitness): readonly MoveCandidate[] {
   const beside = new Map(watches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
-  for (const one of watches.pods.list()) if (!hasEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
+  for (const one of watches.pods.list())
+    if (!hasPodEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
   return watches.nodes.list().flatMap((node) => {
     const { name } = node.metadata;
     const score = scoreOn(watches, node, needs, fitness);

@@ -16,6 +16,11 @@ export interface ObjectMeta {
   managedFields?: { manager?: string; operation?: string; subresource?: string; fieldsV1?: unknown }[];
 }
 
+/** True if the API server waits for finalizers, or for a pod to stop, before it removes the object. */
+export function isBeingDeleted({ metadata }: { readonly metadata: ObjectMeta }): boolean {
+  return metadata.deletionTimestamp !== undefined;
+}
+
 /** Address of a kind at the API server. `T` is the type of its objects. */
 export interface ApiKind<T> {
   readonly group: string;

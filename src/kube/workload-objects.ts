@@ -141,6 +141,11 @@ export interface Pod extends KubeObject {
   };
 }
 
+/** True if no container of the pod runs or will run again. */
+export function hasPodEnded({ status }: Pick<Pod, "status">): boolean {
+  return status?.phase === "Succeeded" || status?.phase === "Failed";
+}
+
 export interface Node extends KubeObject {
   spec?: { unschedulable?: boolean; taints?: readonly Open[] };
   status?: {

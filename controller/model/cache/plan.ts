@@ -2,7 +2,12 @@
 
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
-import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
+import {
+  hasPodEnded,
+  type Job,
+  type PersistentVolumeClaim,
+  type Pod,
+} from "../../../src/kube/workload-objects.ts";
 import { type Fetched, isFetched } from "../../../src/models/fetch-result.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { defined } from "../../../src/util/defined.ts";
@@ -250,7 +255,7 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Pla
   const blockedPod = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
   if (blockedPod !== undefined) return planHeldBySidecar(seen, job, blockedPod, place);
   // The pod watch may lag behind the Job watch, and later events bring the results.
-  if (end === undefined || seen.pods.some(isLive)) {
+  if (end === undefined || !seen.pods.every(hasPodEnded)) {
     const plan = planActive(seen, place);
     const isStuck = plan.state.problem?.code === "DownloadImageUnavailable" && plan.running === undefined;
     return isStuck && metadata.annotations?.[ANNOTATION_IMAGE_KEY] !== imageKey(seen.settings)
@@ -302,7 +307,7 @@ function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, becaus
 
 function planActive(seen: CacheObservation, place: Place): CachePlan {
   const { pods, jobProblem, progress } = seen;
-  const pod = newest(pods.filter(isLive));
+  const pod = newest(pods.filter((one) => !hasPodEnded(one)));
   const failure = lastFailure(pods);
   const running = pod?.status?.phase === "Running" ? pod : undefined;
   const known = knownBytes(seen.model, place);
@@ -329,10 +334,6 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
 function knownBytes({ status }: Model, { key }: Place): Partial<DownloadProgress> {
   const { cache } = status ?? {};
   return cache?.key === key ? defined({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
-}
-
-function isLive({ status }: Pod): boolean {
-  return status?.phase !== "Failed" && status?.phase !== "Succeeded";
 }
 
 /** Also handles a Job that completed without a result: a new Job finds the files and reports them. */

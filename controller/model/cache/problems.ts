@@ -1,8 +1,9 @@
 /** Finds out why a claim is not bound or a Job has no pod, from the storage class and Events. */
-import { EVENTS, STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
+import { STORAGE_CLASSES } from "../../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../../src/kube/objects.ts";
-import type { KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Job, PersistentVolumeClaim } from "../../../src/kube/workload-objects.ts";
+import { newestEventFirst, readEvents } from "../../watches/events.ts";
 import { type CacheProblem, cacheProblem } from "./job.ts";
 
 /** Undefined while the provisioner works or waits for a pod. Never rejects. */
@@ -17,28 +18,16 @@ export async function readClaimProblem(
     if (!found.ok && found.error.kind === "notFound")
       return cacheProblem("UnbindableModelCache", `claim ${name}: storage class ${className} does not exist`);
   }
-  const note = await lastNote(client, claim, ["FailedBinding", "ProvisioningFailed"]);
+  const note = newestFailure(await readEvents(client, claim), ["FailedBinding", "ProvisioningFailed"]);
   return note === undefined ? undefined : cacheProblem("UnbindableModelCache", `claim ${name}: ${note}`);
 }
 
 /** Undefined if the API server did not reject the Job's pod. Never rejects. */
 export async function readJobProblem(client: KubeClient, job: Job): Promise<CacheProblem | undefined> {
-  const note = await lastNote(client, job, ["FailedCreate"]);
+  const note = newestFailure(await readEvents(client, job), ["FailedCreate"]);
   if (note === undefined) return undefined;
   const code = note.includes("exceeded quota") ? "QuotaExceeded" : "ApiObjectRefused";
   return cacheProblem(code, `Job ${job.metadata.name} cannot create its pod: ${note}`);
-}
-
-async function lastNote(
-  client: KubeClient,
-  { metadata }: KubeObject,
-  reasons: readonly string[],
-): Promise<string | undefined> {
-  const listed = await client.list(EVENTS, {
-    namespace: metadata.namespace ?? "default",
-    fieldSelector: `regarding.uid=${metadata.uid}`,
-  });
-  return listed.ok ? newestFailure(listed.value.items, reasons) : undefined;
 }
 
 /** Events that a provisioner repeats while it tries. They neither confirm nor refute an earlier failure. */
@@ -46,12 +35,6 @@ const ATTEMPTS: readonly string[] = ["Provisioning", "ExternalProvisioning"];
 
 /** The note of the newest Event of one object, if that is a failure: an older failure may have been corrected since. */
 export function newestFailure(events: readonly KubeEvent[], failures: readonly string[]): string | undefined {
-  const outcomes = events.filter(({ reason = "" }) => !ATTEMPTS.includes(reason));
-  // All Events are about one object, so resource versions order them by when they were last repeated.
-  const newest = outcomes.sort((a, b) => versionOf(b) - versionOf(a))[0];
+  const newest = newestEventFirst(events).find(({ reason = "" }) => !ATTEMPTS.includes(reason));
   return failures.includes(newest?.reason ?? "") ? newest?.note : undefined;
-}
-
-function versionOf({ metadata }: KubeObject): number {
-  return Number(metadata.resourceVersion ?? 0);
 }

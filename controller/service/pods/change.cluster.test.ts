@@ -9,7 +9,7 @@ import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram, startProgram } from "../../../test/cli/program.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { podRevisionOf, withRevision } from "../../workload/revision.ts";
-import { looksAt } from "./fixtures/look.ts";
+import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
 const NS = "changes";
@@ -35,7 +35,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-  const { get, podsOf, uidsOf, watchAvailable } = looksAt(NS, () => bench);
+  const { get, podsOf, uidsOf, watchAvailable } = createObserver(NS, () => bench);
   const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
 
   test("two of three pods with GPUs serve throughout, where all GPUs are in use", async () => {

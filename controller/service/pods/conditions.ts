@@ -1,4 +1,4 @@
-/** The conditions of a service that runs as pods; each always present, so that `kubectl wait` can rely on them. Pure. */
+/** The conditions of a service that runs as pods. They are always present, so `kubectl wait` can rely on them. Pure. */
 import {
   type Condition,
   type ConditionUpdate,
@@ -10,7 +10,7 @@ import { errorCatalog } from "../../../src/api/errors.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { PhaseStatus } from "../phase.ts";
-import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";
+import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
 
@@ -67,15 +67,15 @@ function degraded({ resolution, model, rejections }: PodsStatusInput, verdict: P
 function placed(input: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {
   const { pods, resolution, obstacle } = input;
   const type = "Placed";
-  const want = wantedPods(input);
+  const desired = desiredPods(input);
   if (pods.unscheduled !== undefined)
     return { type, status: "False", reason: pods.unscheduled.code, message: pods.unscheduled.message };
-  if (pods.live < want && (obstacle.at !== "none" || resolution.at === "blocked"))
+  if (pods.live < desired && (obstacle.at !== "none" || resolution.at === "blocked"))
     return { type, status: "Unknown", reason: verdict.reason, message: verdict.message };
-  return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+  return { type, status: "True", reason: desired === 0 ? "NothingWanted" : "AllPlaced", message: "" };
 }
 
-/** Only where a rollout may have to wait. */
+/** Only for services whose rollout may have to wait. */
 function rolloutDeferred({ service, deferral }: PodsStatusInput): ConditionUpdate[] {
   const { rolloutPolicy, maxPodLifetimeIdleTimeoutSeconds } = service.spec;
   const type = "RolloutDeferred";
@@ -84,7 +84,7 @@ function rolloutDeferred({ service, deferral }: PodsStatusInput): ConditionUpdat
   return [{ type, status: "False", reason: "AsExpected", message: "" }];
 }
 
-/** What the HorizontalPodAutoscaler reports; only with spec.autoscaling. */
+/** The condition of the HorizontalPodAutoscaler, only with spec.autoscaling. */
 function scalingActive({ service, autoscaler }: PodsStatusInput): ConditionUpdate[] {
   const { autoscaling, suspend, replicas } = service.spec;
   const type = "ScalingActive";
@@ -113,7 +113,7 @@ function honored({ resolution }: PodsStatusInput): ConditionUpdate {
   return { type, status: "False", reason: "FieldsNotHonored", message };
 }
 
-/** What clients reach without a key. */
+/** Reports whether clients need a key, and what they reach without one. */
 function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionUpdate {
   const type = "KeyRequired";
   if (service.spec.auth === undefined) return { type, status: "False", reason: "NoAuth", message: NO_AUTH };
@@ -139,7 +139,7 @@ function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionU
   return { type, status: "True", reason: "EngineChecksKeys", message };
 }
 
-/** Whether an engine computes on the CPU although its pod has a GPU. */
+/** Reports whether an engine computes on the CPU although its pod has a GPU. */
 function fallback(input: PodsStatusInput): ConditionUpdate {
   const { service, resolution, offload } = input;
   const type = "CPUFallback";
@@ -156,23 +156,23 @@ function fallback(input: PodsStatusInput): ConditionUpdate {
       message: `${runtime} does not start without a GPU`,
     };
   const before = getCondition(service.status?.conditions, type);
-  // The logs are read again after a change of the leader: what was known holds until then.
+  // After a change of the leader, the earlier result stays until the logs are read again.
   if (offload === undefined || offload.known.length === 0 || offload.unread > 0) {
     if (before !== undefined && before.reason in FALLBACKS) return { ...before, type };
     return { type, status: "Unknown", reason: "LogNotRead", message: "not known until a pod is ready" };
   }
-  return judged(input, offload.known);
+  return fallbackOf(input, offload.known);
 }
 
-function judged({ service, model }: PodsStatusInput, known: readonly PodOffload[]): ConditionUpdate {
+function fallbackOf({ service, model }: PodsStatusInput, known: readonly PodOffload[]): ConditionUpdate {
   const type = "CPUFallback";
   const isIntended = (service.spec.gpuLayers ?? model?.spec.hardware?.gpu?.layers ?? -1) >= 0;
   const bad = known.filter(
     ({ offloaded: found }) => found?.layers === "none" || (found?.layers === "some" && !isIntended),
   );
   if (bad.length > 0) {
-    const isWhole = bad.some(({ offloaded: found }) => found?.layers === "none");
-    const reason = isWhole ? "NoLayersOnGPU" : "LayersOnCPU";
+    const isEntirely = bad.some(({ offloaded: found }) => found?.layers === "none");
+    const reason = isEntirely ? "NoLayersOnGPU" : "LayersOnCPU";
     const names = bad.map(({ pod, offloaded: found }) => {
       const count = found?.count;
       return count === undefined ? pod : `${pod} (${count} on the GPU)`;

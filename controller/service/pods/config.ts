@@ -29,18 +29,18 @@ export const podsConfigSchema = z.strictObject({
   engineRegistry: z
     .string()
     .default("")
-    .describe("Registry or path that is put before the pinned images of engines, for a mirror."),
+    .describe("Registry or path to prefix to the pinned images of engines, for a mirror."),
   probeNodes: z
     .boolean()
     .default(false)
     .describe(
-      "For placement.mode Auto: nodes of which neither a label nor a report says enough are asked once, by a pod of a few seconds.",
+      "For placement.mode Auto: probe each node whose labels and report lack information once, by a pod that runs for a few seconds.",
     ),
   probeRuntimeClassName: z
     .string()
     .min(1)
     .describe(
-      "RuntimeClass of these pods on nodes with NVIDIA GPUs, usually nvidia. Absent: such nodes are not asked.",
+      "RuntimeClass of these pods on nodes with NVIDIA GPUs, usually nvidia. Absent: such nodes are not probed.",
     )
     .optional(),
 });

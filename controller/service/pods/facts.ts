@@ -1,4 +1,4 @@
-/** What a pass knows of a service that runs as pods. Pure. */
+/** The observed state of a service that runs as pods, as input for its status. Pure. */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
@@ -15,13 +15,13 @@ export interface PodsStatusInput {
   readonly service: InferenceService;
   readonly model: Model | undefined;
   readonly resolution: PodsResolved | Blocked;
-  /** As the cache shows it: undefined until it exists. */
+  /** The Deployment in the cache; undefined until it exists. */
   readonly deployment: Deployment | undefined;
   readonly pods: ObservedPods;
-  /** As the cache shows it. */
+  /** The HorizontalPodAutoscaler in the cache. */
   readonly autoscaler?: HorizontalPodAutoscaler;
   readonly deferral: Deferral | undefined;
-  /** Undefined: the engine is not asked, or has no GPU. */
+  /** Undefined if the engine has no GPU, or does not report its use. */
   readonly offload: Offload | undefined;
   /** Undefined without placement.mode Auto. */
   readonly nodes?: ObservedNodes;
@@ -30,8 +30,8 @@ export interface PodsStatusInput {
   readonly rejections: readonly Rejection[];
 }
 
-/** Pods wanted now: of the autoscaler where there is one. */
-export function wantedPods({ service, resolution, deployment }: PodsStatusInput): number {
+/** Desired number of pods, which an autoscaler determines if there is one. */
+export function desiredPods({ service, resolution, deployment }: PodsStatusInput): number {
   const { suspend, replicas } = service.spec;
   if (suspend) return 0;
   if (resolution.at === "resolved" && resolution.workload.autoscaler !== undefined)
@@ -40,5 +40,5 @@ export function wantedPods({ service, resolution, deployment }: PodsStatusInput)
 }
 
 export function readyPodsText(input: PodsStatusInput): string {
-  return `${input.pods.ready} of ${wantedPods(input)} replicas ready`;
+  return `${input.pods.ready} of ${desiredPods(input)} replicas ready`;
 }

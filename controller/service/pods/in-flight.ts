@@ -1,4 +1,4 @@
-/** Asks pods for their requests in flight. Every failure is an unknown number, never zero. */
+/** Queries pods for their requests in flight. Each failure means an unknown number, never zero. */
 import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { createGauges } from "../../../src/engines/generic/program.ts";
@@ -8,12 +8,12 @@ import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { InFlight } from "./rollout.ts";
 
 const TIMEOUT_MS = 3_000;
-/** For all pods of a service: those that were not asked by then are unknown. */
+/** Timeout for all pods of a service. Pods without a result by then are unknown. */
 const ALL_TIMEOUT_MS = 5_000;
-const AT_ONCE = 16;
-/** Maximum length of a line, which is kept in memory until it ends. */
+const MAX_CONCURRENT = 16;
+/** Maximum length of a line, which is buffered until its end. */
 const MAX_LINE = 64 * 1024;
-/** Maximum length of the whole answer, which is not kept: with many models and labels an engine writes a few hundred KiB. */
+/** Maximum length of a response. With many models and labels, an engine writes a few hundred KiB. */
 const MAX_LENGTH = 4 * 1024 * 1024;
 
 interface Probe {
@@ -31,14 +31,14 @@ export async function readPodsInFlight(
   const needsKey = probes.some(({ probe }) => probe?.isProtected === true);
   const key = needsKey ? await apiKeyOf(client, service) : undefined;
   const end = AbortSignal.timeout(ALL_TIMEOUT_MS);
-  const answers = new Map<string, number | undefined>();
-  const left = probes.values();
-  const askNext = async () => {
-    for (const { pod, probe } of left)
-      answers.set(pod.metadata.name, probe && (await ask(pod, probe, { key, end })));
+  const inFlight = new Map<string, number | undefined>();
+  const pending = probes.values();
+  const work = async () => {
+    for (const { pod, probe } of pending)
+      inFlight.set(pod.metadata.name, probe && (await query(pod, probe, { key, end })));
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, askNext));
-  return answers;
+  await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
+  return inFlight;
 }
 
 function probeOf({ metadata }: Pod): Probe | undefined {
@@ -47,7 +47,7 @@ function probeOf({ metadata }: Pod): Probe | undefined {
   return { path, names: names.split(","), isProtected: key === IN_FLIGHT_NEEDS_KEY };
 }
 
-/** Undefined also where this account may not read Secrets. A file of keys has comments. */
+/** The first key in the Secret, which may contain comments. Also undefined if the controller may not read Secrets. */
 async function apiKeyOf(
   client: KubeClient,
   { metadata, spec }: InferenceService,
@@ -62,7 +62,7 @@ async function apiKeyOf(
   return lines.map((line) => line.trim()).find((line) => line !== "" && !line.startsWith("#"));
 }
 
-async function ask(
+async function query(
   { spec, status }: Pod,
   { path, names, isProtected }: Probe,
   { key, end }: { readonly key: string | undefined; readonly end: AbortSignal },
@@ -94,7 +94,7 @@ async function readGauges({ body }: Response, names: readonly string[]): Promise
     for (const [index, text] of part.split("\n").entries()) {
       if (index > 0) gauges.add(line);
       line = index > 0 ? text : line + text;
-      if (line.length > MAX_LINE || length > MAX_LENGTH) throw new Error("more than metrics");
+      if (line.length > MAX_LINE || length > MAX_LENGTH) throw new Error("the response is too large");
     }
   }
   gauges.add(line);

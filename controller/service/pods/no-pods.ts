@@ -1,4 +1,4 @@
-/** In place of pods where services run on hosts only: the status says so, and nothing is made. */
+/** The path of pods for an installation that runs services on hosts only: it reports that, and creates nothing. */
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
@@ -27,7 +27,7 @@ export function createNoPodsPath({
   };
 }
 
-/** Whatever else the service lacks. Pure. */
+/** The status of a service for pods. It is the same whatever else is wrong with the service. Pure. */
 export function noPodsStatus(
   service: InferenceService,
   model: Model | undefined,

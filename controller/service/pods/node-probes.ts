@@ -1,4 +1,4 @@
-/** Nodes of which neither a label nor a report says enough for a score: a pod reads each once, and its answer becomes the node's report. */
+/** Probes nodes whose labels and report are not enough for a score: a pod reads the node once, and its result becomes the node's report. */
 
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -26,9 +26,9 @@ export interface NodeProbesOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Undefined: none is probed. */
+  /** Without fitness, no node is probed. */
   readonly fitness: Fitness | undefined;
-  /** Undefined: none is probed. */
+  /** Undefined if nodes are not probed. */
   readonly probing: Probing | undefined;
 }
 
@@ -36,36 +36,36 @@ export interface NodeProbesOptions {
 interface Probing {
   readonly image: string;
   readonly imagePullSecrets: readonly string[];
-  /** Of pods on nodes with NVIDIA GPUs. Undefined: those are not probed. */
+  /** RuntimeClass of pods on nodes with NVIDIA GPUs. Without it such nodes are not probed. */
   readonly runtimeClassName: string | undefined;
 }
 
 type Probes = NodeProbesOptions & { readonly probing: Probing; readonly fitness: Fitness };
 
 export interface NodeProbes {
-  /** Nodes for which there is no score: those of which enough is known otherwise are left alone. */
-  readonly ask: (nodes: readonly string[]) => void;
+  /** Probes nodes without a score, except those for which a probe would add nothing. */
+  readonly probe: (nodes: readonly string[]) => void;
 }
 
-const AT_ONCE = 8;
+const CONCURRENCY = 8;
 const DEADLINE_SECONDS = 60;
-/** It stops itself before that where its node answers. */
+/** After this the probe has failed. If its node works, the pod stops earlier, by its deadline. */
 const MAX_MS = 2 * DEADLINE_SECONDS * 1_000;
-const LOOK_MS = 1_000;
-/** After a probe that failed, or while the node cannot run one. */
-const AGAIN_MS = 3_600_000;
+const POLL_MS = 1_000;
+/** Minimum time between a failed probe of a node and the next. */
+const RETRY_MS = 3_600_000;
 
-/** One probe per node, until it has a report; those of nodes that are gone are deleted with them. */
+/** Runs one probe per node, until the node has a report. Kubernetes deletes the pods of deleted nodes. */
 export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
   const { clock, log, signal, watches, probing, fitness } = options;
-  if (probing === undefined || fitness === undefined) return { ask: () => {} };
+  if (probing === undefined || fitness === undefined) return { probe: () => {} };
   const failedAtMs = new Map<string, number>();
   const firstSeenMs = new Map<string, number>();
   const queue = createQueue<string>({
     clock,
     log: log.child({ queue: "node probes" }),
     signal,
-    concurrency: AT_ONCE,
+    concurrency: CONCURRENCY,
     reconcile: async (name) => {
       const outcome = await pass({ ...options, probing, fitness }, name, firstSeenMs);
       if (typeof outcome === "object") return outcome;
@@ -77,11 +77,11 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
     },
   });
   return {
-    ask: (nodes) => {
+    probe: (nodes) => {
       for (const name of nodes) {
         const node = watches.nodes.get(name);
         const failed = failedAtMs.get(name);
-        const isEarly = failed !== undefined && clock.monotonicMs() - failed < AGAIN_MS;
+        const isEarly = failed !== undefined && clock.monotonicMs() - failed < RETRY_MS;
         if (
           isEarly ||
           node === undefined ||
@@ -94,7 +94,7 @@ export function createNodeProbes(options: NodeProbesOptions): NodeProbes {
   };
 }
 
-/** Whether a probe could tell more than the node's labels. NVIDIA's driver keeps the size of its GPUs in no file. */
+/** True if a probe could add to the node's labels. NVIDIA's driver has the size of GPUs in no file, so it needs the RuntimeClass. */
 export function isProbeUseful(
   { nodeProblem }: Pick<Fitness, "nodeProblem">,
   node: NodeRead,
@@ -105,15 +105,15 @@ export function isProbeUseful(
 }
 
 /**
- * The report that an answer becomes, or why it is none: one that leaves its node unknown would prevent the next probe. What is
- * free changes, and no pod stays to update it.
+ * Makes a report of a probe's output, unless the node would still lack information, because such a report would prevent the next
+ * probe. Free memory is left out, because no pod stays to update it.
  */
 export function reportFromProbe(
   { readNode, nodeProblem }: Pick<Fitness, "readNode" | "nodeProblem">,
   node: Node,
-  answer: string,
+  output: string,
 ): { readonly report: string } | { readonly why: string } {
-  const read = readNodeReport(answer);
+  const read = readNodeReport(output);
   const problem = nodeProblem(readNode(node, read));
   if (read.at === "unusable" || problem !== undefined) return { why: problem ?? "it cannot be read" };
   const { memory, ...rest } = read.report;
@@ -125,11 +125,11 @@ function hasNvidia({ gpus }: NodeRead): boolean {
   return gpus?.accelerator === "cuda";
 }
 
-/** Text: why it failed. */
+/** Returns the time of the next pass, or a text if the probe failed. */
 async function pass(
   options: Probes,
   name: string,
-  /** Of its pod, by this machine's clock: that of the API server may differ. */
+  /** When the pod of each node was first seen, by this machine's clock, because the API server's may differ. */
   firstSeenMs: Map<string, number>,
 ): Promise<Recheck | string | undefined> {
   const { client, watches, clock, fitness, probing } = options;
@@ -137,16 +137,16 @@ async function pass(
   if (hasReport(watches, name)) return remove(client, ref);
   const node = watches.nodes.get(name);
   const problem = probeNodeFailure(node);
-  if (problem?.reason === "NodeNotReady") return { recheckAfterMs: LOOK_MS };
+  if (problem?.reason === "NodeNotReady") return { recheckAfterMs: POLL_MS };
   if (node === undefined || problem !== undefined) return `${problem?.reason}: ${problem?.message}`;
   const pod = await podOn(client, ref, node, { ...probing, hasNvidia: hasNvidia(fitness.readNode(node)) });
   const end = readFitPod(pod);
   const sinceMs = firstSeenMs.get(name) ?? clock.monotonicMs();
   firstSeenMs.set(name, sinceMs);
-  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < MAX_MS) return { recheckAfterMs: LOOK_MS };
-  const why = await outcomeOf(options, node, end);
+  if (end.at === "waiting" && clock.monotonicMs() - sinceMs < MAX_MS) return { recheckAfterMs: POLL_MS };
+  const failure = await outcomeOf(options, node, end);
   await remove(client, ref);
-  return why;
+  return failure;
 }
 
 async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
@@ -154,7 +154,7 @@ async function remove(client: KubeClient, ref: ObjectRef): Promise<undefined> {
   if (!removed.ok && removed.error.kind !== "notFound") throw failed("delete", removed.error);
 }
 
-/** One that an earlier leader started is taken over. */
+/** Creates the pod of a probe, or adopts one that an earlier leader created. */
 async function podOn(
   client: KubeClient,
   on: Pick<ProbePodPlan, "name" | "namespace">,
@@ -162,7 +162,7 @@ async function podOn(
   { image, imagePullSecrets, runtimeClassName, hasNvidia }: Probing & { readonly hasNvidia: boolean },
 ): Promise<Pod> {
   const pullSecrets = imagePullSecrets.map((name) => ({ name }));
-  const wanted = fitProbePod({
+  const pod = fitProbePod({
     ...on,
     node: node.metadata.name,
     image,
@@ -170,7 +170,7 @@ async function podOn(
     deadlineSeconds: DEADLINE_SECONDS,
     runtimeClassName: hasNvidia ? runtimeClassName : undefined,
   });
-  const made = await client.create(PODS, wanted);
+  const made = await client.create(PODS, pod);
   if (!made.ok && made.error.kind !== "alreadyExists") throw failed("create", made.error);
   const found = await client.get(PODS, on);
   if (!found.ok) throw failed("read", found.error);
@@ -182,7 +182,7 @@ async function outcomeOf(options: Probes, node: Node, end: ProbeOutcome): Promis
   return end.at === "failed" ? `${end.reason}: ${end.message}` : end.why;
 }
 
-/** Undefined if it is published; else why not. */
+/** Publishes the report. Returns a text if the output is unusable. */
 async function publish({ client, fitness }: Probes, node: Node, text: string): Promise<string | undefined> {
   const read = reportFromProbe(fitness, node, text);
   if ("why" in read) return read.why;
@@ -198,6 +198,6 @@ function hasReport({ nodeReports }: NodeProbesOptions["watches"], node: string):
   return nodeReports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(node) })) !== undefined;
 }
 
-function failed(what: string, error: ApiFailure): ApiCallFailed {
-  return new ApiCallFailed(`${what} of a node probe`, error);
+function failed(action: string, error: ApiFailure): ApiCallFailed {
+  return new ApiCallFailed(`${action} of a node probe`, error);
 }

@@ -181,11 +181,11 @@ test("a move returns to the earlier choice where pods find no node or are not Re
   const move = { since: NOW, before: CHOSEN };
   const on = { before: AWAY, fresh: CHOSEN, move };
   const waits = { hasOld: true, isWaiting: true };
-  expect(settled({ ...on, pods: waits })).toEqual({ choice: CHOSEN, move, givenUp: "NoNode" });
+  expect(settled({ ...on, pods: waits })).toEqual({ choice: CHOSEN, move, blocked: "NoNode" });
   expect(settled({ ...on, pods: { ...waits, isRoomMade: true } })).toMatchObject({ choice: AWAY, move });
   const late = { ...on, nowMs: CALM.nowMs + 1_800_000, pods: { hasOld: true } };
   const home = { since: "2026-01-01T00:30:00Z", before: CHOSEN };
-  expect(settled(late)).toEqual({ choice: CHOSEN, move: home, givenUp: "NotReady" });
+  expect(settled(late)).toEqual({ choice: CHOSEN, move: home, blocked: "NotReady" });
   // Until the pods of the move are gone, or for as long again; their node is not left again because they wait.
   const back = { ...late, before: CHOSEN, fresh: AWAY, move: home };
   expect(settled({ ...back, pods: waits })).toEqual({
@@ -217,8 +217,8 @@ test("a pod that is being deleted makes room, as does one that others are preemp
 test("no move begins while pods wait, or during a rollout", () => {
   const leaving = new Set(["slow"]);
   const begin = (pods: Partial<NodeChoiceInput["pods"]>) => settled({ fresh: AWAY, leaving, pods });
-  expect(begin({ isWaiting: true })).toEqual({ choice: CHOSEN, givenUp: "NoNode" });
-  expect(begin({ hasOld: true, isRollingOut: true })).toEqual({ choice: CHOSEN, givenUp: "RollingOut" });
+  expect(begin({ isWaiting: true })).toEqual({ choice: CHOSEN, blocked: "NoNode" });
+  expect(begin({ hasOld: true, isRollingOut: true })).toEqual({ choice: CHOSEN, blocked: "RollingOut" });
 });
 
 test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves a node unknown is refused", () => {

@@ -1,4 +1,4 @@
-/** placement.mode Auto: which nodes the pods of a service are kept away from, which they prefer, and when that changes. Pure. */
+/** placement.mode Auto: decides which nodes the pods of a service avoid and prefer, and when that choice changes. Pure. */
 import { z } from "zod";
 import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import { ANNOTATION_NODE_CHOICE, ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
@@ -16,7 +16,7 @@ export interface JudgedNode {
   readonly fit: ReplicaFit;
 }
 
-/** By name, without nodes that lack the GPUs: the scheduler knows those. */
+/** Sorted by name, without nodes that lack the GPUs, which the scheduler excludes. */
 export function judgeNodes(
   scorer: ReplicaScorer,
   pod: PodAccelerator,
@@ -28,20 +28,20 @@ export function judgeNodes(
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** What a Deployment can name without growing beyond reason. */
+/** Maximum number of nodes to avoid, to limit the size of a Deployment. */
 const MAX_AVOIDED = 256;
 const MAX_PREFERRED = 32;
-/** Scores that differ by less are the same to the scheduler. */
+/** Weights are multiples of this, so the scheduler ignores smaller differences between scores. */
 const WEIGHT_STEP = 5;
 const NONE: ReadonlySet<string> = new Set();
 
-/** By name: `leaving`, nodes that its pods leave for better ones; `notTo`, nodes that are no better than those. */
+/** `leaving` names nodes that pods leave for better ones; `notTo` names nodes that are no better than those. */
 export function nodeChoiceOf(
   judged: readonly JudgedNode[],
   leaving: ReadonlySet<string> = NONE,
   notTo: ReadonlySet<string> = NONE,
 ): NodeChoice {
-  // First what no one else keeps pods off, for the case that not all can be named.
+  // These come first in case not all can be named: nothing else keeps pods off them.
   const places = [leaving, notTo].map((names) => judged.filter(({ name }) => names.has(name)));
   const others = judged.filter(({ name }) => !leaving.has(name) && !notTo.has(name));
   const unfit = [...places.flat(), ...others.filter(({ fit }) => fit.at === "tooSmall")];
@@ -80,10 +80,10 @@ const choiceSchema = z.object({
   prefer: z.array(z.object({ weight: z.number(), nodes: z.array(z.string()) })),
 });
 
-/** While pods of an earlier choice serve beside those of the present one. */
+/** A move in progress: pods of an earlier choice still serve while those of the new choice start. */
 export interface NodeMove {
   readonly since: string;
-  /** What to return to if the move does not end; absent where pods that wait are the reason. */
+  /** The choice to return to if the move fails; absent if the reason for the move is pending pods. */
   readonly before?: NodeChoice;
 }
 
@@ -92,12 +92,12 @@ const moveSchema: z.ZodType<NodeMove> = z.object({
   before: choiceSchema.optional(),
 });
 
-/** What an earlier pass has chosen; undefined if none has, or where the annotation was edited. */
+/** The choice of an earlier pass; undefined if there is none, or if the annotation was edited. */
 export function previousNodeChoice(current: Deployment | undefined): NodeChoice | undefined {
   return annotated(current, ANNOTATION_NODE_CHOICE, choiceSchema);
 }
 
-/** Undefined if no choice is being rolled out, or where the annotation was edited. */
+/** Undefined if no choice is being rolled out, or if the annotation was edited. */
 export function nodeMoveInProgress(current: Deployment | undefined): NodeMove | undefined {
   return annotated(current, ANNOTATION_NODE_MOVE, moveSchema);
 }
@@ -111,34 +111,34 @@ function annotated<T>(current: Deployment | undefined, name: string, schema: z.Z
   }
 }
 
-/** What was better half an hour ago may be no longer: a move that has not ended is given up, and decided again. */
+/** Timeout of a move. After it the scores may be outdated, so the choice is made again. */
 export const MOVE_MS = 1_800_000;
 
 export interface NodeChoiceInput {
   readonly before: NodeChoice | undefined;
   readonly fresh: NodeChoice;
-  /** With the earlier choice the template would be what it is. */
+  /** True if the earlier choice gives the Deployment's current template. */
   readonly isTemplateSame: boolean;
-  /** Undefined without fitness: an earlier choice holds until the template changes, or pods wait. */
+  /** Undefined without fitness. An earlier choice then holds until the template changes or pods are pending. */
   readonly judged: readonly JudgedNode[] | undefined;
   /** Names of nodes that pods leave for better ones. */
   readonly leaving: ReadonlySet<string>;
-  /** As the Deployment has it. */
+  /** The move in the Deployment's annotation. */
   readonly move: NodeMove | undefined;
-  /** The Deployment has a move's strategy, and the service asks for another. */
+  /** True if the Deployment has the strategy of a move, and the service specifies another. */
   readonly hasMoveStrategy: boolean;
   readonly pods: {
-    /** One is ready. */
+    /** True if a pod is ready. */
     readonly isServing: boolean;
-    /** Some find no node. */
+    /** True if some pods find no node. */
     readonly isWaiting: boolean;
-    /** Others are preempted for one of these, or one of its own is being deleted. */
+    /** True if other pods are preempted for one of these, or one of the service's pods is being deleted. */
     readonly isRoomMade: boolean;
-    /** Names of the nodes of those that live. */
+    /** Names of the nodes of live pods. */
     readonly on: readonly string[];
-    /** Some that live are of another template than the Deployment's. */
+    /** True if some live pods are of another template than the Deployment's. */
     readonly hasOld: boolean;
-    /** By the Deployment itself: a cache of pods that is ahead of it shows pods of a template that it does not have yet. */
+    /** By the Deployment's status, because the pod cache may be ahead of it and show pods of a newer template. */
     readonly isRollingOut: boolean;
   };
   readonly nowMs: number;
@@ -146,17 +146,17 @@ export interface NodeChoiceInput {
 
 export interface SettledNodeChoice {
   readonly choice: NodeChoice;
-  /** No pod stops before another is ready, GPUs or not. */
+  /** During a move, no pod stops before its replacement is ready, even with GPUs. */
   readonly move?: NodeMove;
-  /** A move found no place in time, or did not begin. */
-  readonly givenUp?: "NoNode" | "NotReady" | "RollingOut";
+  /** The reason why a move failed or did not start. */
+  readonly blocked?: "NoNode" | "NotReady" | "RollingOut";
   readonly recheckAfterMs?: number;
 }
 
 /**
- * A choice is part of the template, so a new one replaces the pods. It is taken where the template changes anyway, where pods
- * wait and a node that they are kept off would hold them now, and where live eviction moves pods. Scores that move are no reason,
- * nor are nodes that join or leave.
+ * A choice is part of the template, so a new choice replaces the pods. It is used if the template changes for another reason, if
+ * pending pods would now fit an avoided node, or if live eviction moves pods. New scores, and nodes that join or leave, are no
+ * reason to restart pods.
  */
 export function settleNodeChoice(input: NodeChoiceInput): SettledNodeChoice {
   const { before, fresh, isTemplateSame, judged = [], leaving } = input;
@@ -165,64 +165,57 @@ export function settleNodeChoice(input: NodeChoiceInput): SettledNodeChoice {
   const isStarting = judged.some(
     ({ name, hostname }) => leaving.has(name) && !before.avoid.includes(hostname),
   );
-  if (isStarting) return begin(input, before, move);
+  if (isStarting) return startMove(input, before, move);
   const home = move?.before;
-  if (move !== undefined && home !== undefined) return goOn(input, before, { ...move, before: home });
-  return whileWaiting(input, before, move) ?? keptBy(before, move);
+  if (move !== undefined && home !== undefined) return continueMove(input, before, { ...move, before: home });
+  return choiceForPendingPods(input, before, move) ?? { choice: before, move };
 }
 
-/** Until no old pod is left. Where the annotation is lost, the service's own strategy would stop what serves. */
+/** A move lasts until no old pod is left. If its annotation is lost, it must continue, or the service's strategy would stop ready pods. */
 function moveOf({ move, hasMoveStrategy, pods, nowMs }: NodeChoiceInput): NodeMove | undefined {
   if (!pods.hasOld) return undefined;
   const isLost = move === undefined && hasMoveStrategy && pods.isServing;
   return isLost ? { since: isoSeconds(nowMs) } : move;
 }
 
-function keptBy(choice: NodeChoice, move: NodeMove | undefined): SettledNodeChoice {
-  return { choice, move };
-}
-
-function begin(
+function startMove(
   { fresh, pods, nowMs }: NodeChoiceInput,
   before: NodeChoice,
   move: NodeMove | undefined,
 ): SettledNodeChoice {
-  const kept = keptBy(before, move);
-  if (findsNoNode(pods)) return { ...kept, givenUp: "NoNode" };
-  if (move === undefined && pods.isRollingOut) return { ...kept, givenUp: "RollingOut" };
+  if (findsNoNode(pods)) return { choice: before, move, blocked: "NoNode" };
+  if (move === undefined && pods.isRollingOut) return { choice: before, move, blocked: "RollingOut" };
   return { choice: fresh, move: { since: isoSeconds(nowMs), before: move?.before ?? before } };
 }
 
-type Returnable = NodeMove & { readonly before: NodeChoice };
-
-/** A move to this choice, or the return to it: each has its time. */
-function goOn(
+/** Continues a move to this choice, or the return to it. Each has the full timeout. */
+function continueMove(
   { judged = [], pods, nowMs }: NodeChoiceInput,
   choice: NodeChoice,
-  move: Returnable,
+  move: NodeMove & { readonly before: NodeChoice },
 ): SettledNodeChoice {
   const { since, before: home } = move;
   // The annotation may be edited, and clocks differ.
   const leftMs = Math.min(MOVE_MS, Date.parse(since) + MOVE_MS - nowMs);
-  const onTheWay = { choice, move, recheckAfterMs: leftMs };
-  if (isDeepEqual(home, choice)) return leftMs > 0 ? onTheWay : { choice };
-  if (leftMs > 0 && !findsNoNode(pods)) return onTheWay;
+  const inProgress = { choice, move, recheckAfterMs: leftMs };
+  if (isDeepEqual(home, choice)) return leftMs > 0 ? inProgress : { choice };
+  if (leftMs > 0 && !findsNoNode(pods)) return inProgress;
   const now = isoSeconds(nowMs);
-  const isOnLeft = judged.some(
+  const hasPodsToReturn = judged.some(
     ({ name, hostname }) => choice.avoid.includes(hostname) && pods.on.includes(name),
   );
-  // Otherwise none is left that could stay there.
-  if (!isOnLeft) return { choice, move: { since: now } };
-  const givenUp = findsNoNode(pods) ? "NoNode" : "NotReady";
-  return { choice: home, move: { since: now, before: home }, givenUp };
+  // Without pods on the nodes to leave, there is nothing to return to.
+  if (!hasPodsToReturn) return { choice, move: { since: now } };
+  const blocked = findsNoNode(pods) ? "NoNode" : "NotReady";
+  return { choice: home, move: { since: now, before: home }, blocked };
 }
 
 function findsNoNode({ isWaiting, isRoomMade }: NodeChoiceInput["pods"]): boolean {
   return isWaiting && !isRoomMade;
 }
 
-/** Undefined: no other choice would help. */
-function whileWaiting(
+/** Undefined if no other choice would help pending pods. */
+function choiceForPendingPods(
   { fresh, judged, pods, nowMs }: NodeChoiceInput,
   before: NodeChoice,
   move: NodeMove | undefined,
@@ -231,24 +224,24 @@ function whileWaiting(
   const isFreed = ({ hostname, fit }: JudgedNode) =>
     fit.at === "fits" && before.avoid.includes(hostname) && !fresh.avoid.includes(hostname);
   if (!(judged?.some(isFreed) ?? before.avoid.length > 0)) return undefined;
-  const isAmid = move === undefined && pods.isRollingOut;
-  return { choice: fresh, move: pods.isServing && !isAmid ? { since: isoSeconds(nowMs) } : undefined };
+  const isMidRollout = move === undefined && pods.isRollingOut;
+  return { choice: fresh, move: pods.isServing && !isMidRollout ? { since: isoSeconds(nowMs) } : undefined };
 }
 
-/** spec.nodeSelector and node affinity are the user's word. */
+/** True if the user chooses nodes by spec.nodeSelector or node affinity, which take precedence. */
 export function isChosenByUser({ nodeSelector, affinity }: InferenceServiceSpec): boolean {
   return nodeSelector !== undefined || affinity?.nodeAffinity !== undefined;
 }
 
 export type ObservedNodes =
   | { readonly at: "chosenByUser" }
-  /** Without fitness. */
+  /** The controller runs without fitness. */
   | { readonly at: "notScored" }
   | { readonly at: "judged"; readonly judged: readonly JudgedNode[] };
 
 const MAX_NAMED = 3;
 
-/** Which nodes, with score and basis, and why the others are not preferred. */
+/** Reports the preferred nodes with their scores, and why the others are not preferred. */
 export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
   const type = "NodesScored";
   if (seen.at === "chosenByUser") {
@@ -264,7 +257,7 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
     ({ name, score, speed }) => `${name} (score ${Math.round(score)} of 100, ${speed})`,
   );
   const plain = judged.filter(({ fit }) => fit.at === "fits" && fit.scored === undefined);
-  const words = [
+  const parts = [
     listed("prefers", scored),
     listed(
       "fits",
@@ -274,7 +267,7 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
     listed("kept out", judged.flatMap(tooSmallText)),
     listed("left to the scheduler", judged.flatMap(unknownText)),
   ].filter((text) => text !== "");
-  const message = words.join("; ");
+  const message = parts.join("; ");
   if (judged.length === 0)
     return {
       type,

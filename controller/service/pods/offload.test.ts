@@ -32,16 +32,16 @@ test("the log of a ready pod is read once for each start of its engine", async (
     signal: new AbortController().signal,
     onRead: () => waiting.shift()?.(),
   });
-  const look = async (pods: readonly Pod[], reads: number) => {
+  const readOnce = async (pods: readonly Pod[], reads: number) => {
     const done = Array.from({ length: reads }, () => new Promise<void>((resolve) => waiting.push(resolve)));
-    const before = reader.look("a/chat", pods, () => ({ layers: "all" }));
+    const before = reader.read("a/chat", pods, () => ({ layers: "all" }));
     await Promise.all(done);
     return [before.known.map((one) => one.pod), before.unread];
   };
-  expect(await look([pod("one"), pod("two", 0), pod("starting", 0, false)], 2)).toEqual([[], 2]);
+  expect(await readOnce([pod("one"), pod("two", 0), pod("starting", 0, false)], 2)).toEqual([[], 2]);
   // A container that has never restarted may say so or say nothing.
-  expect(await look([pod("one", 0), pod("two")], 0)).toEqual([["one", "two"], 0]);
-  expect(await look([pod("one", 1), pod("two", 0)], 1)).toEqual([["two"], 1]);
-  expect(await look([pod("one", 1), pod("two", 0)], 0)).toEqual([["one", "two"], 0]);
+  expect(await readOnce([pod("one", 0), pod("two")], 0)).toEqual([["one", "two"], 0]);
+  expect(await readOnce([pod("one", 1), pod("two", 0)], 1)).toEqual([["two"], 1]);
+  expect(await readOnce([pod("one", 1), pod("two", 0)], 0)).toEqual([["one", "two"], 0]);
   expect(read).toEqual(["one", "two", "one"]);
 });

@@ -1,4 +1,5 @@
-/** What engines say in their logs about the GPUs that they were given: read once for each start of a ready pod. */
+/** Reads from the logs of engines whether they use their GPUs, once for each start of a ready pod. */
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Offloaded } from "../../../src/engines/contract/pod.ts";
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
@@ -8,15 +9,15 @@ import { engineOf, isReadyPod } from "./pods.ts";
 
 export type ParseOffload = (log: string) => Offloaded | undefined;
 
-/** Of one ready pod. `offloaded` is undefined if its log does not say, or cannot be read. */
+/** Result for one ready pod. `offloaded` is undefined if the log lacks it or cannot be read. */
 export interface PodOffload {
   readonly pod: string;
   readonly offloaded?: Offloaded;
 }
 
 export interface OffloadReader {
-  /** What is known of the ready pods of a service; starts to read what is not. Undefined for a pod: not read yet. */
-  readonly look: (key: string, pods: readonly Pod[], parse: ParseOffload) => Offload;
+  /** Returns the known results of the ready pods of a service, and starts to read the others. */
+  readonly read: (key: string, pods: readonly Pod[], parse: ParseOffload) => Offload;
   readonly forget: (key: string) => void;
 }
 
@@ -31,38 +32,38 @@ export interface OffloadOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** `namespace/name` of a service: one of its pods has been read. */
+  /** Called with `namespace/name` of a service when the log of one of its pods has been read. */
   readonly onRead: (key: string) => void;
 }
 
-/** Lines of a start; requests come after them. */
+/** Enough for the lines of a start, which come before those of requests. */
 const LOG_BYTES = 256 << 10;
 const READ_MS = 15_000;
-/** At once: a node whose kubelet does not answer must not hold up the others for long. */
-const MOST = 16;
-/** A kubelet may be away for a moment; then only a new start of the container is worth another read. */
+/** Several at the same time, so that a node whose kubelet does not answer delays the others only briefly. */
+const MAX_CONCURRENT = 16;
+/** A kubelet may be unreachable for a moment. After this many attempts, only a new start is read again. */
 const ATTEMPTS = 3;
 const PAUSE_MS = 20_000;
 
 type Reading = PodOffload | "reading";
 
-interface Wanted {
+interface PendingRead {
   readonly key: string;
   readonly pod: Pod;
   readonly parse: ParseOffload;
-  /** The same start of the engine is still there. */
-  readonly isWanted: () => boolean;
+  /** True while the service still has this start of the engine. */
+  readonly isCurrent: () => boolean;
 }
 
-/** Nothing is read before the first `look`. */
+/** Reads nothing before the first call of `read`. */
 export function createOffloadReader(options: OffloadOptions): OffloadReader {
   const services = new Map<string, Map<string, Reading>>();
   const limited = createLimit();
-  const read = async (reading: Wanted, attempt: number): Promise<void> => {
-    const { key, pod, parse, isWanted } = reading;
-    if (!isWanted()) return;
+  const read = async (reading: PendingRead, attempt: number): Promise<void> => {
+    const { key, pod, parse, isCurrent } = reading;
+    if (!isCurrent()) return;
     const answer = await readLog(options, pod);
-    if (!isWanted()) return;
+    if (!isCurrent()) return;
     if (!answer.ok && attempt < ATTEMPTS) {
       options.clock.after(PAUSE_MS, () => limited(() => read(reading, attempt + 1)));
       return;
@@ -77,16 +78,16 @@ export function createOffloadReader(options: OffloadOptions): OffloadReader {
     options.onRead(key);
   };
   return {
-    look: (key, pods, parse) => {
+    read: (key, pods, parse) => {
       const before = services.get(key);
-      const ready = pods.filter((pod) => pod.metadata.deletionTimestamp === undefined && isReadyPod(pod));
+      const ready = pods.filter((pod) => !isBeingDeleted(pod) && isReadyPod(pod));
       const starts = new Map(ready.map((pod) => [startOf(pod), before?.get(startOf(pod)) ?? "reading"]));
       services.set(key, starts);
       for (const pod of ready) {
         const start = startOf(pod);
         if (before?.has(start) === true) continue;
-        const isWanted = () => services.get(key)?.has(start) === true && !options.signal.aborted;
-        limited(() => read({ key, pod, parse, isWanted }, 1));
+        const isCurrent = () => services.get(key)?.has(start) === true && !options.signal.aborted;
+        limited(() => read({ key, pod, parse, isCurrent }, 1));
       }
       const known = [...starts.values()].filter((reading) => reading !== "reading");
       return { known, unread: starts.size - known.length };
@@ -95,12 +96,12 @@ export function createOffloadReader(options: OffloadOptions): OffloadReader {
   };
 }
 
-/** Runs at most so many tasks at once; none of them rejects. */
+/** Limits the number of concurrent tasks, which must not reject. */
 function createLimit(): (task: () => Promise<void>) => void {
   const waiting: (() => Promise<void>)[] = [];
   let running = 0;
   const next = (): void => {
-    const task = running < MOST ? waiting.shift() : undefined;
+    const task = running < MAX_CONCURRENT ? waiting.shift() : undefined;
     if (task === undefined) return;
     running += 1;
     void task().finally(() => {
@@ -114,12 +115,12 @@ function createLimit(): (task: () => Promise<void>) => void {
   };
 }
 
-/** Changes with each start of the engine. */
+/** A key that changes with each start of the engine. */
 function startOf(pod: Pod): string {
   return `${pod.metadata.uid} ${engineOf(pod)?.restartCount ?? 0}`;
 }
 
-/** The first lines of the container that runs now. */
+/** Reads the first lines of the current container. */
 function readLog({ connection, signal }: OffloadOptions, { metadata: { namespace, name } }: Pod) {
   const path = `/api/v1/namespaces/${namespace}/pods/${name}/log?container=${ENGINE_CONTAINER}&limitBytes=${LOG_BYTES}`;
   return connection.request({ method: "GET", path, timeoutMs: READ_MS, signal });

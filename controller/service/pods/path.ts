@@ -1,4 +1,4 @@
-/** Services as pods: the controller applies a Deployment and what surrounds it, Kubernetes runs them. */
+/** The path of services in pods: the controller applies a Deployment and related objects, and Kubernetes runs the pods. */
 
 import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
@@ -35,18 +35,18 @@ import {
 } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
-import { isMakingRoom, type ObservedPods, readPods } from "./pods.ts";
+import { isLive, isMakingRoom, type ObservedPods, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
-import { isLive, planPodsRollout, podsToProbe, type Rollout } from "./rollout.ts";
+import { planPodsRollout, podsToProbe, type Rollout } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
-const BEHIND_MS = 1_000;
+const CONFLICT_RETRY_MS = 1_000;
 
 export function createPodsPath(ports: PodsPorts): ServicePath {
   return {
     on: "Pods",
     prepare: ({ key, own }) => {
-      queueUp(ports, key, readPods(own.pods));
+      updateQueue(ports, key, readPods(own.pods));
     },
     reconcile: (live) => reconcile(ports, live),
     release: (key) => {
@@ -63,45 +63,47 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const { watches, clock } = ports;
   const input = inputOf(ports, live);
   const { model, live: deployment } = input;
-  const { pods, ...mounting } = await seePods(ports, own.pods);
-  const { resolution, nodes, ...later } = withNodes(ports, input, { pods, live });
+  const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own.pods);
+  const { resolution, nodes, recheckAfterMs: moveAfterMs } = withNodes(ports, input, { pods, live });
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
-    resolution.at === "resolved" ? await rollOut(ports, live, resolution.workload.deployment) : undefined;
+    resolution.at === "resolved" ? await rolloutOf(ports, live, resolution.workload.deployment) : undefined;
   const { obstacle, rejections, restored, applied, isBehind } = await applyServiceSteps(
     ports,
     planPods({
-      ...{ service, own, model, resolution: withRollout(resolution, rollout) },
+      service,
+      own,
+      model,
+      resolution:
+        resolution.at === "resolved" && rollout !== undefined
+          ? withDeployment(resolution, rollout.deployment)
+          : resolution,
       hasPodMonitors: watches.podMonitors.isSynced(),
     }),
   );
-  for (const what of restored) {
-    const note = `${what} was edited; what the InferenceService asks for is restored`;
-    reportOn(ports.record, INFERENCE_SERVICES, service, {
-      ...{ type: "Warning", reason: "ObjectRestored", action: "Restore", note },
-    });
+  for (const object of restored) {
+    const note = `${object} was edited; what the InferenceService asks for is restored`;
+    const event = { type: "Warning", reason: "ObjectRestored", action: "Restore", note } as const;
+    reportOn(ports.record, INFERENCE_SERVICES, service, event);
   }
-  queueUp(ports, key, pods);
-  const queuePosition = ports.podsQueue.positionOf(key);
-  const { deferral } = rollout ?? {};
-  const offload = offloadOf(ports, key, resolution, own.pods);
-  const seen = {
+  updateQueue(ports, key, pods);
+  const observed = {
     service,
     model,
     resolution,
-    // Its status is not of this generation yet: nothing is Ready by what was before.
+    // The applied Deployment has a new generation, so its old status does not make the service Ready.
     deployment: (applied.get("deployments") as Deployment | undefined) ?? deployment,
     pods,
     autoscaler: own.autoscalers[0],
-    deferral,
-    offload,
+    deferral: rollout?.deferral,
+    offload: offloadOf(ports, key, resolution, own.pods),
     nodes,
-    queuePosition,
+    queuePosition: ports.podsQueue.positionOf(key),
     obstacle,
     rejections,
   };
   return {
-    status: planPodsStatus(seen, isoSeconds(clock.nowMs())),
+    status: planPodsStatus(observed, isoSeconds(clock.nowMs())),
     obstacle,
     rejections,
     lacking:
@@ -109,8 +111,10 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
         ? service.spec.replicas
         : (pods.unscheduled?.pods ?? 0),
     ...soonest([
-      isBehind ? BEHIND_MS : undefined,
-      ...[rollout, later, mounting].map((one) => one?.recheckAfterMs),
+      isBehind ? CONFLICT_RETRY_MS : undefined,
+      rollout?.recheckAfterMs,
+      moveAfterMs,
+      mountsAfterMs,
     ]),
   };
 }
@@ -131,27 +135,26 @@ function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService
   };
 }
 
-/** With what their nodes say, and what only Events say: while a pod waits for its volumes, and after its node has stopped it. */
-async function seePods({ watches, client, clock }: PodsPorts, own: readonly Pod[]) {
-  const seen = readPods(own);
-  const { problem: mounting, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
-  const known = podNodeProblem(own, watches.nodes.get) ?? seen.problem ?? mounting;
-  return { pods: { ...seen, problem: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
+/** Reads pods, nodes and Events. Only Events have the problems of pods that wait for volumes or that their node stopped. */
+async function observePods({ watches, client, clock }: PodsPorts, own: readonly Pod[]) {
+  const pods = readPods(own);
+  const { problem: mountProblem, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
+  const known = podNodeProblem(own, watches.nodes.get) ?? pods.problem ?? mountProblem;
+  return { pods: { ...pods, problem: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
 }
 
-interface Seen {
-  readonly pods: ObservedPods;
-  readonly live: LiveService;
-}
-
-interface OnNodes {
+interface ResolvedOnNodes {
   readonly resolution: PodsResolved | Blocked;
   readonly nodes?: ObservedNodes;
   readonly recheckAfterMs?: number;
 }
 
-/** With placement.mode Auto, and once the Model is read, the nodes that hold it. */
-function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): OnNodes {
+/** Resolves the service. With placement.mode Auto, it also chooses nodes once the Model is read. */
+function withNodes(
+  ports: PodsPorts,
+  input: PodsInput,
+  { pods, live }: { readonly pods: ObservedPods; readonly live: LiveService },
+): ResolvedOnNodes {
   const { clock, moving, nodeProbes } = ports;
   const { service, model } = input;
   const resolution = resolvePods(input);
@@ -159,25 +162,29 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
     return { resolution };
   if (isChosenByUser(service.spec)) return { resolution, nodes: { at: "chosenByUser" } };
   const { need: pod } = resolution;
-  const judged = judgedFor(ports, model, pod);
-  nodeProbes.ask((judged ?? []).flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
+  const judged = judgedNodes(ports, model, pod);
+  nodeProbes.probe((judged ?? []).flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   const { own, key } = live;
   const [deployment] = own.deployments;
   const before = previousNodeChoice(deployment);
-  const kept = before && resolvePods({ ...input, nodes: before });
+  const unchanged = before && resolvePods({ ...input, nodes: before });
   const last = deployment && podRevisionOf(deployment.spec.template);
   const departures = moving.from(key).filter(({ by }) => by === "pod");
   const leaving = new Set(departures.map(({ machine }) => machine));
-  const { choice, move, givenUp, recheckAfterMs } = settleNodeChoice({
-    ...{ before, judged, leaving, move: nodeMoveInProgress(deployment), nowMs: clock.nowMs() },
+  const { choice, move, blocked, recheckAfterMs } = settleNodeChoice({
+    before,
+    judged,
+    leaving,
+    move: nodeMoveInProgress(deployment),
+    nowMs: clock.nowMs(),
     hasMoveStrategy:
       !isDeepEqual(resolution.workload.deployment.spec.strategy, SURGE_ONE) &&
       isDeepEqual(deployment?.spec.strategy, SURGE_ONE),
     fresh: nodeChoiceOf(judged ?? [], leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
     isTemplateSame:
-      kept?.at === "resolved" &&
+      unchanged?.at === "resolved" &&
       deployment !== undefined &&
-      podRevisionOf(kept.workload.deployment.spec.template) === last,
+      podRevisionOf(unchanged.workload.deployment.spec.template) === last,
     pods: {
       isServing: pods.ready > 0,
       isWaiting: pods.unscheduled !== undefined,
@@ -187,17 +194,17 @@ function withNodes(ports: PodsPorts, input: PodsInput, { pods, live }: Seen): On
       isRollingOut: deployment !== undefined && isRollingOut(deployment),
     },
   });
-  if (givenUp !== undefined) giveUpMove(ports, live, WHY_GIVEN_UP[givenUp](pods));
-  const chosenFor = resolvePods({ ...input, nodes: choice });
+  if (blocked !== undefined) cancelMove(ports, live, BLOCKED_NOTES[blocked](pods));
+  const chosen = resolvePods({ ...input, nodes: choice });
   return {
-    resolution: move === undefined ? chosenFor : withMove(chosenFor, move),
+    resolution: move === undefined ? chosen : withMove(chosen, move),
     nodes: judged === undefined ? { at: "notScored" } : { at: "judged", judged },
     recheckAfterMs,
   };
 }
 
 /** Undefined without fitness. */
-function judgedFor({ watches, fitness }: PodsPorts, model: Model, pod: PodNeed) {
+function judgedNodes({ watches, fitness }: PodsPorts, model: Model, pod: PodNeed) {
   if (fitness === undefined) return undefined;
   const { settings, claimBytes } = pod;
   const { source } = model.spec;
@@ -212,40 +219,39 @@ function isRollingOut({ metadata, status = {} }: Deployment): boolean {
   return observedGeneration < (metadata.generation ?? 0) || updatedReplicas < replicas;
 }
 
-const WHY_GIVEN_UP = {
+const BLOCKED_NOTES = {
   NoNode: ({ unscheduled }: ObservedPods) =>
     `the pod finds no other node, and stays: ${unscheduled?.message ?? ""}`,
-  NotReady: () => "no other pod was Ready within 30 minutes; the one that serves stays",
+  NotReady: () => "no other pod was Ready within 30 minutes; the ready pod stays",
   RollingOut: () => "a rollout is in progress; the pod stays on its node",
 };
 
-function giveUpMove({ moving, record }: PodsPorts, { key, service }: LiveService, note: string): void {
+function cancelMove({ moving, record }: PodsPorts, { key, service }: LiveService, note: string): void {
   moving.giveUp(key);
   const event = { type: "Warning", reason: "MoveBlocked", action: "Move", note } as const;
   reportOn(record, INFERENCE_SERVICES, service, event);
 }
 
-/** Pods leave for other nodes: none stops before another is ready, GPUs or not. */
+/** For a move to other nodes, no pod stops before its replacement is ready, even with GPUs. */
 function withMove(resolution: PodsResolved | Blocked, move: NodeMove): PodsResolved | Blocked {
   if (resolution.at === "blocked") return resolution;
   const { metadata, spec } = resolution.workload.deployment;
   const annotations = { ...metadata.annotations, [ANNOTATION_NODE_MOVE]: JSON.stringify(move) };
-  const deployment = {
+  return withDeployment(resolution, {
     ...resolution.workload.deployment,
-    ...{ metadata: { ...metadata, annotations }, spec: { ...spec, strategy: SURGE_ONE } },
-  };
-  return { ...resolution, workload: { ...resolution.workload, deployment } };
+    metadata: { ...metadata, annotations },
+    spec: { ...spec, strategy: SURGE_ONE },
+  });
 }
 
-async function rollOut(
+async function rolloutOf(
   { client, clock, record }: PodsPorts,
   { service, own }: LiveService,
-  wanted: Deployment,
+  desired: Deployment,
 ): Promise<Rollout> {
-  const input = { spec: service.spec, wanted, current: own.deployments[0], pods: own.pods };
+  const input = { spec: service.spec, desired, current: own.deployments[0], pods: own.pods };
   const nowMs = clock.nowMs();
-  const asked = podsToProbe(input, nowMs);
-  const inFlight = asked.length === 0 ? new Map() : await readPodsInFlight(client, service, asked);
+  const inFlight = await readPodsInFlight(client, service, podsToProbe(input, nowMs));
   const rollout = planPodsRollout(input, inFlight, nowMs);
   if (rollout.isForced) {
     const note =
@@ -256,16 +262,11 @@ async function rollOut(
   return rollout;
 }
 
-function withRollout(
-  resolution: PodsResolved | Blocked,
-  rollout: Rollout | undefined,
-): PodsResolved | Blocked {
-  if (resolution.at === "blocked" || rollout === undefined) return resolution;
-  const { deployment } = rollout;
+function withDeployment(resolution: PodsResolved, deployment: Deployment): PodsResolved {
   return { ...resolution, workload: { ...resolution.workload, deployment } };
 }
 
-/** Undefined if no engine could fall back to the CPU unnoticed. */
+/** Undefined if the engine cannot silently fall back to the CPU. */
 function offloadOf(
   { offloads }: PodsPorts,
   key: string,
@@ -274,18 +275,22 @@ function offloadOf(
 ): Offload | undefined {
   if (resolution.at === "blocked" || resolution.gpuCount === 0) return undefined;
   const { offloaded } = engineDescription(resolution.runtime)?.pod ?? {};
-  return typeof offloaded === "function" ? offloads.look(key, pods, offloaded) : undefined;
+  return typeof offloaded === "function" ? offloads.read(key, pods, offloaded) : undefined;
 }
 
-function queueUp({ podsQueue, onPositions }: PodsPorts, key: string, { unscheduled }: ObservedPods): void {
+function updateQueue(
+  { podsQueue, onPositions }: PodsPorts,
+  key: string,
+  { unscheduled }: ObservedPods,
+): void {
   const { priority, sinceMs } = unscheduled ?? {};
   const isWaiting = priority !== undefined && sinceMs !== undefined;
   onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));
 }
 
 /**
- * Before an autoscaler takes over: a field that its only owner leaves out of an apply falls back to its default, here one
- * replica. A second owner keeps the number.
+ * Hands the number of replicas over to an autoscaler. If the only owner of a field leaves it out of an apply, the field falls back
+ * to its default, here one replica. A second owner keeps the number.
  */
 async function handOverReplicas(
   { client }: PodsPorts,

@@ -1,4 +1,4 @@
-/** What to apply for a service that runs as pods. Pure. */
+/** Plans the steps for a service that runs as pods. Pure. */
 
 import { FINALIZER_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
@@ -21,16 +21,16 @@ export interface PodsPlanInput {
   readonly own: OwnedObjects;
   readonly model: Model | undefined;
   readonly resolution: PodsResolved | Blocked;
-  /** The Prometheus operator is installed. */
+  /** True if the Prometheus operator is installed. */
   readonly hasPodMonitors: boolean;
 }
 
-/** What exists stays as it is while nothing can be made from the spec. */
+/** Existing objects stay unchanged while the service cannot be resolved. */
 export function planPods(input: PodsPlanInput): ServiceStep[] {
   const { service, own, resolution, hasPodMonitors } = input;
-  const isHeld = service.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
+  const hasFinalizer = service.metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
   return [
-    ...(isHeld ? [] : [{ do: "addFinalizer", service } as const]),
+    ...(hasFinalizer ? [] : [{ do: "addFinalizer", service } as const]),
     ...stepsOfKubeService(service, own.kubeServices[0]),
     ...(resolution.at === "resolved"
       ? stepsOfWorkload(protectStartup(service, own, resolution.workload), own, hasPodMonitors)
@@ -39,7 +39,7 @@ export function planPods(input: PodsPlanInput): ServiceStep[] {
   ];
 }
 
-/** With Auto, hosts keep the revisions of the service. */
+/** False with placement.on Auto: the path of hosts then stores the revisions of the service. */
 export function keepsRevisions({ spec }: InferenceService): boolean {
   return spec.placement.on !== "Auto";
 }
@@ -56,7 +56,7 @@ function revisionSteps({ service, own, model, resolution }: PodsPlanInput): Serv
   });
 }
 
-/** Without spec.disruption a start costs no further writes. */
+/** Only with spec.disruption.protectStartup, so that other starts need no additional writes. */
 function protectStartup(
   service: InferenceService,
   { pods }: OwnedObjects,
@@ -81,15 +81,15 @@ function stepsOfWorkload(
   ];
 }
 
-/** At most one of each kind is wanted: it is applied, and others go. */
+/** Applies the desired object of a kind, if any, and removes the others. */
 function stepsOf<K extends OwnedKind>(
   what: K,
-  wanted: Owned[K] | undefined,
+  desired: Owned[K] | undefined,
   existing: readonly Owned[K][],
 ): ServiceStep[] {
-  const current = existing.find(({ metadata }) => metadata.name === wanted?.metadata.name);
+  const current = existing.find(({ metadata }) => metadata.name === desired?.metadata.name);
   const others = existing.filter((one) => one !== current);
-  const gone = removals(what, others, "the spec asks for it no longer");
-  if (wanted === undefined) return gone;
-  return [{ do: "apply", what, object: wanted, current } as unknown as ServiceStep, ...gone];
+  const removed = removals(what, others, "the spec asks for it no longer");
+  if (desired === undefined) return removed;
+  return [{ do: "apply", what, object: desired, current } as unknown as ServiceStep, ...removed];
 }

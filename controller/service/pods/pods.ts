@@ -1,8 +1,10 @@
-/** Reads the pods of a service: how many serve, what the others wait for, and what is wrong with them. Pure. */
+/** Reads the pods of a service: how many are ready, what the others wait for, and their problems. Pure. */
+
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import { LABEL_MOUNTS } from "../../../src/api/group.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { ENGINES } from "../../../src/engines/registry.ts";
-import type { ContainerStatus, Pod } from "../../../src/kube/workload-objects.ts";
+import { type ContainerStatus, hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/models/fetch-result.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { ENGINE_CONTAINER } from "../../workload/container.ts";
@@ -10,59 +12,59 @@ import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 import type { PodAffinity } from "../../workload/pod.ts";
 import { KEY_VOLUME } from "../../workload/volumes.ts";
 
-/** Pods that the scheduler can bind to no node. */
+/** Pods that the scheduler cannot bind to a node. */
 export interface Unscheduled {
   readonly code: Extract<
     ErrorCode,
     "InsufficientGPU" | "InsufficientResources" | "UnbindableModelCache" | "PodUnschedulable"
   >;
-  /** As in `nvidia.com/gpu: 2`: what one pod asks for, and for how many of them. */
+  /** Resource that one pod requests and that is missing, for example `nvidia.com/gpu: 2`. */
   readonly waitingFor: string;
-  /** The scheduler's own sentence. */
+  /** Message of the scheduler. */
   readonly message: string;
   readonly pods: number;
-  /** Of the pod's PriorityClass. */
+  /** Priority of the oldest of these pods. */
   readonly priority: number;
-  /** Wall-clock milliseconds: since when the first of them waits. */
+  /** Wall-clock milliseconds at which the oldest of these pods was created. */
   readonly sinceMs: number;
 }
 
 export interface PodProblem {
-  /** Of an init container that fetches the weights: what it reported. */
+  /** For an init container that fetches weights, the code that it reported. */
   readonly code: ErrorCode;
   readonly message: string;
-  /** Where it is another than the catalog's. */
+  /** Remedy, if it differs from the catalog's. */
   readonly remedy?: string;
 }
 
 export interface ObservedPods {
-  /** Ready and not being deleted. */
+  /** Pods that are ready and not being deleted. */
   readonly ready: number;
-  /** Not being deleted. */
+  /** Pods that neither have finished nor are being deleted. */
   readonly live: number;
   readonly unscheduled?: Unscheduled;
   readonly problem?: PodProblem;
   /** Pods whose init containers are fetching the weights. */
   readonly fetching: number;
-  /** Names of those whose engines ask for no API key. */
+  /** Names of pods whose engines require no API key. */
   readonly keyless: readonly string[];
 }
 
 const MAX_TEXT = 1_000;
-const ENDED = new Set(["Succeeded", "Failed"]);
 
-/** Total: what a pod lacks says nothing. */
+/** Total: any field of a pod may be missing. */
 export function readPods(pods: readonly Pod[]): ObservedPods {
-  const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const live = pods.filter((pod) => !isBeingDeleted(pod));
   const unscheduled = unscheduledOf(live.filter(isUnscheduled));
-  // Those that have finished are replaced already: what is wrong with the replacements says more.
-  const byEnd = [...live.filter((pod) => !hasEnded(pod)), ...live.filter((pod) => isLastEnd(pod, live))];
-  const problem = byEnd.map(problemOf).find((one) => one !== undefined);
+  // Pods that have finished are already replaced, so problems of the replacements come first.
+  const active = live.filter((pod) => !hasPodEnded(pod));
+  const endedLast = [...active, ...live.filter((pod) => isUnresolvedEnd(pod, live))];
+  const problem = endedLast.map(problemOf).find((one) => one !== undefined);
   return {
     ready: live.filter(isReadyPod).length,
-    live: live.filter((pod) => !hasEnded(pod)).length,
+    live: active.length,
     fetching: live.filter(isFetching).length,
-    keyless: live.filter((pod) => !hasEnded(pod) && !hasKey(pod)).map(({ metadata }) => metadata.name),
+    keyless: active.filter((pod) => !hasKey(pod)).map(({ metadata }) => metadata.name),
     unscheduled,
     problem,
   };
@@ -72,29 +74,30 @@ export function isReadyPod(pod: Pod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
 }
 
-export function hasEnded({ status }: Pod): boolean {
-  return ENDED.has(status?.phase ?? "");
+/** True if the pod neither has finished nor is being deleted. */
+export function isLive(pod: Pod): boolean {
+  return !isBeingDeleted(pod) && !hasPodEnded(pod);
 }
 
-/** It has finished, and no later pod is ready: what stopped it may still be the case. */
-export function isLastEnd(pod: Pod, pods: readonly Pod[]): boolean {
-  return hasEnded(pod) && !pods.some((other) => isReadyPod(other) && createdMs(other) > createdMs(pod));
+/** True if the pod has finished and no later pod is ready, so the cause may persist. */
+export function isUnresolvedEnd(pod: Pod, pods: readonly Pod[]): boolean {
+  return hasPodEnded(pod) && !pods.some((other) => isReadyPod(other) && createdMs(other) > createdMs(pod));
 }
 
-/** The engine of a pod, as its node reports it. */
+/** Status of the engine's container, as its node reports it. */
 export function engineOf({ status }: Pod): ContainerStatus | undefined {
   return status?.containerStatuses?.find(({ name }) => name === ENGINE_CONTAINER);
 }
 
-/** For a pod that waits: others are preempted for this one, or this one is being deleted. */
-export function isMakingRoom({ metadata, status }: Pod): boolean {
-  return metadata.deletionTimestamp !== undefined || status?.nominatedNodeName !== undefined;
+/** True for a pending pod if other pods are preempted for it, or if it is being deleted. */
+export function isMakingRoom(pod: Pod): boolean {
+  return isBeingDeleted(pod) || pod.status?.nominatedNodeName !== undefined;
 }
 
-/** It reads its weights for the first time; one that has crashed is not worth protecting. */
+/** True while the engine reads its weights for the first time. A pod that has crashed is not protected. */
 export function isLoading(pod: Pod): boolean {
   const { started, restartCount = 0, state } = engineOf(pod) ?? {};
-  const isRunning = state?.running !== undefined && pod.metadata.deletionTimestamp === undefined;
+  const isRunning = state?.running !== undefined && !isBeingDeleted(pod);
   return isRunning && started === false && restartCount === 0;
 }
 
@@ -105,7 +108,7 @@ function isFetching({ status }: Pod): boolean {
   );
 }
 
-/** By what the builder puts in for the key, whichever runtime it is. */
+/** Recognizes the volume or variable that the workload builder adds for the key of any runtime. */
 function hasKey({ spec }: Pod): boolean {
   const variables = spec.containers.flatMap(({ env = [] }) => env.map(({ name }) => name));
   return (
@@ -122,12 +125,12 @@ function isUnscheduled(pod: Pod): boolean {
 function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
   const [first] = [...pods].sort((a, b) => createdMs(a) - createdMs(b));
   if (first === undefined) return undefined;
-  const said = conditionOf(first, "PodScheduled")?.message ?? "";
-  const code = codeOf(first, said);
-  const message = isTorn(first, said) ? `${TORN}: ${said}` : said;
+  const reported = conditionOf(first, "PodScheduled")?.message ?? "";
+  const code = codeOf(first, reported);
+  const message = hasConflictingAffinity(first, reported) ? `${AFFINITY_CONFLICT}: ${reported}` : reported;
   return {
     code,
-    waitingFor: truncate(waitingFor(code, first, said), MAX_TEXT),
+    waitingFor: truncate(waitingFor(code, first, reported), MAX_TEXT),
     message: truncate(message, MAX_TEXT),
     pods: pods.length,
     priority: first.spec.priority ?? 0,
@@ -135,11 +138,11 @@ function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
   };
 }
 
-/** By what the scheduler says it did not find: a device, another resource, the volume, else a rule. */
+/** Classifies the scheduler's message: a missing device, another resource, the volume, or else a scheduling rule. */
 function codeOf(pod: Pod, message: string): Unscheduled["code"] {
   if (/persistentvolumeclaim|volume node affinity|unbound immediate|PersistentVolume/i.test(message))
     return "UnbindableModelCache";
-  if (isTorn(pod, message)) return "PodUnschedulable";
+  if (hasConflictingAffinity(pod, message)) return "PodUnschedulable";
   if (mountLabels(pod) > 0 && POD_AFFINITY.test(message)) return "UnbindableModelCache";
   const short = shortages(message);
   const devices = devicesOf(pod);
@@ -150,22 +153,22 @@ function codeOf(pod: Pod, message: string): Unscheduled["code"] {
 
 const POD_AFFINITY = /pod affinity rules/i;
 
-/** Each with a rule that keeps it on the node of the pods that mount the same volume. */
+/** Number of labels for mounted claims. Each has an affinity term for the node of the pods that mount the same claim. */
 function mountLabels({ metadata }: Pod): number {
   return Object.keys(metadata.labels ?? {}).filter((key) => key.startsWith(LABEL_MOUNTS)).length;
 }
 
-const TORN =
-  "kube-scheduler places the pod only beside pods that match spec.affinity.podAffinity and mount the same model cache; make that affinity preferred, or use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral";
+const AFFINITY_CONFLICT =
+  "kube-scheduler places the pod only on the node of pods that match spec.affinity.podAffinity and mount the same model cache; make that affinity preferred, or use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral";
 
-/** Beside the rule for its volume it has required ones of the service, and one pod would have to match them all. */
-function isTorn(pod: Pod, message: string): boolean {
+/** True if the service adds required pod affinity to that of the volume. One existing pod would have to match all terms. */
+function hasConflictingAffinity(pod: Pod, message: string): boolean {
   const { podAffinity } = (pod.spec.affinity ?? {}) as PodAffinity;
   const required = podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
   return POD_AFFINITY.test(message) && mountLabels(pod) > 0 && required.length > mountLabels(pod);
 }
 
-/** Names of resources, as in `3 Insufficient nvidia.com/gpu`. */
+/** Names of resources in messages such as `3 Insufficient nvidia.com/gpu`. */
 function shortages(message: string): string[] {
   return [...message.matchAll(/Insufficient ([A-Za-z0-9._/-]*[A-Za-z0-9])/g)].map(([, name = ""]) => name);
 }
@@ -174,17 +177,17 @@ function waitingFor(code: Unscheduled["code"], pod: Pod, message: string): strin
   if (code === "UnbindableModelCache") return "a node that can mount the model cache";
   const short = new Set(shortages(message));
   const missing = requestsOf(pod).filter(([name]) => short.has(name));
-  const asked = missing.length > 0 ? missing : devicesOf(pod);
-  if (asked.length === 0) return "a node that the scheduling rules allow";
-  return asked.map(([name, quantity]) => `${name}: ${quantity}`).join(", ");
+  const requested = missing.length > 0 ? missing : devicesOf(pod);
+  if (requested.length === 0) return "a node that the scheduling rules allow";
+  return requested.map(([name, quantity]) => `${name}: ${quantity}`).join(", ");
 }
 
-/** Extended resources carry a domain; cpu, memory and storage do not. */
+/** Extended resources have a domain in their names; cpu, memory and storage do not. */
 function devicesOf(pod: Pod): [string, string][] {
   return requestsOf(pod).filter(([name]) => name.includes("/"));
 }
 
-/** Quantities by resource, container by container. */
+/** Names and quantities of resources, for each container. */
 export function requestsOf({ spec }: Pod): [string, string][] {
   return spec.containers.flatMap(({ resources }) =>
     Object.entries({ ...resources?.limits, ...resources?.requests }),
@@ -194,7 +197,7 @@ export function requestsOf({ spec }: Pod): [string, string][] {
 function problemOf(pod: Pod): PodProblem | undefined {
   const { name } = pod.metadata;
   const { phase, reason, message = "" } = pod.status ?? {};
-  // Only Events say why its node has stopped it.
+  // Only an Event has the reason why the node stopped the pod.
   if (phase === "Succeeded") return undefined;
   if (phase === "Failed") {
     if (reason === "Preempting" || reason === "NodeShutdown") return undefined;
@@ -204,7 +207,7 @@ function problemOf(pod: Pod): PodProblem | undefined {
   }
   const { initContainerStatuses = [], containerStatuses = [] } = pod.status ?? {};
   const sidecars = pod.spec.initContainers?.filter(({ restartPolicy }) => restartPolicy === "Always") ?? [];
-  const runsOnce = ({ name: of }: ContainerStatus) => sidecars.every((sidecar) => sidecar.name !== of);
+  const runsOnce = (one: ContainerStatus) => sidecars.every(({ name: sidecar }) => sidecar !== one.name);
   const problems = [
     ...initContainerStatuses.map((one) => containerProblem(pod, one, runsOnce(one))),
     ...containerStatuses.map((one) => containerProblem(pod, one, false)),
@@ -214,29 +217,30 @@ function problemOf(pod: Pod): PodProblem | undefined {
 
 function containerProblem(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodProblem | undefined {
   const { reason = "", message = "" } = container.state?.waiting ?? {};
-  const where = `${container.name} of ${pod.metadata.name}`;
+  const subject = `${container.name} of ${pod.metadata.name}`;
   if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))
-    return { code: "ImageUnavailable", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
+    return { code: "ImageUnavailable", message: truncate(`${subject}: ${reason}: ${message}`, MAX_TEXT) };
   if (/^CreateContainer(Config)?Error$|^RunContainerError$/.test(reason))
-    return { code: "PodConfigInvalid", message: truncate(`${where}: ${reason}: ${message}`, MAX_TEXT) };
+    return { code: "PodConfigInvalid", message: truncate(`${subject}: ${reason}: ${message}`, MAX_TEXT) };
   const failed = fetchFailure(container);
   if (failed !== undefined)
-    return { code: failed.code, message: truncate(`${where}: ${failed.message}`, MAX_TEXT) };
+    return { code: failed.code, message: truncate(`${subject}: ${failed.message}`, MAX_TEXT) };
   const ended = crashOf(container, runsOnce);
   if (ended === undefined && reason !== "CrashLoopBackOff") return undefined;
-  const { exitCode, reason: why = "", message: said = "" } = ended ?? {};
-  const end = exitCode === undefined ? "" : `: exit code ${exitCode}${why === "" ? "" : ` (${why})`}`;
+  const { exitCode, reason: endReason = "", message: output = "" } = ended ?? {};
+  const end =
+    exitCode === undefined ? "" : `: exit code ${exitCode}${endReason === "" ? "" : ` (${endReason})`}`;
   const { restartCount = 0 } = container;
-  const did = restartCount === 0 ? "exited" : `has restarted ${restartCount} times`;
-  const text = `${where} ${did}${end}${said === "" ? "" : `: ${decisiveLine(said, exitCode)}`}`;
+  const event = restartCount === 0 ? "exited" : `has restarted ${restartCount} times`;
+  const text = `${subject} ${event}${end}${output === "" ? "" : `: ${decisiveLine(output, exitCode)}`}`;
   const remedy =
-    why === "OOMKilled"
+    endReason === "OOMKilled"
       ? oomRemedy(pod, container.name)
       : `read its log: kubectl logs ${pod.metadata.name} -c ${container.name} --previous`;
   return { code: "PodCrashing", message: truncate(text, MAX_TEXT), remedy };
 }
 
-/** Our engines have no limit of their own. */
+/** The controller sets no memory limit for engines. */
 function oomRemedy({ spec }: Pod, container: string): string {
   if (container.startsWith(FETCH_CONTAINER)) return "raise spec.resources.memory of the Model";
   const limit = spec.containers.find(({ name }) => name === container)?.resources?.limits?.memory;
@@ -246,18 +250,18 @@ function oomRemedy({ spec }: Pod, container: string): string {
 }
 
 /**
- * How a container ended that has not started since. A kubelet shows the end of an init container as its state during the whole
- * back-off, that of another one for a few seconds, and then as its last state while it waits and while it starts again: one
- * verdict for all of them, until the container has started, or an init container has succeeded.
+ * The terminated state of a container that has not started since. During the back-off, a kubelet reports it as the state of an
+ * init container. For other containers it is the state for a few seconds, and then the last state while the container waits and
+ * starts. The result is the same in all these phases, until the container has started, or an init container has succeeded.
  */
 function crashOf({ started, state = {}, lastState }: ContainerStatus, runsOnce: boolean) {
   const end = state.terminated ?? lastState?.terminated;
-  // An init container counts as started as soon as it runs.
+  // `started` is true for an init container as soon as it runs.
   if (runsOnce) return end?.exitCode === 0 ? undefined : end;
   return state.running !== undefined && started === true ? undefined : end;
 }
 
-/** Of the last attempt, also while the next one runs. */
+/** The failure of the last attempt, also while the next attempt runs. */
 function fetchFailure({ name, state, lastState }: ContainerStatus): FetchFailed | undefined {
   if (!name.startsWith(FETCH_CONTAINER)) return undefined;
   const result = parseFetchResult((state?.terminated ?? lastState?.terminated)?.message);
@@ -265,10 +269,10 @@ function fetchFailure({ name, state, lastState }: ContainerStatus): FetchFailed 
 }
 
 const NAMES_ERROR = /(?:Error|\berror|Exception)\b.*[:,]/;
-/** Exit codes above it mean a signal, of which no line can say why. */
+/** Exit codes above this mean a signal, whose cause is not in the output. */
 const SIGNALS = 128;
 
-/** After the line with the error, engines print warnings, or how to get help. */
+/** Prefers the line with the error, because engines print warnings or help after it. */
 function decisiveLine(text: string, exitCode = 0): string {
   const lines = text.trim().split("\n");
   const named = exitCode > SIGNALS ? undefined : lines.findLast((line) => NAMES_ERROR.test(line));
@@ -282,6 +286,6 @@ function conditionOf({ status }: Pod, type: string) {
   return status?.conditions?.find((condition) => condition.type === type);
 }
 
-function createdMs({ metadata }: Pod): number {
+export function createdMs({ metadata }: Pod): number {
   return Date.parse(metadata.creationTimestamp ?? "") || 0;
 }

@@ -1,4 +1,4 @@
-/** What the path of pods works with. */
+/** Dependencies of the path of pods. */
 import type { ControllerPorts } from "../../watches/ports.ts";
 import type { PodsSettings } from "../../workload/contract.ts";
 import type { NodeProbes } from "./node-probes.ts";
@@ -10,6 +10,6 @@ export interface PodsPorts extends ControllerPorts {
   readonly podsQueue: PodsQueue;
   readonly offloads: OffloadReader;
   readonly nodeProbes: NodeProbes;
-  /** Their positions in the queue have changed. */
+  /** Called with the services whose positions in the queue have changed. */
   readonly onPositions: (services: readonly string[]) => void;
 }

@@ -1,4 +1,4 @@
-/** Services whose pods wait for a device, in the order in which kube-scheduler tries them: by priority, then age. */
+/** The queue of services with pending pods, in the order in which kube-scheduler tries them: by priority, then age. */
 
 export interface QueuedService {
   /** `namespace/name`. */
@@ -9,20 +9,20 @@ export interface QueuedService {
 }
 
 export interface PodsQueue {
-  /** Services whose position has changed, without this one. Undefined: it waits no longer. */
+  /** Queues the service, or removes it if `waiting` is undefined. Returns the other services whose positions changed. */
   readonly set: (key: string, waiting: QueuedService | undefined) => readonly string[];
-  /** 1 is next; undefined if it does not wait. */
+  /** Position in the queue, from 1; undefined if the service is not queued. */
   readonly positionOf: (key: string) => number | undefined;
   readonly length: () => number;
 }
 
-/** Creation times are whole seconds: within one, those that were seen first come first. */
+/** Creation times are whole seconds. Services with equal times keep the order in which they were queued. */
 export function createPodsQueue(): PodsQueue {
   let order: readonly QueuedService[] = [];
   return {
     set: (key, waiting) => {
-      const was = order.find((one) => one.key === key);
-      if (isSame(was, waiting)) return [];
+      const queued = order.find((one) => one.key === key);
+      if (queued?.priority === waiting?.priority && queued?.sinceMs === waiting?.sinceMs) return [];
       const before = order;
       const others = order.filter((one) => one.key !== key);
       order = waiting === undefined ? others : [...others, waiting].sort(byTurn);
@@ -36,10 +36,6 @@ export function createPodsQueue(): PodsQueue {
     },
     length: () => order.length,
   };
-}
-
-function isSame(a: QueuedService | undefined, b: QueuedService | undefined): boolean {
-  return a?.priority === b?.priority && a?.sinceMs === b?.sinceMs;
 }
 
 function byTurn(a: QueuedService, b: QueuedService): number {

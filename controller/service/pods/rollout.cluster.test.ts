@@ -16,7 +16,7 @@ import { runProgram } from "../../../test/cli/program.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { priorityClasses } from "../../workload/priorities.ts";
-import { looksAt } from "./fixtures/look.ts";
+import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
@@ -74,7 +74,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
 
     const until = (name: string, expected: object) =>
       bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = looksAt(NS, () => bench);
+    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = createObserver(NS, () => bench);
     const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
     const metalbridge = async (...args: string[]) => {
       const end = await runProgram([...args, "-n", NS], bench.cluster);

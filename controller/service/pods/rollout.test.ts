@@ -10,7 +10,7 @@ interface Case {
   readonly spec?: object;
   readonly now: string;
   /** Revision that the spec asks for. */
-  readonly wanted: string;
+  readonly desired: string;
   readonly hasGPUs?: boolean;
   /** The Deployment; absent: there is none yet. */
   readonly current?: Templated & { readonly replicas?: number; readonly waitingSince?: string };
@@ -34,7 +34,7 @@ interface PodCase {
 }
 
 testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) => {
-  const { spec, now, wanted, hasGPUs, current, pods = [] } = given;
+  const { spec, now, desired, hasGPUs, current, pods = [] } = given;
   const nowMs = Date.parse(now);
   const service = inferenceServiceSchema.parse({
     metadata: { name: "chat" },
@@ -62,7 +62,7 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) =
   });
   const input = {
     spec: service.spec,
-    wanted: deployment({}, { template: templated({ revision: wanted }) }),
+    desired: deployment({}, { template: templated({ revision: desired }) }),
     current:
       current &&
       deployment(

@@ -1,6 +1,6 @@
 /**
- * When pods are replaced: by a change of their template, once the old ones are idle, or because of their age. Until then the
- * Deployment is paused with the new template in it, so that it scales and heals as before. Pure.
+ * Decides when pods are replaced: after a change of their template, once the old pods are idle, or because of their age. Until
+ * then the Deployment is paused with the new template in it, so it still scales and replaces failed pods. Pure.
  */
 
 import {
@@ -13,39 +13,39 @@ import type { Deployment, Pod, PodTemplate } from "../../../src/kube/workload-ob
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { hasDevices, renewalStrategy, SURGE_ONE } from "../../workload/strategy.ts";
-import { engineOf, hasEnded, isReadyPod } from "./pods.ts";
+import { engineOf, isLive, isReadyPod } from "./pods.ts";
 
 export interface PodsRolloutInput {
   readonly spec: InferenceServiceSpec;
-  /** As built from the spec. */
-  readonly wanted: Deployment;
+  /** The Deployment built from the spec. */
+  readonly desired: Deployment;
   readonly current: Deployment | undefined;
   readonly pods: readonly Pod[];
 }
 
-/** Requests in flight of a pod; undefined if they cannot be read, or were not asked for. */
+/** Requests in flight by pod; undefined if they cannot be read. */
 export type InFlight = ReadonlyMap<string, number | undefined>;
 
-/** Why pods of an older template are not replaced yet. */
+/** The reason why pods of an older template are not replaced yet. */
 export interface Deferral {
   readonly reason: "PodsBusy" | "IdleCheckFailed" | "IdleCheckUnsupported";
   readonly message: string;
 }
 
 export interface Rollout {
-  /** What to apply. */
+  /** The Deployment to apply. */
   readonly deployment: Deployment;
   readonly deferral?: Deferral;
-  /** The wait has reached its limit: requests are still in flight, or may be. */
+  /** Set if the wait has reached its limit while requests are or may be in flight. */
   readonly isForced?: true;
   readonly recheckAfterMs?: number;
 }
 
-const ASK_EVERY_MS = 5_000;
-/** A pod's lifetime may exceed what a timer can hold. */
+const PROBE_INTERVAL_MS = 5_000;
+/** A pod's lifetime may exceed the maximum of a timer. */
 const MAX_RECHECK_MS = 86_400_000;
 
-/** Pods whose requests in flight planRollout needs to know. */
+/** Pods whose requests in flight `planPodsRollout` needs. */
 export function podsToProbe(input: PodsRolloutInput, nowMs: number): readonly Pod[] {
   const { limitMs, old } = changeOf(input, nowMs);
   return limitMs === undefined ? [] : old.filter(mayServe);
@@ -62,42 +62,45 @@ export function planPodsRollout(input: PodsRolloutInput, inFlight: InFlight, now
   return {
     deployment: paused(deployment, sinceMs),
     deferral: deferralOf(busy, old.length, inFlight, sinceMs + limitMs),
-    recheckAfterMs: Math.min(ASK_EVERY_MS, leftMs),
+    recheckAfterMs: Math.min(PROBE_INTERVAL_MS, leftMs),
   };
 }
 
 interface Change {
   readonly deployment: Deployment;
-  /** Pods of another template than the wanted one, without those that are ending. */
+  /** Live pods of another template than the desired one. */
   readonly old: readonly Pod[];
-  /** Undefined: nothing to wait for. */
+  /** Undefined if there is nothing to wait for. */
   readonly limitMs: number | undefined;
   readonly sinceMs: number;
-  /** Until the oldest pod reaches its age. */
+  /** Time until the oldest pod reaches its maximum age. */
   readonly dueInMs?: number;
 }
 
-function changeOf({ spec, wanted, current, pods }: PodsRolloutInput, nowMs: number): Change {
-  const { strategy = SURGE_ONE } = wanted.spec;
+function changeOf({ spec, desired, current, pods }: PodsRolloutInput, nowMs: number): Change {
+  const { strategy = SURGE_ONE } = desired.spec;
   const live = pods.filter(isLive);
   const last = current?.spec.template;
-  const kept = withRenewal(wanted.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
+  const unrenewed = withRenewal(desired.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
   const isSettled =
-    live.length >= (current?.spec.replicas ?? 1) && live.every((pod) => isReadyPod(pod) && isOf(pod, kept));
+    live.length >= (current?.spec.replicas ?? 1) &&
+    live.every((pod) => isReadyPod(pod) && isOf(pod, unrenewed));
   const dueMs = isSettled ? dueTime(spec, live) : undefined;
   const isDue = dueMs !== undefined && dueMs <= nowMs;
-  // The time that it was due, not the present: the same in every pass until the cache shows it.
-  const template = isDue ? withRenewal(kept, isoSeconds(dueMs)) : kept;
+  // The due time rather than the current time, so that all passes agree until the cache shows the change.
+  const template = isDue ? withRenewal(unrenewed, isoSeconds(dueMs)) : unrenewed;
   const old = live.filter((pod) => !isOf(pod, template));
   const isRenewal = old.length > 0 && old.every((pod) => podRevisionOf(pod) === podRevisionOf(template));
   const since = current?.metadata.annotations?.[ANNOTATION_WAITING_SINCE];
   const isReleased = since === undefined && last !== undefined && isOf(last, template);
   return {
     deployment: {
-      ...wanted,
+      ...desired,
       spec: {
-        ...wanted.spec,
-        ...(isRenewal ? { strategy: renewalStrategy(strategy, hasDevices(template.spec), live.length) } : {}),
+        ...desired.spec,
+        strategy: isRenewal
+          ? renewalStrategy(strategy, hasDevices(template.spec), live.length)
+          : desired.spec.strategy,
         template,
       },
     },
@@ -108,7 +111,7 @@ function changeOf({ spec, wanted, current, pods }: PodsRolloutInput, nowMs: numb
   };
 }
 
-/** When the oldest of these pods has lived long enough. */
+/** Time at which the oldest of these pods reaches its maximum age. */
 function dueTime({ maxPodLifetimeSeconds }: InferenceServiceSpec, pods: readonly Pod[]): number | undefined {
   if (maxPodLifetimeSeconds === undefined || pods.length === 0) return undefined;
   const created = pods
@@ -117,14 +120,12 @@ function dueTime({ maxPodLifetimeSeconds }: InferenceServiceSpec, pods: readonly
   return created.length === 0 ? undefined : Math.min(...created) + maxPodLifetimeSeconds * 1000;
 }
 
-/** Milliseconds. Undefined: no wait. */
+/** Maximum wait in milliseconds; undefined for no wait. */
 function limitOf(spec: InferenceServiceSpec, isRenewal: boolean): number | undefined {
   const { waitForIdle, idleTimeoutSeconds, force } = spec.rolloutPolicy ?? {};
-  const isAsked = waitForIdle === true && force !== true;
+  const waits = waitForIdle === true && force !== true;
   const seconds =
-    (isRenewal ? spec.maxPodLifetimeIdleTimeoutSeconds : undefined) ??
-    (isAsked ? idleTimeoutSeconds : 0) ??
-    0;
+    (isRenewal ? spec.maxPodLifetimeIdleTimeoutSeconds : undefined) ?? (waits ? idleTimeoutSeconds : 0) ?? 0;
   return seconds === 0 ? undefined : seconds * 1000;
 }
 
@@ -140,10 +141,6 @@ function withRenewal(template: PodTemplate, at: string | undefined): PodTemplate
   return { ...template, metadata: { ...template.metadata, annotations } };
 }
 
-export function isLive(pod: Pod): boolean {
-  return pod.metadata.deletionTimestamp === undefined && !hasEnded(pod);
-}
-
 type Templated = Pick<PodTemplate, "metadata">;
 
 function isOf(one: Templated, template: Templated): boolean {
@@ -151,7 +148,7 @@ function isOf(one: Templated, template: Templated): boolean {
   return podRevisionOf(one) === podRevisionOf(template) && renewalOf(one) === renewalOf(template);
 }
 
-/** Before its startup probe has succeeded no client has been sent to an engine. */
+/** Until its startup probe has succeeded, a pod receives no requests. */
 function mayServe(pod: Pod): boolean {
   return engineOf(pod)?.started === true;
 }

@@ -1,4 +1,4 @@
-/** The whole status of a service that runs as pods. Pure and total. */
+/** Plans the complete status of a service that runs as pods. Pure and total. */
 
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
@@ -13,7 +13,7 @@ import { codeOfRejections, describeRejections } from "../apply/rejection.ts";
 import { serviceUrlOf } from "../owned/kube-service.ts";
 import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../phase.ts";
 import { podsConditions } from "./conditions.ts";
-import { type PodsStatusInput, readyPodsText, wantedPods } from "./facts.ts";
+import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { keepsRevisions } from "./plan.ts";
 
 const MAX_MESSAGE = 4096;
@@ -21,10 +21,10 @@ const MAX_MESSAGE = 4096;
 export function planPodsStatus(input: PodsStatusInput, nowIso: string): InferenceServiceStatus {
   const { service, model, resolution, deployment, pods, queuePosition } = input;
   const verdict = verdictOf(input);
-  const want = wantedPods(input);
+  const desired = desiredPods(input);
   const { unscheduled } = pods;
   const isWaiting = verdict.phase === "WaitingForGPU" || verdict.phase === "WaitingForCapacity";
-  const status: { [K in keyof InferenceServiceStatus]: InferenceServiceStatus[K] | undefined } = {
+  return defined<InferenceServiceStatus>({
     ...verdict,
     message: truncate(verdict.message, MAX_MESSAGE),
     observedGeneration: service.metadata.generation,
@@ -40,19 +40,18 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     replicas: pods.live,
     readyReplicas: pods.ready,
     updatedReplicas: deployment?.status?.updatedReplicas ?? 0,
-    desiredReplicas: want,
-    ready: `${pods.ready}/${want}`,
+    desiredReplicas: desired,
+    ready: `${pods.ready}/${desired}`,
     selector: `${LABEL_SERVICE}=${service.metadata.name}`,
     endpoint: serviceUrlOf(service),
     queuePosition: isWaiting ? queuePosition : undefined,
     waitingFor: isWaiting ? unscheduled?.waitingFor : undefined,
     effectivePriority: unscheduled?.priority ?? PRIORITIES[service.spec.priority],
     conditions: podsConditions(input, verdict, nowIso),
-  };
-  return defined(status);
+  });
 }
 
-/** The revision that serves, until all pods are of the newest. */
+/** `currentRevision` stays the old revision until all pods are of the newest. */
 function revisionsOf(
   { service, resolution }: PodsStatusInput,
   { phase }: PhaseStatus,
@@ -65,11 +64,11 @@ function revisionsOf(
   return defined({ currentRevision, updateRevision });
 }
 
-/** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
+/** The first verdict that applies: obstacles, stopped services, problems, and then what is still missing. */
 function verdictOf(input: PodsStatusInput): PhaseStatus {
   return (
     obstructedPhase(input.obstacle, input.service) ??
-    stoppedPhase(wantedPods(input), input.service) ??
+    stoppedPhase(desiredPods(input), input.service) ??
     blocked(input) ??
     rejected(input) ??
     waiting(input) ??
@@ -79,7 +78,7 @@ function verdictOf(input: PodsStatusInput): PhaseStatus {
   );
 }
 
-/** Pods that exist serve on without their Model, but are not changed. */
+/** Existing pods still serve without their Model, but they are not changed. */
 function blocked(input: PodsStatusInput): PhaseStatus | undefined {
   const { resolution, pods } = input;
   if (resolution.at !== "blocked") return undefined;
@@ -88,14 +87,14 @@ function blocked(input: PodsStatusInput): PhaseStatus | undefined {
   return { phase: isFinal ? "Failed" : "Pending", reason, message };
 }
 
-/** Objects that the API server refuses: ours, or the Deployment's pods. */
+/** For objects that the API server rejects: ours, or the Deployment's pods. */
 function rejected(input: PodsStatusInput): PhaseStatus | undefined {
   const { rejections, pods, deployment } = input;
   const phase = pods.ready > 0 ? "Degraded" : "Pending";
   const reason = codeOfRejections(rejections);
   if (reason !== undefined) return { phase, reason, message: describeRejections(rejections) };
   const failure = deployment?.status?.conditions?.find(({ type }) => type === "ReplicaFailure");
-  if (failure?.status !== "True" || pods.ready >= wantedPods(input)) return undefined;
+  if (failure?.status !== "True" || pods.ready >= desiredPods(input)) return undefined;
   const { message = "" } = failure;
   const code = message.includes("exceeded quota:") ? "QuotaExceeded" : "ApiObjectRefused";
   return { phase, reason: code, message: `the API server refuses the pods: ${message}` };
@@ -103,7 +102,7 @@ function rejected(input: PodsStatusInput): PhaseStatus | undefined {
 
 function waiting(input: PodsStatusInput): PhaseStatus | undefined {
   const { unscheduled, ready } = input.pods;
-  if (unscheduled === undefined || ready >= wantedPods(input)) return undefined;
+  if (unscheduled === undefined || ready >= desiredPods(input)) return undefined;
   const { code, message, pods } = unscheduled;
   const phase = code === "InsufficientGPU" ? "WaitingForGPU" : "WaitingForCapacity";
   const count = pods === 1 ? "1 pod waits" : `${pods} pods wait`;
@@ -123,23 +122,26 @@ function failing(input: PodsStatusInput): PhaseStatus | undefined {
   return { phase: "Degraded", reason: code, message };
 }
 
-/** For pods alone; the catalog's remedy is for hosts too. */
+/** Remedies for pods only, where the catalog's remedy is for hosts too. */
 const REMEDIES: Partial<Record<ErrorCode, string>> = {
   DiskFull:
     "enlarge the claim with kubectl patch pvc, or with spec.modelCache.persistence Ephemeral raise spec.resources.ephemeralStorage",
 };
 
-/** The old pods serve on, with the old template. */
+/** The pods of the old template still serve. */
 function deferred({ deferral }: PodsStatusInput): PhaseStatus | undefined {
   return deferral === undefined ? undefined : { phase: "Progressing", ...deferral };
 }
 
-/** All that are wanted are ready, of the newest template, and no others are left. */
+/** True if all desired pods are ready and of the newest template, and no other pods are left. */
 function isComplete(input: PodsStatusInput): boolean {
-  const want = wantedPods(input);
+  const desired = desiredPods(input);
   const { updatedReplicas = 0, replicas = 0 } = input.deployment?.status ?? {};
   return (
-    isObserved(input) && input.pods.ready >= want && updatedReplicas >= want && replicas <= updatedReplicas
+    isObserved(input) &&
+    input.pods.ready >= desired &&
+    updatedReplicas >= desired &&
+    replicas <= updatedReplicas
   );
 }
 
@@ -150,17 +152,17 @@ function isObserved({ deployment }: PodsStatusInput): boolean {
 function incomplete(input: PodsStatusInput): PhaseStatus | undefined {
   if (isComplete(input)) return undefined;
   const { deployment, pods, service } = input;
-  const want = wantedPods(input);
+  const desired = desiredPods(input);
   const { updatedReplicas = 0, replicas = 0 } = deployment?.status ?? {};
   const text = `${readyPodsText(input)}${noRoomText(input)}`;
   // A download may take longer than the deadline.
-  if (isObserved(input) && isLate(deployment) && pods.fetching === 0) {
+  if (isObserved(input) && hasExceededDeadline(deployment) && pods.fetching === 0) {
     const reason = "RolloutDeadlineExceeded";
     return { phase: "Degraded", reason, message: `${text}; the new pods did not become ready in time` };
   }
   const hasServed = service.status?.phase !== undefined && HAS_SERVED.has(service.status.phase);
   if (hasServed && replicas > updatedReplicas) {
-    const message = `${updatedReplicas} of ${want} updated; ${text}`;
+    const message = `${updatedReplicas} of ${desired} updated; ${text}`;
     return { phase: "Progressing", reason: "NewRevisionRollingOut", message };
   }
   const { fetching } = pods;
@@ -171,18 +173,18 @@ function incomplete(input: PodsStatusInput): PhaseStatus | undefined {
   return { phase: hasServed ? "Progressing" : "Creating", reason: "ReplicasNotReady", message };
 }
 
-/** During a change: all desired pods are ready, and the next pod finds no node beside them. */
+/** For a rollout in which all desired pods are ready, and the next pod finds no node. */
 function noRoomText({ pods: { unscheduled }, deployment }: PodsStatusInput): string {
   if (unscheduled === undefined) return "";
   const strategy = deployment?.spec.strategy;
-  const isHeld = strategy?.type === "RollingUpdate" && isZero(strategy.rollingUpdate.maxUnavailable);
-  const remedy = isHeld ? "; with rollout.maxUnavailable 1 an old pod makes room for it" : "";
+  const isSurgeOnly = strategy?.type === "RollingUpdate" && isZero(strategy.rollingUpdate.maxUnavailable);
+  const remedy = isSurgeOnly ? "; with rollout.maxUnavailable 1 an old pod makes room for it" : "";
   return `; the next pod waits for a node: ${unscheduled.message}${remedy}`;
 }
 
 const HAS_SERVED = new Set(["Ready", "Progressing", "Degraded"]);
 
-function isLate(deployment: Deployment | undefined): boolean {
+function hasExceededDeadline(deployment: Deployment | undefined): boolean {
   const progressing = deployment?.status?.conditions?.find(({ type }) => type === "Progressing");
   return progressing?.reason === "ProgressDeadlineExceeded";
 }
