@@ -1,4 +1,4 @@
-/** Asks one peer for chunks, over connections whose other end has proved to be that peer. */
+/** Downloads chunks from one peer, over connections whose other end has proved to be that peer. */
 import { Agent, type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
 import { connect } from "node:tls";
@@ -8,15 +8,15 @@ import type { PeerHost } from "./directory.ts";
 import { fingerprintOf, type PeerIdentity } from "./identity.ts";
 import { HEADER_ADDRESS, HEADER_AVAILABLE, HEADER_PREFIX } from "./peer-server.ts";
 
-/** `later`: the peer is still fetching it, and has come this far. */
+/** `later`: the peer is still downloading the content, and has this many bytes. */
 export type PeerResponse =
   | { readonly at: "chunk"; readonly bytes: number; readonly prefix: string }
   | { readonly at: "later"; readonly availableBytes: number };
 
-/** What is asked for. */
+/** The requested content. */
 export interface PeerContent {
   readonly sha256: string;
-  /** By the origin: a peer is not believed. */
+  /** The size that the origin reports: that of a peer is not trusted. */
   readonly totalBytes: number;
   /** Digest of the address at the origin. */
   readonly address: string;
@@ -24,7 +24,7 @@ export interface PeerContent {
 
 export interface PeerClient {
   readonly name: string;
-  /** Fills `into`, which has room for a chunk. Throws for a peer that cannot be used; what it threw is for the log only. */
+  /** Fills `into`, which has room for a chunk. Throws if the peer cannot be used; the error is for the log only. */
   readonly chunk: (
     content: PeerContent,
     chunk: number,
@@ -34,14 +34,14 @@ export interface PeerClient {
   readonly close: () => void;
 }
 
-/** What no honest peer says. */
+/** An answer that no honest peer sends. */
 export class PeerProtocolError extends Error {}
 
 export interface PeerClientOptions {
   readonly identity: PeerIdentity;
   readonly peer: PeerHost;
   readonly connectMs: number;
-  /** No byte for this long ends a request. It is longer than a peer lets requests wait. */
+  /** A request without a byte for this long is aborted. Longer than a peer delays requests. */
   readonly stallMs: number;
 }
 
@@ -55,7 +55,7 @@ export function createPeerClient(options: PeerClientOptions): PeerClient {
       const headers = { range, [HEADER_ADDRESS]: address };
       const response = await send(agent, `/sha256/${sha256}`, { headers, signal, stallMs: options.stallMs });
       if (response.statusCode !== 206) {
-        // Of a refusal no body is read.
+        // The body of a rejection is not read.
         if (response.headers["content-length"] === "0") response.resume();
         else response.destroy();
         const availableBytes = Number(response.headers[HEADER_AVAILABLE]);
@@ -111,30 +111,29 @@ function send(
   { headers, signal, stallMs }: { headers: Record<string, string>; signal: AbortSignal; stallMs: number },
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const asked = request({ agent, path, headers, signal, host: "peer", timeout: stallMs });
-    asked.once("error", reject);
-    const stall = new Error("no byte in time");
-    let stalled: { destroy: (error: Error) => unknown } = asked;
-    asked.once("timeout", () => stalled.destroy(stall));
-    asked.once("response", (response) => {
+    const call = request({ agent, path, headers, signal, host: "peer", timeout: stallMs });
+    call.once("error", reject);
+    let stalled: { destroy: (error: Error) => unknown } = call;
+    call.once("timeout", () => stalled.destroy(new Error("no byte in time")));
+    call.once("response", (response) => {
       stalled = response;
-      // Errors after this are the response's.
-      asked.on("error", () => undefined);
+      // The response reports all further errors.
+      call.on("error", () => undefined);
       resolve(response);
     });
-    asked.end();
+    call.end();
   });
 }
 
-/** The peer gets no say in how much it sends. */
+/** Checks the announced range: the peer does not decide how much it sends. */
 function lengthOf(response: IncomingMessage, start: number, totalBytes: number): number {
   const end = Math.min(start + CHUNK_BYTES, totalBytes);
   if (response.headers["content-range"] === `bytes ${start}-${end - 1}/${totalBytes}`) return end - start;
   response.destroy();
-  throw new PeerProtocolError("it has a content of another size");
+  throw new PeerProtocolError("the peer has a content of another size");
 }
 
-/** Each piece is freed once it is copied. */
+/** Frees each piece once it is copied. */
 function fill(response: IncomingMessage, into: Buffer, bytes: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let filled = 0;

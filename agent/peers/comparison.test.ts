@@ -1,4 +1,4 @@
-/** How long a peer may take, whatever it does. */
+/** The time limits of peers. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
@@ -17,7 +17,7 @@ test.each([
   expect(Math.round(chunkTimeoutMs(rate, limits))).toBe(expectedMs);
 });
 
-test("n chunks take no longer than what they may and the reserve, however they are spread", () => {
+test("n chunks take at most their own time plus the reserve, for any distribution of delays", () => {
   const rate = fc.option(fc.double({ min: 0, max: 1e9, noNaN: true }), { nil: undefined });
   const parts = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 200 });
   fc.assert(
@@ -35,7 +35,7 @@ test("n chunks take no longer than what they may and the reserve, however they a
   );
 });
 
-test("waits without a chunk use the reserve up, however short each is", () => {
+test("requests that return no chunk use up the reserve, even if each one is short", () => {
   const patience = new PeerTimeBudget(limits);
   for (let round = 0; round < 40; round += 1) patience.waste(200);
   expect(patience.deadlineMs(undefined)).toBe(limits.chunkMs);
@@ -43,7 +43,7 @@ test("waits without a chunk use the reserve up, however short each is", () => {
   expect(patience.deadlineMs(undefined)).toBe(2 * limits.chunkMs - 100);
 });
 
-test("a peer that was put aside is slow if even the most that it can have given is less than half of the source", () => {
+test("a peer is too slow if its maximum possible rate is less than half of the source's rate", () => {
   const peerRate = maxPeerRate(8_500);
   expect(Math.round(peerRate / CHUNK_BYTES / (2 / 8.5))).toBe(1);
   expect(isPeerTooSlow(peerRate, 100 * MB)).toBe(true);

@@ -1,10 +1,11 @@
-/** The other hosts as their status describes them. Watched only while this host takes or gives something. */
+/** The other hosts, according to their status. Watched only while this host downloads from or serves peers. */
 
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import { isAddressWithin } from "../../src/util/address-within.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { AssignedModel, ReadAssignedModels } from "./grants.ts";
+import { waitForChange } from "./wait-for-change.ts";
 
 export interface PeerHost {
   readonly name: string;
@@ -21,30 +22,30 @@ export type WatchHosts = (watch: {
   readonly onSynced: () => void;
 }) => void;
 
-/** What the API server is asked for. */
+/** The requests to the API server. */
 export interface PeerCluster {
   readonly watch: WatchHosts;
-  /** Undefined where there is none; rejects where the API server does not answer. */
+  /** Undefined if the Host does not exist; rejects if the API server does not answer. */
   readonly readHost: (name: string) => Promise<Host | undefined>;
-  readonly readWanted: ReadAssignedModels;
+  readonly readAssigned: ReadAssignedModels;
 }
 
-export interface Directory extends Pick<PeerCluster, "readHost" | "readWanted"> {
-  /** Once the cluster is connected. */
+export interface Directory extends Pick<PeerCluster, "readHost" | "readAssigned"> {
+  /** Called once the cluster is connected. */
   readonly connect: (cluster: PeerCluster) => void;
-  /** Watches from now on; the result ends it. */
+  /** Watches from now on; the result ends the use. */
   readonly use: () => () => void;
-  /** False if the Hosts are not known within `patienceMs`. Only during use. */
-  readonly known: (patienceMs: number, signal: AbortSignal) => Promise<boolean>;
-  /** All but this host. */
+  /** False if the list of Hosts does not arrive within `timeoutMs`. Only during use. */
+  readonly untilSynced: (timeoutMs: number, signal: AbortSignal) => Promise<boolean>;
+  /** All hosts but this one. */
   readonly peers: () => readonly PeerHost[];
   readonly withFingerprint: (fingerprint: string) => PeerHost | undefined;
-  /** False if what is asked for does not come within `patienceMs`. Only during use. */
-  readonly until: (isDone: () => boolean, patienceMs: number, signal: AbortSignal) => Promise<boolean>;
+  /** False if the condition is not met within `timeoutMs`. Only during use. */
+  readonly until: (isMet: () => boolean, timeoutMs: number, signal: AbortSignal) => Promise<boolean>;
   readonly onChange: (listener: () => void) => () => void;
 }
 
-/** Another request within this time needs no new list. */
+/** The watch continues for this long after its last use, so that another use needs no new list. */
 const LINGER_MS = 60_000;
 
 export function createDirectory(self: string, clock: Clock, signal: AbortSignal): Directory {
@@ -80,17 +81,17 @@ class WatchedDirectory implements Directory {
     return this.#cluster?.readHost(name);
   }
 
-  async readWanted(name: string): Promise<readonly AssignedModel[]> {
-    return (await this.#cluster?.readWanted(name)) ?? [];
+  async readAssigned(name: string): Promise<readonly AssignedModel[]> {
+    return (await this.#cluster?.readAssigned(name)) ?? [];
   }
 
   use(): () => void {
     this.#users += 1;
     this.#begin();
-    let isOver = false;
+    let hasEnded = false;
     return () => {
-      if (isOver) return;
-      isOver = true;
+      if (hasEnded) return;
+      hasEnded = true;
       this.#users -= 1;
       if (this.#users > 0 || this.#signal.aborted) return;
       this.cancelEnd();
@@ -98,28 +99,13 @@ class WatchedDirectory implements Directory {
     };
   }
 
-  known(patienceMs: number, stop: AbortSignal): Promise<boolean> {
-    return this.until(() => this.#isSynced, patienceMs, stop);
+  untilSynced(timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    return this.until(() => this.#isSynced, timeoutMs, signal);
   }
 
-  until(isDone: () => boolean, patienceMs: number, stop: AbortSignal): Promise<boolean> {
-    return new Promise((resolve) => {
-      if (isDone()) return resolve(true);
-      if (stop.aborted) return resolve(false);
-      const finish = (answer: boolean): void => {
-        cancel();
-        this.#listeners.delete(look);
-        stop.removeEventListener("abort", leave);
-        resolve(answer);
-      };
-      const look = (): void => {
-        if (isDone()) finish(true);
-      };
-      const leave = (): void => finish(false);
-      const cancel = this.#clock.after(patienceMs, leave);
-      this.#listeners.add(look);
-      stop.addEventListener("abort", leave, { once: true });
-    });
+  until(isMet: () => boolean, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    const limits = { clock: this.#clock, timeoutMs, signal };
+    return waitForChange(isMet, (listener) => this.onChange(listener), limits);
   }
 
   peers(): readonly PeerHost[] {
@@ -147,11 +133,11 @@ class WatchedDirectory implements Directory {
         const peer = host === undefined || name === this.#self ? undefined : peerOf(host);
         if (peer === undefined) this.#hosts.delete(name);
         else this.#hosts.set(name, peer);
-        this.#tell();
+        this.#notify();
       },
       onSynced: () => {
         this.#isSynced = !controller.signal.aborted;
-        this.#tell();
+        this.#notify();
       },
     });
   }
@@ -163,18 +149,18 @@ class WatchedDirectory implements Directory {
     this.#hosts.clear();
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const listener of [...this.#listeners]) listener();
   }
 }
 
-/** Undefined for a host that gives nothing. What it says of its addresses counts only within what the operator allows. */
+/** Undefined for a host that takes no part in peer downloads. Its addresses count only within those that the operator allows. */
 function peerOf(host: Host): PeerHost | undefined {
   const { spec, status } = host;
   const address = status?.addresses?.find((one) => isAddressWithin(one, spec.addresses ?? []));
   const { port, fingerprint } = status?.peer ?? {};
   if (fingerprint === undefined) return undefined;
-  // It may still take: port 0 is a host that nothing can be taken from.
+  // Port 0: the host cannot serve peers, but may download from them.
   const isReachable =
     address !== undefined && getCondition(status?.conditions, "Reachable")?.status !== "False";
   return {

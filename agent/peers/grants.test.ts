@@ -10,16 +10,16 @@ test.each<[string, AssignedModel[], boolean, string | undefined, boolean]>([
   ["public, named by source", [{ source: "hf://org/m" }], true, undefined, true],
   ["public, named by checksum", [{ source: "hf://mirror/m", sha256: "ab" }], true, elsewhere, true],
   ["public, not named", [{ source: "hf://mirror/m", sha256: "cd" }], true, here, false],
-  ["nothing is wanted", [], true, here, false],
+  ["nothing is assigned", [], true, here, false],
   ["with credentials, named by source", [{ source: "hf://org/m" }], false, here, true],
   ["with credentials, from elsewhere", [{ source: "hf://org/m" }], false, elsewhere, false],
   ["with credentials, from an unknown place", [{ source: "hf://org/m" }], false, undefined, false],
   ["with credentials, named by checksum", [{ source: "https://evil/m", sha256: "ab" }], false, here, false],
-])("who may have content: %s", (_, wanted, isPublic, askedFrom, isGiven) => {
-  expect(mayFetch(wanted, "ab", { ...all, isPublic }, askedFrom)).toBe(isGiven);
+])("who may have content: %s", (_, wanted, isPublic, requestedDigest, isGiven) => {
+  expect(mayFetch(wanted, "ab", { ...all, isPublic }, requestedDigest)).toBe(isGiven);
 });
 
-test("a host that asks for much has its replicas read once in two seconds", async () => {
+test("the replicas of a host with many requests are read at most once in two seconds", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 3_000 }), { maxLength: 40 }), async (pauses) => {
       let nowMs = 0;
@@ -29,11 +29,11 @@ test("a host that asks for much has its replicas read once in two seconds", asyn
         reads.push(nowMs);
         return [];
       }, clock);
-      const host = { metadata: { name: "member" }, spec: {} } as Parameters<typeof grants.mayHave>[0]["host"];
+      const host = { metadata: { name: "member" }, spec: {} } as Parameters<typeof grants.allows>[0]["host"];
       for (const pauseMs of pauses) {
         nowMs += pauseMs;
         const provenance = { ...all, isPublic: true };
-        expect(await grants.mayHave({ host, sha256: "ab", provenance, askedFrom: here })).toBe(false);
+        expect(await grants.allows({ host, sha256: "ab", provenance, requestedDigest: here })).toBe(false);
       }
       for (const [index, atMs] of reads.entries())
         if (index > 0) expect(atMs - (reads[index - 1] ?? 0)).toBeGreaterThanOrEqual(2_000);

@@ -1,21 +1,22 @@
-/** Who may have what of this host's store: what the cluster wants on the host that asks. */
-import { createHash } from "node:crypto";
+/** Decides which contents of this host's store another host may download: those that the cluster assigns to that host. */
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
+import { setBounded } from "../../src/util/bounded-map.ts";
+import { sha256Hex } from "../../src/util/hash.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Provenance } from "../store/content/content-sharing.ts";
 
-/** A model that a host is to have. */
+/** A model that the cluster assigns to a host. */
 export interface AssignedModel {
   readonly source: string;
   readonly sha256?: string | undefined;
 }
 
-/** The models of a host's replicas; rejects where the API server does not say. */
+/** Reads the models of a host's replicas; rejects if the API server does not answer. */
 export type ReadAssignedModels = (host: string) => Promise<readonly AssignedModel[]>;
 
-/** What the operator, or the controller for Models with spec.prefetch, wants on a host. Only they write these fields. */
+/** The models that the operator, or the controller for Models with spec.prefetch, assigns to a host. Only they write these fields. */
 export function assignedToHost({ spec, status }: Host): readonly AssignedModel[] {
   const { pinned = [], prefetch = [] } = spec.models ?? {};
   const ordered = (status?.prefetch?.wanted ?? []).map(({ model }) => model);
@@ -27,63 +28,59 @@ export function neededByReplica({ spec }: InferenceReplica): readonly AssignedMo
   return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
 }
 
-/** A file's address as a peer sees it: signed addresses, and those of other namespaces, are not its business. */
+/** A file's address as peers see it: signed addresses, and those of other namespaces, stay secret. */
 export function addressDigest(address: string): string {
-  return createHash("sha256").update(address).digest("hex");
+  return sha256Hex(address);
 }
 
 /**
- * Content that took credentials is given for an address that gave it, to a host that is to have the model; other content
- * also by its checksum.
+ * Content that required credentials is served only for an address that served it, and only to a host that the model is
+ * assigned to. Other content is also served by its checksum.
  */
 export function mayFetch(
-  wanted: readonly AssignedModel[],
+  assigned: readonly AssignedModel[],
   sha256: string,
   { sources, addresses, isPublic }: Provenance,
-  askedFrom: string | undefined,
+  requestedDigest: string | undefined,
 ): boolean {
-  const isNamed = wanted.some(({ source }) => sources.includes(publicSource(source)));
-  if (isPublic) return isNamed || wanted.some((one) => one.sha256?.toLowerCase() === sha256);
-  return isNamed && addresses.some((address) => addressDigest(address) === askedFrom);
+  const isNamed = assigned.some(({ source }) => sources.includes(publicSource(source)));
+  if (isPublic) return isNamed || assigned.some((one) => one.sha256?.toLowerCase() === sha256);
+  return isNamed && addresses.some((address) => addressDigest(address) === requestedDigest);
 }
 
 export interface Grants {
-  readonly mayHave: (ask: {
+  readonly allows: (request: {
     readonly host: Host;
     readonly sha256: string;
     readonly provenance: Provenance;
-    readonly askedFrom: string | undefined;
+    /** `addressDigest` of the file at the requesting host's origin. */
+    readonly requestedDigest: string | undefined;
   }) => Promise<boolean>;
 }
 
-/** A host's replicas are read again after this long, and sooner for what they did not name. */
-const KEPT_MS = 60_000;
-const AGAIN_MS = 2_000;
+/** A host's replicas are read again after this time. */
+const MAX_AGE_MS = 60_000;
+/** They are read again sooner for a model that they did not name. */
+const RETRY_MS = 2_000;
 const MAX_HOSTS = 256;
 
-export function createGrants(readWanted: ReadAssignedModels, clock: Clock): Grants {
-  const known = new Map<
-    string,
-    { readonly atMs: number; readonly wanted: Promise<readonly AssignedModel[]> }
-  >();
-  const read = (host: string, maxAgeMs: number): Promise<readonly AssignedModel[]> => {
+export function createGrants(readAssigned: ReadAssignedModels, clock: Clock): Grants {
+  const cache = new Map<string, { readonly atMs: number; readonly models: ReturnType<ReadAssignedModels> }>();
+  const read: (host: string, maxAgeMs: number) => ReturnType<ReadAssignedModels> = (host, maxAgeMs) => {
     const nowMs = clock.monotonicMs();
-    const before = known.get(host);
-    if (before !== undefined && nowMs - before.atMs < maxAgeMs) return before.wanted;
-    // The last ones come last: the first is the one that was read longest ago.
-    known.delete(host);
-    const [oldest] = known.keys();
-    if (known.size >= MAX_HOSTS && oldest !== undefined) known.delete(oldest);
-    const wanted = readWanted(host).catch(() => []);
-    known.set(host, { atMs: nowMs, wanted });
-    return wanted;
+    const cached = cache.get(host);
+    if (cached !== undefined && nowMs - cached.atMs < maxAgeMs) return cached.models;
+    const models = readAssigned(host).catch(() => []);
+    setBounded(cache, host, { atMs: nowMs, models }, MAX_HOSTS);
+    return models;
   };
   return {
-    mayHave: async ({ host, sha256, provenance, askedFrom }) => {
-      const isGiven = (wanted: readonly AssignedModel[]) => mayFetch(wanted, sha256, provenance, askedFrom);
-      if (isGiven(assignedToHost(host))) return true;
-      for (const maxAgeMs of [KEPT_MS, AGAIN_MS])
-        if (isGiven(await read(host.metadata.name, maxAgeMs))) return true;
+    allows: async ({ host, sha256, provenance, requestedDigest }) => {
+      const isAllowed = (assigned: readonly AssignedModel[]) =>
+        mayFetch(assigned, sha256, provenance, requestedDigest);
+      if (isAllowed(assignedToHost(host))) return true;
+      for (const maxAgeMs of [MAX_AGE_MS, RETRY_MS])
+        if (isAllowed(await read(host.metadata.name, maxAgeMs))) return true;
       return false;
     },
   };

@@ -1,4 +1,4 @@
-/** The part that a content is taken into: chunks of several peers, in order, each verified before it is written. */
+/** The part file of a peer download: chunks of several peers, in order, each verified before it is written. */
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { firstBytesCheck } from "../store/download/body.ts";
 import type { DownloadContext, SharedFile } from "../store/download/context.ts";
@@ -7,21 +7,21 @@ import { ADMIT_EVERY_BYTES } from "../store/download/receive.ts";
 import { writeAll } from "../store/download/response-writer.ts";
 import { PeerProtocolError } from "./client.ts";
 
-/** The part, to which lanes add their chunks in order. */
+/** The part file, to which lanes append their chunks in order. */
 export class GrowingFile {
   readonly totalBytes: number;
   readonly #opened: OpenPart;
   readonly #file: SharedFile;
   readonly #context: DownloadContext;
-  readonly #waiting = new Set<() => void>();
-  /** What is verified; the disk is behind it while chunks are written. */
+  readonly #conditions = new Set<() => void>();
+  /** Verified bytes, which may not be on disk yet. */
   #hashed: number;
-  #written: Promise<void> = Promise.resolve();
+  #lastWrite: Promise<void> = Promise.resolve();
   #bytes: number;
   #claimed = 0;
   #admittedUntil = -1;
 
-  /** `totalBytes`: by the origin. */
+  /** `totalBytes`: the size that the origin reports. */
   constructor(opened: OpenPart, file: SharedFile, totalBytes: number, context: DownloadContext) {
     this.#opened = opened;
     this.#file = file;
@@ -29,11 +29,11 @@ export class GrowingFile {
     this.#bytes = opened.sizeBytes;
     this.#hashed = this.#bytes;
     this.totalBytes = totalBytes;
-    this.#tell();
+    this.#report();
   }
 
-  /** For whoever continues the part: bytes whose write failed are missing from the file, which shows in its size. */
-  remember(part: DownloadPart): void {
+  /** Records the hash for the next download of the part. Bytes whose write failed are missing from the file, as its size shows. */
+  saveHash(part: DownloadPart): void {
     part.hash = this.#opened.hash;
     part.hashedBytes = this.#hashed;
   }
@@ -42,14 +42,14 @@ export class GrowingFile {
     return this.#bytes >= this.totalBytes;
   }
 
-  /** Chunks that a failed lane had are fetched again. Rejects where one could not be written. */
+  /** Makes chunks of a failed lane available again. Rejects if a chunk could not be written. */
   async beginRound(): Promise<void> {
-    // A round that was broken off reports no failed write, and the file then has fewer bytes than are verified.
-    await this.#written;
+    // An aborted round does not report a failed write, after which the file has fewer bytes than are verified.
+    await this.#lastWrite;
     this.#claimed = this.#bytes / CHUNK_BYTES;
   }
 
-  /** Undefined when all are asked for. */
+  /** Undefined once all chunks are claimed. */
   nextChunk(): number | undefined {
     if (this.#claimed * CHUNK_BYTES >= this.totalBytes) return undefined;
     this.#claimed += 1;
@@ -57,8 +57,8 @@ export class GrowingFile {
   }
 
   /**
-   * Waits for the chunks before it; throws PeerLie for bytes that are not what their giver says. The next chunk
-   * is verified while this one is written.
+   * Waits for the chunks before this one. Throws PeerProtocolError for bytes that do not match the peer's digest. The next
+   * chunk is verified while this one is written.
    */
   async append(chunk: number, bytes: Buffer, prefix: string, signal: AbortSignal): Promise<void> {
     const start = chunk * CHUNK_BYTES;
@@ -66,18 +66,18 @@ export class GrowingFile {
     if (chunk === 0) this.#checkStart(bytes);
     await this.#admit();
     signal.throwIfAborted();
-    if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerProtocolError("it sent wrong bytes");
+    if (!this.#opened.hash.updateIf(bytes, prefix)) throw new PeerProtocolError("the peer sent wrong bytes");
     this.#hashed += bytes.length;
-    // One after the other: a part that breaks off is resumed with all that it has, so it must have no holes.
-    const written = this.#written.then(async () => {
+    // Writes are serialized: an aborted part is resumed with all of its bytes, so it must have no holes.
+    const write = this.#lastWrite.then(async () => {
       await writeAll(this.#opened.file, bytes, bytes.length, start);
       this.#bytes += bytes.length;
       this.#context.onReceived?.(bytes.length);
-      this.#tell();
+      this.#report();
     });
-    this.#written = written;
-    this.#wake();
-    await written;
+    this.#lastWrite = write;
+    this.#checkConditions();
+    await write;
     await this.#context.pace?.(bytes.length, signal);
   }
 
@@ -95,33 +95,31 @@ export class GrowingFile {
     await this.#context.admit(this.totalBytes - this.#bytes);
   }
 
-  #tell(): void {
+  #report(): void {
     const { totalBytes } = this;
     if (this.#bytes > 0) {
       this.#context.onProgress(this.#bytes, totalBytes);
       this.#context.onStored?.({ hash: this.#opened.hash, bytes: this.#bytes, totalBytes });
     }
-    this.#wake();
+    this.#checkConditions();
   }
 
-  #wake(): void {
-    for (const look of [...this.#waiting]) look();
+  #checkConditions(): void {
+    for (const check of [...this.#conditions]) check();
   }
 
   #until(isReached: () => boolean, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const finish = (): void => {
-        this.#waiting.delete(look);
-        signal.removeEventListener("abort", look);
+      const check = (): void => {
+        if (!signal.aborted && !isReached()) return;
+        this.#conditions.delete(check);
+        signal.removeEventListener("abort", check);
         if (signal.aborted) reject(signal.reason);
         else resolve();
       };
-      const look = (): void => {
-        if (signal.aborted || isReached()) finish();
-      };
-      this.#waiting.add(look);
-      signal.addEventListener("abort", look, { once: true });
-      look();
+      this.#conditions.add(check);
+      signal.addEventListener("abort", check, { once: true });
+      check();
     });
   }
 }

@@ -1,4 +1,4 @@
-/** The certificate that is made without a tool is one that others read. */
+/** Other programs accept the certificate, which is created without an external tool. */
 import { X509Certificate } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import { expect, test } from "vitest";

@@ -1,4 +1,4 @@
-/** Who may hold connections to the peers' port, whatever arrives, proves itself, is refused and leaves. */
+/** The limits of connections to the peers' port, for any order of events. */
 import { EventEmitter } from "node:events";
 import type { Socket } from "node:net";
 import fc from "fast-check";
@@ -26,7 +26,7 @@ const LIMITS = { perAddress: 4, unproved: 3, refusedMs: 10_000 };
 
 function visited() {
   let nowMs = 0;
-  const visitors = createPeerConnections({ ...systemClock, monotonicMs: () => nowMs }, LIMITS);
+  const connections = createPeerConnections({ ...systemClock, monotonicMs: () => nowMs }, LIMITS);
   const all: Connection[] = [];
   const refusedAt = new Map<string, number>();
   const pick = (isOpen: boolean, number: number): Connection | undefined => {
@@ -34,7 +34,7 @@ function visited() {
     return some[number % some.length];
   };
   return {
-    visitors,
+    connections,
     all,
     wait: (ms: number) => (nowMs += ms),
     isRefused: (address: string) => nowMs - (refusedAt.get(address) ?? -LIMITS.refusedMs) < LIMITS.refusedMs,
@@ -45,17 +45,17 @@ function visited() {
         if (all.some((one) => one.isOpen && one.remoteAddress === address && one.remotePort === port)) return;
         const arriving = connectionFrom(address, port);
         all.push(arriving);
-        visitors.arrive(arriving as unknown as Socket);
+        connections.arrive(arriving as unknown as Socket);
       },
       prove: (_: string, number: number) => {
         const one = pick(true, number);
         if (one === undefined) return;
         one.isProved = true;
-        visitors.prove(one);
+        connections.prove(one);
         refusedAt.delete(one.remoteAddress);
       },
       refuse: (address: string) => {
-        visitors.refuse(address);
+        connections.refuse(address);
         refusedAt.set(address, nowMs);
       },
       leave: (_: string, number: number) => pick(true, number)?.destroy(),
@@ -69,7 +69,7 @@ function visited() {
   };
 }
 
-test("no order of events passes a limit, and what has proved itself is not closed for others", () => {
+test("no order of events exceeds a limit, and a connection of a proved host is not closed for others", () => {
   const step = fc.record({
     what: fc.constantFrom("arrive", "arrive", "arrive", "prove", "refuse", "leave", "hear" as const),
     address: fc.constantFrom("10.0.0.1", "10.0.0.2"),
@@ -78,7 +78,7 @@ test("no order of events passes a limit, and what has proved itself is not close
   });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: "max" }), (steps) => {
-      const { visitors, all, wait, isRefused, acts } = visited();
+      const { connections, all, wait, isRefused, acts } = visited();
       for (const { what, address, number, waitMs } of steps) {
         wait(waitMs);
         const proved = all.filter((one) => one.isOpen && one.isProved);
@@ -88,13 +88,13 @@ test("no order of events passes a limit, and what has proved itself is not close
         expect(open.filter(({ isProved }) => !isProved).length).toBeLessThanOrEqual(LIMITS.unproved);
         const ofAddress = open.filter(({ remoteAddress }) => remoteAddress === address);
         expect(ofAddress.length).toBeLessThanOrEqual(LIMITS.perAddress);
-        expect(visitors.isRefused(address)).toBe(isRefused(address));
+        expect(connections.isRefused(address)).toBe(isRefused(address));
       }
     }),
     { numRuns: 200 },
   );
 });
 
-test("one address has 32 connections, and 64 of all addresses have proved nothing", () => {
+test("one address has at most 32 connections, and at most 64 of all addresses are unproved", () => {
   expect(PEER_CONNECTION_LIMITS).toEqual({ perAddress: 32, unproved: 64, refusedMs: 10_000 });
 });

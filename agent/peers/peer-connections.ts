@@ -1,13 +1,14 @@
-/** Connections to the peers' port: whoever has not proved to be a host has few, for a short time. */
+/** Limits connections to the peers' port: a client that has not proved to be a host has few, for a short time. */
 import type { Socket } from "node:net";
+import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock } from "../../src/util/ports.ts";
 
 export interface PeerConnectionLimits {
-  /** Connections of one address, hosts included. */
+  /** Maximum number of connections of one address, hosts included. */
   readonly perAddress: number;
-  /** Connections that have not proved to be a host; the next one ends the oldest of these. */
+  /** Maximum number of connections that have not proved to be a host; the next one closes the oldest of them. */
   readonly unproved: number;
-  /** An address that failed to prove itself is not looked up again within this time. */
+  /** After an address failed to prove itself, no Host is read for it during this time. */
   readonly refusedMs: number;
 }
 
@@ -20,11 +21,11 @@ export const PEER_CONNECTION_LIMITS: PeerConnectionLimits = {
 const MAX_REFUSED = 1_024;
 
 export interface PeerConnections {
-  /** A new connection, before anything is read from it. */
+  /** Called for a new connection, before its first read. */
   readonly arrive: (socket: Socket) => void;
-  /** The other end is a host of the cluster. */
+  /** Called when the client has proved to be a host of the cluster. */
   readonly prove: (socket: Pick<Socket, "remoteAddress" | "remotePort">) => void;
-  /** The other end is not. */
+  /** Called when the client is not a host of the cluster. */
   readonly refuse: (address: string) => void;
   readonly isRefused: (address: string) => boolean;
 }
@@ -38,10 +39,10 @@ export function createPeerConnections(
   const unproved = new Map<string, Socket>();
   const refused = new Map<string, number>();
   const leave = (address: string, name: string, socket: Socket): void => {
-    const left = (perAddress.get(address) ?? 1) - 1;
-    if (left === 0) perAddress.delete(address);
-    else perAddress.set(address, left);
-    // The next connection from the same port may arrive before the end of this one is seen.
+    const count = (perAddress.get(address) ?? 1) - 1;
+    if (count === 0) perAddress.delete(address);
+    else perAddress.set(address, count);
+    // The next connection from the same port may arrive before this one emits `close`.
     if (unproved.get(name) === socket) unproved.delete(name);
   };
   return {
@@ -63,12 +64,7 @@ export function createPeerConnections(
       unproved.delete(nameOf(socket));
       refused.delete(socket.remoteAddress ?? "");
     },
-    refuse: (address) => {
-      refused.delete(address);
-      const [oldest] = refused.keys();
-      if (refused.size >= MAX_REFUSED && oldest !== undefined) refused.delete(oldest);
-      refused.set(address, clock.monotonicMs() + limits.refusedMs);
-    },
+    refuse: (address) => setBounded(refused, address, clock.monotonicMs() + limits.refusedMs, MAX_REFUSED),
     isRefused: (address) => (refused.get(address) ?? 0) > clock.monotonicMs(),
   };
 }

@@ -1,4 +1,4 @@
-/** Takes a content from other hosts, into the same part that the origin's bytes go to. */
+/** Downloads a content from other hosts, into the same part file as downloads from the origin. */
 import { plainUrl } from "../../src/hub/failure.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { MIN_SHARED_BYTES } from "../store/content/content-sharing.ts";
@@ -48,25 +48,31 @@ export interface PeerFetcherOptions {
 export interface PeerFetcherLimits extends PeerTimeLimits, ComparisonLimits {
   readonly connectMs: number;
   readonly stallMs: number;
-  /** Between two requests for what a peer does not have yet. */
-  readonly againMs: number;
-  /** How long the list of Hosts may take before the origin is asked. */
+  /** Delay between two requests for a chunk that a peer does not have yet. */
+  readonly retryMs: number;
+  /** Maximum time for the list of Hosts before the origin is used. */
   readonly directoryMs: number;
 }
 
 const LIMITS: PeerFetcherLimits = {
-  ...{ connectMs: 5_000, stallMs: 15_000, againMs: 250, directoryMs: 5_000 },
-  ...{ chunkMs: 500, reserveMs: 8_000, sampleBytes: 8 << 20, sampleMs: 10_000 },
+  connectMs: 5_000,
+  stallMs: 15_000,
+  retryMs: 250,
+  directoryMs: 5_000,
+  chunkMs: 500,
+  reserveMs: 8_000,
+  sampleBytes: 8 << 20,
+  sampleMs: 10_000,
 };
-/** Answers in a row that a peer has no more than before. Each comes after a while. */
+/** Maximum number of consecutive answers, each after a delay, that a peer has no more bytes than before. */
 const MAX_STUCK = 3;
 
 export function createPeerFetcher(options: PeerFetcherOptions): PeerFetcher {
   const reputation = createReputation(options.clock);
-  return { begin: (file, since) => new Flight(file, since, reputation, options) };
+  return { begin: (file, since) => new PeerDownload(file, since, reputation, options) };
 }
 
-class Flight implements PeerFetch {
+class PeerDownload implements PeerFetch {
   readonly end: () => void;
   readonly #file: SharedFile;
   readonly #since: string;
@@ -75,15 +81,15 @@ class Flight implements PeerFetch {
   /** Peers that cannot be used for this content. */
   readonly #dropped = new Set<string>();
   readonly #used = new Set<string>();
-  /** Of the lanes of each peer, whatever it offers and withdraws meanwhile. */
+  /** Time budgets of the lanes of each peer, which survive a withdrawn offer. */
   readonly #budgets = new Map<string, PeerTimeBudget[]>();
-  /** Peers whose offers ended a download from the source, and that have given nothing since. */
-  readonly #owing = new Set<string>();
+  /** Peers whose offers stopped a download from the source, and that have served no chunk since. */
+  readonly #indebted = new Set<string>();
   readonly #reputation: Reputation;
   readonly #comparison: SourceComparison;
-  /** By the origin, once it has accepted this host's credentials for the file. */
+  /** The size that the origin reports; set once the origin has accepted this host's credentials for the file. */
   #totalBytes: number | undefined;
-  /** The origin refused, or does not say how large the file is: then it is not taken from others. */
+  /** The origin rejected the request, or does not report the file's size: then peers are not used. */
   #isOriginOnly = false;
 
   constructor(file: SharedFile, since: string, reputation: Reputation, options: PeerFetcherOptions) {
@@ -95,42 +101,42 @@ class Flight implements PeerFetch {
     this.end = options.directory.use();
     const { clock } = options;
     const drop = (name: string) => this.#drop(name, "it is slower than the source", true);
-    const world = { clock, reputation, drop };
-    this.#comparison = new SourceComparison(new URL(file.url).host, this.#limits, world);
+    const ports = { clock, reputation, drop };
+    this.#comparison = new SourceComparison(new URL(file.url).host, this.#limits, ports);
   }
 
   whileOrigin(): OriginPhase {
     const controller = new AbortController();
-    // Slow ones are compared with the source now, which decides about them.
+    // During a comparison with the source, the comparison decides about slow peers.
     if (!this.#comparison.isUnderWay && !this.#isOriginOnly)
-      for (const name of this.#owing)
-        this.#drop(name, "it ended a download from the source and gave nothing", true);
-    this.#owing.clear();
-    const look = (): void => {
+      for (const name of this.#indebted)
+        this.#drop(name, "it stopped a download from the source and served nothing", true);
+    this.#indebted.clear();
+    const check = (): void => {
       const choice = this.#choice();
       if (choice.from === "origin" || controller.signal.aborted) return;
-      for (const name of choice.givers) this.#owing.add(name);
+      for (const name of choice.peers) this.#indebted.add(name);
       controller.abort();
     };
-    const stopLooking = this.#options.directory.onChange(look);
-    const measured = this.#comparison.measure(look);
-    look();
+    const unsubscribe = this.#options.directory.onChange(check);
+    const measurement = this.#comparison.measure(check);
+    check();
     return {
       signal: controller.signal,
-      received: measured.received,
-      isDispensable: (error) => measured.failed(error) && this.#choice().from === "peers",
+      received: measurement.received,
+      isDispensable: (error) => measurement.failed(error) && this.#choice().from === "peers",
       end: () => {
-        measured.end();
-        stopLooking();
+        measurement.end();
+        unsubscribe();
       },
     };
   }
 
   async take(part: DownloadPart, context: DownloadContext): Promise<Received | undefined> {
     const { directory } = this.#options;
-    if (!(await directory.known(this.#limits.directoryMs, context.signal))) return undefined;
+    if (!(await directory.untilSynced(this.#limits.directoryMs, context.signal))) return undefined;
     if (this.#choice().from === "origin") return undefined;
-    const totalBytes = await this.#askOrigin(context);
+    const totalBytes = await this.#readSize(context);
     if (totalBytes === undefined) return undefined;
     const opened = await this.#open(part, context);
     const growing = new GrowingFile(opened, this.#file, totalBytes, context);
@@ -146,7 +152,7 @@ class Flight implements PeerFetch {
     } catch (error) {
       throw await truncateIfDiskFull(error, opened, part, this.#file);
     } finally {
-      growing.remember(part);
+      growing.saveHash(part);
       await opened.file.close();
     }
   }
@@ -154,12 +160,12 @@ class Flight implements PeerFetch {
   verified(isContent: boolean): void {
     const peers = [...this.#used];
     if (isContent) this.#options.log.info({ file: this.#file.name, peers }, "model file taken from peers");
-    // Some of them lied in agreement; the origin decides.
+    // Several peers agreed on wrong content: all are dropped, and the origin decides.
     for (const name of isContent ? [] : peers)
-      this.#drop(name, "it gave other content than its checksum says", true);
+      this.#drop(name, "it served content that does not match its checksum", true);
   }
 
-  /** Whole chunks alone are kept of what is there: prefixes of other lengths have no digest. */
+  /** Keeps only complete chunks of the part: prefixes of other lengths have no digest. */
   async #open(part: DownloadPart, context: DownloadContext): Promise<OpenPart> {
     const opened = await openPart(part, this.#file, context, true);
     const meta = { url: plainUrl(this.#file.url), boot: context.boot, validator: {} };
@@ -167,8 +173,8 @@ class Flight implements PeerFetch {
     return opened;
   }
 
-  /** Others give this file only to hosts that may have it: the origin says so, and how large it is. */
-  async #askOrigin(context: DownloadContext): Promise<number | undefined> {
+  /** Makes sure that the origin gives this host access to the file, and returns the file's size. */
+  async #readSize(context: DownloadContext): Promise<number | undefined> {
     if (this.#totalBytes !== undefined) return this.#totalBytes;
     const found = await readFromOrigin(this.#file, context);
     const bytes = found && (found.totalBytes ?? this.#file.sizeBytes);
@@ -184,8 +190,8 @@ class Flight implements PeerFetch {
     const holders: string[] = [];
     const fetchers = [{ name: self, since: this.#since }];
     for (const peer of directory.peers()) {
-      const isOut = this.#dropped.has(peer.name) || this.#reputation.isPutOff(peer.name);
-      if (peer.port === 0 || isOut) continue;
+      const isExcluded = this.#dropped.has(peer.name) || this.#reputation.isSuspended(peer.name);
+      if (peer.port === 0 || isExcluded) continue;
       const offer = offerOf(peer, sha256);
       if (offer?.complete === true || (offer === undefined && this.#isHolder(peer))) holders.push(peer.name);
       else if (offer !== undefined) fetchers.push({ name: peer.name, since: offer.since });
@@ -193,7 +199,7 @@ class Flight implements PeerFetch {
     return choosePeers({ self, content: sha256, holders, fetchers });
   }
 
-  /** The status lists the first file of each model; of the others the peer itself says whether it has them. */
+  /** The status lists the first file of each model; a request to the peer shows whether it has the others. */
   #isHolder({ host }: PeerHost): boolean {
     const { sha256, source } = this.#file;
     return (host.status?.models ?? []).some(
@@ -201,27 +207,27 @@ class Flight implements PeerFetch {
     );
   }
 
-  /** Until the file is whole, a giver fails, or others are to be asked. */
+  /** Runs until the file is complete, a peer fails, or other peers are the better choice. */
   async #round(growing: GrowingFile, context: DownloadContext): Promise<void> {
     await growing.beginRound();
     const choice = this.#choice();
     if (choice.from === "origin") return;
     const { directory, identity } = this.#options;
-    const over = new AbortController();
-    const signal = AbortSignal.any([context.signal, over.signal]);
-    const stopLooking = directory.onChange(() => {
-      if (JSON.stringify(this.#choice()) !== JSON.stringify(choice)) over.abort();
+    const stop = new AbortController();
+    const signal = AbortSignal.any([context.signal, stop.signal]);
+    const unsubscribe = directory.onChange(() => {
+      if (JSON.stringify(this.#choice()) !== JSON.stringify(choice)) stop.abort();
     });
-    const peers = directory.peers().filter(({ name }) => choice.givers.includes(name));
+    const peers = directory.peers().filter(({ name }) => choice.peers.includes(name));
     const clients = peers.map((peer) => createPeerClient({ identity, peer, ...this.#limits }));
-    // A second request under way keeps the line full where there is one giver.
+    // With one peer, a second concurrent request keeps the link busy.
     const lanes = clients.length === 1 ? [...clients, ...clients] : clients;
     try {
       const runs = lanes.map((client, index) =>
         this.#lane(client, growing, this.#budgetOf(client.name, index), signal).catch((error: unknown) => {
-          const isOurs = signal.aborted;
-          over.abort();
-          if (isOurs) return;
+          const wasStopped = signal.aborted;
+          stop.abort();
+          if (wasStopped) return;
           if (error instanceof SlowPeer) {
             this.#budgets.delete(client.name);
             return this.#comparison.compare(client.name, error.rate);
@@ -233,7 +239,7 @@ class Flight implements PeerFetch {
       const failed = (await Promise.allSettled(runs)).find((run) => run.status === "rejected");
       if (failed !== undefined) throw failed.reason;
     } finally {
-      stopLooking();
+      unsubscribe();
       for (const client of clients) client.close();
     }
   }
@@ -261,7 +267,7 @@ class Flight implements PeerFetch {
       const { rate } = this.#comparison;
       const startedMs = clock.monotonicMs();
       const answer = await within(budget.deadlineMs(rate), { clock, signal }, (inTime) =>
-        this.#ask(client, chunk, buffer, inTime),
+        this.#fetchChunk(client, chunk, buffer, inTime),
       ).catch((error: unknown) => {
         budget.waste(clock.monotonicMs() - startedMs);
         throw error;
@@ -269,11 +275,11 @@ class Flight implements PeerFetch {
       budget.spend(clock.monotonicMs() - startedMs, rate);
       this.#used.add(client.name);
       await growing.append(chunk, buffer.subarray(0, answer.bytes), answer.prefix, signal);
-      this.#owing.delete(client.name);
+      this.#indebted.delete(client.name);
     }
   }
 
-  async #ask(
+  async #fetchChunk(
     client: PeerClient,
     chunk: number,
     into: Buffer,
@@ -281,37 +287,37 @@ class Flight implements PeerFetch {
   ): Promise<Extract<PeerResponse, { at: "chunk" }>> {
     const { sha256, url } = this.#file;
     const content = { sha256, totalBytes: this.#totalBytes ?? 0, address: addressDigest(plainUrl(url)) };
-    let most = -1;
-    let isStuckFor = 0;
+    let mostBytes = -1;
+    let stuckAnswers = 0;
     for (;;) {
       const answer = await client.chunk(content, chunk, into, signal).catch((error: unknown) => {
         if (error instanceof PeerProtocolError) throw error;
         throw new PeerFailure(error instanceof Error ? error.message : String(error));
       });
       if (answer.at === "chunk") return answer;
-      isStuckFor = answer.availableBytes > most ? 0 : isStuckFor + 1;
-      most = Math.max(most, answer.availableBytes);
-      if (isStuckFor >= MAX_STUCK || most >= (chunk + 1) * CHUNK_BYTES) break;
-      await waitBeforeRetry(this.#limits.againMs, { clock: this.#options.clock, signal });
+      stuckAnswers = answer.availableBytes > mostBytes ? 0 : stuckAnswers + 1;
+      mostBytes = Math.max(mostBytes, answer.availableBytes);
+      if (stuckAnswers >= MAX_STUCK || mostBytes >= (chunk + 1) * CHUNK_BYTES) break;
+      await waitBeforeRetry(this.#limits.retryMs, { clock: this.#options.clock, signal });
     }
-    throw new PeerFailure("it came no further");
+    throw new PeerFailure("its download does not advance");
   }
 
-  /** `isForAll`: for a time it is asked for nothing. */
-  #drop(name: string, why: string, isForAll = false): void {
+  /** `isSuspended`: the peer is not used for other files either, for a time. */
+  #drop(name: string, why: string, isSuspended = false): void {
     this.#dropped.add(name);
-    this.#owing.delete(name);
-    if (isForAll) this.#reputation.putOff(name);
+    this.#indebted.delete(name);
+    if (isSuspended) this.#reputation.suspend(name);
     this.#options.log.warn({ peer: name, file: this.#file.name, why }, "peer dropped for this file");
   }
 }
 
-/** What makes a peer useless for a content. */
+/** A peer cannot be used for this content. */
 class PeerFailure extends Error {}
 
 /** A peer used up its time budget. */
 class SlowPeer extends Error {
-  /** The most that it can have given, in bytes per second. */
+  /** The maximum rate that the peer can have had, in bytes per second. */
   readonly rate: number;
 
   constructor(deadlineMs: number) {
@@ -320,18 +326,18 @@ class SlowPeer extends Error {
   }
 }
 
-/** Throws SlowPeer where the work takes longer. */
+/** Throws SlowPeer if the work takes longer. */
 async function within<T>(
   deadlineMs: number,
   { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
   work: (inTime: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const late = new AbortController();
-  const cancel = clock.after(deadlineMs, () => late.abort());
+  const timeout = new AbortController();
+  const cancel = clock.after(deadlineMs, () => timeout.abort());
   try {
-    return await work(AbortSignal.any([signal, late.signal]));
+    return await work(AbortSignal.any([signal, timeout.signal]));
   } catch (error) {
-    if (late.signal.aborted && !signal.aborted) throw new SlowPeer(deadlineMs);
+    if (timeout.signal.aborted && !signal.aborted) throw new SlowPeer(deadlineMs);
     throw error;
   } finally {
     cancel();

@@ -1,4 +1,4 @@
-/** What a host gives: to hosts of the cluster alone, what the cluster wants on them, and to strangers not even a moment. */
+/** A host serves only hosts of the cluster, only models that are assigned to them, and closes other connections at once. */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { readdir, readlink, realpath } from "node:fs/promises";
@@ -21,15 +21,15 @@ const sum = sha256(content);
 const path = `/sha256/${sum}`;
 const CHUNK_LAST = BigInt(CHUNK_BYTES - 1);
 
-async function begin(): Promise<{ farm: PeerFleet; origin: Origin; source: string }> {
+async function begin(): Promise<{ fleet: PeerFleet; origin: Origin; source: string }> {
   const origin = await startOrigin();
   onTestFinished(() => origin[Symbol.asyncDispose]());
   origin.serve("/model.gguf", content);
-  return { farm: createPeerFleet(), origin, source: `${origin.url}/model.gguf` };
+  return { fleet: createPeerFleet(), origin, source: `${origin.url}/model.gguf` };
 }
 
-async function join(farm: PeerFleet, name: string, options?: MemberOptions): Promise<Member> {
-  const member = await farm.add(name, { limits: { directoryMs: 10_000 }, ...options });
+async function join(fleet: PeerFleet, name: string, options?: MemberOptions): Promise<Member> {
+  const member = await fleet.add(name, { limits: { directoryMs: 10_000 }, ...options });
   onTestFinished(() => member[Symbol.asyncDispose]());
   return member;
 }
@@ -39,7 +39,7 @@ async function fetchOn(member: Member, source: string, more: object = {}): Promi
   await member.report();
 }
 
-/** Asks as `identity`, or without a certificate. */
+/** Sends a request as `identity`, or without a certificate. */
 function ask(
   port: number,
   path: string,
@@ -80,31 +80,31 @@ function disconnection(port: number): Promise<void> {
   return gone.promise;
 }
 
-test("who is no host of the cluster gets nothing", PATIENCE, async () => {
-  const { farm, source } = await begin();
-  const giver = await join(farm, "giver");
-  await fetchOn(giver, source);
-  const member = await join(farm, "member");
-  farm.want("member", { source });
+test("a client that is no host of the cluster gets no content", PATIENCE, async () => {
+  const { fleet, source } = await begin();
+  const provider = await join(fleet, "provider");
+  await fetchOn(provider, source);
+  const member = await join(fleet, "member");
+  fleet.assign("member", { source });
   const path = `/sha256/${sum}`;
-  expect((await ask(giver.port, path, member.identity, { method: "HEAD" })).status).toBe(200);
-  await expect(ask(giver.port, path)).rejects.toThrow();
+  expect((await ask(provider.port, path, member.identity, { method: "HEAD" })).status).toBe(200);
+  await expect(ask(provider.port, path)).rejects.toThrow();
   // A certificate of the same name, as of another cluster.
-  await expect(ask(giver.port, path, createPeerIdentity("member"))).rejects.toThrow();
-  farm.remove("member");
-  await expect(ask(giver.port, path, member.identity)).rejects.toThrow();
+  await expect(ask(provider.port, path, createPeerIdentity("member"))).rejects.toThrow();
+  fleet.remove("member");
+  await expect(ask(provider.port, path, member.identity)).rejects.toThrow();
 });
 
-test("content is given by checksum and whole chunk, and nothing else is", PATIENCE, async () => {
-  const { farm, source } = await begin();
-  const giver = await join(farm, "giver");
-  await fetchOn(giver, source);
-  const { identity } = await join(farm, "member");
-  farm.want("member", { source });
+test("content is served only by checksum and complete chunk", PATIENCE, async () => {
+  const { fleet, source } = await begin();
+  const provider = await join(fleet, "provider");
+  await fetchOn(provider, source);
+  const { identity } = await join(fleet, "member");
+  fleet.assign("member", { source });
   const status = async (path: string, options: Parameters<typeof ask>[3] = {}) =>
-    (await ask(giver.port, path, identity, options)).status;
+    (await ask(provider.port, path, identity, options)).status;
   const chunk = { headers: { range: `bytes=0-${CHUNK_BYTES - 1}` } };
-  const given = await ask(giver.port, `/sha256/${sum}`, identity, chunk);
+  const given = await ask(provider.port, `/sha256/${sum}`, identity, chunk);
   expect(given.status).toBe(206);
   expect(given.body.equals(content.subarray(0, CHUNK_BYTES))).toBe(true);
   for (const path of [
@@ -129,7 +129,7 @@ test("content is given by checksum and whole chunk, and nothing else is", PATIEN
     expect([method, await status(`/sha256/${sum}`, { method })]).toEqual([method, 405]);
 });
 
-test("a range starts at a whole chunk and ends with it, or is refused", () => {
+test("a range that is not exactly one chunk is rejected", () => {
   const near = fc.integer({ min: -2, max: 2 });
   const chunk = fc.oneof(fc.nat(40), fc.nat(2 ** 27)).map((index) => index * CHUNK_BYTES);
   const range = fc.oneof(
@@ -149,16 +149,16 @@ test("a range starts at a whole chunk and ends with it, or is refused", () => {
   expect(chunkStart(undefined)).toBeUndefined();
 });
 
-test("a host is given what its replicas or the operator name, and nothing else", PATIENCE, async () => {
-  const { farm, source } = await begin();
-  const giver = await join(farm, "giver");
-  await fetchOn(giver, source);
-  const { identity } = await join(farm, "member");
-  const status = async () => (await ask(giver.port, path, identity, { method: "HEAD" })).status;
+test("a host is served only models that its replicas or the operator name", PATIENCE, async () => {
+  const { fleet, source } = await begin();
+  const provider = await join(fleet, "provider");
+  await fetchOn(provider, source);
+  const { identity } = await join(fleet, "member");
+  const status = async () => (await ask(provider.port, path, identity, { method: "HEAD" })).status;
   expect(await status()).toBe(404);
-  farm.want("other", { source });
+  fleet.assign("other", { source });
   expect(await status()).toBe(404);
-  farm.want("member", { source });
+  fleet.assign("member", { source });
   // What is not named is read again in a while.
   await vi.waitFor(async () => expect(await status()).toBe(200), { timeout: 20_000, interval: 250 });
 });
@@ -171,29 +171,29 @@ function gate(origin: Origin, at: string, token: string): void {
 }
 
 test(
-  "weights that took credentials go to hosts whose own credentials their origin accepts",
+  "weights that required credentials are served to hosts whose own credentials the origin accepts",
   PATIENCE,
   async () => {
-    const { farm, origin, source } = await begin();
+    const { fleet, origin, source } = await begin();
     gate(origin, "/gated.gguf", "right");
     const gated = `${origin.url}/gated.gguf`;
     const downloads = (name: string): number =>
       origin.seen.filter((one) => one.method === "GET" && one.path === name).length;
-    const giver = await join(farm, "giver");
+    const provider = await join(fleet, "provider");
     const right = { secret: "b/token", credentials: { token: "right" } };
-    await fetchOn(giver, gated, right);
-    const second = await join(farm, "second");
-    farm.want("second", { source: gated });
+    await fetchOn(provider, gated, right);
+    const second = await join(fleet, "second");
+    fleet.assign("second", { source: gated });
     await fetchOn(second, gated, right);
     expect(second.lines.map(({ message }) => message)).toContain("model file taken from peers");
     expect(downloads("/gated.gguf")).toBe(1);
-    const third = await join(farm, "third");
-    farm.want("third", { source: gated, sha256: sum });
+    const third = await join(fleet, "third");
+    fleet.assign("third", { source: gated, sha256: sum });
     const wrong = fetchOn(third, gated, { secret: "a/token", credentials: { token: "wrong" } });
     await expect(wrong).rejects.toMatchObject({ code: "SourceUnauthorized" });
     // A decoy with the checksum, also where the host may have the model itself.
     origin.serve("/decoy.gguf", ggufBytes(content.length, 8));
-    farm.want("third", { source: `${origin.url}/decoy.gguf`, sha256: sum });
+    fleet.assign("third", { source: `${origin.url}/decoy.gguf`, sha256: sum });
     const decoy = fetchOn(third, `${origin.url}/decoy.gguf`);
     await expect(decoy).rejects.toMatchObject({ code: "ChecksumMismatch" });
     expect(downloads("/gated.gguf")).toBe(2);
@@ -201,41 +201,45 @@ test(
   },
 );
 
-test("for a stranger no Host is watched, and one is looked up once in a while", PATIENCE, async () => {
-  const { farm } = await begin();
-  const giver = await join(farm, "giver");
-  for (let round = 0; round < 5; round += 1)
-    for (const stranger of [createPeerIdentity("giver"), createPeerIdentity("nothing"), undefined])
-      await expect(ask(giver.port, path, stranger)).rejects.toThrow();
-  expect(farm.watches()).toBe(0);
-  expect(farm.looked).toEqual(["giver"]);
-});
+test(
+  "an unknown client starts no watch of Hosts, and causes only occasional reads of one Host",
+  PATIENCE,
+  async () => {
+    const { fleet } = await begin();
+    const provider = await join(fleet, "provider");
+    for (let round = 0; round < 5; round += 1)
+      for (const stranger of [createPeerIdentity("provider"), createPeerIdentity("nothing"), undefined])
+        await expect(ask(provider.port, path, stranger)).rejects.toThrow();
+    expect(fleet.watches()).toBe(0);
+    expect(fleet.reads).toEqual(["provider"]);
+  },
+);
 
-test("a name in a certificate that no Host can have is not looked up", PATIENCE, async () => {
-  const { farm } = await begin();
-  const giver = await join(farm, "giver");
+test("no Host is read for a certificate whose name no Host can have", PATIENCE, async () => {
+  const { fleet } = await begin();
+  const provider = await join(fleet, "provider");
   for (const name of ["../secrets", "a/b", "Host", "", "x".repeat(64), "a b"])
-    await expect(ask(giver.port, path, createPeerIdentity(name))).rejects.toThrow();
-  expect(farm.looked).toEqual([]);
+    await expect(ask(provider.port, path, createPeerIdentity(name))).rejects.toThrow();
+  expect(fleet.reads).toEqual([]);
 });
 
 // Elsewhere loopback has one address.
 test.skipIf(process.platform !== "linux")(
-  "idle connections of strangers keep no host away, and few of them stay",
+  "idle connections of unknown clients do not keep hosts out, and few of them stay open",
   PATIENCE,
   async () => {
-    const { farm, source } = await begin();
-    const giver = await join(farm, "giver");
-    await fetchOn(giver, source);
-    const { identity } = await join(farm, "member");
-    farm.want("member", { source });
+    const { fleet, source } = await begin();
+    const provider = await join(fleet, "provider");
+    await fetchOn(provider, source);
+    const { identity } = await join(fleet, "member");
+    fleet.assign("member", { source });
     const idle: Socket[] = [];
     let open = 0;
     onTestFinished(() => {
       for (const socket of idle) socket.destroy();
     });
     const arrive = async (localAddress: string, isTls: boolean): Promise<void> => {
-      const raw = connect({ host: "127.0.0.1", port: giver.port, localAddress });
+      const raw = connect({ host: "127.0.0.1", port: provider.port, localAddress });
       idle.push(raw);
       raw.on("error", () => undefined);
       await once(raw, "connect");
@@ -251,7 +255,7 @@ test.skipIf(process.platform !== "linux")(
     await vi.waitFor(() => expect(open).toBeLessThanOrEqual(PEER_CONNECTION_LIMITS.unproved), {
       timeout: 20_000,
     });
-    expect((await ask(giver.port, path, identity, { method: "HEAD" })).status).toBe(200);
+    expect((await ask(provider.port, path, identity, { method: "HEAD" })).status).toBe(200);
     for (let count = 0; count < 60; count += 1) await arrive("127.0.0.99", false);
     await vi.waitFor(() => expect(open).toBeLessThanOrEqual(PEER_CONNECTION_LIMITS.unproved), {
       timeout: 20_000,
@@ -280,34 +284,34 @@ function chunkRequest(chunk: number): string {
 }
 
 test(
-  "a host that sends a second request before the first is answered is disconnected",
+  "a host that sends a second request before the first one is answered is disconnected",
   PATIENCE,
   async () => {
-    const { farm, source } = await begin();
+    const { fleet, source } = await begin();
     let paced = 0;
-    const giver = await join(farm, "giver", {
+    const provider = await join(fleet, "provider", {
       pace: (_, signal) => {
         paced += 1;
         return once(signal, "abort").then(() => undefined);
       },
     });
-    await fetchOn(giver, source);
-    const { identity } = await join(farm, "member");
-    farm.want("member", { source });
-    const socket = connectAs(identity, giver.port).resume();
+    await fetchOn(provider, source);
+    const { identity } = await join(fleet, "member");
+    fleet.assign("member", { source });
+    const socket = connectAs(identity, provider.port).resume();
     socket.write(chunkRequest(0).repeat(2_000));
     await new Promise((resolve) => socket.once("close", resolve));
     expect(paced).toBeLessThanOrEqual(1);
   },
 );
 
-test("requests in turn on one connection are all answered", PATIENCE, async () => {
-  const { farm, source } = await begin();
-  const giver = await join(farm, "giver");
-  await fetchOn(giver, source);
-  const { identity } = await join(farm, "member");
-  farm.want("member", { source });
-  const socket = connectAs(identity, giver.port);
+test("sequential requests on one connection are all answered", PATIENCE, async () => {
+  const { fleet, source } = await begin();
+  const provider = await join(fleet, "provider");
+  await fetchOn(provider, source);
+  const { identity } = await join(fleet, "member");
+  fleet.assign("member", { source });
+  const socket = connectAs(identity, provider.port);
   for (const chunk of [0, 1, 2, 3, 4, 0, 4, 4, 4]) {
     const body = content.subarray(chunk * CHUNK_BYTES, (chunk + 1) * CHUNK_BYTES);
     const pieces: Buffer[] = [];
@@ -326,45 +330,46 @@ test("requests in turn on one connection are all answered", PATIENCE, async () =
 });
 
 test(
-  "one host is given four chunks at once, and the others' requests do not wait for it",
+  "one host receives at most four chunks at once, and does not delay requests of others",
   PATIENCE,
   async () => {
-    const { farm, source } = await begin();
+    const { fleet, source } = await begin();
     const waiting: (() => void)[] = [];
-    const giver = await join(farm, "giver", {
+    const provider = await join(fleet, "provider", {
       pace: () => new Promise((resolve) => waiting.push(resolve)),
     });
-    await fetchOn(giver, source);
-    const greedy = await join(farm, "greedy");
-    const member = await join(farm, "member");
-    for (const name of ["greedy", "member"]) farm.want(name, { source });
-    for (let count = 0; count < 12; count += 1) connectAs(greedy.identity, giver.port).write(chunkRequest(0));
+    await fetchOn(provider, source);
+    const greedy = await join(fleet, "greedy");
+    const member = await join(fleet, "member");
+    for (const name of ["greedy", "member"]) fleet.assign(name, { source });
+    for (let count = 0; count < 12; count += 1)
+      connectAs(greedy.identity, provider.port).write(chunkRequest(0));
     await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
-    expect((await ask(giver.port, path, greedy.identity, { method: "HEAD" })).status).toBe(200);
-    connectAs(member.identity, giver.port).write(chunkRequest(0));
+    expect((await ask(provider.port, path, greedy.identity, { method: "HEAD" })).status).toBe(200);
+    connectAs(member.identity, provider.port).write(chunkRequest(0));
     await vi.waitFor(() => expect(waiting.length).toBeGreaterThanOrEqual(5), { timeout: 20_000 });
     expect(waiting).toHaveLength(5);
     // Without bandwidth no file is open.
-    const blob = await realpath(`${giver.dir}/blobs/sha256/${sum}`);
+    const blob = await realpath(`${provider.dir}/blobs/sha256/${sum}`);
     expect(process.platform === "linux" ? await openFiles() : []).not.toContain(blob);
   },
 );
 
-test("a host that does not read what it asked for is disconnected", PATIENCE, async () => {
-  const { farm, source } = await begin();
+test("a host that does not read the requested chunk is disconnected", PATIENCE, async () => {
+  const { fleet, source } = await begin();
   let answered = Promise.withResolvers<void>();
-  const giver = await join(farm, "giver", {
-    giverStallMs: 200,
+  const provider = await join(fleet, "provider", {
+    serverStallMs: 200,
     pace: (_, signal) => {
       signal.addEventListener("abort", () => answered.resolve(), { once: true });
       return undefined;
     },
   });
-  await fetchOn(giver, source);
-  const { identity } = await join(farm, "member");
-  farm.want("member", { source });
-  const gone = disconnection(giver.port);
-  const socket = connectAs(identity, giver.port);
+  await fetchOn(provider, source);
+  const { identity } = await join(fleet, "member");
+  fleet.assign("member", { source });
+  const gone = disconnection(provider.port);
+  const socket = connectAs(identity, provider.port);
   let isGone = false;
   // As many chunks as the system's buffers hold are answered all the same.
   while (!isGone) {

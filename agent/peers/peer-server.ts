@@ -1,6 +1,5 @@
 /** Serves content to other hosts of the cluster: by checksum, in chunks, at a steady rate. */
 import { once } from "node:events";
-import type { FileHandle } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { Socket } from "node:net";
@@ -18,10 +17,11 @@ import type { Directory } from "./directory.ts";
 import { createGrants, type Grants } from "./grants.ts";
 import { claimedName, fingerprintOf, type PeerIdentity } from "./identity.ts";
 import { createPeerConnections, type PeerConnections } from "./peer-connections.ts";
+import { waitForChange } from "./wait-for-change.ts";
 
 export const HEADER_PREFIX = "metalbridge-prefix-sha256";
 export const HEADER_AVAILABLE = "metalbridge-available";
-/** The file's address at the origin of the host that asks, as a digest. */
+/** Digest of the file's address at the origin of the requesting host. */
 export const HEADER_ADDRESS = "metalbridge-address-sha256";
 
 export interface PeerServerOptions {
@@ -31,24 +31,24 @@ export interface PeerServerOptions {
   readonly port: number;
   readonly contents: ContentLookup;
   readonly directory: Directory;
-  /** Of all that this host gives. */
+  /** Limits the rate of all content that this host serves. */
   readonly pace: RateLimiter;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the listener and every read under way. */
+  /** Ends the listener and all reads. */
   readonly signal: AbortSignal;
-  /** How long a request for a chunk that this host is still fetching waits for it. */
+  /** Maximum delay of a request for a chunk that this host is still downloading. */
   readonly waitMs?: number;
-  /** How long the other side may take to read a block before the connection is closed. */
+  /** Maximum time for the client to read a block; after that the connection is closed. */
   readonly stallMs?: number;
 }
 
-interface Gate extends PeerServerOptions {
-  readonly visitors: PeerConnections;
+interface ServerContext extends PeerServerOptions {
+  readonly connections: PeerConnections;
   readonly grants: Grants;
   /** The last response of each connection. */
   readonly responses: WeakMap<Socket, ServerResponse>;
-  /** Hosts that are being given chunks. */
+  /** A queue for each host that is receiving chunks. */
   readonly queues: Map<string, DownloadQueue>;
 }
 
@@ -58,22 +58,22 @@ const STALL_MS = 30_000;
 const HANDSHAKE_MS = 5_000;
 const CHECK_MS = 1_000;
 const MAX_CONNECTIONS = 256;
-/** Chunks that one host is given at once; its other requests are queued before they take memory or a file. */
+/** Maximum number of chunks that one host receives at once; its other requests are queued before they take memory or a file. */
 const MAX_CHUNKS_PER_HOST = 4;
 
 /** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function startPeerServer(options: PeerServerOptions): Promise<number> {
   const { identity, directory, clock, log, signal } = options;
   const { key, cert } = identity;
-  const visitors = createPeerConnections(clock);
-  const gate: Gate = {
+  const connections = createPeerConnections(clock);
+  const context: ServerContext = {
     ...options,
-    visitors,
-    grants: createGrants((name) => directory.readWanted(name), clock),
+    connections,
+    grants: createGrants((name) => directory.readAssigned(name), clock),
     responses: new WeakMap(),
     queues: new Map(),
   };
-  // Any certificate passes the handshake, which proves its key; whose it is, the Hosts' status says.
+  // Any certificate passes the handshake, which proves its key; the Hosts' status shows whose certificate it is.
   const server = createServer(
     {
       key,
@@ -90,20 +90,20 @@ export async function startPeerServer(options: PeerServerOptions): Promise<numbe
       requireHostHeader: false,
     },
     (request, response) => {
-      answer(request, response, gate).catch((err: unknown) => {
-        // Removed since it was found, or the other side has left.
-        const isUsual = systemCode(err) === "ENOENT" || response.destroyed || signal.aborted;
-        if (!isUsual) log.warn({ err }, "cannot give content to a peer");
+      answer(request, response, context).catch((err: unknown) => {
+        // The content was removed meanwhile, or the client has disconnected.
+        const isExpected = systemCode(err) === "ENOENT" || response.destroyed || signal.aborted;
+        if (!isExpected) log.warn({ err }, "cannot serve content to a peer");
         response.destroy();
       });
     },
   );
   server.maxConnections = MAX_CONNECTIONS;
-  server.on("connection", visitors.arrive);
+  server.on("connection", connections.arrive);
   server.on("secureConnection", (socket) => {
     if (fingerprintOf(socket) === undefined) socket.destroy();
   });
-  // Node would answer these itself, before it is known who asks.
+  // Node would answer these on its own, before the client is authenticated.
   for (const event of ["tlsClientError", "clientError"])
     server.on(event, (_, socket: Duplex) => socket.destroy());
   for (const event of ["checkContinue", "checkExpectation"])
@@ -113,58 +113,62 @@ export async function startPeerServer(options: PeerServerOptions): Promise<numbe
   return port;
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, gate: Gate): Promise<void> {
-  const leave = new AbortController();
-  response.once("close", () => leave.abort());
-  const signal = AbortSignal.any([gate.signal, leave.signal]);
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  server: ServerContext,
+): Promise<void> {
+  const closed = new AbortController();
+  response.once("close", () => closed.abort());
+  const context = { ...server, signal: AbortSignal.any([server.signal, closed.signal]) };
   const socket = request.socket as TLSSocket;
-  if (!(await isNext(socket, response, gate, signal))) return void socket.destroy();
-  const host = await hostAt(socket, gate, signal);
-  // A stranger gets nothing, not even a reason, and nothing is watched for it.
+  if (await isPipelined(socket, response, context)) return void socket.destroy();
+  const host = await identifyHost(socket, context);
+  // An unknown client gets no answer, not even a reason, and no watch is started for it.
   if (host === undefined) return void socket.destroy();
-  gate.visitors.prove(socket);
-  const done = gate.directory.use();
+  server.connections.prove(socket);
+  const done = server.directory.use();
   try {
-    await answerHost(host, request, response, { ...gate, signal });
+    await answerHost(host, request, response, context);
   } finally {
     done();
   }
 }
 
 /**
- * False for a request that was sent before the one before it was answered. The end of an answer may reach its reader before
- * it counts as flushed here.
+ * True if the request was sent before the previous one was answered. Waits for `close` of the previous response, because the
+ * client may have received all of it before this process counts it as flushed.
  */
-async function isNext(
+async function isPipelined(
   socket: Socket,
   response: ServerResponse,
-  { responses, clock, stallMs = STALL_MS }: Gate,
-  signal: AbortSignal,
+  { responses, clock, stallMs = STALL_MS, signal }: ServerContext,
 ): Promise<boolean> {
   const before = responses.get(socket);
   responses.set(socket, response);
-  if (before === undefined || before.closed) return true;
-  if (!before.writableEnded) return false;
+  if (before === undefined || before.closed) return false;
+  if (!before.writableEnded) return true;
   const cancel = clock.after(stallMs, () => socket.destroy());
   await once(before, "close", { signal }).finally(cancel);
-  return true;
+  return false;
 }
 
 async function answerHost(
   host: Host,
   request: IncomingMessage,
   response: ServerResponse,
-  { signal, ...gate }: Gate,
+  context: ServerContext,
 ): Promise<void> {
+  const { contents, grants } = context;
   if (request.method !== "GET" && request.method !== "HEAD")
     return refuse(response, 405, { allow: "GET, HEAD" });
   const [, sha256] = /^\/sha256\/([0-9a-f]{64})$/.exec(request.url ?? "") ?? [];
-  const content = sha256 === undefined ? undefined : await gate.contents.find(sha256);
+  const content = sha256 === undefined ? undefined : await contents.find(sha256);
   if (sha256 === undefined || content === undefined) return refuse(response, 404);
-  const askedFrom = request.headers[HEADER_ADDRESS]?.toString();
-  const provenance = await gate.contents.provenance(sha256);
-  // As if it were not here: what this host has of others is not the asking one's business.
-  if (!(await gate.grants.mayHave({ host, sha256, provenance, askedFrom }))) return refuse(response, 404);
+  const requestedDigest = request.headers[HEADER_ADDRESS]?.toString();
+  const provenance = await contents.provenance(sha256);
+  // The same answer as for a missing content: clients must not learn which other contents this host has.
+  if (!(await grants.allows({ host, sha256, provenance, requestedDigest }))) return refuse(response, 404);
   if (request.method === "HEAD") {
     const length = content.totalBytes();
     const headers = { [HEADER_AVAILABLE]: content.available(), "accept-ranges": "bytes" };
@@ -174,13 +178,10 @@ async function answerHost(
   }
   const start = chunkStart(request.headers.range);
   if (start === undefined) return refuse(response, 416);
-  await sendChunk(
-    { host: host.metadata.name, sha256, content, start, response, signal },
-    { ...gate, signal },
-  );
+  await sendChunk({ host: host.metadata.name, sha256, content, start, response }, context);
 }
 
-/** Requests are for one whole chunk; the last one is shorter. */
+/** The start of the requested chunk; undefined unless the range is exactly one chunk. The last chunk of a content is shorter. */
 export function chunkStart(range: string | undefined): number | undefined {
   const [, from, to] = /^bytes=(\d{1,15})-(\d{1,15})$/.exec(range ?? "") ?? [];
   const start = Number(from);
@@ -193,13 +194,12 @@ interface ChunkRequest {
   readonly content: SharedContent;
   readonly start: number;
   readonly response: ServerResponse;
-  readonly signal: AbortSignal;
 }
 
-async function sendChunk(chunkRequest: ChunkRequest, gate: Gate): Promise<void> {
-  const { host, sha256, content, start, response, signal } = chunkRequest;
-  const chunk = start / CHUNK_BYTES;
-  await whenThere(content, start, gate, signal);
+async function sendChunk(chunkRequest: ChunkRequest, context: ServerContext): Promise<void> {
+  const { host, sha256, content, start, response } = chunkRequest;
+  const { queues, signal } = context;
+  await waitForChunk(content, start, context);
   if (signal.aborted) return;
   const totalBytes = content.totalBytes();
   if (content.isAborted()) return refuse(response, 404);
@@ -208,9 +208,9 @@ async function sendChunk(chunkRequest: ChunkRequest, gate: Gate): Promise<void> 
   const available = content.available();
   if (totalBytes === undefined || available < end)
     return refuse(response, 503, { [HEADER_AVAILABLE]: String(available), "retry-after": "1" });
-  const prefix = end === totalBytes ? sha256 : await content.prefix(chunk);
+  const prefix = end === totalBytes ? sha256 : await content.prefix(start / CHUNK_BYTES);
   if (prefix === undefined) return refuse(response, 404);
-  const leave = await enter(host, gate.queues, signal);
+  const leave = await enterQueue(host, queues, signal);
   try {
     response.writeHead(206, {
       "content-length": end - start,
@@ -218,14 +218,14 @@ async function sendChunk(chunkRequest: ChunkRequest, gate: Gate): Promise<void> 
       [HEADER_PREFIX]: prefix,
       [HEADER_AVAILABLE]: available,
     });
-    if (!(await send({ content, start, end, response, signal }, gate))) response.destroy();
+    if (!(await sendBytes({ content, start, end, response }, context))) response.destroy();
   } finally {
     leave();
   }
 }
 
 /** Resolves when it is the host's turn. */
-async function enter(
+async function enterQueue(
   host: string,
   queues: Map<string, DownloadQueue>,
   signal: AbortSignal,
@@ -243,91 +243,60 @@ async function enter(
   };
 }
 
-interface Sending {
-  readonly content: SharedContent;
-  readonly start: number;
-  readonly end: number;
-  readonly response: ServerResponse;
-  readonly signal: AbortSignal;
-}
-
-/** Whether all of it was sent: the other side may leave, and a part may be started over while it is read. */
-async function send({ content, ...sending }: Sending, gate: PeerServerOptions): Promise<boolean> {
-  const { start, end, signal } = sending;
+/** False if not all bytes were sent: the client may disconnect, and a part may be restarted while it is read. */
+async function sendBytes(
+  { content, start, end, response }: Pick<ChunkRequest, "content" | "start" | "response"> & { end: number },
+  context: PeerServerOptions,
+): Promise<boolean> {
+  const { pace, signal } = context;
   const blockBytes = Math.min(BLOCK_BYTES, end - start);
-  // The memory and the file are taken once there is bandwidth for them.
-  await gate.pace(blockBytes, signal);
+  // The memory is allocated and the file opened once there is bandwidth for them.
+  await pace(blockBytes, signal);
   const file = await content.open();
   try {
-    return await sendBlocks({ file, blockBytes, ...sending }, gate);
+    // One block is filled while the other one is sent.
+    const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(blockBytes));
+    let sent: Promise<void> = Promise.resolve();
+    for (let at = start; at < end; ) {
+      const [block = Buffer.alloc(0)] = blocks;
+      blocks.reverse();
+      const length = Math.min(blockBytes, end - at);
+      if (at > start) await pace(length, signal);
+      if (signal.aborted) return false;
+      const { bytesRead } = await file.read(block, 0, length, at);
+      if (bytesRead === 0) return false;
+      at += bytesRead;
+      await sent;
+      sent = write(response, { block: block.subarray(0, bytesRead), isLast: at === end }, context);
+    }
+    await sent;
+    if (signal.aborted) return false;
+    for (const block of blocks) freeBuffer(block);
+    return true;
   } finally {
     await file.close();
   }
 }
 
-async function sendBlocks(
-  sending: Omit<Sending, "content"> & { readonly file: FileHandle; readonly blockBytes: number },
-  gate: PeerServerOptions,
-): Promise<boolean> {
-  const { file, blockBytes, start, end, response, signal } = sending;
-  // One is filled while the other is sent.
-  const blocks = [0, 1].map(() => Buffer.allocUnsafeSlow(blockBytes));
-  let sent: Promise<void> = Promise.resolve();
-  for (let at = start; at < end; ) {
-    const [block = Buffer.alloc(0)] = blocks;
-    blocks.reverse();
-    const length = Math.min(blockBytes, end - at);
-    if (at > start) await gate.pace(length, signal);
-    if (signal.aborted) return false;
-    const { bytesRead } = await file.read(block, 0, length, at);
-    if (bytesRead === 0) return false;
-    at += bytesRead;
-    await sent;
-    sent = write(response, { block: block.subarray(0, bytesRead), isLast: at === end }, gate, signal);
-  }
-  await sent;
-  if (signal.aborted) return false;
-  for (const block of blocks) freeBuffer(block);
-  return true;
-}
-
-/** Returns once the chunk is there, none will come, the other side left, or after a while. */
-async function whenThere(
+/** Returns once the chunk is available, it is certain not to come, the client has disconnected, or after `waitMs`. */
+async function waitForChunk(
   content: SharedContent,
   start: number,
-  { clock, waitMs = WAIT_MS }: PeerServerOptions,
-  signal: AbortSignal,
+  { clock, waitMs: timeoutMs = WAIT_MS, signal }: PeerServerOptions,
 ): Promise<void> {
-  const isThere = (): boolean => {
+  const isDecided = (): boolean => {
     const total = content.totalBytes();
     const end = Math.min(start + CHUNK_BYTES, total ?? Number.POSITIVE_INFINITY);
     return content.isAborted() || content.available() >= end || (total !== undefined && start >= total);
   };
-  if (isThere() || signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    const finish = (): void => {
-      cancel();
-      stopListening();
-      signal.removeEventListener("abort", finish);
-      resolve();
-    };
-    const cancel = clock.after(waitMs, finish);
-    const stopListening = content.onMore(() => {
-      if (isThere()) finish();
-    });
-    signal.addEventListener("abort", finish, { once: true });
-  });
+  await waitForChange(isDecided, content.onMore, { clock, timeoutMs, signal });
 }
 
-/**
- * Resolves when the block may be filled again. The last one ends the response at once: whoever has all of it may send the
- * next request.
- */
+/** Resolves when the block may be filled again. The last block also ends the response, so that the client may send its next request. */
 function write(
   response: ServerResponse,
   { block, isLast }: { readonly block: Buffer; readonly isLast: boolean },
-  { clock, stallMs = STALL_MS }: PeerServerOptions,
-  signal: AbortSignal,
+  { clock, stallMs = STALL_MS, signal }: PeerServerOptions,
 ): Promise<void> {
   return new Promise((resolve) => {
     const finish = (): void => {
@@ -336,7 +305,7 @@ function write(
       resolve();
     };
     const cancel = clock.after(stallMs, () => response.destroy());
-    // Without a connection the callback may never come.
+    // Without a connection the callback may never be called.
     signal.addEventListener("abort", finish, { once: true });
     if (isLast) response.end(block, finish);
     else response.write(block, finish);
@@ -344,13 +313,12 @@ function write(
 }
 
 /**
- * Each request is judged: a host that was removed ends with the chunk that it was getting. Who is not known yet is looked
- * up by the name in the certificate, once in a while for each address.
+ * Checks each request, so that a host that was removed gets no further chunk. The Host of an unknown client is read by the name
+ * in its certificate, with a pause for addresses that failed.
  */
-async function hostAt(
+async function identifyHost(
   socket: TLSSocket,
-  { directory, visitors, log }: Gate,
-  signal: AbortSignal,
+  { directory, connections, log, signal }: ServerContext,
 ): Promise<Host | undefined> {
   const fingerprint = fingerprintOf(socket);
   if (fingerprint === undefined) return undefined;
@@ -358,13 +326,14 @@ async function hostAt(
   if (known !== undefined) return known.host;
   const { remoteAddress = "" } = socket;
   const name = claimedName(socket);
-  if (name === undefined || visitors.isRefused(remoteAddress)) return undefined;
+  if (name === undefined || connections.isRefused(remoteAddress)) return undefined;
   try {
     const host = await directory.readHost(name);
     if (host?.status?.peer?.fingerprint === fingerprint) return host;
-    visitors.refuse(remoteAddress);
+    connections.refuse(remoteAddress);
   } catch (err) {
-    if (!signal.aborted) log.warn({ err, peer: name }, "cannot look up a host that asks for weights");
+    if (!signal.aborted)
+      log.warn({ err, peer: name }, "cannot read the Host of a peer that requests weights");
   }
   return undefined;
 }

@@ -1,4 +1,4 @@
-/** Two whole agents with the credentials of their hosts: the second takes a model from the first, as their statuses say. */
+/** Two complete agents with the credentials of their hosts: the second downloads a model from the first, which it finds by the status. */
 import { randomBytes } from "node:crypto";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
@@ -15,7 +15,7 @@ import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 
 const PATIENTLY = { timeout: 60_000, interval: 100 };
 
-test("a host takes a model from the host whose status lists it, with no right but a host's own", async () => {
+test("a host downloads a model from the host whose status lists it, with only the rights of a host", async () => {
   const cluster = sharedCluster();
   await using folder = await temporaryFolder();
   await using namespace = await cluster.namespace();

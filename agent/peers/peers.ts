@@ -1,4 +1,4 @@
-/** This host among the others: serves them content, and fetches content from them. */
+/** Serves content to other hosts, and downloads content from them. */
 import type { Host, HostPeer } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -30,7 +30,7 @@ export interface Peers {
   readonly fetcher: PeerFetcher;
   /** For the Host's status. */
   readonly status: () => HostPeer;
-  /** Lets this host see the others, from the first connection to the cluster on. */
+  /** Called once the cluster is connected: from then on this host can see the others. */
   readonly connect: (connection: KubeConnection) => void;
   /** Serves content on this address from now on, and on no other; undefined: on none. */
   readonly serveOn: (address: string | undefined, contents: ContentLookup) => void;
@@ -82,7 +82,11 @@ function clusterOf(connection: KubeConnection, clock: Clock, log: Log): PeerClus
   return {
     watch: ({ signal, onChange, onSynced }) => {
       startReflector<Host>({
-        ...{ connection, clock, log, signal, onSynced },
+        connection,
+        clock,
+        log,
+        signal,
+        onSynced,
         kind: HOSTS,
         onChange: (_, host, before) => {
           const name = (host ?? before)?.metadata.name;
@@ -96,7 +100,7 @@ function clusterOf(connection: KubeConnection, clock: Clock, log: Log): PeerClus
       if (answer.error.status === 404) return undefined;
       throw new Error(answer.error.message);
     },
-    readWanted: async (name) => {
+    readAssigned: async (name) => {
       const fieldSelector = `spec.template.hostName=${name}`;
       const answer = await client.list<InferenceReplica>(INFERENCE_REPLICAS, { fieldSelector });
       if (!answer.ok) throw new Error(answer.error.message);

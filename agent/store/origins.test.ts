@@ -161,8 +161,8 @@ describe("content that took credentials", () => {
     });
     for (const more of [{}, { sha256: sha256(theirs) }]) {
       const gated = { source: `${origin.url}/gated.gguf`, ...more };
-      const mayHave = { secret: "team-b/token", credentials: { token: "right" } };
-      const first = at.store.fetch({ ...gated, ...mayHave }, fetchOptions());
+      const allows = { secret: "team-b/token", credentials: { token: "right" } };
+      const first = at.store.fetch({ ...gated, ...allows }, fetchOptions());
       await asked.promise;
       const joined = at.store.fetch(
         { ...gated, secret: "team-a/token", credentials: { token: "own" } },

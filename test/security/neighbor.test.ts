@@ -69,8 +69,8 @@ describe("the peers' port", () => {
     const origin = await startOrigin();
     ended.push(() => origin[Symbol.asyncDispose]());
     origin.serve("/model.gguf", content);
-    const farm = createPeerFleet();
-    const [giver, member] = [await farm.add("giver"), await farm.add("member")];
+    const fleet = createPeerFleet();
+    const [giver, member] = [await fleet.add("giver"), await fleet.add("member")];
     ended.push(
       () => giver[Symbol.asyncDispose](),
       () => member[Symbol.asyncDispose](),
@@ -78,7 +78,7 @@ describe("the peers' port", () => {
     const source = `${origin.url}/model.gguf`;
     await giver.store.fetch({ source, sha256: sha256(content) }, fetchOptions());
     await giver.report();
-    farm.want("member", { source });
+    fleet.assign("member", { source });
     place = { address: LOOPBACK, port: giver.port };
     // The host itself is given what the neighbor asks for.
     expect(await answersToPeer(place, ask(`HEAD ${at}`), { identity: member.identity })).toBe("200");

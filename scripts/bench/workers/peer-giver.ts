@@ -49,7 +49,7 @@ directory.connect({
     onSynced();
   },
   readHost: async () => hostOf("taker", { fingerprint: taker.fingerprint }),
-  readWanted: async () => [{ source, sha256 }],
+  readAssigned: async () => [{ source, sha256 }],
 });
 const pace = maxRate === undefined ? () => undefined : createRateLimiter(Number(maxRate), clock);
 const port = await startPeerServer({

@@ -87,7 +87,7 @@ async function takeFromPeer(): Promise<void> {
       onSynced();
     },
     readHost: async () => giver,
-    readWanted: async () => [],
+    readAssigned: async () => [],
   });
   const peers = createPeerFetcher({ self: "taker", identity: taker, directory, clock, log });
   const store = await openStore({
