@@ -88,7 +88,7 @@ function watchReplicas(
     },
     onListed: () => runner.listed(reflector.list()),
     onSynced: on.onSynced,
-    onTrouble: (failure) => on.onTrouble(explainFailure(failure)),
+    onFailure: (failure) => on.onTrouble(explainFailure(failure)),
   });
   return reflector;
 }

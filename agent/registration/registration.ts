@@ -120,7 +120,7 @@ class Registrar {
         this.#clearProblem("host");
         if (this.#host === undefined) this.#onHost(undefined);
       },
-      onTrouble: (failure) => this.#setProblem("host", explainFailure(failure)),
+      onFailure: (failure) => this.#setProblem("host", explainFailure(failure)),
     });
     this.#lease = keepLease({
       ...shared,
@@ -134,7 +134,7 @@ class Registrar {
         this.#onTaken(holder);
         onNameTaken();
       },
-      onTrouble: (failure) => this.#setProblem("lease", leaseErrorOf(failure)),
+      onFailure: (failure) => this.#setProblem("lease", leaseErrorOf(failure)),
     });
     signal.addEventListener("abort", () => this.#stop(), { once: true });
   }

@@ -99,7 +99,7 @@ function watchOne<O extends KubeObject>({ connection }: Cluster, call: WatchCall
       isSynced = true;
       look();
     },
-    onTrouble: (failure) => {
+    onFailure: (failure) => {
       const error = explainAttempt({ verb: "watch", kind, namespace: selection.namespace }, failure);
       // Waiting does not give a right.
       if (failure.kind === "forbidden") fail(error);

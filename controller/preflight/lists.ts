@@ -34,7 +34,7 @@ export function createLists({ connection, clock, log, signal }: Shared): Lists {
         signal,
         onChange,
         onSynced: () => failures.delete(what),
-        onTrouble: (failure) => {
+        onFailure: (failure) => {
           if (failures.has(what)) failures.set(what, failure);
         },
       });

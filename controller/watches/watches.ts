@@ -168,7 +168,7 @@ export function startWatches(
         if (lease !== undefined && leaseObserver.isRenewal(host, lease, subscribers.length === 0))
           emit((on) => on.onRenewal(host));
       },
-      onTrouble: leaseObserver.onTrouble,
+      onFailure: leaseObserver.onTrouble,
     }),
   };
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };

@@ -1,12 +1,13 @@
-/** From what a server or a network did to a typed failure, and from a failure to the catalog. */
+/** Converts responses and network errors to typed failures, and failures to catalog errors. */
 
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { parseJson } from "../util/parse-json.ts";
 import { truncate } from "../util/text.ts";
 import type { ApiFailure, FailureKind } from "./types.ts";
 
-/** `reason` of a failure whose kind of object the server does not serve: CRDs not installed. Never the same as an object that is not there. */
+/** `reason` of a failure because the server does not serve the kind (CRDs not installed), as opposed to a missing object. */
 export const REASON_KIND_NOT_INSTALLED = "KindNotInstalled";
-/** `reason` of a failure before the request was sent: no credential could be had. */
+/** `reason` of a failure before the request was sent, because no credential could be obtained. */
 export const REASON_CREDENTIAL_UNAVAILABLE = "CredentialUnavailable";
 
 interface Status {
@@ -15,21 +16,21 @@ interface Status {
   readonly code?: number | undefined;
   readonly name?: string | undefined;
   readonly retryAfterSeconds?: number | undefined;
-  /** After an apply: fields that another manager owns. */
+  /** Fields that another manager owns, after an apply. */
   readonly conflictFields: readonly string[];
 }
 
 const MAX_MESSAGE = 2_000;
-/** Caps what a server asks for: waiting for days helps no client, and a timer of weeks would fire at once. */
+/** Maximum Retry-After that is honored: waiting for days helps no client, and a timer of weeks would fire immediately. */
 const MAX_RETRY_AFTER_S = 60;
 
-/** The failure behind an HTTP response that is not 2xx. */
+/** Failure of a response with a status other than 2xx. */
 export function failureOfResponse(
   status: number,
   headers: Record<string, string | string[] | undefined>,
   body: string,
 ): ApiFailure {
-  const parsed = parseStatus(body);
+  const parsed = readStatus(parseJson(body));
   const failure = failureOf(parsed ?? { message: plainMessage(status, body), conflictFields: [] }, status);
   const retryAfterMs = parseRetryAfter(headers["retry-after"]) ?? failure.retryAfterMs;
   if (status === 404 && isKindMissing(parsed)) {
@@ -38,7 +39,7 @@ export function failureOfResponse(
   return retryAfterMs === undefined ? failure : { ...failure, retryAfterMs };
 }
 
-/** The failure a `Status` object describes, as it comes in responses and as an ERROR event of a watch. */
+/** Failure of a `Status` object in an ERROR event of a watch. */
 export function failureOfStatus(status: unknown): ApiFailure {
   return failureOf(readStatus(status) ?? { conflictFields: [] }, 0);
 }
@@ -57,101 +58,75 @@ function failureOf(known: Status, httpStatus: number): ApiFailure {
   return seconds === undefined || seconds <= 0 ? failure : { ...failure, retryAfterMs: retryMs(seconds) };
 }
 
-/** The failure behind an exception of the network: refused, reset, timed out, certificate not trusted. */
+/** Failure of a network exception: refused, reset, timed out, certificate not trusted. */
 export function failureOfNetwork(error: unknown, server: string): ApiFailure {
   const { code, message } = describe(error);
   return { kind: "unreachable", status: 0, reason: code, message: `${server}: ${message}` };
 }
 
-/** A 2xx answer that is not what was asked for: something else than the API server answers there. */
+/** Failure of a 2xx response with an unexpected body, which another server than the API server has sent. */
 export function failureOfBadBody(body: string): ApiFailure {
   return { kind: "unexpected", status: 200, reason: "NotKubernetes", message: plainMessage(200, body) };
 }
 
-/** No answer, or an answer of unavailable without Retry-After. */
+/** True if there was no answer, or an answer of unavailable without Retry-After. */
 export function isApiUnavailable({ kind, reason, retryAfterMs }: ApiFailure): boolean {
   if (kind === "unreachable") return true;
   return kind === "unavailable" && retryAfterMs === undefined && reason !== REASON_KIND_NOT_INSTALLED;
 }
 
-/** The catalog's error for a failure: for conditions, events and the command line. */
+/** Catalog error of a failure, for conditions, Events and the command line. */
 export function explainFailure(failure: ApiFailure): MetalbridgeError {
   return new MetalbridgeError(codeOf(failure), failure.message);
 }
 
+const KINDS_BY_STATUS: Readonly<Record<number, FailureKind>> = {
+  400: "invalid",
+  401: "unauthorized",
+  403: "forbidden",
+  404: "notFound",
+  408: "unavailable",
+  410: "gone",
+  413: "invalid",
+  422: "invalid",
+  429: "throttled",
+};
+
 function kindOf(code: number, reason: string, message: string): FailureKind {
-  // An apply that carries the uid of an object that is gone: the server calls it a conflict.
+  // The server reports an apply with the uid of a deleted object as a conflict.
   if (code === 409 && message.includes("no existing object was found")) return "notFound";
   if (code === 409) return reason === "AlreadyExists" ? "alreadyExists" : "conflict";
-  if (code >= 500) return "unavailable";
-  switch (code) {
-    case 400:
-    case 413:
-    case 422:
-      return "invalid";
-    case 401:
-      return "unauthorized";
-    case 403:
-      return "forbidden";
-    case 404:
-      return "notFound";
-    case 408:
-      return "unavailable";
-    case 410:
-      return "gone";
-    case 429:
-      return "throttled";
-    default:
-      return "unexpected";
-  }
+  return KINDS_BY_STATUS[code] ?? (code >= 500 ? "unavailable" : "unexpected");
 }
 
-function codeOf(failure: ApiFailure): ErrorCode {
-  switch (failure.kind) {
-    case "notFound":
-      return "ApiObjectNotFound";
-    case "alreadyExists":
-    case "conflict":
-    case "gone":
-      return "ApiObjectConflict";
-    case "invalid":
-      return "ApiObjectInvalid";
-    case "forbidden":
-      return "ApiForbidden";
-    case "unauthorized":
-      return failure.reason === REASON_CREDENTIAL_UNAVAILABLE
-        ? "ApiCredentialUnavailable"
-        : "ApiUnauthorized";
-    case "throttled":
-      return "ApiThrottled";
-    case "unavailable":
-      return failure.reason === REASON_KIND_NOT_INSTALLED ? "CrdsNotInstalled" : "ApiUnavailable";
-    case "unreachable":
-      return /CERT|SIGNATURE|SELF_SIGNED|ALTNAME/.test(failure.reason)
-        ? "ApiCertificateUntrusted"
-        : "ApiUnreachable";
-    case "unexpected":
-      return "ApiUnexpected";
-    default:
-      return failure.kind satisfies never;
-  }
+const CODES: Readonly<Record<FailureKind, ErrorCode>> = {
+  notFound: "ApiObjectNotFound",
+  alreadyExists: "ApiObjectConflict",
+  conflict: "ApiObjectConflict",
+  gone: "ApiObjectConflict",
+  invalid: "ApiObjectInvalid",
+  forbidden: "ApiForbidden",
+  unauthorized: "ApiUnauthorized",
+  throttled: "ApiThrottled",
+  unavailable: "ApiUnavailable",
+  unreachable: "ApiUnreachable",
+  unexpected: "ApiUnexpected",
+};
+
+function codeOf({ kind, reason }: ApiFailure): ErrorCode {
+  if (reason === REASON_CREDENTIAL_UNAVAILABLE) return "ApiCredentialUnavailable";
+  if (reason === REASON_KIND_NOT_INSTALLED) return "CrdsNotInstalled";
+  const isUntrusted = kind === "unreachable" && /CERT|SIGNATURE|SELF_SIGNED|ALTNAME/.test(reason);
+  return isUntrusted ? "ApiCertificateUntrusted" : CODES[kind];
 }
 
 function isKindMissing(status: Status | undefined): boolean {
-  // Unknown group: plain text "404 page not found". Unknown kind in a known group: this sentence, without a name.
+  // The server answers "404 page not found" for an unknown group, and this sentence without a name for an unknown kind.
   if (status === undefined) return true;
   return status.message === "the server could not find the requested resource" && (status.name ?? "") === "";
 }
 
-function parseStatus(body: string): Status | undefined {
-  try {
-    return readStatus(JSON.parse(body));
-  } catch {
-    return undefined;
-  }
-}
-
-/** Without zod, which would double the API client's size. Any server may answer: fields of another type are dropped. */
+/** Does not use zod, which would double the size of the API client. Fields of an unexpected type are dropped. */
 function readStatus(value: unknown): Status | undefined {
   if (fieldOf(value, "kind") !== "Status") return undefined;
   const text = (from: unknown, key: string) => {
@@ -197,7 +172,7 @@ function retryMs(seconds: number): number {
 
 function describe(error: unknown): { code: string; message: string } {
   if (!(error instanceof Error)) return { code: "Unknown", message: String(error) };
-  // Several addresses tried (IPv4 and IPv6): the sentences are in the parts.
+  // Node tried several addresses (IPv4 and IPv6): the parts have the messages.
   if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0]);
   const code = "code" in error && typeof error.code === "string" ? error.code : "Unknown";
   return { code, message: error.message };

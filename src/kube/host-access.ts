@@ -1,4 +1,4 @@
-/** The objects in the cluster that make up a host's identity, and the token with which its machine joins. */
+/** The objects in the cluster that form the identity of a host, and the token with which its machine joins. */
 import { credentialSecretName, hostAccess, joinSecretName } from "../api/access/roles.ts";
 import { LABEL_HOST, NAMESPACE_HOSTS } from "../api/group.ts";
 import type { KubeConnection } from "./client/connect.ts";
@@ -6,7 +6,7 @@ import { CLUSTER_ROLE_BINDINGS, LEASES, ROLE_BINDINGS, ROLES, SECRETS, SERVICE_A
 import { type IssuedToken, issueToken } from "./token.ts";
 import type { ApiFailure, ApiResult, Kind, KubeClient, KubeObject, ObjectRef } from "./types.ts";
 
-/** A call that failed, and what it was to do. */
+/** A failed call and its purpose. */
 export interface FailedCall {
   readonly attempt: {
     readonly verb: "list" | "patch" | "create" | "delete";
@@ -26,10 +26,10 @@ export interface Issuing {
 
 export interface JoinTokenRequest {
   readonly host: string;
-  /** Random: whoever has a token of one generation cannot name the Secrets of another. */
+  /** Random, so that the owner of a token of one generation cannot name the Secrets of another. */
   readonly generation: string;
   readonly seconds: number;
-  /** Secrets of the host, where the caller knows them. */
+  /** Secrets of the host, if the caller knows them. */
   readonly secrets?: readonly ObjectRef[] | undefined;
 }
 
@@ -37,7 +37,7 @@ const MANAGER = "metalbridge-host-add";
 const KINDS = [SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS];
 const namespace = NAMESPACE_HOSTS;
 
-/** Every token that was issued for the host before ends. The Host itself is not made here. */
+/** Issues a join token and revokes all earlier tokens of the host. Does not create the Host itself. */
 export async function issueJoinToken(
   ports: Issuing,
   request: JoinTokenRequest,
@@ -50,36 +50,36 @@ export async function issueJoinToken(
   return outcome({ verb: "create", kind: SERVICE_ACCOUNTS, name, namespace }, token);
 }
 
-/** Account, Role, bindings, Lease and Secrets of a host; those of an earlier version or `host add` are replaced. */
+/** Writes account, Role, bindings, Lease and Secrets of a host. Replaces those of an earlier version or `host add`. */
 export async function writeHostAccess(
   client: KubeClient,
   request: Omit<JoinTokenRequest, "seconds">,
 ): Promise<AccessResult<undefined>> {
   const { host, generation } = request;
   const objects = hostAccess(host, generation).map((object) => () => writeOne(client, object as KubeObject));
-  // Without a holder it is free; the agent takes it.
+  // A Lease without a holder is free for the agent to acquire.
   const lease = { metadata: { name: host, namespace }, spec: {} };
   return untilFailed([
     ...objects,
-    () => createUnlessThere(client, LEASES, lease),
+    () => createIfMissing(client, LEASES, lease),
     () => replaceSecrets(client, request),
   ]);
 }
 
 async function replaceSecrets(
   client: KubeClient,
-  { host, generation, ...known }: Omit<JoinTokenRequest, "seconds">,
+  { host, generation, secrets: known }: Omit<JoinTokenRequest, "seconds">,
 ): Promise<AccessResult<undefined>> {
   const names = [joinSecretName(host, generation), credentialSecretName(host, generation)];
   const secrets: AccessResult<readonly ObjectRef[]> =
-    known.secrets === undefined ? await secretsOfHost(client, host) : { ok: true, value: known.secrets };
+    known === undefined ? await secretsOfHost(client, host) : { ok: true, value: known };
   if (!secrets.ok) return secrets;
   const stale = secrets.value.filter(({ name }) => !names.includes(name));
   return untilFailed([
     ...stale.map((ref) => () => removeOne(client, SECRETS, ref)),
     ...names.map((name) => () => {
       const metadata = { name, namespace, labels: { [LABEL_HOST]: host } };
-      return createUnlessThere(client, SECRETS, { metadata });
+      return createIfMissing(client, SECRETS, { metadata });
     }),
   ]);
 }
@@ -96,7 +96,7 @@ async function untilFailed(
 
 const DONE = { ok: true, value: undefined } as const;
 
-/** Which the tokens of the host are bound to. */
+/** The Secrets that the tokens of the host are bound to. */
 async function secretsOfHost(client: KubeClient, host: string): Promise<AccessResult<readonly ObjectRef[]>> {
   const found = await client.list(SECRETS, { namespace, labelSelector: `${LABEL_HOST}=${host}` });
   const all = outcome({ verb: "list", kind: SECRETS, namespace }, found);
@@ -109,7 +109,7 @@ async function writeOne(client: KubeClient, object: KubeObject): Promise<AccessR
   if (kind === undefined) return DONE;
   const { name, namespace } = object.metadata;
   let applied = await client.apply(kind, object, { manager: MANAGER });
-  // A binding of an earlier version leads to another role, and that cannot be changed.
+  // A binding of an earlier version refers to another role, which is immutable.
   if (!applied.ok && isOtherRole(applied.error)) {
     const removed = await removeOne(client, kind, { name, namespace });
     if (!removed.ok) return removed;
@@ -119,7 +119,7 @@ async function writeOne(client: KubeClient, object: KubeObject): Promise<AccessR
   return written.ok ? DONE : written;
 }
 
-async function createUnlessThere(
+async function createIfMissing(
   client: KubeClient,
   kind: Kind<KubeObject>,
   object: KubeObject,

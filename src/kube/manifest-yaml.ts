@@ -1,7 +1,7 @@
 /** Objects as YAML for kubectl. Pure. */
 import { stringify } from "yaml";
 
-/** In YAML 1.1, which kubectl and Helm read: a key or value such as `on`, `yes` or `1_000` gets quotes. */
+/** kubectl and Helm read YAML 1.1, in which a key or value such as `on`, `yes` or `1_000` needs quotes. */
 export const MANIFEST_YAML = { version: "1.1" } as const;
 
 /** One document per object. */

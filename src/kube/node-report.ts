@@ -1,4 +1,4 @@
-/** Writes a node's report to its ConfigMap, which belongs to the Node and is deleted with it. */
+/** Writes the report of a node to its ConfigMap, which is owned by the Node and deleted with it. */
 import { LABEL_NODE_REPORT, MANAGER_NODE } from "../api/group.ts";
 import { NODE_REPORT_KEY, nodeReportName } from "../api/node-report.ts";
 import { CONFIG_MAPS, NODES } from "./kinds.ts";
@@ -10,7 +10,7 @@ export interface ReportPlace {
   readonly namespace: string;
 }
 
-/** One that is gone is created again. The owner is read each time: a Node that came back has another uid. */
+/** Recreates a deleted ConfigMap. Reads the owner each time, because a Node that was recreated has another uid. */
 export async function publishReport(
   { client, node, namespace }: ReportPlace,
   text: string,

@@ -1,4 +1,4 @@
-/** Minimal types of the Kubernetes objects that Metalbridge reads and writes; optional where the server may leave a field out. */
+/** Minimal types of the Kubernetes objects that Metalbridge reads and writes. Fields that the server may omit are optional. */
 import type { KubeObject } from "./types.ts";
 
 export interface Lease extends KubeObject {
@@ -24,43 +24,23 @@ export interface Service extends KubeObject {
   spec?: {
     type?: "ClusterIP" | "NodePort" | "LoadBalancer" | "ExternalName";
     clusterIP?: string;
-    clusterIPs?: string[];
-    ipFamilies?: ("IPv4" | "IPv6")[];
-    ipFamilyPolicy?: string;
     ports?: ServicePort[];
     selector?: Record<string, string>;
-    sessionAffinity?: string;
-    internalTrafficPolicy?: string;
   };
   status?: { loadBalancer?: { ingress?: { ip?: string; hostname?: string }[] } };
 }
 
-export interface EndpointConditions {
-  ready?: boolean;
-  serving?: boolean;
-  terminating?: boolean;
-}
-
 export interface Endpoint {
   addresses: string[];
-  conditions?: EndpointConditions;
-  hostname?: string;
+  conditions?: { ready?: boolean; serving?: boolean; terminating?: boolean };
   nodeName?: string;
-  zone?: string;
 }
 
-export interface EndpointPort {
-  name?: string;
-  port?: number;
-  protocol?: "TCP" | "UDP" | "SCTP";
-  appProtocol?: string;
-}
-
-/** `endpoints` and `ports` come back as null when empty. */
+/** The server returns empty `endpoints` and `ports` as null. */
 export interface EndpointSlice extends KubeObject {
   addressType: "IPv4" | "IPv6" | "FQDN";
   endpoints?: Endpoint[] | null;
-  ports?: EndpointPort[] | null;
+  ports?: { name?: string; port?: number; protocol?: "TCP" | "UDP" | "SCTP" }[] | null;
 }
 
 export interface ObjectReference {
@@ -92,7 +72,6 @@ export interface Namespace extends KubeObject {
 export interface Secret extends KubeObject {
   type?: string;
   data?: Record<string, string>;
-  stringData?: Record<string, string>;
 }
 
 export interface ControllerRevision extends KubeObject {
@@ -114,7 +93,7 @@ export interface Role extends KubeObject {
   }[];
 }
 
-/** RoleBinding or ClusterRoleBinding; `roleRef` cannot be changed. */
+/** RoleBinding or ClusterRoleBinding. `roleRef` is immutable. */
 export interface RoleBinding extends KubeObject {
   subjects?: { kind: string; name: string; namespace?: string }[];
   roleRef: { apiGroup: string; kind: string; name: string };
@@ -125,7 +104,7 @@ export interface ValidatingWebhooks extends KubeObject {
   webhooks?: { name: string; clientConfig: { caBundle?: string } }[];
 }
 
-/** SelfSubjectAccessReview: a question that is answered and not kept. */
+/** SelfSubjectAccessReview, which the server answers and does not store. */
 export interface AccessReview extends KubeObject {
   spec: {
     resourceAttributes: {
@@ -137,10 +116,10 @@ export interface AccessReview extends KubeObject {
       name?: string;
     };
   };
-  status?: { allowed: boolean; denied?: boolean; reason?: string };
+  status?: { allowed: boolean };
 }
 
-/** An account as the API server knows it. */
+/** An account as identified by the API server. */
 export interface UserInfo {
   username?: string;
   uid?: string;
@@ -148,25 +127,18 @@ export interface UserInfo {
   extra?: Record<string, string[]>;
 }
 
-/** A question that is answered and not kept. */
+/** TokenReview, which the server answers and does not store. */
 export interface TokenReview extends KubeObject {
   spec: { token: string; audiences?: string[] };
-  status?: { authenticated?: boolean; user?: UserInfo; audiences?: string[]; error?: string };
+  status?: { authenticated?: boolean; user?: UserInfo; audiences?: string[] };
 }
 
-/** As TokenReview. */
-export interface SubjectAccessReview extends KubeObject {
-  spec: {
-    user: string;
-    uid?: string;
-    groups?: string[];
-    extra?: Record<string, string[]>;
-    resourceAttributes: AccessReview["spec"]["resourceAttributes"];
-  };
-  status?: { allowed: boolean; denied?: boolean; reason?: string };
+/** SubjectAccessReview, which the server answers and does not store. */
+export interface SubjectAccessReview extends AccessReview {
+  spec: AccessReview["spec"] & Omit<UserInfo, "username"> & { user: string };
 }
 
-/** Wall-clock milliseconds as a MicroTime of Kubernetes; a plain ISO string would do, with less precision than others write. */
+/** Wall-clock milliseconds as a MicroTime of Kubernetes, with the precision that other clients write. */
 export function microTime(nowMs: number): string {
   return new Date(nowMs).toISOString().replace("Z", "000Z");
 }

@@ -5,7 +5,7 @@ const MIN_WATCH_S = 300;
 
 type Query = Record<string, string | undefined>;
 
-/** All objects of a kind, or those of one namespace. */
+/** Path of all objects of a kind, or of those in a namespace. */
 export function collectionPath(
   kind: Kind<KubeObject>,
   namespace: string | undefined,
@@ -17,7 +17,7 @@ export function collectionPath(
   return `${root}${inNamespace}/${kind.plural}${renderQuery(query)}`;
 }
 
-/** One object, or a subresource of it. A namespaced kind without a namespace means `default`, as everywhere in Kubernetes. */
+/** Path of an object or of its subresource. For a namespaced kind, the namespace defaults to `default`. */
 export function objectPath(
   kind: Kind<KubeObject>,
   ref: ObjectRef,
@@ -34,7 +34,7 @@ export function selectorQuery({ labelSelector, fieldSelector }: ListOptions): Qu
   return { labelSelector, fieldSelector };
 }
 
-/** A watch: with bookmarks, and with a random end, so that the watches of a fleet do not end together. */
+/** Path of a watch with bookmarks and a random timeout, so that the watches of a fleet do not end at the same time. */
 export function watchPath(kind: Kind<KubeObject>, options: ListOptions, resourceVersion: string): string {
   return collectionPath(kind, options.namespace, {
     watch: "true",

@@ -1,13 +1,13 @@
-/** A work queue of keys: one run per key at a time, everything that arrives meanwhile is one more run. */
+/** A work queue of keys with one run per key at a time. A key that is enqueued during its run is run once more. */
 import { type BackoffOptions, retryMs } from "../util/backoff.ts";
 import type { Clock, Log } from "../util/ports.ts";
 
-/** When to look at the key again although nothing happened. */
+/** Time after which to run the key again without an event. */
 export interface Recheck {
   readonly recheckAfterMs?: number | undefined;
 }
 
-/** One pass over one key. A throw means: again, after a backoff of the key's own. */
+/** A pass over a key. If it throws, the key is retried after a backoff. */
 export type Reconcile<K extends string> = (
   key: K,
   signal: AbortSignal,
@@ -17,11 +17,11 @@ export interface IdleQueueOptions<K extends string> {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Keys in work at the same time; the default leaves room for many slow ones. */
+  /** Maximum number of concurrent runs. The default leaves room for many slow keys. */
   readonly concurrency?: number;
   /**
-   * At most `limit` keys of one group run at the same time, and half of all places are for groups of which none runs: however
-   * many slow keys a few groups have, the next group finds a place.
+   * At most `limit` keys of a group run at the same time, and half of all runs are reserved for groups without a running key:
+   * however many slow keys a few groups have, the next group can run.
    */
   readonly groups?: { readonly of: (key: K) => string; readonly limit: number };
 }
@@ -32,40 +32,40 @@ export interface QueueOptions<K extends string> extends IdleQueueOptions<K> {
 
 export interface Queue<K extends string> {
   readonly enqueue: (key: K) => void;
-  /** At the latest after `delayMs`; an earlier time already planned stays. */
+  /** Enqueues the key after `delayMs`, unless it is planned earlier. */
   readonly enqueueAfter: (key: K, delayMs: number) => void;
-  /** Keys that are waiting, planned or in work. */
+  /** Number of keys that are queued, planned or running. */
   readonly size: () => number;
-  /** Keys that are due or in work. */
+  /** Number of keys that are queued or running. */
   readonly depth: () => number;
 }
 
 export interface IdleQueue<K extends string> extends Queue<K> {
-  /** Runs passes over the keys that were enqueued, and over all that follow. */
+  /** Starts passes over the enqueued keys and all later ones. */
   readonly start: (reconcile: Reconcile<K>) => void;
 }
 
 interface Entry {
   isRunning: boolean;
-  /** Asked for while running. */
-  isAskedAgain: boolean;
+  /** Enqueued during the run. */
+  mustRunAgain: boolean;
   failures: number;
   planned?: { readonly atMs: number; readonly cancel: () => void };
 }
 
 const RETRY: BackoffOptions = { firstMs: 1_000, capMs: 60_000 };
 const DEFAULT_CONCURRENCY = 32;
-/** Per failing key: 2,000 of them are not retried more often than every 200 s, which is beyond the usual cap. */
+/** Minimum retry interval per failing key: 2,000 failing keys are retried at most every 200 s, which is above the usual cap. */
 const MIN_SPACING_MS = 100;
 
-/** Starts an empty queue; it ends with `signal`. */
+/** Starts an empty queue, which stops with `signal`. */
 export function createQueue<K extends string>({ reconcile, ...options }: QueueOptions<K>): Queue<K> {
   const queue = createIdleQueue(options);
   queue.start(reconcile);
   return queue;
 }
 
-/** Collects keys until it is started: whatever enqueues can be built before the passes are. */
+/** A queue that collects keys until it is started, so that event sources can be created before the passes. */
 export function createIdleQueue<K extends string>(options: IdleQueueOptions<K>): IdleQueue<K> {
   const queue = new WorkQueue(options);
   options.signal.addEventListener("abort", () => queue.clear(), { once: true });
@@ -86,7 +86,7 @@ class WorkQueue<K extends string> {
   readonly #runningOf = new Map<string, number>();
   #running = 0;
   #isPumping = false;
-  /** Undefined until the start. */
+  /** Undefined until the queue is started. */
   #reconcile: Reconcile<K> | undefined;
 
   constructor(options: IdleQueueOptions<K>) {
@@ -112,7 +112,7 @@ class WorkQueue<K extends string> {
     const entry = this.#entryOf(key);
     unplan(entry);
     if (entry.isRunning) {
-      entry.isAskedAgain = true;
+      entry.mustRunAgain = true;
       return;
     }
     this.#ready.add(key);
@@ -123,7 +123,7 @@ class WorkQueue<K extends string> {
     const { clock, signal } = this.#options;
     if (signal.aborted) return;
     const entry = this.#entryOf(key);
-    if (entry.isAskedAgain || this.#ready.has(key)) return;
+    if (entry.mustRunAgain || this.#ready.has(key)) return;
     const waitMs = Math.max(0, delayMs);
     const atMs = clock.monotonicMs() + waitMs;
     if (entry.planned !== undefined && entry.planned.atMs <= atMs) return;
@@ -140,12 +140,12 @@ class WorkQueue<K extends string> {
   #entryOf(key: K): Entry {
     const known = this.#entries.get(key);
     if (known !== undefined) return known;
-    const fresh: Entry = { isRunning: false, isAskedAgain: false, failures: 0 };
+    const fresh: Entry = { isRunning: false, mustRunAgain: false, failures: 0 };
     this.#entries.set(key, fresh);
     return fresh;
   }
 
-  // Never inside the caller: a burst of watch events becomes one run per key, and handlers stay quick.
+  // Never runs in the caller: a burst of watch events becomes one run per key, and handlers stay fast.
   #pumpSoon(): void {
     const reconcile = this.#reconcile;
     if (this.#isPumping || reconcile === undefined) return;
@@ -190,7 +190,7 @@ class WorkQueue<K extends string> {
     } catch (err) {
       entry.failures += 1;
       againMs = this.#retryMs(entry.failures, err);
-      entry.isAskedAgain = false; // a pass that fails and writes must not call itself back without a pause
+      entry.mustRunAgain = false; // a pass that writes and fails must not restart itself without a pause
       if (!signal.aborted)
         log.warn({ err, key, failures: entry.failures, retryMs: againMs }, "reconcile failed");
     }
@@ -199,7 +199,7 @@ class WorkQueue<K extends string> {
     this.#settle(key, entry, againMs);
   }
 
-  /** A key whose error asks a user for a correction is retried soon, but all such keys together at a bounded rate. */
+  /** A key whose error a user must correct is retried soon, but the total rate of such retries is limited. */
   #retryMs(failures: number, error: unknown): number {
     const delayMs = retryMs(failures, RETRY, numberIn(error, "retryAfterMs"));
     const withinMs = numberIn(error, "retryWithinMs");
@@ -209,8 +209,8 @@ class WorkQueue<K extends string> {
   }
 
   #settle(key: K, entry: Entry, againMs: number | undefined): void {
-    if (entry.isAskedAgain) {
-      entry.isAskedAgain = false;
+    if (entry.mustRunAgain) {
+      entry.mustRunAgain = false;
       this.enqueue(key);
     } else if (againMs !== undefined) this.enqueueAfter(key, againMs);
     if (entry.planned === undefined && !this.#ready.has(key)) this.#entries.delete(key);
@@ -218,7 +218,7 @@ class WorkQueue<K extends string> {
   }
 }
 
-/** Errors may carry when to retry: at the earliest as the server says, at the latest where a user may have corrected it. */
+/** Errors may have limits for the retry: an earliest time from the server, and a latest time if a user may correct the error. */
 function numberIn(error: unknown, field: "retryAfterMs" | "retryWithinMs"): number | undefined {
   const value: unknown = error instanceof Error ? Reflect.get(error, field) : undefined;
   return typeof value === "number" ? value : undefined;

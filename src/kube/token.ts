@@ -1,16 +1,17 @@
-/** Tokens of a ServiceAccount, as the TokenRequest API issues them. */
+/** ServiceAccount tokens from the TokenRequest API. */
 import { ACCOUNT_PREFIX } from "../api/access/account.ts";
+import { parseJson } from "../util/parse-json.ts";
 import type { KubeConnection } from "./client/connect.ts";
 import { failureOfBadBody } from "./errors.ts";
 import type { ApiResult, ObjectRef } from "./types.ts";
 
 export interface TokenOptions {
   readonly account: Required<ObjectRef>;
-  /** At least 600; the API server may issue it for a shorter time. */
+  /** Requested lifetime, at least 600. The API server may grant a shorter one. */
   readonly seconds: number;
-  /** A Secret in the account's namespace; the token ends with it. */
+  /** A Secret in the account's namespace. Deleting it revokes the token. */
   readonly boundTo?: { readonly name: string; readonly uid?: string } | undefined;
-  /** Who accepts it. Absent: the API server. */
+  /** Audiences that accept the token. Defaults to the API server. */
   readonly audiences?: readonly string[];
 }
 
@@ -18,7 +19,7 @@ const TIMEOUT_MS = 10_000;
 
 export interface IssuedToken {
   readonly token: string;
-  /** As the API server has decided, RFC 3339. */
+  /** Expiry granted by the API server, in RFC 3339 format. */
   readonly expiresAt: string;
 }
 
@@ -30,7 +31,7 @@ export async function requestToken(
   return issued.ok ? { ok: true, value: issued.value.token } : issued;
 }
 
-/** One request, never repeated. */
+/** Sends a single request, which is never repeated. */
 export async function issueToken(
   connection: KubeConnection,
   { account, seconds, boundTo, audiences }: TokenOptions,
@@ -53,51 +54,41 @@ export async function issueToken(
 }
 
 function readIssued(body: string): IssuedToken | undefined {
-  try {
-    const { status } = JSON.parse(body) as { status?: { token?: unknown; expirationTimestamp?: unknown } };
-    const { token, expirationTimestamp: expiresAt } = status ?? {};
-    return typeof token === "string" && typeof expiresAt === "string" ? { token, expiresAt } : undefined;
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJson(body) as { status?: { token?: unknown; expirationTimestamp?: unknown } } | null;
+  const { token, expirationTimestamp: expiresAt } = parsed?.status ?? {};
+  return typeof token === "string" && typeof expiresAt === "string" ? { token, expiresAt } : undefined;
 }
 
-/** What a token says about itself; nothing of it is verified here. */
+/** Claims of a token, which are not verified. */
 export interface TokenClaims {
-  /** The host whose account it is; undefined for any other account. */
+  /** Host that the account belongs to; undefined for any other account. */
   readonly host: string | undefined;
   readonly subject: string;
-  /** The Secret that it is bound to; undefined for a token that ends with its account only. */
+  /** Secret that the token is bound to, if any. */
   readonly secret: string | undefined;
-  /** Seconds since 1970. */
+  /** Time in seconds since 1970. */
   readonly issuedAt: number;
   readonly expiresAt: number;
 }
 
-/** Undefined for what is no token of a ServiceAccount with an expiry. */
+/** Undefined if the text is no ServiceAccount token with an expiry. */
 export function readTokenClaims(token: string): TokenClaims | undefined {
   const [, payload = ""] = token.split(".");
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(payload, "base64url").toString("utf8"));
-    if (typeof claims !== "object" || claims === null) return undefined;
-    const { sub, iat, exp } = claims as Record<string, unknown>;
-    if (typeof sub !== "string" || typeof iat !== "number" || typeof exp !== "number") return undefined;
-    const host = sub.startsWith(ACCOUNT_PREFIX) ? sub.slice(ACCOUNT_PREFIX.length) : undefined;
-    return { host, subject: sub, secret: boundSecretOf(claims), issuedAt: iat, expiresAt: exp };
-  } catch {
-    return undefined;
-  }
+  const claims = parseJson(Buffer.from(payload, "base64url").toString("utf8")) as {
+    readonly sub?: unknown;
+    readonly iat?: unknown;
+    readonly exp?: unknown;
+    readonly "kubernetes.io"?: { readonly secret?: { readonly name?: unknown } } | null;
+  } | null;
+  const { sub, iat, exp, "kubernetes.io": bound } = claims ?? {};
+  if (typeof sub !== "string" || typeof iat !== "number" || typeof exp !== "number") return undefined;
+  const host = sub.startsWith(ACCOUNT_PREFIX) ? sub.slice(ACCOUNT_PREFIX.length) : undefined;
+  const name = bound?.secret?.name;
+  const secret = typeof name === "string" ? name : undefined;
+  return { host, subject: sub, secret, issuedAt: iat, expiresAt: exp };
 }
 
-function boundSecretOf(claims: object): string | undefined {
-  const { "kubernetes.io": own } = claims as {
-    readonly "kubernetes.io"?: { readonly secret?: { readonly name?: unknown } };
-  };
-  const name = own?.secret?.name;
-  return typeof name === "string" ? name : undefined;
-}
-
-/** When a token is renewed, in ms since 1970: after two thirds of its life. */
+/** Time in ms since 1970 at which a token must be renewed: after two thirds of its lifetime. */
 export function renewAtMs({ issuedAt, expiresAt }: Pick<TokenClaims, "issuedAt" | "expiresAt">): number {
   return (issuedAt + (expiresAt - issuedAt) * (2 / 3)) * 1_000;
 }

@@ -1,5 +1,5 @@
-/** What the rest of the code sees of the API server: objects, typed results, the client port. */
-import type { ObjectMeta } from "../api/metadata.ts";
+/** Interfaces to the API server: objects, typed results, the client port. */
+import type { ApiKind, ObjectMeta } from "../api/metadata.ts";
 
 export interface KubeObject {
   apiVersion?: string;
@@ -7,16 +7,7 @@ export interface KubeObject {
   metadata: ObjectMeta;
 }
 
-/** One kind of object as the API server addresses it. `T` ties results to it. */
-export interface Kind<T extends KubeObject> {
-  readonly group: string;
-  readonly version: string;
-  readonly plural: string;
-  readonly kind: string;
-  readonly namespaced: boolean;
-  /** Type carrier only; never set. */
-  readonly __object?: T;
-}
+export type Kind<T extends KubeObject> = ApiKind<T>;
 
 export interface ObjectRef {
   readonly name: string;
@@ -36,14 +27,14 @@ export type FailureKind =
   | "unreachable"
   | "unexpected";
 
-/** Why a call did not succeed. `status` is 0 when no response came; `message` is the server's sentence. */
+/** The reason why a call failed. `status` is 0 if there was no response; `message` is that of the server. */
 export interface ApiFailure {
   readonly kind: FailureKind;
   readonly status: number;
   readonly reason: string;
   readonly message: string;
   readonly retryAfterMs?: number;
-  /** After an apply that was not forced: paths of the fields that other managers own, such as `.spec.replicas`. */
+  /** After an apply that was not forced: paths of fields that other managers own, such as `.spec.replicas`. */
   readonly conflictFields?: readonly string[] | undefined;
 }
 
@@ -64,14 +55,17 @@ export interface ListOptions {
 export interface ApplyOptions<T> {
   readonly manager: string;
   readonly subresource?: "status";
-  /** The newest object known (cache or live). Given, nothing is sent when the apply would change nothing, and its uid is carried, so that a deleted object is never created again. */
+  /**
+   * The newest known object, cached or live. If it is set, an apply that would change nothing is not sent, and the request
+   * carries the uid of the object, so that a deleted object is never created again.
+   */
   readonly current?: T | undefined;
-  /** Default: true. False: fields that another manager has changed are a `conflict`, and nothing is written. */
+  /** Defaults to true. If false, fields that another manager has changed cause a `conflict`, and nothing is written. */
   readonly isForced?: boolean;
 }
 
 export interface WriteOptions {
-  /** All of it but the keeping: defaults, validation, admission. A field that is not in the schema is refused. */
+  /** If true, the request runs defaulting, validation and admission without storing the object. Unknown fields are rejected. */
   readonly isDryRun?: boolean;
 }
 
@@ -81,7 +75,7 @@ export interface RemoveOptions {
   readonly propagation?: "Background" | "Foreground" | "Orphan";
 }
 
-/** Every call is bounded by a timeout and never throws for what a server or network may do. */
+/** Every call has a timeout and returns failures of the server and the network as values. */
 export interface KubeClient {
   readonly get: <T extends KubeObject>(kind: Kind<T>, ref: ObjectRef) => Promise<ApiResult<T>>;
   readonly list: <T extends KubeObject>(
@@ -93,13 +87,13 @@ export interface KubeClient {
     object: T,
     options?: WriteOptions,
   ) => Promise<ApiResult<T>>;
-  /** PUT; the object's resourceVersion must match. */
+  /** PUT. The object's resourceVersion must match. */
   readonly update: <T extends KubeObject>(
     kind: Kind<T>,
     object: T,
     options?: WriteOptions,
   ) => Promise<ApiResult<T>>;
-  /** Server-side apply of one complete configuration, forced unless `isForced` is false. `value.sent` is false when nothing differed. */
+  /** Server-side apply of a complete configuration, forced unless `isForced` is false. `value.sent` is false if nothing differed. */
   readonly apply: <T extends KubeObject>(
     kind: Kind<T>,
     object: T,
@@ -118,7 +112,7 @@ export interface KubeClient {
   ) => Promise<ApiResult<void>>;
 }
 
-/** A live, complete local copy of one kind, kept by list and watch for as long as its AbortSignal is not aborted. */
+/** A live, complete local copy of a kind, updated by list and watch until its AbortSignal is aborted. */
 export interface Reflector<T extends KubeObject> {
   /** `namespace/name`, or `name` for cluster-scoped objects. */
   readonly get: (key: string) => T | undefined;
@@ -126,12 +120,12 @@ export interface Reflector<T extends KubeObject> {
   /** True after the first successful list of this process. */
   readonly isSynced: () => boolean;
   readonly whenSynced: () => Promise<void>;
-  /** Monotonic time of the last event, bookmark or list; undefined before the first. */
+  /** Monotonic time of the last event, bookmark or list; undefined before the first one. */
   readonly lastSignMs: () => number | undefined;
-  /** Grows with each failed attempt and once more when an interruption ends; each growth restarts the liveness timeouts. */
+  /** Incremented with each failed attempt and at the end of an interruption. Each increment restarts the liveness timeouts. */
   readonly interruptions: () => number;
-  /** Relists at once, on a connection of its own: after a sleep the watch may wait forever on a dead one. */
+  /** Relists immediately on a new connection: after a sleep, the watch may wait forever on a dead one. */
   readonly relist: () => void;
-  /** If the watch is in backoff because the server was unreachable: retries within `ms`. The caller has seen it answer. */
+  /** Retries within `ms` if the watch is in backoff because the server was unreachable. The caller knows that it answers again. */
   readonly retryWithin: (ms: number) => void;
 }

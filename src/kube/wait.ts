@@ -1,7 +1,7 @@
 /** Waiting on the injected clock. */
 import type { Clock } from "../util/ports.ts";
 
-/** Resolves after `delayMs`, or at once when `signal` is aborted; never rejects. The caller checks the signal. */
+/** Resolves after `delayMs`, or as soon as `signal` is aborted. Never rejects; the caller checks the signal. */
 export function waitMs(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve();

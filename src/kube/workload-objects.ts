@@ -1,12 +1,8 @@
-/** Minimal types of the objects around pods; what is only passed on keeps the type of its fields open. */
+/** Minimal types of pods and related objects. Fields that are only copied have an open type. */
+import type { LabelSelector } from "../api/fields/kubernetes.ts";
 import type { KubeObject } from "./types.ts";
 
 type Open = Readonly<Record<string, unknown>>;
-
-export interface LabelSelector {
-  matchLabels?: Record<string, string>;
-  matchExpressions?: readonly Open[];
-}
 
 export interface Container {
   name: string;
@@ -87,16 +83,13 @@ export interface Deployment extends KubeObject {
     strategy?: DeploymentStrategy;
     revisionHistoryLimit?: number;
     progressDeadlineSeconds?: number;
-    minReadySeconds?: number;
     paused?: boolean;
   };
   status?: {
     observedGeneration?: number;
     replicas?: number;
     updatedReplicas?: number;
-    readyReplicas?: number;
     availableReplicas?: number;
-    unavailableReplicas?: number;
     conditions?: readonly StatusCondition[];
   };
 }
@@ -105,21 +98,18 @@ interface ContainerEnd {
   exitCode: number;
   reason?: string;
   message?: string;
-  signal?: number;
-  startedAt?: string;
   finishedAt?: string;
 }
 
 export interface ContainerStatus {
   name: string;
   ready?: boolean;
-  /** Its startup probe has succeeded. */
+  /** True once the startup probe has succeeded. */
   started?: boolean;
   restartCount?: number;
-  image?: string;
   state?: {
     waiting?: { reason?: string; message?: string };
-    running?: { startedAt?: string };
+    running?: object;
     terminated?: ContainerEnd;
   };
   lastState?: { terminated?: ContainerEnd };
@@ -132,8 +122,7 @@ export interface Pod extends KubeObject {
     reason?: string;
     message?: string;
     podIP?: string;
-    startTime?: string;
-    /** The scheduler makes room for it there. */
+    /** Node on which the scheduler preempts other pods for this one. */
     nominatedNodeName?: string;
     conditions?: readonly StatusCondition[];
     containerStatuses?: readonly ContainerStatus[];
@@ -164,29 +153,19 @@ export interface Job extends KubeObject {
     ttlSecondsAfterFinished?: number;
     podReplacementPolicy?: string;
     podFailurePolicy?: Open;
-    suspend?: boolean;
   };
-  status?: {
-    active?: number;
-    succeeded?: number;
-    failed?: number;
-    startTime?: string;
-    completionTime?: string;
-    conditions?: readonly StatusCondition[];
-  };
+  status?: { conditions?: readonly StatusCondition[] };
 }
 
 export interface PersistentVolumeClaim extends KubeObject {
   spec: {
     accessModes?: readonly string[];
     storageClassName?: string;
-    volumeName?: string;
     resources?: { requests?: Record<string, string> };
   };
   status?: {
     phase?: "Pending" | "Bound" | "Lost";
     capacity?: Record<string, string>;
-    conditions?: readonly StatusCondition[];
   };
 }
 
@@ -203,17 +182,12 @@ export interface HorizontalPodAutoscaler extends KubeObject {
     metrics?: readonly Open[];
     behavior?: Open;
   };
-  status?: {
-    currentReplicas?: number;
-    desiredReplicas?: number;
-    conditions?: readonly StatusCondition[];
-  };
+  status?: { conditions?: readonly StatusCondition[] };
 }
 
 export interface PodDisruptionBudget extends KubeObject {
   spec: {
     selector: LabelSelector;
-    minAvailable?: number | string;
     maxUnavailable?: number | string;
     unhealthyPodEvictionPolicy?: string;
   };

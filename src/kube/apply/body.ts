@@ -1,20 +1,21 @@
-/** The body of a server-side apply: what a manager wants, without the fields that the server sets. */
+/** The body of a server-side apply: the desired fields of a manager, without those that the server sets. */
 import { GROUP } from "../../api/group.ts";
 import { apiVersionOf } from "../paths.ts";
 import type { Kind, KubeObject } from "../types.ts";
+import { isEmpty } from "./owned-fields.ts";
 
 export type ApplyBody = Record<string, unknown> & { readonly metadata: Record<string, unknown> };
 
 export interface BodyOptions {
   readonly subresource?: "status" | undefined;
-  /** With it, the server refuses to create an object that is gone. */
+  /** Makes the server refuse to create the object again if it was deleted. */
   readonly uid?: string | undefined;
 }
 
 /**
- * Main resource: everything but status. Status: nothing but status. Absent and null fields are left out; in our own
- * kinds, empty records and lists too: to empty one that has entries, the server makes it null, and then refuses it
- * ("must be of type object: null") or drops all that is around it.
+ * For the main resource the body has everything except the status; for the status it has only the status. Absent and null
+ * fields are omitted; in our own kinds also empty records and lists, because the server turns one that is emptied into null,
+ * and then rejects it ("must be of type object: null") or drops the fields around it.
  */
 export function bodyOfApply<T extends KubeObject>(
   kind: Kind<T>,
@@ -27,27 +28,28 @@ export function bodyOfApply<T extends KubeObject>(
     metadata,
     ...content
   } = object as KubeObject & Record<string, unknown>;
-  const { status, ...rest } = content;
+  const { status, ...withoutStatus } = content;
   const isStatus = subresource === "status";
+  const ownUid = uid ?? metadata.uid;
   return {
     apiVersion: apiVersionOf(kind),
     kind: kind.kind,
     metadata: {
       name: metadata.name,
       namespace: kind.namespaced ? (metadata.namespace ?? "default") : undefined,
-      ...optional("uid", uid ?? metadata.uid),
+      ...(ownUid === undefined ? {} : { uid: ownUid }),
       ...(isStatus ? {} : ownMetadata(metadata)),
     },
-    ...withoutAbsent(isStatus ? { status } : rest, isOurs(kind)),
+    ...withoutAbsent(isStatus ? { status } : withoutStatus, isOurs(kind)),
   };
 }
 
-/** YAML's line breaks beside CR and LF, its byte order mark, and what its readers refuse. */
+/** YAML's line breaks other than CR and LF, its byte order mark, and characters that YAML readers reject. */
 const NOT_VERBATIM_IN_YAML = /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g;
 
 /**
- * The body as it is sent. The server parses an apply as YAML, which refuses some characters that JSON allows and folds
- * others to a blank; as escapes it stores them unchanged.
+ * The text of the body. The server parses an apply as YAML, which rejects some characters that JSON allows and folds others
+ * to a space. Escaped characters are stored unchanged.
  */
 export function textOfApply(body: ApplyBody): string {
   return JSON.stringify(body).replace(
@@ -65,28 +67,20 @@ function isOurs({ group }: Kind<KubeObject>): boolean {
 }
 
 function withoutAbsent(fields: Record<string, unknown>, isEmptyAbsent: boolean): Record<string, unknown> {
-  const kept: Record<string, unknown> = {};
+  const present: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(fields)) {
-    // Null means "no value" to the server, which then does not own the field: absent says the same and compares equal.
+    // The server does not record ownership of a null field, so omitting it is equivalent and compares equal.
     if (value === undefined || value === null) continue;
     const part = pruned(value, isEmptyAbsent);
-    if (!isEmptyAbsent || !isEmpty(part)) kept[name.toWellFormed()] = part;
+    if (!isEmptyAbsent || !isEmpty(part)) present[name.toWellFormed()] = part;
   }
-  return kept;
+  return present;
 }
 
 function pruned(value: unknown, isEmptyAbsent: boolean): unknown {
-  // A lone surrogate has no UTF-8: no server can store it.
+  // A lone surrogate has no UTF-8 encoding, so the server cannot store it.
   if (typeof value === "string") return value.toWellFormed();
   if (Array.isArray(value)) return value.map((part) => pruned(part, isEmptyAbsent));
   if (typeof value !== "object" || value === null) return value;
   return withoutAbsent(value as Record<string, unknown>, isEmptyAbsent);
-}
-
-function isEmpty(value: unknown): boolean {
-  return typeof value === "object" && value !== null && Object.keys(value).length === 0;
-}
-
-function optional(name: string, value: unknown): Record<string, unknown> {
-  return value === undefined ? {} : { [name]: value };
 }

@@ -1,7 +1,8 @@
-/** Would this apply change anything? Pure; errs on the side of sending, because an apply that changes nothing is harmless. */
+/** Decides whether an apply would change anything. In doubt it would, because an apply that changes nothing is harmless. Pure. */
 import type { KubeObject } from "../types.ts";
 import type { ApplyBody } from "./body.ts";
 import {
+  isEmpty,
   isOneValue,
   isRecord,
   type OwnedFields,
@@ -17,7 +18,7 @@ const OWN_METADATA = ["labels", "annotations", "finalizers", "ownerReferences"] 
 
 /**
  * False only when every value of `body` is in `current`, and `ownership.manager` owns exactly the fields of `body`.
- * A field that it owns and `body` lacks would be removed; one that it does not own yet would change hands.
+ * The apply would remove a field that the manager owns and `body` lacks, and it would take over a field that it does not own.
  */
 export function applyDiffers(body: ApplyBody, current: KubeObject, ownership: Ownership): boolean {
   const owned = ownedFieldsOf(current.metadata.managedFields, ownership, String(body.apiVersion));
@@ -37,35 +38,30 @@ function contentOf(body: ApplyBody): Record<string, unknown> {
   return Object.keys(metadata).length === 0 ? content : { ...content, metadata };
 }
 
-function valueDiffers(wanted: unknown, current: unknown, owned: OwnedFields | undefined): boolean {
+function valueDiffers(desired: unknown, current: unknown, owned: OwnedFields | undefined): boolean {
   if (owned === undefined) return true;
-  // The server drops what is empty, and says that we own it all the same.
-  if (isOneValue(owned)) return !isEqual(wanted, current) && !(isEmpty(wanted) && isEmpty(current));
-  if (Array.isArray(wanted)) return !Array.isArray(current) || listDiffers(wanted, current, owned);
-  if (isRecord(wanted)) return recordDiffers(wanted, current, owned);
+  // The server drops empty values, but still lists us as their owner.
+  if (isOneValue(owned)) return !isEqual(desired, current) && !(isEmpty(desired) && isEmpty(current));
+  if (Array.isArray(desired)) return !Array.isArray(current) || listDiffers(desired, current, owned);
+  if (isRecord(desired)) return recordDiffers(desired, current, owned);
   return true;
 }
 
-function isEmpty(value: unknown): boolean {
-  if (Array.isArray(value)) return value.length === 0;
-  return value === undefined || value === null || (isRecord(value) && Object.keys(value).length === 0);
-}
-
-function recordDiffers(wanted: Record<string, unknown>, current: unknown, owned: OwnedFields): boolean {
+function recordDiffers(desired: Record<string, unknown>, current: unknown, owned: OwnedFields): boolean {
   if (!isRecord(current)) return true;
-  for (const name of ownedNames(owned)) if (wanted[name] === undefined) return true;
-  for (const [name, value] of Object.entries(wanted)) {
+  for (const name of ownedNames(owned)) if (desired[name] === undefined) return true;
+  for (const [name, value] of Object.entries(desired)) {
     if (value !== undefined && valueDiffers(value, current[name], owned[`f:${name}`])) return true;
   }
   return false;
 }
 
-/** A list of type map or set: entries are found by identity, and the server keeps the order in which we name them. */
-function listDiffers(wanted: readonly unknown[], current: readonly unknown[], owned: OwnedFields): boolean {
+/** Compares a list of type map or set: entries are matched by identity, and the server preserves the applied order. */
+function listDiffers(desired: readonly unknown[], current: readonly unknown[], owned: OwnedFields): boolean {
   const entries = ownedEntries(owned);
-  if (entries.length !== wanted.length) return true;
+  if (entries.length !== desired.length) return true;
   let lastIndex = -1;
-  for (const value of wanted) {
+  for (const value of desired) {
     const matching = entries.filter((entry) => isEntry(value, entry.id, entry.by));
     const [entry] = matching;
     if (entry === undefined || matching.length !== 1) return true;
@@ -77,7 +73,7 @@ function listDiffers(wanted: readonly unknown[], current: readonly unknown[], ow
   return false;
 }
 
-// A key field may be absent in what we want when the server fills in its default (a port's protocol).
+// A key field may be absent in the desired entry if the server fills in its default (a port's protocol).
 function isEntry(value: unknown, id: unknown, by: "key" | "value"): boolean {
   if (by === "value") return isEqual(value, id);
   if (!isRecord(value) || !isRecord(id)) return false;
@@ -90,7 +86,7 @@ function hasIdentity(candidate: unknown, id: unknown, by: "key" | "value"): bool
   return Object.entries(id).every(([name, part]) => isEqual(candidate[name], part));
 }
 
-/** Fields that are absent, undefined or null are the same: the server drops nulls. */
+/** Absent, undefined and null fields are equal, because the server drops nulls. */
 export function isEqual(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (left == null && right == null) return true;

@@ -1,6 +1,7 @@
-/** Reading `metadata.managedFields`: which fields one manager has applied. */
+/** Reads from `metadata.managedFields` which fields a manager has applied. */
+import { parseJson } from "../../util/parse-json.ts";
 
-/** A node of `fieldsV1`: children by `f:name`, `k:{…}`, `v:…`, `i:n`, and `.` for the node itself. No children: owned as one value. */
+/** A node of `fieldsV1`: children by `f:name`, `k:{…}`, `v:…`, `i:n`, and `.` for the node itself. A node without children is owned as a whole. */
 export interface OwnedFields {
   readonly [path: string]: OwnedFields;
 }
@@ -10,7 +11,7 @@ export interface Ownership {
   readonly subresource?: "status" | undefined;
 }
 
-/** What `manager` applied at this API version; undefined when it applied nothing, or the entry cannot be read. */
+/** Fields that `manager` applied at this API version; undefined if it applied nothing, or if the entry is invalid. */
 export function ownedFieldsOf(
   managedFields: readonly unknown[] | undefined,
   { manager, subresource }: Ownership,
@@ -35,33 +36,31 @@ export function ownedNames(owned: OwnedFields): string[] {
     .map((path) => path.slice(2));
 }
 
-/** The list entries below a node, as the server names them: by key fields or by value. */
+/** List entries below a node, which the server identifies by key fields or by value. */
 export function ownedEntries(
   owned: OwnedFields,
 ): { readonly by: "key" | "value"; readonly id: unknown; readonly owned: OwnedFields }[] {
   const entries: { by: "key" | "value"; id: unknown; owned: OwnedFields }[] = [];
   for (const [path, below] of Object.entries(owned)) {
-    if (path.startsWith("k:")) entries.push({ by: "key", id: parse(path.slice(2)), owned: below });
-    if (path.startsWith("v:")) entries.push({ by: "value", id: parse(path.slice(2)), owned: below });
+    if (path.startsWith("k:")) entries.push({ by: "key", id: parseJson(path.slice(2)), owned: below });
+    if (path.startsWith("v:")) entries.push({ by: "value", id: parseJson(path.slice(2)), owned: below });
   }
   return entries;
 }
 
-/** True when the node is owned as one value, not by its parts. */
+/** True if the node is owned as a whole, not by its parts. */
 export function isOneValue(owned: OwnedFields): boolean {
   return Object.keys(owned).length === 0;
 }
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 function isOwnedFields(value: unknown): value is OwnedFields {
   return isRecord(value) && Object.values(value).every(isOwnedFields);
+}
+
+/** True for absent values, and for lists and records without entries. */
+export function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
 }
 
 export function isRecord(value: unknown): value is Record<string, unknown> {

@@ -1,4 +1,4 @@
-/** A connection to one API server: credentials and sockets, below the typed client and the reflectors. */
+/** A connection to an API server: credentials and sockets, used by the typed client and the reflectors. */
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import {
@@ -16,9 +16,9 @@ import { type ApiExchange, openExchange, readApiBody } from "./transport.ts";
 
 export interface ConnectOptions extends KubeconfigSource {
   readonly userAgent?: string;
-  /** Called for every exchange: the verb, WATCH for a stream, and the status; 0 if no answer came. */
+  /** Called for every exchange with the verb (WATCH for a stream) and the status, which is 0 if there was no answer. */
   readonly onAnswer?: ((verb: string, status: number) => void) | undefined;
-  /** At the same time, beside watches; 8 unless given. */
+  /** Maximum number of concurrent requests, in addition to watches. Defaults to 8. */
   readonly maxRequests?: number;
 }
 
@@ -31,35 +31,35 @@ export interface RawRequest {
   readonly userAgent?: string | undefined;
   readonly mayStart?: ApiExchange["mayStart"];
   readonly upgrade?: ApiExchange["upgrade"];
-  /** For the whole exchange; of a stream, for the time to its head. */
+  /** Timeout of the complete exchange; for a stream, of the response headers. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** A longer body is a failure with the reason `CODE_TOO_LONG`; 256 MiB unless given. */
+  /** A longer body is a failure with the reason `CODE_TOO_LONG`. Defaults to 256 MiB. */
   readonly maxBodyBytes?: number | undefined;
 }
 
 export interface KubeConnection {
-  /** Where it leads, for messages. */
+  /** URL of the server, for messages. */
   readonly server: string;
-  /** The body of a 2xx response. Never rejects. */
+  /** Returns the body of a 2xx response. Never rejects. */
   readonly request: (request: RawRequest) => Promise<ApiResult<string>>;
-  /** A 2xx response whose body is still to come. Never rejects. */
+  /** Returns a 2xx response as soon as its headers have arrived. Never rejects. */
   readonly stream: (
     request: RawRequest & { readonly signal: AbortSignal },
   ) => Promise<ApiResult<IncomingMessage>>;
-  /** A connection through the API server's proxy, after the server behind it has changed to the protocol of `upgrade`. Never rejects. */
+  /** Returns a connection through the API server's proxy, after the server behind it has switched to the protocol `upgrade`. Never rejects. */
   readonly upgrade: (
     request: RawRequest & { readonly upgrade: string; readonly signal: AbortSignal },
   ) => Promise<ApiResult<Duplex>>;
-  /** Ends the sockets that nothing uses now: after a sleep or in another network they lead nowhere. */
+  /** Closes idle sockets, which are dead after a sleep or a change of the network. */
   readonly dropIdle: () => void;
-  /** How many idle sockets turned out to be dead when they were used, and were replaced. */
+  /** Number of idle sockets that were found to be dead when they were used, and were replaced. */
   readonly replaced: () => number;
-  /** The kubeconfig has changed. False if it cannot be read now. */
+  /** Reloads the kubeconfig after a change. False if it cannot be read. */
   readonly reload: () => boolean;
-  /** How far the server's clock was ahead of this machine's in its last answer, in ms; to the second. */
+  /** Time in ms by which the server's clock was ahead of this machine's in its last answer, with a precision of one second. */
   readonly serverAheadMs: () => number | undefined;
-  /** Ends all sockets. */
+  /** Closes all sockets. */
   readonly close: () => void;
 }
 
@@ -74,7 +74,7 @@ type Head =
   | { readonly ok: true; readonly response: IncomingMessage }
   | { readonly ok: false; readonly failure: ApiFailure; readonly generation: number };
 
-/** Loads the kubeconfig (rejects with MetalbridgeError where it cannot work); opens no socket yet. */
+/** Loads the kubeconfig without opening a socket. Rejects with MetalbridgeError if the kubeconfig is invalid. */
 export async function connect(options: ConnectOptions = {}): Promise<KubeConnection> {
   const connection = new Connection(openCredentials(options), options);
   return {
@@ -135,11 +135,11 @@ class Connection {
       return { ok: false, error: head.failure };
     }
     deadline.lift();
-    // The agent sets it only on idle TLS sockets; a watch is quiet for minutes while in use.
+    // Node's agent enables keepalive on idle TLS sockets only, but a watch in use can be quiet for minutes.
     head.response.socket.setKeepAlive(true, TCP_KEEPALIVE_MS);
-    // The response of an upgrade never closes.
-    const lasting = request.upgrade === undefined ? head.response : head.response.socket;
-    lasting.once("close", deadline.release);
+    // The response of an upgrade never emits close.
+    const stream = request.upgrade === undefined ? head.response : head.response.socket;
+    stream.once("close", deadline.release);
     return { ok: true, value: head.response };
   }
 
@@ -164,15 +164,16 @@ class Connection {
     this.#pool.close();
   }
 
-  /** Once more with a reloaded credential after a 401, at another server where the file leads there now, and on another socket after a stale one. */
+  /** Retries once with a reloaded credential after a 401, or at another server if the kubeconfig names one now. */
   async #send(request: RawRequest, use: Use, deadline: Deadline): Promise<Head> {
     const first = await this.#sendOnce(request, use, deadline);
     if (first.ok) return first;
     if (first.failure.kind === "unreachable") {
-      const mayRepeat = this.#credentials.reloadIfMoved() && !deadline.isOver() && request.method !== "POST";
+      const mayRepeat =
+        this.#credentials.reloadIfMoved() && !deadline.hasExpired() && request.method !== "POST";
       return mayRepeat ? this.#sendOnce(request, use, deadline) : first;
     }
-    if (first.failure.kind !== "unauthorized" || deadline.isOver()) return first;
+    if (first.failure.kind !== "unauthorized" || deadline.hasExpired()) return first;
     return this.#credentials.reloadSince(first.generation) ? this.#sendOnce(request, use, deadline) : first;
   }
 
@@ -182,14 +183,14 @@ class Connection {
     let agent: ReturnType<SocketPool["agentFor"]>;
     try {
       credential = await orAborted(this.#credentials.current(), deadline.signal);
-      agent = this.#pool.agentFor(credential, use); // throws on a certificate that is being rewritten right now
+      agent = this.#pool.agentFor(credential, use); // throws on a certificate that is being rewritten
     } catch (error) {
       return { ok: false, failure: credentialFailure(error), generation };
     }
     const { signal } = deadline;
     const exchange: ApiExchange = { ...request, userAgent: request.userAgent ?? this.#userAgent, signal };
     let opened = await openExchange(exchange, credential, agent);
-    // A POST is not repeated: it may have been carried out.
+    // A POST is not repeated, because the server may have processed it.
     if (!opened.ok && opened.isStaleSocket && request.method !== "POST" && !signal.aborted) {
       this.#pool.dropIdle();
       this.replaced += 1;
@@ -215,14 +216,14 @@ class Connection {
   }
 
   #networkFailure(error: unknown, deadline: Deadline): ApiFailure {
-    if (!deadline.isOver()) return failureOfNetwork(error, this.server);
+    if (!deadline.hasExpired()) return failureOfNetwork(error, this.server);
     this.#pool.dropIdle();
-    const message = `${this.server}: ${deadline.signal.reason instanceof Error ? deadline.signal.reason.message : "too late"}`;
+    const message = `${this.server}: ${deadline.signal.reason instanceof Error ? deadline.signal.reason.message : "timeout"}`;
     return { kind: "unreachable", status: 0, reason: "Timeout", message };
   }
 }
 
-/** A plugin may take longer than a call has; its answer then serves the next call. */
+/** Stops waiting when the call is aborted. A credential plugin that takes longer than the call serves the next call. */
 function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);

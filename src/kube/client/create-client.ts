@@ -1,5 +1,6 @@
-/** The typed client: one request per call, every outcome a value. */
+/** The typed client: one request per call, and every outcome is a value. */
 
+import { parseJson } from "../../util/parse-json.ts";
 import { bodyOfApply, textOfApply } from "../apply/body.ts";
 import { applyDiffers } from "../apply/differs.ts";
 import { failureOfBadBody } from "../errors.ts";
@@ -21,10 +22,10 @@ import type { KubeConnection, RawRequest } from "./connect.ts";
 import { listPages } from "./list-pages.ts";
 
 export interface ClientOptions {
-  /** For each request, body included. */
+  /** Timeout of each request, including its body. */
   readonly timeoutMs?: number;
   readonly userAgent?: string;
-  /** Asked before each write, and again when it is its turn to be sent. False: it is refused with `NotLeading`. */
+  /** Called before each write, and again right before it is sent. If false, the write fails with `NotLeading`. */
   readonly mayWrite?: () => boolean;
 }
 
@@ -32,7 +33,7 @@ type Call = Omit<RawRequest, "timeoutMs" | "userAgent" | "mayStart">;
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 
-/** A client on a connection; it holds no state of its own. */
+/** A stateless client on a connection. */
 export function createClient(connection: KubeConnection, options: ClientOptions = {}): KubeClient {
   const client = new Client(connection, options);
   return {
@@ -143,11 +144,8 @@ class Client {
   async #object<T>(call: Call): Promise<ApiResult<T>> {
     const answer = await this.#send(call);
     if (!answer.ok) return answer;
-    try {
-      return { ok: true, value: JSON.parse(answer.value) as T };
-    } catch {
-      return failed(failureOfBadBody(answer.value));
-    }
+    const value = parseJson(answer.value);
+    return value === undefined ? failed(failureOfBadBody(answer.value)) : { ok: true, value: value as T };
   }
 
   #send(call: Call): Promise<ApiResult<string>> {
@@ -175,12 +173,12 @@ function failed(error: ApiFailure): { readonly ok: false; readonly error: ApiFai
   return { ok: false, error };
 }
 
-// Another object has taken the name of the one we meant; the server finds the uid "immutable".
+// A new object has the name of the intended one; the server then reports the uid as immutable.
 function isOtherUid(error: ApiFailure): boolean {
   return error.status === 422 && error.message.includes("metadata.uid");
 }
 
-// A `test` that does not hold comes back as 422 with this sentence and no field; it means: changed since it was read.
+// The server reports a failed `test` operation as 422 with this sentence. The object has changed since it was read.
 function isFailedTest(error: ApiFailure): boolean {
   return (
     error.status === 422 &&

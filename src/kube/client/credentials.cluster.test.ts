@@ -60,7 +60,7 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
   await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
 
   const ending = new AbortController();
-  const troubles: string[] = [];
+  const failures: string[] = [];
   const reflector = startReflector({
     connection,
     kind: CONFIG_MAPS,
@@ -69,7 +69,7 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
     log: quietLog,
     signal: ending.signal,
     onChange: () => {},
-    onTrouble: ({ kind }) => troubles.push(kind),
+    onFailure: ({ kind }) => failures.push(kind),
   });
   await reflector.whenSynced();
   await kubectl(["delete", "serviceaccount", "host", "-n", "default"]);
@@ -79,7 +79,7 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
     within,
   );
   cluster.killApiServer(); // an open watch outlives its credential; a new one does not begin
-  await vi.waitFor(() => expect(troubles).toContain("unauthorized"), { ...within, timeout: 180_000 });
+  await vi.waitFor(() => expect(failures).toContain("unauthorized"), { ...within, timeout: 180_000 });
 
   await writeFile(tokenFile, await vi.waitFor(issueToken, within));
   await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);

@@ -1,4 +1,4 @@
-/** Headers and TLS settings for the next request, renewed from their files and plugins without a restart. */
+/** Headers and TLS settings of requests, renewed from files and plugins without a restart. */
 import type { RequestOptions } from "node:https";
 import type { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { boundPlugins } from "./exec-plugin.ts";
@@ -8,7 +8,7 @@ export interface Credential {
   readonly server: URL;
   readonly headers: Record<string, string>;
   readonly tls: TlsSettings;
-  /** Set when the cluster is behind a proxy: client-node's agent for it. */
+  /** client-node's agent, if the cluster is behind a proxy. */
   readonly proxyAgent?: NonNullable<RequestOptions["agent"]>;
 }
 
@@ -18,14 +18,14 @@ export type TlsSettings = Pick<
 >;
 
 export interface CredentialProvider {
-  /** Runs exec plugins and reads token files where they are due. Rejects when the credential cannot be had. */
+  /** Runs exec plugins and reads token files if necessary. Rejects if the credential cannot be obtained. */
   readonly current: () => Promise<Credential>;
-  /** Reloads everything, at most once per few seconds; false if nothing was loaded since `generation`. */
+  /** Reloads everything, at most once every few seconds; false if nothing was loaded since `generation`. */
   readonly reloadSince: (generation: number) => boolean;
   readonly generation: () => number;
-  /** The file has changed: what it says now counts from the next request on. False if it cannot be read; the old one stays. */
+  /** Reloads a changed file for the next request. False if it cannot be read; the old configuration stays in use. */
   readonly reload: () => boolean;
-  /** For an unreachable server: reloads, at most once per few seconds; true if the file now names another server. */
+  /** Reloads while the server is unreachable, at most once every few seconds; true if the file now names another server. */
   readonly reloadIfMoved: () => boolean;
   readonly server: () => string;
 }
@@ -34,11 +34,11 @@ const PLUGIN_TIMEOUT_MS = 30_000;
 const RELOAD_PAUSE_MS = 2_000;
 
 export interface CredentialSource extends KubeconfigSource {
-  /** For one run of an exec plugin; it is then killed. */
+  /** Time after which a run of an exec plugin is killed. */
   readonly pluginTimeoutMs?: number;
 }
 
-/** Loads once, throwing MetalbridgeError; later failures keep what was loaded last. */
+/** Loads once and throws MetalbridgeError. After later failures, the last loaded configuration stays in use. */
 export function openCredentials(source: CredentialSource): CredentialProvider {
   const { pluginTimeoutMs = PLUGIN_TIMEOUT_MS } = source;
   const load = (): KubeConfig => {
@@ -47,51 +47,40 @@ export function openCredentials(source: CredentialSource): CredentialProvider {
     return loaded;
   };
   let config = load();
-  /** Shared by all who ask meanwhile: each question may be a run of a plugin. */
-  let asked: { readonly of: KubeConfig; readonly answer: Promise<Credential> } | undefined;
+  /** Shared by concurrent callers, because each may run a plugin. */
+  let pending: { readonly config: KubeConfig; readonly credential: Promise<Credential> } | undefined;
   let generation = 1;
   let loadedAtMs = performance.now();
 
-  const reload = (): boolean => {
-    loadedAtMs = performance.now();
-    try {
-      config = load();
-    } catch {
-      return false; // half-written or missing for a moment: the next 401 retries
-    }
-    generation += 1;
-    return true;
-  };
-  const reloadSince = (since: number): boolean => {
-    if (since < generation) return true;
-    return performance.now() - loadedAtMs >= RELOAD_PAUSE_MS && reload();
-  };
-
-  const reloadIfMoved = (): boolean => {
-    if (performance.now() - loadedAtMs < RELOAD_PAUSE_MS) return false;
+  const reloadIf = (isUseful: (loaded: KubeConfig) => boolean): boolean => {
     loadedAtMs = performance.now();
     let loaded: KubeConfig;
     try {
       loaded = load();
     } catch {
-      return false;
+      return false; // half-written or missing for a moment: the next 401 retries
     }
-    // What leads to the same place is not taken up: with it would go what plugins and token files have answered.
-    if (placeOf(loaded) === placeOf(config)) return false;
+    if (!isUseful(loaded)) return false;
     config = loaded;
     generation += 1;
     return true;
   };
+  const reload = () => reloadIf(() => true);
+  const mayReload = () => performance.now() - loadedAtMs >= RELOAD_PAUSE_MS;
+  const reloadSince = (since: number): boolean => since < generation || (mayReload() && reload());
+  // A configuration of the same server is not loaded: it would discard the credentials of plugins and token files.
+  const reloadIfMoved = (): boolean =>
+    mayReload() && reloadIf((loaded) => targetOf(loaded) !== targetOf(config));
 
   const current = (): Promise<Credential> => {
-    if (asked?.of === config) return asked.answer;
-    const own = { of: config, answer: credentialOf(config, pluginTimeoutMs) };
-    asked = own;
+    if (pending?.config === config) return pending.credential;
+    const own = { config, credential: credentialOf(config, pluginTimeoutMs) };
+    pending = own;
     const forget = () => {
-      if (asked === own) asked = undefined;
+      if (pending === own) pending = undefined;
     };
-    own.answer.then(forget, forget);
-    return own.answer;
+    own.credential.then(forget, forget);
+    return own.credential;
   };
 
   return {
@@ -104,14 +93,14 @@ export function openCredentials(source: CredentialSource): CredentialProvider {
   };
 }
 
-/** Where a kubeconfig leads, and whom it takes for the server. */
-function placeOf(config: KubeConfig): string {
+/** Server of a kubeconfig, and the settings that authenticate it. */
+function targetOf(config: KubeConfig): string {
   return JSON.stringify(config.getCurrentCluster() ?? null);
 }
 
 async function credentialOf(config: KubeConfig, pluginTimeoutMs: number): Promise<Credential> {
   const options: RequestOptions & { headers: Record<string, string> } = { headers: {} };
-  await within(pluginTimeoutMs, config.applyToHTTPSOptions(options));
+  await withTimeout(pluginTimeoutMs, config.applyToHTTPSOptions(options));
   const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth, agent } = options;
   const headers = { ...options.headers };
   if (typeof auth === "string") headers.Authorization = `Basic ${Buffer.from(auth).toString("base64")}`;
@@ -127,7 +116,7 @@ async function credentialOf(config: KubeConfig, pluginTimeoutMs: number): Promis
   return { ...credential, proxyAgent: agent };
 }
 
-/** A file that is being rewritten may be empty: without its token we would be a stranger, whose refusal means nothing. */
+/** Rejects an empty token file, which may be in the middle of a rewrite: a request without the token would be anonymous. */
 function checkTokenFile(config: KubeConfig, headers: Readonly<Record<string, string>>): void {
   const settings: unknown = config.getCurrentUser()?.authProvider?.config;
   const file = typeof settings === "object" && settings !== null && Reflect.get(settings, "tokenFile");
@@ -135,16 +124,16 @@ function checkTokenFile(config: KubeConfig, headers: Readonly<Record<string, str
   throw new Error(`the token file ${file} is empty`);
 }
 
-async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
+async function withTimeout<T>(limitMs: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
+  const timeout = new Promise<never>((_, reject) => {
     timer = setTimeout(
       () => reject(new Error(`the credential plugin took longer than ${limitMs / 1_000} s`)),
       limitMs,
     );
   });
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
     clearTimeout(timer);
   }

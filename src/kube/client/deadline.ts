@@ -1,19 +1,19 @@
-/** A signal for one exchange: aborted by the caller's signal or at the timeout; leaves no listener or timer behind. */
+/** The abort signal of an exchange, which follows the caller's signal and a timeout, and leaves no listener or timer behind. */
 
 export interface Deadline {
   readonly signal: AbortSignal;
-  readonly isOver: () => boolean;
-  /** Stops the timer only: from then on the caller's signal is the only limit. */
+  readonly hasExpired: () => boolean;
+  /** Stops the timer, so that only the caller's signal still aborts. */
   readonly lift: () => void;
   readonly release: () => void;
 }
 
-/** Not AbortSignal.any: its results stay referenced by a signal that lives as long as the process. */
+/** Does not use AbortSignal.any, because a signal that lives as long as the process keeps references to its results. */
 export function startDeadline(timeoutMs: number, outer: AbortSignal | undefined): Deadline {
   const controller = new AbortController();
-  let isOver = false;
+  let hasExpired = false;
   const timer = setTimeout(() => {
-    isOver = true;
+    hasExpired = true;
     controller.abort(new Error(`no answer within ${timeoutMs} ms`));
   }, timeoutMs);
   const follow = () => controller.abort(outer?.reason);
@@ -21,7 +21,7 @@ export function startDeadline(timeoutMs: number, outer: AbortSignal | undefined)
   else outer?.addEventListener("abort", follow, { once: true });
   return {
     signal: controller.signal,
-    isOver: () => isOver,
+    hasExpired: () => hasExpired,
     lift: () => clearTimeout(timer),
     release: () => {
       clearTimeout(timer);

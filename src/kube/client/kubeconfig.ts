@@ -1,7 +1,7 @@
-/** Reading a kubeconfig with client-node's config part, and refusing one that cannot work with a sentence that says why. */
+/** Reads a kubeconfig with client-node's config part, and rejects an invalid one with the reason. */
 import { readFileSync } from "node:fs";
 import { dirname, isAbsolute, resolve } from "node:path";
-// The deep path on purpose: the package's index loads every generated API class (+50 MB resident).
+// Imports a deep path on purpose: the package's index loads every generated API class (+50 MB resident).
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
 import { MetalbridgeError } from "../../api/errors.ts";
@@ -9,14 +9,14 @@ import { MetalbridgeError } from "../../api/errors.ts";
 export interface KubeconfigSource {
   /** Absent: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount. */
   readonly kubeconfigPath?: string | undefined;
-  /** The ServiceAccount of the pod we run in. */
+  /** Uses the ServiceAccount of the pod that the program runs in. */
   readonly inCluster?: boolean | undefined;
   readonly context?: string | undefined;
 }
 
 const FALLBACK_SERVER = "http://localhost:8080";
 
-/** Loads and checks; called again whenever the credential may have changed. Throws MetalbridgeError. */
+/** Loads and validates the kubeconfig. Called again whenever the credential may have changed. Throws MetalbridgeError. */
 export function loadKubeconfig(source: KubeconfigSource): KubeConfig {
   const config = new KubeConfig();
   if (source.inCluster === true) config.loadFromCluster();
@@ -27,7 +27,7 @@ export function loadKubeconfig(source: KubeconfigSource): KubeConfig {
   return config;
 }
 
-/** Where a kubeconfig leads: the server and, where it names one, the authority that signs its certificate, as base64. */
+/** The server of a kubeconfig and, if set, the authority that signs its certificate, in base64. */
 export function serverOf(source: KubeconfigSource): { readonly server: string; readonly caData?: string } {
   const cluster = loadKubeconfig(source).getCurrentCluster();
   const server = cluster?.server ?? "";
@@ -52,7 +52,7 @@ function loadFile(config: KubeConfig, path: string): void {
     config.loadFromString(text);
     config.makePathsAbsolute(dirname(path));
     adoptTokenFiles(config, text, dirname(path));
-    placePlugins(config, dirname(path));
+    resolvePlugins(config, dirname(path));
   } catch (cause) {
     throw invalid(`${path} is not a kubeconfig: ${messageOf(cause)}`, cause);
   }
@@ -64,13 +64,13 @@ function loadDefault(config: KubeConfig): void {
   } catch (cause) {
     throw new MetalbridgeError("KubeconfigUnreadable", messageOf(cause), undefined, { cause });
   }
-  // What client-node makes up when it finds nothing.
+  // client-node returns this configuration if it finds none.
   if (config.getCurrentCluster()?.server === FALLBACK_SERVER && config.getClusters().length === 1) {
     throw new MetalbridgeError("KubeconfigMissing", "no kubeconfig was found");
   }
 }
 
-// client-node knows only the old spelling `token-file`, and reads that once.
+// client-node supports only the old spelling `token-file`, and reads the file only once.
 function adoptTokenFiles(config: KubeConfig, text: string, folder: string): void {
   const parsed = parse(text) as { users?: { name?: string; user?: { tokenFile?: unknown } }[] } | null;
   for (const { name, user } of parsed?.users ?? []) {
@@ -79,14 +79,15 @@ function adoptTokenFiles(config: KubeConfig, text: string, folder: string): void
     const index = config.users.findIndex((known) => known.name === name);
     const known = config.users[index];
     if (known === undefined) continue;
-    const { token: _superseded, ...rest } = known;
+    const { token: _superseded, ...withoutToken } = known;
     const absolute = tokenFile.startsWith("/") ? tokenFile : `${folder}/${tokenFile}`;
-    config.users[index] = { ...rest, authProvider: { name: "tokenFile", config: { tokenFile: absolute } } };
+    const authProvider = { name: "tokenFile", config: { tokenFile: absolute } };
+    config.users[index] = { ...withoutToken, authProvider };
   }
 }
 
-// As kubectl does: `./plugin` lies beside the kubeconfig, `plugin` on PATH.
-function placePlugins(config: KubeConfig, folder: string): void {
+// Same as kubectl: `./plugin` is next to the kubeconfig, `plugin` on PATH.
+function resolvePlugins(config: KubeConfig, folder: string): void {
   for (const { exec } of config.users) {
     const command: unknown = exec?.command;
     if (typeof command !== "string" || !command.includes("/") || isAbsolute(command)) continue;
@@ -94,31 +95,25 @@ function placePlugins(config: KubeConfig, folder: string): void {
   }
 }
 
-function checkTarget(config: KubeConfig, where: string): void {
+function checkTarget(config: KubeConfig, path: string): void {
   const name = config.getCurrentContext();
-  if (name === undefined || name === "") throw invalid(`${where} has no current-context`);
+  if (name === undefined || name === "") throw invalid(`${path} has no current-context`);
   const context = config.getContextObject(name);
-  if (context === null) throw invalid(`${where} has no context named ${JSON.stringify(name)}`);
+  if (context === null) throw invalid(`${path} has no context named ${JSON.stringify(name)}`);
+  const missing = (kind: string, named: string) =>
+    invalid(`${path}: context ${name} names the ${kind} ${JSON.stringify(named)}, which does not exist`);
   const cluster = config.getCurrentCluster();
-  if (cluster === null) {
-    throw invalid(
-      `${where}: context ${name} names the cluster ${JSON.stringify(context.cluster)}, which is not there`,
-    );
-  }
-  if (config.getCurrentUser() === null) {
-    throw invalid(
-      `${where}: context ${name} names the user ${JSON.stringify(context.user)}, which is not there`,
-    );
-  }
-  checkServer(cluster.server, `${where}: cluster ${cluster.name}`);
+  if (cluster === null) throw missing("cluster", context.cluster);
+  if (config.getCurrentUser() === null) throw missing("user", context.user);
+  checkServer(cluster.server, `${path}: cluster ${cluster.name}`);
 }
 
-function checkServer(server: unknown, where: string): void {
-  const url = typeof server === "string" && URL.canParse(server) ? new URL(server) : undefined;
-  if (url === undefined)
-    throw invalid(`${where} has no usable server address: ${JSON.stringify(server) ?? "none"}`);
+function checkServer(server: unknown, subject: string): void {
+  const url = typeof server === "string" ? URL.parse(server) : null;
+  if (url === null)
+    throw invalid(`${subject} has no usable server address: ${JSON.stringify(server) ?? "none"}`);
   if (url.protocol !== "https:")
-    throw invalid(`${where}: the server address must begin with https://, not ${url.protocol}//`);
+    throw invalid(`${subject}: the server address must begin with https://, not ${url.protocol}//`);
 }
 
 function invalid(message: string, cause?: unknown): MetalbridgeError {

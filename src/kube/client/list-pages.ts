@@ -1,4 +1,5 @@
-/** Complete lists, page by page, so that neither side holds more than a page of JSON at a time. */
+/** Complete lists, fetched by page, so that neither side holds more than a page of JSON at a time. */
+import { parseJson } from "../../util/parse-json.ts";
 import { failureOfBadBody } from "../errors.ts";
 import { apiVersionOf, collectionPath, selectorQuery } from "../paths.ts";
 import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
@@ -23,7 +24,7 @@ interface Page {
   readonly items?: unknown[] | null;
 }
 
-/** The resourceVersion of the collection now, by a read of one object. */
+/** Reads the current resourceVersion of the collection with a list of one object. */
 export async function readResourceVersion(
   connection: KubeConnection,
   kind: Kind<KubeObject>,
@@ -34,21 +35,21 @@ export async function readResourceVersion(
 }
 
 const PAGE_SIZE = 500;
-/** A page is in memory three times at once: as bytes, as text, as objects. */
+/** A page is in memory three times at the same time: as bytes, as text and as objects. */
 const MAX_PAGE_BYTES = 32 << 20;
-/** One object has at most 1.5 MiB in etcd, so ten of them always fit. */
+/** An object has at most 1.5 MiB in etcd, so ten objects always fit in a page. */
 const MIN_PAGE_SIZE = 10;
-/** A continuation may expire under us (compaction); then the list begins again. */
-const MAX_BEGINNINGS = 3;
+/** A continuation may expire because of a compaction; the list is then restarted. */
+const MAX_ATTEMPTS = 3;
 
-/** Lists all objects; the timeout is for each page. */
+/** Lists all objects. The timeout applies to each page. */
 export async function listPages<T extends KubeObject>(
   connection: KubeConnection,
   kind: Kind<T>,
   call: ListCall,
 ): Promise<ApiResult<Listed<T>>> {
   let result = await listOnce(connection, kind, call);
-  for (let tries = 1; tries < MAX_BEGINNINGS && !result.ok && result.error.kind === "gone"; tries += 1) {
+  for (let attempt = 1; attempt < MAX_ATTEMPTS && !result.ok && result.error.kind === "gone"; attempt += 1) {
     result = await listOnce(connection, kind, call);
   }
   return result;
@@ -100,22 +101,18 @@ async function readPage(
 }
 
 function parsePage(text: string): Page | undefined {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    if (typeof parsed !== "object" || parsed === null || !("items" in parsed)) return undefined;
-    const { items } = parsed;
-    return items === null || (Array.isArray(items) && items.every(isNamed)) ? (parsed as Page) : undefined;
-  } catch {
-    return undefined;
-  }
+  const parsed = parseJson(text);
+  if (typeof parsed !== "object" || parsed === null || !("items" in parsed)) return undefined;
+  const { items } = parsed;
+  return items === null || (Array.isArray(items) && items.every(isNamed)) ? (parsed as Page) : undefined;
 }
 
-// The server leaves apiVersion and kind out of list items; everywhere else objects carry them.
+// The server omits apiVersion and kind in list items only.
 function withType<T extends KubeObject>(item: T, kind: Kind<T>): T {
   return { apiVersion: apiVersionOf(kind), kind: kind.kind, ...item };
 }
 
-/** What every object of a list or watch has at least. */
+/** True if the value has the name and version that every object of a list or watch has. */
 export function isNamed(object: unknown): boolean {
   return hasVersion(object) && "name" in object.metadata && typeof object.metadata.name === "string";
 }

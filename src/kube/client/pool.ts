@@ -1,4 +1,4 @@
-/** Sockets to the API server: kept alive, bounded, renewed when the TLS credential changes. */
+/** Sockets to the API server: kept alive, limited in number, and renewed when the TLS credential changes. */
 import { Agent, type RequestOptions } from "node:https";
 import { createSecureContext } from "node:tls";
 import type { Credential, TlsSettings } from "./credentials.ts";
@@ -6,15 +6,15 @@ import type { Credential, TlsSettings } from "./credentials.ts";
 type AnyAgent = NonNullable<RequestOptions["agent"]>;
 
 export interface SocketPool {
-  /** The agent for short requests, or the one for watches, which hold a socket each and must not starve the others. */
+  /** The agent for short requests, or for watches, which occupy a socket each and must not starve requests. */
   readonly agentFor: (credential: Credential, use: "request" | "watch") => AnyAgent;
-  /** Closes idle sockets: after a timeout they may all lead nowhere (sleep, changed network). */
+  /** Closes idle sockets, which may all be dead after a timeout (sleep, changed network). */
   readonly dropIdle: () => void;
   readonly close: () => void;
 }
 
 const MAX_IDLE_SOCKETS = 2;
-/** Below the server's own idle limit (90 s), so that it is we who close an idle socket. */
+/** Below the server's idle timeout (90 s), so that the client closes an idle socket first. */
 const IDLE_SOCKET_MS = 60_000;
 const TCP_KEEPALIVE_MS = 15_000;
 
@@ -24,11 +24,11 @@ interface Agents {
   readonly watch: Agent;
 }
 
-/** A pool without sockets; they are opened by the first requests, at most `maxRequests` beside those of watches. */
+/** An empty pool. Requests open at most `maxRequests` sockets, in addition to those of watches. */
 export function createSocketPool(maxRequests: number): SocketPool {
   let agents: Agents | undefined;
 
-  const renewed = (tls: TlsSettings): Agents => {
+  const agentsFor = (tls: TlsSettings): Agents => {
     const fingerprint = fingerprintOf(tls);
     if (agents?.fingerprint === fingerprint) return agents;
     const old = agents;
@@ -38,7 +38,7 @@ export function createSocketPool(maxRequests: number): SocketPool {
   };
 
   return {
-    agentFor: (credential, use) => credential.proxyAgent ?? renewed(credential.tls)[use],
+    agentFor: (credential, use) => credential.proxyAgent ?? agentsFor(credential.tls)[use],
     dropIdle: () => {
       if (agents !== undefined) dropIdleOf(agents);
     },
@@ -51,7 +51,7 @@ export function createSocketPool(maxRequests: number): SocketPool {
 
 function createAgents(tls: TlsSettings, fingerprint: string, maxRequests: number): Agents {
   const { rejectUnauthorized, servername, ca, cert, key, pfx, passphrase } = tls;
-  // One context for all sockets: parsing certificates for each would cost milliseconds and memory.
+  // All sockets share a context, because parsing certificates for each would cost milliseconds and memory.
   const secureContext = createSecureContext({ ca, cert, key, pfx, passphrase } as Parameters<
     typeof createSecureContext
   >[0]);
@@ -83,16 +83,8 @@ function dropIdleOf(agents: Agents): void {
   }
 }
 
-function fingerprintOf({
-  ca,
-  cert,
-  key,
-  pfx,
-  passphrase,
-  rejectUnauthorized,
-  servername,
-}: TlsSettings): string {
-  return [ca, cert, key, pfx, passphrase, rejectUnauthorized, servername]
-    .map((part) => String(part ?? ""))
+function fingerprintOf(tls: TlsSettings): string {
+  return Object.entries(tls)
+    .map(([name, value]) => `${name}=${String(value ?? "")}`)
     .join("\n");
 }

@@ -18,7 +18,7 @@ const AUTHORITY_DATA = /certificate-authority-data: *\S+/;
 async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
   const connection = await connect({ kubeconfigPath });
   signal.addEventListener("abort", connection.close, { once: true });
-  const troubles: ApiFailure[] = [];
+  const failures: ApiFailure[] = [];
   const reflector = startReflector({
     connection,
     signal,
@@ -27,10 +27,10 @@ async function watchWith(kubeconfigPath: string, signal: AbortSignal) {
     kind: CONFIG_MAPS,
     namespace: "default",
     onChange: () => {},
-    onTrouble: (failure) => troubles.push(failure),
+    onFailure: (failure) => failures.push(failure),
   });
   await reflector.whenSynced();
-  return { reflector, code: () => troubles.map((failure) => explainFailure(failure).code).at(-1) };
+  return { reflector, code: () => failures.map((failure) => explainFailure(failure).code).at(-1) };
 }
 
 it("is named as the cause while it is not trusted, and followed when file or kubeconfig name the new one", async () => {

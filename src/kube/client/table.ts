@@ -1,4 +1,4 @@
-/** Objects as the API server prints them for people: the columns of `kubectl get`. */
+/** Objects in the tabular form of the API server, with the columns of `kubectl get`. */
 import { z } from "zod";
 import type { ObjectMeta } from "../../api/metadata.ts";
 import { failureOfBadBody } from "../errors.ts";
@@ -19,14 +19,14 @@ export interface PrintedRow {
 }
 
 export interface PrintedTable {
-  /** Columns of a priority above 0 are for wide output. */
+  /** Columns with a priority above 0 are for wide output. */
   readonly columns: readonly { readonly name: string; readonly isWide: boolean }[];
   readonly rows: readonly PrintedRow[];
 }
 
 const TIMEOUT_MS = 10_000;
 
-/** The objects that the options select. */
+/** Prints the objects that the options select. */
 export async function printTable(
   connection: KubeConnection,
   kind: Kind<KubeObject>,

@@ -1,21 +1,21 @@
-/** One HTTPS exchange with the API server: bounded, never throwing, with the response handed over as a stream. */
+/** An HTTPS exchange with the API server, which never throws and returns the response as a stream. */
 import type { ClientRequest, IncomingMessage } from "node:http";
 import { request as httpsRequest, type RequestOptions } from "node:https";
 import type { Credential } from "./credentials.ts";
 
 export interface ApiExchange {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
-  /** With query; the base path of the server's address is put before it. */
+  /** Path with query, relative to the base path of the server's URL. */
   readonly path: string;
   readonly body?: string;
   readonly contentType?: string;
-  /** Absent: application/json. */
+  /** Defaults to application/json. */
   readonly accept?: string;
   readonly userAgent: string;
   readonly signal: AbortSignal;
-  /** Asked at once, and again when there is a connection: a request waits for one while others hold them all. False: it is not sent. */
+  /** Called immediately, and again once there is a connection, because a request may wait for one. If false, nothing is sent. */
   readonly mayStart?: (() => boolean) | undefined;
-  /** Protocol to change to; the caller owns the socket of the answer 101. */
+  /** Protocol to switch to; the caller owns the socket of a 101 response. */
   readonly upgrade?: string | undefined;
 }
 
@@ -24,40 +24,35 @@ export type OpenedExchange =
   | {
       readonly ok: false;
       readonly error: unknown;
-      /** The server closed a kept socket at the moment we used it: nothing was answered, another socket will do. */
+      /** The server closed a kept-alive socket when it was used: there was no answer, and another socket will work. */
       readonly isStaleSocket: boolean;
     };
 
-/** Sends and resolves with the response's head. `signal` ends the whole exchange, also its body or upgraded socket. */
+/** Resolves with the head of the response. `signal` aborts the complete exchange, including its body or upgraded socket. */
 export function openExchange(
   exchange: ApiExchange,
   credential: Credential,
   agent: NonNullable<RequestOptions["agent"]>,
 ): Promise<OpenedExchange> {
   const { mayStart } = exchange;
-  if (mayStart?.() === false)
-    return Promise.resolve({ ok: false, error: notLeading(), isStaleSocket: false });
   return new Promise((resolve) => {
+    const fail = (error: unknown) => resolve({ ok: false, error, isStaleSocket: false });
+    if (mayStart?.() === false) return fail(notLeading());
     let request: ClientRequest;
     try {
       request = httpsRequest(optionsOf(exchange, credential, agent));
     } catch (error) {
-      resolve({ ok: false, error, isStaleSocket: false });
-      return;
+      return fail(error);
     }
     request.on("error", (error) => resolve({ ok: false, error, isStaleSocket: isStale(request, error) }));
     request.on("response", (response) => resolve({ ok: true, response }));
     request.on("upgrade", (response, socket, head) => {
       if (exchange.upgrade === undefined) {
         socket.destroy();
-        return resolve({
-          ok: false,
-          error: new Error("the server changed the protocol"),
-          isStaleSocket: false,
-        });
+        return fail(new Error("the server changed the protocol"));
       }
       if (head.length > 0) socket.unshift(head);
-      // Node has finished the request: its signal no longer ends the socket.
+      // Node has finished the request, so its signal no longer closes the socket.
       exchange.signal.addEventListener("abort", () => socket.destroy(), { once: true });
       resolve({ ok: true, response });
     });
@@ -72,7 +67,7 @@ export function openExchange(
 
 function whenConnected(request: ClientRequest, then: () => void): void {
   request.once("socket", (socket) => {
-    // Not declared by Node's types: true until the handshake has finished.
+    // Not declared in Node's types: true until the handshake has finished.
     const isNew = "secureConnecting" in socket && socket.secureConnecting === true;
     if (isNew) socket.once("secureConnect", then);
     else then();
@@ -80,14 +75,14 @@ function whenConnected(request: ClientRequest, then: () => void): void {
 }
 
 function notLeading(): Error {
-  const message = "the Lease has run out: another controller may lead";
+  const message = "the Lease has expired: another controller may lead";
   return Object.assign(new Error(message), { code: "NotLeading" });
 }
 
-/** `code` of the error of a response that is longer than the caller accepts. */
+/** Error code of a response that is longer than the caller accepts. */
 export const CODE_TOO_LONG = "ResponseTooLong";
 
-/** The rest of a response as text; rejects when it is cut. */
+/** Reads the body as text; rejects if it is interrupted. */
 export async function readApiBody(response: IncomingMessage, limitBytes: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -129,7 +124,7 @@ function optionsOf(
     agent,
     signal: exchange.signal,
     servername,
-    // With the key and no value, Node would ignore NODE_TLS_REJECT_UNAUTHORIZED.
+    // If the key existed without a value, Node would ignore NODE_TLS_REJECT_UNAUTHORIZED.
     ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
   };
 }

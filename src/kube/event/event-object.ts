@@ -1,4 +1,4 @@
-/** Event objects of events.k8s.io/v1 within the server's limits. */
+/** Event objects (events.k8s.io/v1) within the limits of the server. */
 import { truncateBytes } from "../../util/text.ts";
 import { type KubeEvent, microTime } from "../objects.ts";
 import type { JsonPatchOp } from "../types.ts";
@@ -13,12 +13,12 @@ const MAX_NOTE = 1_024;
 const MAX_WORD = 128;
 const MAX_NAME_STEM = 200;
 
-/** Events of cluster-scoped objects live in `default`: the server wants it so. */
+/** The server requires that Events of cluster-scoped objects are in `default`. */
 export function eventNamespace({ regarding }: Series): string {
   return regarding.namespace ?? "default";
 }
 
-/** Unique per recorder start and series, so that a retried create is the same object. */
+/** Unique per start of the recorder and series, so that a retry creates the same object. */
 export function eventName(series: Series, startedMs: number): string {
   const stem = (series.regarding.name ?? "unknown").slice(0, MAX_NAME_STEM);
   return `${stem}.${startedMs.toString(16)}-${series.id.toString(16)}`;
@@ -40,7 +40,7 @@ export function newEvent(series: Series, name: string, reporter: Reporter): Kube
   };
 }
 
-/** `add` also replaces. */
+/** The operation `add` also replaces an existing series. */
 export function incrementSeries(series: Series): JsonPatchOp[] {
   return [{ op: "add", path: "/series", value: seriesOf(series) }];
 }

@@ -1,4 +1,4 @@
-/** Kubernetes Events: said once, counted when repeated, and never in the way of the work they tell of. */
+/** Kubernetes Events, created once and counted when repeated. Recording an Event never blocks its caller. */
 import { type BackoffOptions, retryMs } from "../../util/backoff.ts";
 import type { Clock, Log } from "../../util/ports.ts";
 import { EVENTS } from "../kinds.ts";
@@ -15,16 +15,16 @@ export interface EventRecorderOptions extends Reporter {
   readonly signal?: AbortSignal;
 }
 
-/** Returns at once and never throws; what cannot be delivered is dropped, oldest first. */
+/** Returns immediately and never throws. Events that cannot be delivered are dropped, oldest first. */
 export type RecordEvent = (regarding: ObjectReference, event: EventInput) => void;
 
 const RETRY: BackoffOptions = { firstMs: 500, capMs: 30_000 };
-const MAX_WAITING = 256;
+const MAX_QUEUED = 256;
 const MAX_ATTEMPTS = 8;
-/** Repetitions are written at most so often. */
+/** Minimum interval between updates of a series. */
 const COUNT_EVERY_MS = 10_000;
 
-/** A recorder with a queue of its own. */
+/** A recorder with its own queue. */
 export function createEventRecorder(options: EventRecorderOptions): RecordEvent {
   const recorder = new EventRecorder(options);
   options.signal?.addEventListener("abort", () => recorder.stop(), { once: true });
@@ -36,14 +36,14 @@ class EventRecorder {
   readonly #signal: AbortSignal;
   readonly #memory = createSeriesMemory();
   readonly #startedMs: number;
-  /** Series with something unsaid, oldest first. */
-  readonly #waiting = new Set<Series>();
-  /** What the server knows: the count last written. */
+  /** Series with unsent changes, oldest first. */
+  readonly #queued = new Set<Series>();
+  /** The count in the last successful write. */
   readonly #written = new WeakMap<Series, number>();
   readonly #timers = new Map<Series, () => void>();
   #isSending = false;
   #dropped = 0;
-  #isRefusalSaid = false;
+  #isForbiddenLogged = false;
 
   constructor(options: EventRecorderOptions) {
     this.#options = options;
@@ -61,11 +61,11 @@ class EventRecorder {
   stop(): void {
     for (const cancel of this.#timers.values()) cancel();
     this.#timers.clear();
-    this.#waiting.clear();
+    this.#queued.clear();
   }
 
   #enqueueLater(series: Series): void {
-    if (this.#waiting.has(series) || this.#timers.has(series)) return;
+    if (this.#queued.has(series) || this.#timers.has(series)) return;
     const cancel = this.#options.clock.after(COUNT_EVERY_MS, () => {
       this.#timers.delete(series);
       this.#enqueue(series);
@@ -74,10 +74,10 @@ class EventRecorder {
   }
 
   #enqueue(series: Series): void {
-    this.#waiting.add(series);
-    for (const oldest of this.#waiting) {
-      if (this.#waiting.size <= MAX_WAITING) break;
-      this.#drop(oldest, "too many events are waiting");
+    this.#queued.add(series);
+    for (const oldest of this.#queued) {
+      if (this.#queued.size <= MAX_QUEUED) break;
+      this.#drop(oldest, "too many events are queued");
     }
     if (!this.#isSending) void this.#sendAll();
   }
@@ -86,9 +86,9 @@ class EventRecorder {
     this.#isSending = true;
     let attempts = 0;
     for (
-      let [series] = this.#waiting;
+      let [series] = this.#queued;
       series !== undefined && !this.#signal.aborted;
-      [series] = this.#waiting
+      [series] = this.#queued
     ) {
       const failure = await this.#send(series);
       if (failure === undefined) {
@@ -96,8 +96,8 @@ class EventRecorder {
         continue;
       }
       attempts += 1;
-      this.#sayRefusal(failure);
-      if (!isPassing(failure) || attempts >= MAX_ATTEMPTS) {
+      this.#logForbidden(failure);
+      if (!isTransient(failure) || attempts >= MAX_ATTEMPTS) {
         this.#drop(series, failure.message);
         this.#memory.forget(series);
         attempts = 0;
@@ -113,9 +113,9 @@ class EventRecorder {
     const written = this.#written.get(series);
     const result = written === undefined ? await this.#create(series) : await this.#countUp(series);
     if (!result.ok) return result.error;
-    this.#isRefusalSaid = false;
+    this.#isForbiddenLogged = false;
     this.#written.set(series, count);
-    this.#waiting.delete(series);
+    this.#queued.delete(series);
     if (series.count > count) this.#enqueueLater(series);
     return undefined;
   }
@@ -125,14 +125,14 @@ class EventRecorder {
       EVENTS,
       newEvent(series, this.#nameOf(series), this.#options),
     );
-    // An earlier attempt got through, only its answer did not.
+    // An earlier attempt succeeded, but its answer was lost.
     return !result.ok && result.error.kind === "alreadyExists" ? { ok: true, value: undefined } : result;
   }
 
   async #countUp(series: Series): Promise<ApiResult<unknown>> {
     const ref = { name: this.#nameOf(series), namespace: eventNamespace(series) };
     const result = await this.#options.client.jsonPatch(EVENTS, ref, incrementSeries(series));
-    // Events live for an hour; a series may live longer.
+    // The server deletes Events after an hour; a series may live longer.
     return !result.ok && result.error.kind === "notFound" ? this.#create(series) : result;
   }
 
@@ -140,15 +140,15 @@ class EventRecorder {
     return eventName(series, this.#startedMs);
   }
 
-  /** Without the right to Events all of them are dropped, and only the log can tell. */
-  #sayRefusal({ kind, message }: ApiFailure): void {
-    if (kind !== "forbidden" || message.includes("being terminated") || this.#isRefusalSaid) return;
-    this.#isRefusalSaid = true;
+  /** Without the right to create Events, all of them are dropped, and only the log shows it. */
+  #logForbidden({ kind, message }: ApiFailure): void {
+    if (kind !== "forbidden" || message.includes("being terminated") || this.#isForbiddenLogged) return;
+    this.#isForbiddenLogged = true;
     this.#options.log?.warn({ code: "ApiForbidden" }, `events cannot be written: ${message}`);
   }
 
   #drop(series: Series, because: string): void {
-    this.#waiting.delete(series);
+    this.#queued.delete(series);
     this.#dropped += 1;
     const { regarding, event } = series;
     const line = { regarding: regarding.name, reason: event.reason, because, dropped: this.#dropped };
@@ -156,6 +156,6 @@ class EventRecorder {
   }
 }
 
-function isPassing({ kind }: ApiFailure): boolean {
+function isTransient({ kind }: ApiFailure): boolean {
   return kind === "unreachable" || kind === "unavailable" || kind === "throttled" || kind === "unauthorized";
 }

@@ -1,19 +1,19 @@
-/** Which occurrences belong to one Event object: the same thing said again becomes a count, not another object. Pure but for its memory. */
+/** Groups occurrences into Event objects: a repetition increments a count instead of creating another object. */
 import type { ObjectReference } from "../objects.ts";
 
 export interface EventInput {
   readonly type: "Normal" | "Warning";
-  /** CamelCase, from the catalog where it is an error. */
+  /** Reason in CamelCase; an error code of the catalog for an error. */
   readonly reason: string;
-  /** What was done or tried, CamelCase. */
+  /** Action that was done or attempted, in CamelCase. */
   readonly action: string;
-  /** A sentence for people. */
+  /** Human-readable message. */
   readonly note: string;
-  /** What makes it the same thing said again, where the note holds what differs each time; else the note does. */
+  /** Identifies repetitions if the note differs each time. Defaults to the note. */
   readonly sameAs?: string;
 }
 
-/** One Event object of ours at the server, or on its way there. */
+/** An Event object at the server, or to be created there. */
 export interface Series {
   readonly id: number;
   readonly regarding: ObjectReference;
@@ -24,7 +24,7 @@ export interface Series {
 }
 
 export interface SeriesMemory {
-  /** The series that this occurrence joins, counted in, or a new one. */
+  /** Counts the occurrence in its series, which may be new. */
   readonly note: (
     regarding: ObjectReference,
     event: EventInput,
@@ -34,27 +34,18 @@ export interface SeriesMemory {
   readonly size: () => number;
 }
 
-/** Longer than the longest wait between two starts of an engine that crashes, with its jitter: its ends are one Event. */
+/** Longer than the maximum backoff between two starts of a crashing engine, so that its exits are a single Event. */
 const WINDOW_MS = 15 * 60_000;
 const MAX_SERIES = 512;
-/** So many different notes of one group within the window become objects of their own; the rest is counted in the newest. */
+/** Maximum number of objects for different notes of a group within the window. Further notes are counted in the newest object. */
 const MAX_NOTES = 10;
 
-/** An empty memory; it never holds more than a fixed number of series, the longest unused leave first. */
+/** An empty memory for a fixed number of series. The least recently used series are removed first. */
 export function createSeriesMemory(): SeriesMemory {
-  // Insertion order is order of use.
+  // The insertion order is the order of use.
   const byNote = new Map<string, Series>();
   const groups = new Map<string, { notes: number; sinceMs: number; newestKey: string }>();
   let nextId = 1;
-
-  const use = (key: string, series: Series): void => {
-    byNote.delete(key);
-    byNote.set(key, series);
-    for (const oldest of byNote.keys()) {
-      if (byNote.size <= MAX_SERIES) break;
-      byNote.delete(oldest);
-    }
-  };
 
   const note = (regarding: ObjectReference, event: EventInput, nowMs: number) => {
     const groupKey = groupKeyOf(regarding, event);
@@ -67,12 +58,12 @@ export function createSeriesMemory(): SeriesMemory {
     if (known !== undefined && nowMs - known.lastAtMs <= WINDOW_MS) {
       known.count += 1;
       known.lastAtMs = nowMs;
-      use(key, known);
+      remember(byNote, key, known);
       return { series: known, isNew: false };
     }
     const series: Series = { id: nextId++, regarding, event, firstAtMs: nowMs, count: 1, lastAtMs: nowMs };
     remember(groups, groupKey, { notes: group.notes + 1, sinceMs: group.sinceMs, newestKey: exactKey });
-    use(exactKey, series);
+    remember(byNote, exactKey, series);
     return { series, isNew: true };
   };
 

@@ -1,4 +1,4 @@
-/** One attempt to take or renew a Lease: by update with resourceVersion, because two applies by one manager would never conflict. */
+/** Attempts to acquire or renew a Lease with an update, because two applies of the same manager would never conflict. */
 import type { Clock } from "../../util/ports.ts";
 import { LEASES } from "../kinds.ts";
 import { type Lease, microTime } from "../objects.ts";
@@ -17,17 +17,17 @@ export interface ClaimOptions {
 
 export type ClaimResult =
   | { readonly outcome: "held" }
-  /** Another holder counts as alive for `forMs` more if it does not renew. */
+  /** Another holder counts as alive for `forMs` unless it renews. */
   | { readonly outcome: "taken"; readonly holder: string; readonly forMs: number }
   | { readonly outcome: "failed"; readonly failure: ApiFailure };
 
 export interface LeaseClaim {
   readonly attempt: () => Promise<ClaimResult>;
-  /** Leaves the Lease to others at once; only if it is ours. */
+  /** Makes the Lease available to others immediately, if it is ours. */
   readonly release: () => Promise<void>;
 }
 
-/** Remembers the Lease as last written, so that a renewal is one request. */
+/** Remembers the Lease as last written, so that a renewal takes one request. */
 export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
   const { client, clock, name, namespace, holder } = options;
   const observer = createLeaseObserver();
@@ -36,16 +36,16 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
   let last: Promise<unknown> = Promise.resolve();
 
   const attempt = (): Promise<ClaimResult> => {
-    const now = renewOrTake();
-    last = now;
-    return now;
+    const current = renewOrAcquire();
+    last = current;
+    return current;
   };
 
-  const renewOrTake = async (): Promise<ClaimResult> => {
+  const renewOrAcquire = async (): Promise<ClaimResult> => {
     if (ours !== undefined) {
       const renewed = await client.update(LEASES, renewedLease(ours, options));
       if (renewed.ok) return held(renewed.value);
-      // Who wrote it, or what is left of it, is seen by reading.
+      // The Lease was written or deleted by another client, so it must be read again.
       if (renewed.error.kind !== "conflict" && renewed.error.kind !== "notFound")
         return failed(renewed.error);
       ours = undefined;
@@ -71,7 +71,7 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
   };
 
   const release = async (): Promise<void> => {
-    // A renewal on its way would make this write a conflict, or take the Lease back after it.
+    // A renewal in flight would make this write conflict, or acquire the Lease again after it.
     await last;
     if (ours === undefined) return;
     const free = renewedLease(ours, { ...options, durationSeconds: 1 });
@@ -83,11 +83,11 @@ export function createLeaseClaim(options: ClaimOptions): LeaseClaim {
 }
 
 /**
- * How long another holder is alive, judged by the changes we see on our own monotonic clock, never by its timestamps.
- * Knows nothing at first: a holder counts as alive for one full duration after the first look.
+ * Determines how long another holder counts as alive from the changes that are observed on our monotonic clock, never from its
+ * timestamps. After the first observation, a holder counts as alive for a full duration.
  */
 function createLeaseObserver(): {
-  /** Notes what the Lease looks like now; 0 or less once its holder need not be taken for alive. */
+  /** Records the current state of the Lease. Returns 0 or less once its holder no longer counts as alive. */
   readonly aliveForMs: (lease: Lease, monotonicMs: number) => number;
 } {
   let seen: { readonly mark: string; readonly atMs: number } | undefined;

@@ -1,4 +1,4 @@
-/** Leader election on a Lease: at most one leads, and one that cannot renew stops before another may begin. */
+/** Leader election on a Lease: there is at most one leader, and a leader that cannot renew stops before another may start. */
 import type { Clock, Log } from "../../util/ports.ts";
 import { isApiUnavailable } from "../errors.ts";
 import type { KubeClient } from "../types.ts";
@@ -9,7 +9,7 @@ export interface LeaderElectionOptions {
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the candidacy; a leader gives the Lease back first. */
+  /** Ends the candidacy; a leader releases the Lease first. */
   readonly signal: AbortSignal;
   readonly name: string;
   readonly namespace: string;
@@ -19,10 +19,10 @@ export interface LeaderElectionOptions {
   /** A leader that has not renewed for this long stops leading; shorter than the duration. */
   readonly renewDeadlineMs?: number;
   readonly retryMs?: number;
-  /** Runs while we lead; its signal is aborted when we stop leading. `mayWrite` is for its client: false once another candidate may lead. */
+  /** Runs while we lead. The signal is aborted when we stop leading. `mayWrite` is false once another candidate may lead. */
   readonly onLead: (signal: AbortSignal, mayWrite: () => boolean) => void | Promise<void>;
   readonly onLost?: () => void;
-  /** A leader's renewal was answered; with the monotonic time of the last one before that was not. */
+  /** Called after each answered renewal, with the monotonic time of the last renewal before it that failed. */
   readonly onAnswered?: (failedAtMs: number | undefined) => void;
 }
 
@@ -30,7 +30,7 @@ const DURATION_S = 15;
 const RENEW_DEADLINE_MS = 10_000;
 const RETRY_MS = 2_000;
 
-/** Resolves when `signal` is aborted and the Lease is given back. */
+/** Resolves once `signal` is aborted and the Lease is released. */
 export async function runLeaderElection(options: LeaderElectionOptions): Promise<void> {
   const { clock, signal, retryMs = RETRY_MS } = options;
   const claim = createLeaseClaim({
@@ -43,7 +43,7 @@ export async function runLeaderElection(options: LeaderElectionOptions): Promise
     const result = await claim.attempt();
     if (result.outcome === "held") await lead(options, claim, startedMs);
     else if (result.outcome === "failed") options.log.debug({ failure: result.failure }, "no candidacy");
-    // Jittered, so that candidates do not try in step; no longer than the holder has left.
+    // The jitter keeps candidates from retrying in lockstep. Never waits longer than the holder's remaining time.
     const leftMs = result.outcome === "taken" ? result.forMs : retryMs * 2;
     await waitMs(clock, Math.min(leftMs, retryMs * (1 + Math.random() * 0.2)), signal);
   }
@@ -53,14 +53,14 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
   const { clock, log, name, identity, signal, onLead, onLost } = options;
   const { renewDeadlineMs = RENEW_DEADLINE_MS } = options;
   const leading = new AbortController();
-  const over = new AbortController();
-  const stop = () => over.abort();
+  const ended = new AbortController();
+  const stop = () => ended.abort();
   if (signal.aborted) stop();
   signal.addEventListener("abort", stop, { once: true });
   log.info({ lease: name, identity }, "leading");
   let hasFailed = false;
   const term: Term = { renewedAtMs: heldSinceMs };
-  // A process that has slept continues its passes, and learns only from its next renewal that another one leads.
+  // A process that has slept continues its passes, and learns only from its next renewal that another process leads.
   const mayWrite = () => !leading.signal.aborted && clock.monotonicMs() < term.renewedAtMs + renewDeadlineMs;
   const work = Promise.resolve()
     .then(() => onLead(leading.signal, mayWrite))
@@ -69,7 +69,7 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
       hasFailed = true; // a leader that no longer works must not keep other candidates out
       stop();
     });
-  const because = await keepLeading({ ...options, signal: over.signal }, claim, term);
+  const because = await keepLeading({ ...options, signal: ended.signal }, claim, term);
   signal.removeEventListener("abort", stop);
   leading.abort(new Error(because));
   log.info({ lease: name, identity, because }, "no longer leading");
@@ -79,11 +79,11 @@ async function lead(options: LeaderElectionOptions, claim: LeaseClaim, heldSince
 }
 
 interface Term {
-  /** Counted from before the request: the server's copy is at least that new. */
+  /** Time before the request of the last renewal, so the server's copy is at least that recent. */
   renewedAtMs: number;
 }
 
-/** Returns why we no longer lead. */
+/** Returns the reason why we no longer lead. */
 async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, term: Term): Promise<string> {
   const { clock, signal, retryMs = RETRY_MS, renewDeadlineMs = RENEW_DEADLINE_MS, onAnswered } = options;
   let failedAtMs: number | undefined;
@@ -92,9 +92,9 @@ async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, te
     if (signal.aborted) return "stopped";
     const startedMs = clock.monotonicMs();
     const leftMs = term.renewedAtMs + renewDeadlineMs - startedMs;
-    const result = await orLate(claim.attempt(), leftMs, clock, signal);
+    const result = await orTimeout(claim.attempt(), leftMs, clock, signal);
     if (signal.aborted) return "stopped";
-    if (result === "late") return "the lease could not be renewed in time";
+    if (result === "timeout") return "the lease could not be renewed in time";
     if (result.outcome === "taken") return `the lease is held by ${result.holder}`;
     if (result.outcome === "failed") {
       if (isApiUnavailable(result.failure)) failedAtMs = clock.monotonicMs();
@@ -106,19 +106,19 @@ async function keepLeading(options: LeaderElectionOptions, claim: LeaseClaim, te
   }
 }
 
-// A request that hangs must not let the deadline pass.
-async function orLate<T>(
+// A request that hangs must not delay the deadline.
+async function orTimeout<T>(
   work: Promise<T>,
   limitMs: number,
   clock: Clock,
   signal: AbortSignal,
-): Promise<T | "late"> {
-  const over = new AbortController();
-  const stop = () => over.abort();
+): Promise<T | "timeout"> {
+  const ended = new AbortController();
+  const stop = () => ended.abort();
   signal.addEventListener("abort", stop, { once: true });
-  const late = waitMs(clock, Math.max(0, limitMs), over.signal).then(() => "late" as const);
+  const timeout = waitMs(clock, Math.max(0, limitMs), ended.signal).then(() => "timeout" as const);
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
     stop();
     signal.removeEventListener("abort", stop);

@@ -127,12 +127,12 @@ describe("the Lease of a host", () => {
   it("is renewed again after the API server was killed", async () => {
     const cluster = ownCluster();
     using opened = await open(cluster.kubeconfig);
-    const troubles: string[] = [];
-    const onTrouble: KeepLeaseOptions["onTrouble"] = ({ kind }) => void troubles.push(kind);
-    using kept = keep(opened.client, "default", "mac-1_a", { onTrouble });
+    const failures: string[] = [];
+    const onFailure: KeepLeaseOptions["onFailure"] = ({ kind }) => void failures.push(kind);
+    using kept = keep(opened.client, "default", "mac-1_a", { onFailure });
     await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(0), within);
     cluster.killApiServer();
-    await vi.waitFor(() => expect(troubles.length).toBeGreaterThan(0), within);
+    await vi.waitFor(() => expect(failures.length).toBeGreaterThan(0), within);
     const before = kept.renewals();
     await vi.waitFor(() => expect(kept.renewals()).toBeGreaterThan(before + 2), within);
     expect(kept.taken).toEqual([]);

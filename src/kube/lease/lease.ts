@@ -1,4 +1,4 @@
-/** Keeping the Lease of a host: a loop of its own, so that nothing else can delay the heartbeat. */
+/** Renews the Lease of a host in a separate loop, so that nothing else can delay the heartbeat. */
 import { type BackoffOptions, retryMs } from "../../util/backoff.ts";
 import type { Clock, Log } from "../../util/ports.ts";
 import { isApiUnavailable } from "../errors.ts";
@@ -7,42 +7,42 @@ import { waitMs } from "../wait.ts";
 import { createLeaseClaim } from "./claim.ts";
 
 export interface KeepLeaseOptions {
-  /** With a timeout of a few seconds: one lost request must not cost a renewal period. */
+  /** Must have a timeout of a few seconds: one lost request must not cost a renewal period. */
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly name: string;
   readonly namespace: string;
-  /** Stays the same over restarts of the same agent (keep it in the state folder), or a restart would have to outwait itself. */
+  /** Must not change when the agent restarts (it is stored in the state folder), or the agent would wait for its own Lease to expire. */
   readonly holder: string;
   readonly durationSeconds?: number;
   readonly renewMs?: number;
-  /** Another live holder has it; said once per holder. We keep trying, and take it only when the other has gone quiet. */
+  /** Called once per holder if another live holder has the Lease. We keep trying, and acquire it once the other stops renewing. */
   readonly onTaken?: (holder: string) => void;
-  /** After each attempt that the server answered, whatever it said; with the monotonic time of the last one before that it did not. */
+  /** Called after each answered attempt, with the monotonic time of the last attempt before it that failed. */
   readonly onAnswered?: (failedAtMs: number | undefined) => void;
-  /** After each renewal. */
+  /** Called after each renewal. */
   readonly onRenewed?: () => void;
-  readonly onTrouble?: (failure: ApiFailure) => void;
+  readonly onFailure?: (failure: ApiFailure) => void;
 }
 
 export interface KeptLease {
   readonly isHeld: () => boolean;
   /** Monotonic time of the last successful renewal. */
   readonly renewedAtMs: () => number | undefined;
-  /** Does not wait for the next time: after a sleep every observer has counted the Lease out, or soon will. */
+  /** Renews immediately: after a sleep, observers consider the Lease expired or soon will. */
   readonly renewNow: () => void;
 }
 
 const RETRY: BackoffOptions = { firstMs: 200, capMs: 7_000 };
 const DURATION_S = 40;
 const RENEW_MS = 10_000;
-/** A new holder renews quickly at first: observers that judge by changes need to see one, and would wait a whole period. */
+/** A new holder renews quickly at first, because observers need to see a change and would otherwise wait a full period. */
 const FIRST_RENEWALS = 3;
 const FIRST_RENEW_MS = 1_000;
 
-/** Starts at once; stops with `signal`. The Lease is not released: engines outlive the agent, and the Lease expires. */
+/** Starts immediately and stops with `signal`. The Lease is not released but expires, because engines outlive the agent. */
 export function keepLease(options: KeepLeaseOptions): KeptLease {
   const renewer = new LeaseRenewer(options);
   void renewer.run();
@@ -62,7 +62,7 @@ class LeaseRenewer {
   #renewals = 0;
   #other: string | undefined;
   #pause = new AbortController();
-  #isDue = false;
+  #mustRenewNow = false;
   #failedAtMs: number | undefined;
 
   constructor(options: KeepLeaseOptions) {
@@ -90,14 +90,14 @@ class LeaseRenewer {
           result satisfies never;
       }
       const isNew = this.isHeld && this.#renewals <= FIRST_RENEWALS;
-      const wantedMs = isNew ? Math.min(FIRST_RENEW_MS, renewMs) : renewMs;
+      const intervalMs = isNew ? Math.min(FIRST_RENEW_MS, renewMs) : renewMs;
       const tookMs = clock.monotonicMs() - startedMs;
-      await this.#wait(this.#failures > 0 ? this.#retryMs(tookMs) : Math.max(0, wantedMs - tookMs));
+      await this.#wait(this.#failures > 0 ? this.#retryMs(tookMs) : Math.max(0, intervalMs - tookMs));
     }
   }
 
   renewNow(): void {
-    this.#isDue = true;
+    this.#mustRenewNow = true;
     this.#pause.abort();
   }
 
@@ -106,12 +106,12 @@ class LeaseRenewer {
     this.#pause = new AbortController();
     const end = (): void => this.#pause.abort();
     signal.addEventListener("abort", end, { once: true });
-    if (!this.#isDue) await waitMs(clock, delayMs, this.#pause.signal);
-    this.#isDue = false;
+    if (!this.#mustRenewNow) await waitMs(clock, delayMs, this.#pause.signal);
+    this.#mustRenewNow = false;
     signal.removeEventListener("abort", end);
   }
 
-  /** Whatever a server says, a host that waits too long counts as gone. An attempt that hung has waited already. */
+  /** Ignores a long Retry-After, because a host that waits too long counts as lost. The time of an attempt that hung counts as waiting. */
   #retryMs(tookMs: number): number {
     const fullMs = Math.min(RETRY.capMs, retryMs(this.#failures, RETRY, this.#retryAfterMs));
     return this.#retryAfterMs === undefined ? Math.max(0, fullMs - tookMs) : fullMs;
@@ -148,14 +148,14 @@ class LeaseRenewer {
   }
 
   #onFailed(failure: ApiFailure): void {
-    const { clock, log, name, onTrouble } = this.#options;
+    const { clock, log, name, onFailure } = this.#options;
     if (isApiUnavailable(failure)) this.#failedAtMs = clock.monotonicMs();
     this.#failures += 1;
     this.#retryAfterMs = failure.retryAfterMs;
-    // A conflict says only that another holder wrote it; the next attempt reads which.
+    // A conflict only means that another holder wrote the Lease; the next attempt reads it.
     if (this.#failures === 1 && failure.kind !== "conflict")
       log.warn({ lease: name, failure }, "lease not renewed");
-    this.#guarded(() => onTrouble?.(failure));
+    this.#guarded(() => onFailure?.(failure));
   }
 
   #guarded(handler: () => void): void {

@@ -72,7 +72,7 @@ function hostOn(connection: NotedConnection, signal: AbortSignal, random: () => 
     namespace: "default",
     holder: "mac-1_a",
     renewMs,
-    onTrouble: () => {
+    onFailure: () => {
       failures += 1;
     },
     onAnswered: (failedAtMs) => {

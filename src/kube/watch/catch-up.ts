@@ -1,31 +1,31 @@
-/** Once the API server is known to answer, resumes watches that are in backoff or on a dead connection. */
+/** Resumes watches that are in backoff or on a dead connection, once the API server is known to answer. */
 import type { Clock } from "../../util/ports.ts";
 import type { KubeObject, Reflector } from "../types.ts";
 
 export type WatchedReflector = Pick<Reflector<KubeObject>, "relist" | "retryWithin" | "lastSignMs">;
 
 export interface CatchUp {
-  /** A request was answered; `failedAtMs` is when the last one before it failed, where one did. */
+  /** Reports an answered request. `failedAtMs` is the time of the last failure before it, if any. */
   readonly answered: (failedAtMs: number | undefined) => void;
 }
 
-/** All hosts learn within seconds of each other that the server is back; they must not all list in one instant. */
+/** All hosts notice within seconds that the server is back; their lists must not arrive at the same time. */
 const SPREAD_MS = 2_000;
-/** A proxy may close every idle connection: no reason to list all the time. */
+/** A proxy may close every idle connection, which must not cause constant lists. */
 const REPLACED_AGAIN_MS = 60_000;
 
 /**
- * After an outage every watch that has received nothing since lists again: its connection may be open but dead,
- * and etcd may have been restored to older data. Between outages only watches in backoff retry: an outage may have begun and
- * ended between two renewals of the Lease.
+ * After an outage, every watch that has received nothing since lists again: its connection may be open but dead, and etcd may
+ * have been restored to older data. Between outages only watches in backoff retry, because a short outage may lie between
+ * two renewals of the Lease.
  */
 export function createCatchUp(ports: {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly reflectors: () => readonly WatchedReflector[];
-  /** How many connections turned out to be dead when they were used; each was replaced. */
+  /** Number of connections that were found to be dead and replaced. */
   readonly replaced: () => number;
-  /** In 0..1. */
+  /** Returns a number from 0 to 1. */
   readonly random?: () => number;
 }): CatchUp {
   const { clock, signal, reflectors, replaced, random = Math.random } = ports;
@@ -41,7 +41,7 @@ export function createCatchUp(ports: {
       if ((reflector.lastSignMs() ?? Number.NEGATIVE_INFINITY) <= failedAtMs) reflector.relist();
     }
   };
-  /** A connection that was dead at its next use says the same of the watches' ones, from the last answer on. */
+  /** If a connection was dead at its next use, those of the watches may be dead since the last answer, too. */
   const deadSince = (nowMs: number): number | undefined => {
     const isReplaced = replaced() !== replacedBefore;
     replacedBefore = replaced();

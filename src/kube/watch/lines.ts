@@ -1,13 +1,13 @@
-/** Splitting a byte stream into lines. Bytes, not text: a chunk may end inside a character. */
+/** Splits a byte stream into lines. Works on bytes, because a chunk may end inside a character. */
 
 export interface LineSplitter {
-  /** The lines that `chunk` completes. Throws when a line grows beyond the limit. */
+  /** Returns the lines that `chunk` completes. Throws if a line exceeds the limit. */
   readonly push: (chunk: Uint8Array) => string[];
 }
 
 const NEWLINE = 0x0a;
 
-/** Keeps the pieces of an unfinished line apart, so that a huge line costs one copy, not one per chunk. */
+/** Stores the pieces of an unfinished line separately, so that a huge line costs one copy instead of one per chunk. */
 export function createLineSplitter(limitBytes: number): LineSplitter {
   let pieces: Uint8Array[] = [];
   let pendingBytes = 0;

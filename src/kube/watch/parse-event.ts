@@ -1,4 +1,5 @@
-/** One line of a watch as a value. */
+/** Parses a line of a watch. */
+import { parseJson } from "../../util/parse-json.ts";
 import { hasVersion, isNamed } from "../client/list-pages.ts";
 import { failureOfStatus } from "../errors.ts";
 import type { ApiFailure, KubeObject } from "../types.ts";
@@ -8,14 +9,9 @@ export type WatchEvent<T> =
   | { readonly type: "BOOKMARK"; readonly resourceVersion: string }
   | { readonly type: "ERROR"; readonly failure: ApiFailure };
 
-/** Undefined when the line is not a watch event: the stream can no longer be trusted. */
+/** Undefined if the line is not a watch event, so that the stream can no longer be trusted. */
 export function parseWatchEvent<T extends KubeObject>(line: string): WatchEvent<T> | undefined {
-  let event: { type?: unknown; object?: unknown } | null;
-  try {
-    event = JSON.parse(line);
-  } catch {
-    return undefined;
-  }
+  const event = parseJson(line) as { type?: unknown; object?: unknown } | null | undefined;
   const object = event?.object;
   switch (event?.type) {
     case "ADDED":

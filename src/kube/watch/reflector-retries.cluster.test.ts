@@ -49,7 +49,7 @@ it("begins with short waits in each outage, although nothing happened between th
     namespace: namespace.name,
     silenceMs: 3_600_000,
     onChange: () => {},
-    onTrouble: () => {
+    onFailure: () => {
       seen.failed += 1;
     },
   });

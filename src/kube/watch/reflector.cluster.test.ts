@@ -20,7 +20,7 @@ function watchMaps(
   more: Partial<ReflectorOptions<ConfigMap>> = {},
 ) {
   const ending = new AbortController();
-  const troubles: ApiFailure[] = [];
+  const failures: ApiFailure[] = [];
   const changes: string[] = [];
   const reflector = startReflector({
     connection,
@@ -30,11 +30,11 @@ function watchMaps(
     log: quietLog,
     signal: ending.signal,
     onChange: (key, object) => changes.push(`${key.split("/")[1]}=${object?.data?.x ?? "gone"}`),
-    onTrouble: (failure) => troubles.push(failure),
+    onFailure: (failure) => failures.push(failure),
     ...more,
   });
   const dataOf = (name: string) => reflector.get(`${namespace}/${name}`)?.data?.x;
-  return { reflector, changes, troubles, dataOf, [Symbol.dispose]: () => ending.abort() };
+  return { reflector, changes, failures, dataOf, [Symbol.dispose]: () => ending.abort() };
 }
 
 async function put(connection: KubeConnection, namespace: string, name: string, x: string): Promise<void> {
@@ -98,7 +98,7 @@ describe("a reflector on a healthy API server", () => {
     await put(connection, namespace.name, "a", "1");
     await vi.waitFor(() => expect(watched.dataOf("a")).toBe("1"), within);
     expect(new Set(opens)).toEqual(new Set([200]));
-    expect([watched.troubles, warnings, lists, watched.reflector.interruptions()]).toEqual([[], [], [1], 0]);
+    expect([watched.failures, warnings, lists, watched.reflector.interruptions()]).toEqual([[], [], [1], 0]);
     connection.close();
   });
 
@@ -113,7 +113,7 @@ describe("a reflector on a healthy API server", () => {
       namespaced: false,
     };
     const ending = new AbortController();
-    const troubles: ApiFailure[] = [];
+    const failures: ApiFailure[] = [];
     const reflector = startReflector({
       connection,
       kind: hosts,
@@ -121,10 +121,10 @@ describe("a reflector on a healthy API server", () => {
       log: quietLog,
       signal: ending.signal,
       onChange: () => {},
-      onTrouble: (failure) => troubles.push(failure),
+      onFailure: (failure) => failures.push(failure),
     });
-    await vi.waitFor(() => expect(troubles.length).toBeGreaterThan(1), within);
-    expect(troubles[0]).toMatchObject({ kind: "unavailable", reason: "KindNotInstalled" });
+    await vi.waitFor(() => expect(failures.length).toBeGreaterThan(1), within);
+    expect(failures[0]).toMatchObject({ kind: "unavailable", reason: "KindNotInstalled" });
     expect(reflector.isSynced()).toBe(false);
     await cluster.installCrds();
     await reflector.whenSynced();
@@ -145,7 +145,7 @@ describe("a reflector through faults", () => {
     await vi.waitFor(() => put(connection, namespace, "a", "1"), within);
     await vi.waitFor(() => expect(watched.dataOf("a")).toBe("1"), within);
     await cluster.stopApiServer();
-    await vi.waitFor(() => expect(watched.troubles.length).toBeGreaterThan(2), within);
+    await vi.waitFor(() => expect(watched.failures.length).toBeGreaterThan(2), within);
     expect(watched.dataOf("a")).toBe("1");
     await cluster.startApiServer();
     await vi.waitFor(() => put(connection, namespace, "a", "2"), within);
@@ -193,8 +193,8 @@ describe("a reflector through faults", () => {
     await vi.waitFor(() => expect(watched.dataOf("b")).toBe("1"), within);
     proxy.stall(true);
     await put(direct, namespace, "a", "1");
-    await vi.waitFor(() => expect(watched.troubles.length).toBeGreaterThan(0), within);
-    expect(watched.troubles[0]?.message).toMatch(
+    await vi.waitFor(() => expect(watched.failures.length).toBeGreaterThan(0), within);
+    expect(watched.failures[0]?.message).toMatch(
       /^no byte from the watch of configmaps for 1 s, and reading configmaps failed: https:.*no answer within 1000 ms$/,
     );
     expect(watched.dataOf("a")).toBeUndefined();
@@ -220,7 +220,7 @@ describe("a reflector through faults", () => {
     connection.dropIdle();
     await put(direct, namespace, "a", "1");
     await vi.waitFor(() => expect(watched.dataOf("a")).toBe("1"), within);
-    expect(watched.troubles).toEqual([]);
+    expect(watched.failures).toEqual([]);
     connection.close();
   });
 
@@ -253,7 +253,7 @@ describe("a reflector through faults", () => {
 
     proxy.refuse(true);
     proxy.cut();
-    await vi.waitFor(() => expect(watched.troubles).toHaveLength(1), within);
+    await vi.waitFor(() => expect(watched.failures).toHaveLength(1), within);
     proxy.refuse(false);
     await put(direct, namespace, "asleep", "2");
     watched.reflector.relist();
@@ -276,7 +276,7 @@ describe("a reflector through faults", () => {
     proxy.refuse(true);
     proxy.cut();
     watched.reflector.relist();
-    await vi.waitFor(() => expect(watched.troubles.length).toBeGreaterThan(1), within);
+    await vi.waitFor(() => expect(watched.failures.length).toBeGreaterThan(1), within);
     proxy.refuse(false);
     await vi.waitFor(() => expect(lists).toBe(2), within);
     connection.close();

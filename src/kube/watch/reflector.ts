@@ -1,4 +1,4 @@
-/** List and watch for as long as a signal lives, through every failure of server and network. */
+/** Lists and watches until a signal is aborted, through all failures of server and network. */
 import { describeError } from "../../api/errors.ts";
 import { type BackoffOptions, backoffMs, retryMs } from "../../util/backoff.ts";
 import type { Clock, Log } from "../../util/ports.ts";
@@ -17,18 +17,18 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Many clusters do not have the kind: asked for again every ten minutes, without a warning. */
+  /** Many clusters do not have the kind: it is retried every ten minutes, without a warning. */
   readonly isOptional?: boolean;
-  /** Called for each change, after the copy holds it. `object` is undefined when it is gone, and `before` is then its last state. */
+  /** Called for each change, after the copy was updated. If the object was deleted, `object` is undefined and `before` its last state. */
   readonly onChange: (key: string, object: T | undefined, before: T | undefined) => void;
-  /** After each complete list and its changes. */
+  /** Called after each complete list and its changes. */
   readonly onListed?: () => void;
-  /** Once, after the first complete list and its changes. */
+  /** Called once, after the first complete list and its changes. */
   readonly onSynced?: () => void;
-  /** For each failed attempt: also while a kind is not installed yet, which is a state to wait in. */
-  readonly onTrouble?: (failure: ApiFailure) => void;
+  /** Called for each failed attempt, also while a kind is not installed yet. */
+  readonly onFailure?: (failure: ApiFailure) => void;
   readonly userAgent?: string;
-  /** Silence after which the watch is reopened, once a read has shown that the server answers. */
+  /** Time without data after which the watch is reopened, once a read has shown that the server answers. */
   readonly silenceMs?: number;
   readonly listTimeoutMs?: number;
 }
@@ -36,18 +36,18 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
 const RETRY: BackoffOptions = { firstMs: 250, capMs: 30_000 };
 /** The CRDs are being installed: retry soon after they exist. */
 const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
-/** A kind that many clusters do not have. */
+/** Many clusters do not have the kind. */
 const RETRY_OPTIONAL: BackoffOptions = { firstMs: 600_000, capMs: 600_000 };
 /**
- * No interval of bookmarks is promised: on a quiet kind the first one comes after up to two minutes. A network that drops
- * packets is found by TCP keepalive within 45 s; this is for a load balancer that keeps a connection to nowhere open.
+ * Kubernetes guarantees no interval of bookmarks: on a quiet kind the first one arrives after up to two minutes. TCP keepalive
+ * detects a network that drops packets within 45 s; this timeout is for a load balancer that keeps a dead connection open.
  */
 const SILENCE_MS = 150_000;
-/** A watch that stayed open this long worked. */
-const STOOD_MS = 5_000;
+/** A watch that stayed open for this time has worked. */
+const STABLE_MS = 5_000;
 const LIST_TIMEOUT_MS = 30_000;
 
-/** Starts at once; ends, with its sockets and timers, when `signal` is aborted. */
+/** Starts immediately, and stops with all its sockets and timers when `signal` is aborted. */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const loop = new ReflectorLoop(options);
   void loop.run();
@@ -70,18 +70,18 @@ class ReflectorLoop<T extends KubeObject> {
   interruptions = 0;
   readonly #options: ReflectorOptions<T>;
   readonly #untilSynced = new Set<() => void>();
-  /** Where to resume; undefined when a list is due. */
+  /** Version to resume the watch from; undefined if a list must run first. */
   #resourceVersion: string | undefined;
-  /** Since the last complete list. */
+  /** Failures since the last complete list. */
   #listFailures = 0;
-  /** Since the last event, bookmark or watch that stood; a list does not clear it, or a watch that never works would list in a circle. */
+  /** Failures since the last event, bookmark or stable watch. A list does not reset it, or a watch that never works would list in a loop. */
   #watchFailures = 0;
   #isInterrupted = false;
-  /** Ends the pass or the wait that is under way. */
+  /** Ends the current pass or wait. */
   #pass = new AbortController();
-  #isRelistDue = false;
-  /** What is waited for is a server that could not be reached, and not what one has said. */
-  #isUnreached = false;
+  #mustRelist = false;
+  /** The last failure was an unreachable server. */
+  #isUnreachable = false;
   #isWaiting = false;
 
   constructor(options: ReflectorOptions<T>) {
@@ -96,30 +96,30 @@ class ReflectorLoop<T extends KubeObject> {
       const end = (): void => this.#pass.abort();
       signal.addEventListener("abort", end, { once: true });
       try {
-        const from = this.#isRelistDue ? undefined : this.#resourceVersion;
+        const from = this.#mustRelist ? undefined : this.#resourceVersion;
         delayMs = from === undefined ? await this.#list() : await this.#watch(from);
       } catch (err) {
-        // A mistake of ours; without this kind the whole process would be deaf for good.
+        // This is a bug. The loop continues, because without it the process would never see this kind again.
         this.#resourceVersion = undefined;
         log.error({ err, kind: kind.plural, retryMs: delayMs }, "list or watch failed");
       }
       this.#isWaiting = true;
-      if (delayMs > 0 && !this.#isRelistDue) await waitMs(clock, delayMs, this.#pass.signal);
+      if (delayMs > 0 && !this.#mustRelist) await waitMs(clock, delayMs, this.#pass.signal);
       this.#isWaiting = false;
       signal.removeEventListener("abort", end);
     }
   }
 
   relist(): void {
-    if (this.#options.signal.aborted || this.#isRelistDue) return;
-    this.#isRelistDue = true;
+    if (this.#options.signal.aborted || this.#mustRelist) return;
+    this.#mustRelist = true;
     this.#interrupt();
     this.#pass.abort();
   }
 
   retryWithin(ms: number): void {
     const pass = this.#pass;
-    if (this.#isWaiting && this.#isUnreached) this.#options.clock.after(ms, () => pass.abort());
+    if (this.#isWaiting && this.#isUnreachable) this.#options.clock.after(ms, () => pass.abort());
   }
 
   whenSynced(): Promise<void> {
@@ -140,30 +140,25 @@ class ReflectorLoop<T extends KubeObject> {
     });
   }
 
-  /** Both passes return how long to wait before the next. */
+  /** Both passes return the time to wait before the next pass. */
   async #list(): Promise<number> {
-    const { connection, kind, namespace, userAgent } = this.#options;
+    const { connection, kind, listTimeoutMs: timeoutMs = LIST_TIMEOUT_MS } = this.#options;
     const { signal } = this.#pass;
-    this.#isRelistDue = false;
-    // A list that was ordered stays due until one is complete: whoever ordered it waits for it.
+    this.#mustRelist = false;
+    // A requested list is repeated until one is complete.
     this.#resourceVersion = undefined;
-    const result = await listPages(connection, kind, {
-      ...selection(this.#options, namespace),
-      timeoutMs: this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS,
-      signal,
-      userAgent,
-    });
+    const result = await listPages(connection, kind, { ...this.#options, timeoutMs, signal });
     if (signal.aborted) return 0;
     if (!result.ok) {
       this.#listFailures += 1;
-      return this.#trouble(result.error, this.#listFailures, "list failed");
+      return this.#failed(result.error, this.#listFailures, "list failed");
     }
     this.#listFailures = 0;
     this.#resourceVersion = result.value.resourceVersion;
     this.#sawSign();
     const isFirst = !this.isSynced;
     this.isSynced = true;
-    for (const change of this.store.replaceAll(result.value.items)) this.#tell(change);
+    for (const change of this.store.replaceAll(result.value.items)) this.#notify(change);
     this.#guarded(() => this.#options.onListed?.());
     if (isFirst) this.#synced();
     return 0;
@@ -172,7 +167,7 @@ class ReflectorLoop<T extends KubeObject> {
   async #watch(resourceVersion: string): Promise<number> {
     const { connection, kind, clock, userAgent } = this.#options;
     const { signal } = this.#pass;
-    let signs = 0;
+    let events = 0;
     let openedMs: number | undefined;
     const end = await watchOnce<T>({
       connection,
@@ -185,7 +180,7 @@ class ReflectorLoop<T extends KubeObject> {
         openedMs = clock.monotonicMs();
       },
       onEvent: (event) => {
-        signs += 1;
+        events += 1;
         this.#watchFailures = 0;
         this.#sawSign();
         if (event.type === "BOOKMARK") {
@@ -195,78 +190,77 @@ class ReflectorLoop<T extends KubeObject> {
         this.#resourceVersion = event.object.metadata.resourceVersion;
         const change =
           event.type === "DELETED" ? this.store.drop(event.object) : this.store.put(event.object);
-        if (change !== undefined) this.#tell(change);
+        if (change !== undefined) this.#notify(change);
       },
     });
     if (signal.aborted) return 0;
-    // A quiet kind gives no sign for a minute; the next outage is a new one all the same.
-    if (openedMs !== undefined && clock.monotonicMs() - openedMs >= STOOD_MS) this.#watchFailures = 0;
-    return end.how === "silent" ? this.#afterSilence(resourceVersion) : this.#afterWatch(end, signs);
+    // A watch of a quiet kind may have had no event, but the next outage is a new one.
+    if (openedMs !== undefined && clock.monotonicMs() - openedMs >= STABLE_MS) this.#watchFailures = 0;
+    return end.outcome === "silent" ? this.#afterSilence(resourceVersion) : this.#afterWatch(end, events);
   }
 
   /**
-   * A quiet kind and a connection to nowhere look alike, so one read of the kind decides. Where the server answers, the
-   * watch is resumed without a word, and shows what a dead connection has missed.
+   * A quiet kind cannot be distinguished from a dead connection, so a read of the kind decides. If the server answers, the watch
+   * is resumed without a log line, and receives the events that a dead connection has missed.
    */
   async #afterSilence(openedFrom: string): Promise<number> {
-    const { connection, kind, namespace, silenceMs = SILENCE_MS } = this.#options;
+    const { connection, kind, silenceMs = SILENCE_MS } = this.#options;
     const { signal } = this.#pass;
     const timeoutMs = this.#options.listTimeoutMs ?? LIST_TIMEOUT_MS;
-    const scope = { ...selection(this.#options, namespace), userAgent: this.#options.userAgent };
-    const read = await readResourceVersion(connection, kind, { ...scope, timeoutMs, signal });
+    const read = await readResourceVersion(connection, kind, { ...this.#options, timeoutMs, signal });
     if (signal.aborted) return 0;
     if (!read.ok) {
       this.#watchFailures += 1;
       const silence = `no byte from the watch of ${kind.plural} for ${Math.round(silenceMs / 1_000)} s, and reading ${kind.plural} failed`;
       const failure = { ...read.error, message: `${silence}: ${read.error.message}` };
-      return this.#trouble(failure, this.#watchFailures, "watch ended");
+      return this.#failed(failure, this.#watchFailures, "watch ended");
     }
     this.#watchFailures = 0;
     if (isOlder(read.value, this.#resourceVersion ?? openedFrom)) {
-      // A server restored to older data stays silent until its history reaches our resourceVersion.
+      // A server that was restored to older data sends nothing until its history reaches our resourceVersion.
       this.#resourceVersion = undefined;
       this.#interrupt();
     } else this.lastSignMs = this.#options.clock.monotonicMs();
     return 0;
   }
 
-  #afterWatch(end: Exclude<WatchEnd, { how: "silent" }>, signs: number): number {
-    // The usual end after some minutes. Without a single sign in it, something closes what we open: not in a circle.
-    if (end.how === "closed" && signs > 0) return 0;
+  #afterWatch(end: Exclude<WatchEnd, { outcome: "silent" }>, events: number): number {
+    // The server closes watches after some minutes. Without an event, something else closes them, so wait before the next.
+    if (end.outcome === "closed" && events > 0) return 0;
     this.#watchFailures += 1;
-    this.#isUnreached = false;
-    switch (end.how) {
+    this.#isUnreachable = false;
+    switch (end.outcome) {
       case "closed":
         return backoffMs(this.#watchFailures, RETRY);
       case "gone":
         this.#resourceVersion = undefined;
         this.#interrupt();
-        return signs > 0 ? 0 : backoffMs(this.#watchFailures, RETRY);
+        return events > 0 ? 0 : backoffMs(this.#watchFailures, RETRY);
       case "garbled":
-        // The same bytes may come again from the same place: begin from a list.
+        // A watch from the same version may send the same bytes again, so start from a list.
         this.#resourceVersion = undefined;
-        return this.#trouble(end.failure, this.#watchFailures, "watch ended");
+        return this.#failed(end.failure, this.#watchFailures, "watch ended");
       case "failed":
-        return this.#trouble(end.failure, this.#watchFailures, "watch ended");
+        return this.#failed(end.failure, this.#watchFailures, "watch ended");
       default:
         return end satisfies never;
     }
   }
 
-  #trouble(failure: ApiFailure, failures: number, message: string): number {
+  #failed(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
-    this.#isUnreached = isApiUnavailable(failure);
-    const { log, kind, onTrouble, isOptional = false } = this.#options;
+    this.#isUnreachable = isApiUnavailable(failure);
+    const { log, kind, onFailure, isOptional = false } = this.#options;
     const isNotInstalled = failure.reason === REASON_KIND_NOT_INSTALLED;
     const retry = !isNotInstalled ? RETRY : isOptional ? RETRY_OPTIONAL : RETRY_NOT_INSTALLED;
     const delayMs = retryMs(failures, retry, failure.retryAfterMs);
     const error = explainFailure(failure);
     const line = { kind: kind.plural, code: error.code, failure, retryMs: delayMs };
     const text = `${message}: ${describeError(error)}`;
-    // Said once per trouble, not once per attempt.
+    // Logged as a warning once per outage, not once per attempt.
     if (failures === 1 && !(isNotInstalled && isOptional)) log.warn(line, text);
     else log.debug(line, text);
-    this.#guarded(() => onTrouble?.(failure));
+    this.#guarded(() => onFailure?.(failure));
     return delayMs;
   }
 
@@ -275,7 +269,7 @@ class ReflectorLoop<T extends KubeObject> {
     this.interruptions += 1;
   }
 
-  /** The end of an interruption counts too: whoever measures silence must not count the outage in. */
+  /** The end of an interruption is counted too, because a measured silence must not include the outage. */
   #sawSign(): void {
     this.lastSignMs = this.#options.clock.monotonicMs();
     if (!this.#isInterrupted) return;
@@ -291,7 +285,7 @@ class ReflectorLoop<T extends KubeObject> {
     this.#untilSynced.clear();
   }
 
-  #tell({ key, object, before }: StoreChange<T>): void {
+  #notify({ key, object, before }: StoreChange<T>): void {
     this.#guarded(() => this.#options.onChange(key, object, before));
   }
 
@@ -304,20 +298,9 @@ class ReflectorLoop<T extends KubeObject> {
   }
 }
 
-/** resourceVersions are decimal numbers of any length; what is none is not older. */
+/** Compares resourceVersions, which are decimal numbers of any length. A version that is not a number is not older. */
 function isOlder(version: string, than: string): boolean {
   const isNumber = /^\d+$/;
   if (!isNumber.test(version) || !isNumber.test(than)) return false;
   return version.length === than.length ? version < than : version.length < than.length;
-}
-
-function selection(
-  { labelSelector, fieldSelector }: ListOptions,
-  namespace: string | undefined,
-): ListOptions {
-  return {
-    namespace,
-    labelSelector,
-    fieldSelector,
-  };
 }

@@ -1,4 +1,4 @@
-/** The local copy of one kind, and what changed in it. */
+/** The local copy of a kind, and changes in it. */
 import { keyOf } from "../../api/names.ts";
 import type { KubeObject } from "../types.ts";
 
@@ -11,17 +11,17 @@ export interface StoreChange<T> {
 export interface ObjectStore<T extends KubeObject> {
   readonly get: (key: string) => T | undefined;
   readonly list: () => readonly T[];
-  /** One event of a watch; undefined when it says nothing new. */
+  /** Stores the object of a watch event; undefined if nothing has changed. */
   readonly put: (object: T) => StoreChange<T> | undefined;
   readonly drop: (object: T) => StoreChange<T> | undefined;
-  /** Replaces everything with a complete list; returns what differs. */
+  /** Replaces all objects with a complete list; returns the differences. */
   readonly replaceAll: (items: readonly T[]) => StoreChange<T>[];
 }
 
 /** An empty store. */
 export function createStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, T>();
-  const slim = createSlimming();
+  const slim = createSlimmer();
 
   const put = (object: T): StoreChange<T> | undefined => {
     const key = keyOf(object.metadata);
@@ -37,7 +37,7 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
     const before = objects.get(key);
     if (before === undefined) return undefined;
     objects.delete(key);
-    // The last state, with what deletion set in it, is worth more than the one before.
+    // The last state includes the deletion, so it is more useful than the previous one.
     return { key, object: undefined, before: object };
   };
 
@@ -57,16 +57,16 @@ export function createStore<T extends KubeObject>(): ObjectStore<T> {
   return { get: (key) => objects.get(key), list: () => [...objects.values()], put, drop, replaceAll };
 }
 
-/** So many different ones are remembered; objects of one kind have a handful. */
+/** Maximum number of different field sets in memory; the objects of a kind have only a few. */
 const MAX_SHAPES = 1_000;
 
-/** Characters of an annotation of others that are kept: users may give each object 256 KiB of them. */
+/** Maximum length of stored annotations of other programs, which may add 256 KiB to each object. */
 const MAX_FOREIGN_ANNOTATION = 4_096;
 const OWN = /(^|\.)metalbridge\.dev\//;
 
-/** What nothing here reads is not kept. */
-function createSlimming(): (object: KubeObject) => void {
-  const shareFields = createSharing();
+/** Removes data that no part reads. */
+function createSlimmer(): (object: KubeObject) => void {
+  const shareFields = createFieldSharing();
   return (object) => {
     const { annotations = {} } = object.metadata;
     for (const [name, value] of Object.entries(annotations))
@@ -75,8 +75,8 @@ function createSlimming(): (object: KubeObject) => void {
   };
 }
 
-/** Which fields a manager owns takes a third of an object's memory, and is the same in nearly all objects of a kind: they share it. */
-function createSharing(): (object: KubeObject) => void {
+/** The field sets of managers take a third of an object's memory and are the same in nearly all objects of a kind, so they are shared. */
+function createFieldSharing(): (object: KubeObject) => void {
   const shapes = new Map<string, unknown>();
   return ({ metadata }) => {
     for (const entry of metadata.managedFields ?? []) {

@@ -56,7 +56,7 @@ function shutOut(user: string): string {
 }
 
 function watchMaps(connection: NotedConnection, signal: AbortSignal) {
-  const troubles: ApiFailure[] = [];
+  const failures: ApiFailure[] = [];
   const clock = createNotingClock();
   const reflector = startReflector({
     connection,
@@ -66,9 +66,9 @@ function watchMaps(connection: NotedConnection, signal: AbortSignal) {
     kind: CONFIG_MAPS,
     namespace: "default",
     onChange: () => {},
-    onTrouble: (failure) => troubles.push(failure),
+    onFailure: (failure) => failures.push(failure),
   });
-  return { connection, reflector, troubles, clock };
+  return { connection, reflector, failures, clock };
 }
 
 const LARGE_MAPS = 24;
@@ -173,8 +173,8 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
     },
     { timeout: 60_000, interval: 20 },
   );
-  for (const { connection, troubles } of watched.slice(1)) {
-    expect(troubles.at(-1)).toMatchObject({ kind: "throttled" });
+  for (const { connection, failures } of watched.slice(1)) {
+    expect(failures.at(-1)).toMatchObject({ kind: "throttled" });
     expect(Math.min(...gapsOf(connection.requests))).toBeGreaterThanOrEqual(999);
   }
   const thirds = watched

@@ -1,7 +1,7 @@
-/** In place of the watch of a kind that this process has no rights to, and no use for. */
+/** Replaces the reflector of a kind that this process neither needs nor has rights to. */
 import type { Reflector } from "../types.ts";
 
-/** Complete, and always empty. */
+/** A reflector that is synced and always empty. */
 export const UNWATCHED: Reflector<never> = {
   get: () => undefined,
   list: () => [],

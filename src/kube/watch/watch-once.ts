@@ -1,4 +1,4 @@
-/** One watch request from open to end. */
+/** A single watch request. */
 
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../util/ports.ts";
@@ -9,13 +9,14 @@ import type { ApiFailure, KubeObject } from "../types.ts";
 import { createLineSplitter } from "./lines.ts";
 import { parseWatchEvent, type WatchEvent } from "./parse-event.ts";
 
-/** How a watch ended. `gone`: the history it wanted to resume from no longer exists. `garbled`: what came was no watch. `silent`: nothing came for long, which a dead connection and a quiet kind have in common. */
+/**
+ * The end of a watch. `gone`: the server no longer has the history to resume from. `garbled`: the response was no watch.
+ * `silent`: no data arrived for a long time, because the connection is dead or the kind is quiet.
+ */
 export type WatchEnd =
-  | { readonly how: "closed" }
-  | { readonly how: "gone"; readonly failure: ApiFailure }
-  | { readonly how: "garbled"; readonly failure: ApiFailure }
-  | { readonly how: "silent" }
-  | { readonly how: "failed"; readonly failure: ApiFailure };
+  | { readonly outcome: "closed" }
+  | { readonly outcome: "silent" }
+  | { readonly outcome: "gone" | "garbled" | "failed"; readonly failure: ApiFailure };
 
 export interface WatchCall<T> {
   readonly connection: KubeConnection;
@@ -23,9 +24,9 @@ export interface WatchCall<T> {
   readonly userAgent?: string | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** After this long without a byte the watch ends as `silent`. */
+  /** Time without data after which the watch ends as `silent`. */
   readonly silenceMs: number;
-  /** The server has accepted the watch. */
+  /** Called once the server has accepted the watch. */
   readonly onOpen?: () => void;
   readonly onEvent: (event: Exclude<WatchEvent<T>, { type: "ERROR" }>) => void;
 }
@@ -49,9 +50,9 @@ export async function watchOnce<T extends KubeObject>(call: WatchCall<T>): Promi
   try {
     return await readEvents(opened.value, call, guard.sawByte);
   } catch (error) {
-    if (signal.aborted) return { how: "closed" };
-    if (guard.isSilent()) return { how: "silent" };
-    return { how: "failed", failure: failureOfNetwork(error, connection.server) };
+    if (signal.aborted) return { outcome: "closed" };
+    if (guard.isSilent()) return { outcome: "silent" };
+    return { outcome: "failed", failure: failureOfNetwork(error, connection.server) };
   } finally {
     guard.stop();
     opened.value.destroy();
@@ -68,16 +69,16 @@ async function readEvents<T extends KubeObject>(
     sawByte();
     for (const line of splitter.push(chunk)) {
       const event = parseWatchEvent<T>(line);
-      if (event === undefined) return { how: "garbled", failure: garbled(line) };
+      if (event === undefined) return { outcome: "garbled", failure: garbled(line) };
       if (event.type === "ERROR") return endOfFailure(event.failure);
       onEvent(event);
     }
   }
-  return { how: "closed" };
+  return { outcome: "closed" };
 }
 
 function endOfFailure(failure: ApiFailure): WatchEnd {
-  return failure.kind === "gone" ? { how: "gone", failure } : { how: "failed", failure };
+  return { outcome: failure.kind === "gone" ? "gone" : "failed", failure };
 }
 
 function garbled(line: string): ApiFailure {
@@ -85,22 +86,22 @@ function garbled(line: string): ApiFailure {
     kind: "unexpected",
     status: 200,
     reason: "NotAWatchEvent",
-    message: `the watch sent something that is no event: ${truncate(line, 200)}`,
+    message: `the watch sent a line that is no event: ${truncate(line, 200)}`,
   };
 }
 
-// One timer for many bytes: it looks, when it fires, how long the silence has really been.
+// Uses one timer for many chunks: when it fires, it checks the actual length of the silence.
 function guardSilence(
   response: IncomingMessage,
   { clock, silenceMs }: Pick<WatchCall<never>, "clock" | "silenceMs">,
 ) {
   let lastByteMs = clock.monotonicMs();
   let isSilent = false;
-  let cancel = clock.after(silenceMs, look);
-  function look(): void {
+  let cancel = clock.after(silenceMs, check);
+  function check(): void {
     const leftMs = lastByteMs + silenceMs - clock.monotonicMs();
     if (leftMs > 0) {
-      cancel = clock.after(leftMs, look);
+      cancel = clock.after(leftMs, check);
       return;
     }
     isSilent = true;
