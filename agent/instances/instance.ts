@@ -1,9 +1,9 @@
-/** One running engine as the rest of the agent sees it: a process of its own, or a model that a shared daemon has loaded. */
+/** One running engine, as the rest of the agent sees it: a separate process, or a model in a shared daemon. */
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Activity } from "../../src/macos/living-process.ts";
 import type { Log } from "../../src/util/ports.ts";
 
-/** How it ended: the main process's exit code, or the signal that killed it, or a reason that the instance itself knows. */
+/** Exit of an engine: the main process's exit code, the signal that killed it, or a reason that the instance reports. */
 export interface ExitRecord {
   readonly code?: number;
   readonly signal?: string;
@@ -11,13 +11,13 @@ export interface ExitRecord {
   readonly because?: { readonly code: ErrorCode; readonly message: string };
 }
 
-/** What was asked of an instance: to stop by a deadline, or to end at once. The second replaces the first, never the other way round. */
+/** The requested stop: by a deadline, or killed immediately. A kill replaces a stop, never the other way round. */
 export type StopMode = "stopping" | "killing";
 
 /**
- * starting: it is being launched; with `isLoading` its process runs, and a shared daemon brings the model into memory, which may
- * take minutes. running: it can be probed. ended: the engine itself has exited, something it started may
- * still run. gone: nothing is left. An exit is "unknown" where nothing recorded the exit status.
+ * starting: the process is being launched; with `isLoading` a shared daemon is loading the model, which may take minutes.
+ * running: the engine can be probed. ended: the engine has exited, but a process that it started may still run. gone: no
+ * process is left. An exit is "unknown" if its status was not recorded.
  */
 export type InstanceState =
   | { readonly at: "starting"; readonly isLoading?: true; readonly ending?: StopMode }
@@ -25,54 +25,54 @@ export type InstanceState =
   | { readonly at: "ended"; readonly exit: ExitRecord | "unknown"; readonly ending?: StopMode }
   | { readonly at: "gone"; readonly exit: ExitRecord | "unknown" };
 
-/** Where an instance answers: always loopback, so that a lost network is not a hung engine. */
+/** Address of an instance: always loopback, so that a lost network does not look like a hung engine. */
 export interface InstanceTarget {
   readonly host: string;
   readonly port: number;
-  /** The name that requests must give; absent where it answers to any. */
+  /** Model name that requests must contain; absent if the engine accepts any name. */
   readonly modelAlias?: string;
-  /** Holds the key that a shared daemon asks for. */
+  /** File with the API key that a shared daemon requires. */
   readonly keyFile?: string;
-  /** What its driver keeps to ask it. */
+  /** Data of the driver, for its requests to the instance. */
   readonly own?: unknown;
 }
 
-/** Where a replica's instance keeps its files, and who hears of its changes. */
+/** The folder of a replica's instance, and the callback for its changes. */
 export interface InstanceContext {
   readonly dir: string;
   readonly log: Log;
-  /** Called on each change of state, within milliseconds; never for the state that open or adopt returned. */
+  /** Called within milliseconds of each change of state, but not for the state that open or adopt returned. */
   readonly onChange: () => void;
 }
 
 export interface Instance {
   readonly state: () => InstanceState;
   readonly target: InstanceTarget;
-  /** Kept in engine.json beside the reservation, and handed back on adoption. */
+  /** Saved in engine.json with the reservation, and passed back on adoption. */
   readonly handle: Readonly<Record<string, unknown>>;
-  /** The file it logs to; it may be rotated at any time. */
+  /** The engine's log file; it may be rotated at any time. */
   readonly logPath: string;
-  /** Requests that something in front of the engine counts, exactly. Absent: only the engine can say. */
+  /** Exact number of requests in flight, counted by the gate. Absent if there is no gate. */
   readonly inFlight?: () => Promise<number | "unknown">;
-  /** Lets clients in: the engine was proven, or is not to stop after all. Absent: nothing in front of the engine holds them off. */
+  /** Opens the gate for clients: the engine was proven, or its stop was cancelled. Absent if there is no gate. */
   readonly letIn?: () => Promise<void>;
-  /** Why clients cannot reach it through what is in front of it; undefined where they can. Absent: nothing is. */
+  /** Why clients cannot reach the engine through the gate; undefined if they can. Absent if there is no gate. */
   readonly routeProblem?: () => Promise<string | undefined>;
-  /** Files with keys or certificates have changed. */
+  /** Notifies the gate that files with keys or certificates have changed. */
   readonly filesChanged?: () => void;
-  /** Asks clients to go elsewhere: from now on every response ends its connection. Absent: nothing in front of the engine can. */
+  /** Sheds clients: from now on every response closes its connection. Absent if there is no gate. */
   readonly leave?: () => void;
-  /** Asks it to stop, more firmly as the deadline (monotonic ms) comes; from then on as `endNow`. An earlier deadline counts. */
+  /** Asks the engine to stop, repeatedly until the deadline (monotonic ms), and then kills it. The earliest deadline wins. */
   readonly stopBy: (deadlineMs: number) => void;
-  /** Kills it and all that it started, and repeats that until nothing is left. */
+  /** Kills the engine and every process that it started, repeatedly until none is left. */
   readonly endNow: () => void;
-  /** Bytes of memory it really takes; undefined where that cannot be read. */
+  /** Memory that the engine actually uses, in bytes; undefined if it cannot be read. */
   readonly footprintBytes: () => Promise<number | undefined>;
-  /** What its process does right now; a stopped or sleeping one is not slow. */
+  /** Current activity of the process: a stopped or sleeping process is not merely slow. */
   readonly activity: () => Promise<Activity>;
-  /** Writes again what the next agent needs to adopt it, where those files were removed; true if any was missing. */
+  /** Restores removed files that the next agent needs to adopt the engine; true if any was missing. */
   readonly restoreFiles: () => boolean;
   readonly logTail: (bytes: number) => Promise<string>;
-  /** Stops watching; the engine runs on. */
+  /** Stops watching; the engine keeps running. */
   readonly close: () => void;
 }

@@ -1,4 +1,4 @@
-/** How engines run on this host: each in a process of its own, or several models in one shared daemon. */
+/** Creates the two kinds of instances: engines in separate processes, and models in shared daemons. */
 import { join } from "node:path";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createDaemons, type Daemons } from "./daemon/daemons.ts";
@@ -8,13 +8,13 @@ import { createEngineProcesses } from "./process/processes.ts";
 import type { RotationLimits } from "./run-files/log-rotation.ts";
 
 export interface Instances {
-  /** The agent's state folder: engines may keep files of their own below it. */
+  /** The agent's state folder, below which engines may keep their own files. */
   readonly stateDir: string;
   readonly processes: ProcessInstances;
   readonly daemons: Daemons;
 }
 
-/** Below the state folder: one folder per replica, one per shared daemon, one per gate. */
+/** Folders below the state folder, with one folder per replica, per shared daemon and per gate. */
 export const ENGINES_FOLDER = "engines";
 export const DAEMONS_FOLDER = "daemons";
 export const GATE_FOLDER = "gate";

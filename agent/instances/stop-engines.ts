@@ -1,4 +1,4 @@
-/** Stops what is left of any engine in a state folder after a drain: no process may outlive a demo. */
+/** Stops all processes that a drain has left in a state folder, so that no process outlives a demo. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { waitMs } from "../../src/kube/wait.ts";
@@ -9,7 +9,7 @@ import { removeEngineFile } from "./run-files/run-directory.ts";
 
 const STOP_MS = 1_500;
 const GONE_MS = 5_000;
-/** No event reports that all have exited, and the agent has nothing else left to do. */
+/** Polls, because no event reports that all have exited, and the agent has nothing else left to do. */
 const POLL_MS = 20;
 
 interface Ports {
@@ -18,7 +18,7 @@ interface Ports {
   readonly log: Log;
 }
 
-/** Resolves once they are gone, or could not be stopped in time. */
+/** Resolves once all have exited, or could not be stopped in time. */
 export async function stopEngines(stateDir: string, ports: Ports): Promise<void> {
   const folders = [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER].map((name) => join(stateDir, name));
   const found = await Promise.all(
@@ -36,7 +36,7 @@ async function stopOne(dir: string, { instances, clock, log }: Ports): Promise<v
   const engine = await instances.processes
     .adopt(place, { host: "127.0.0.1", port: 0 })
     .catch((err: unknown) => {
-      log.error({ err, dir }, "cannot read whether an engine runs; it is left alone");
+      log.error({ err, dir }, "cannot read whether an engine runs; it is not stopped");
     });
   if (engine === undefined) return;
   const wasAlive = engine.state().at !== "gone";

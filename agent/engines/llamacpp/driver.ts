@@ -12,7 +12,7 @@ import { COMPUTE_TABLES, type ComputeTable } from "../../../src/engines/llamacpp
 import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
 import { classifyExit, findDegraded } from "../../../src/engines/llamacpp/exit.ts";
 import { ownLines } from "../../../src/engines/llamacpp/own-lines.ts";
-import { isLoopbackHost } from "../../instances/process/engine-port.ts";
+import { isLoopback } from "../../../src/http/loopback.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { ModelFacts } from "../../store/types.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
@@ -163,7 +163,7 @@ function prepareEngine(
       })),
       ...filesFor(template.engine, dir),
       apiKeyFile: launch.apiKeyFile,
-      hosts: isLoopbackHost(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
+      hosts: isLoopback(launch.address) ? [LOOPBACK] : [LOOPBACK, launch.address],
       port: launch.port,
       aliases: [template.serviceName],
       gguf: template.model.gguf,

@@ -5,16 +5,15 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import { chooseEnginePort, isFree } from "../process/engine-port.ts";
 import { readEngineRecord } from "../run-files/run-directory.ts";
-import { externalDaemon } from "./external-daemon.ts";
 import type { DaemonPorts, DaemonSpec, DaemonUser, LoadedModel } from "./spec.ts";
 
 const LOOPBACK = "127.0.0.1";
 const RETRY_MS = 100;
-/** Time for a daemon that nothing refers to any more to stop. */
+/** Time to stop for a daemon without references. */
 const STOP_MS = 5_000;
-/** Time for a daemon that was just started to answer. */
+/** Time for a daemon to answer after its start. */
 const START_MS = 30_000;
-/** Reading a footprint costs a Mac a child of 40 ms; asking the daemon what it has loaded costs next to nothing. */
+/** On a Mac, reading a footprint takes a child process of 40 ms; listing the daemon's loaded models is cheap. */
 const FOOTPRINT_MS = 60_000;
 
 interface FootprintReading {
@@ -30,9 +29,9 @@ export class Daemon {
   readonly #ports: DaemonPorts & { readonly living: () => readonly Daemon[] };
   readonly #place: InstanceContext;
   #process: Instance | undefined;
-  /** Work that needs the daemon and loads nothing. */
+  /** Number of current calls of `use`. */
   #users = 0;
-  /** Starts and adoptions under the empty name; what changes a model under its own: one after the other. */
+  /** Serializes work by key: the empty key for starts and adoptions, a model's name for changes of that model. */
   readonly #last = new Map<string, Promise<unknown>>();
   readonly #listeners = new Set<() => void>();
   #unclaimedBytes = 0;
@@ -49,16 +48,13 @@ export class Daemon {
 
   inTurn<T>(model: string, work: () => Promise<T>): Promise<T> {
     const turn = (this.#last.get(model) ?? Promise.resolve()).then(work);
-    const settled = turn.then(
-      () => undefined,
-      () => undefined,
-    );
+    const settled = turn.catch(() => undefined);
     this.#last.set(model, settled);
     void settled.then(() => this.#last.get(model) === settled && this.#last.delete(model));
     return turn;
   }
 
-  /** The living process, started where there is none. */
+  /** The running process; starts one if there is none. */
   #running(): Promise<Instance> {
     return this.inTurn("", async () => {
       const before = await this.#adopt();
@@ -74,12 +70,12 @@ export class Daemon {
     });
   }
 
-  /** The process as an earlier agent left it; undefined where there never was one. */
+  /** The process that an earlier agent started; undefined if there never was one. */
   adopted(): Promise<Instance | undefined> {
     return this.inTurn("", () => this.#adopt());
   }
 
-  /** Runs the daemon at least for as long as the work takes. */
+  /** Keeps the daemon running at least until the work has finished. */
   async use<T>(work: (process: Instance) => T | Promise<T>): Promise<T> {
     this.#users += 1;
     try {
@@ -90,7 +86,7 @@ export class Daemon {
     }
   }
 
-  /** With the last reference to it, the daemon itself is stopped. */
+  /** Stops the daemon once nothing refers to it. */
   stopIfUnused(): void {
     const process = this.#process;
     if (process === undefined) return;
@@ -98,7 +94,10 @@ export class Daemon {
     const isLost = process.target.port === 0 && process.state().at !== "gone";
     if (isUsed && !isLost) return;
     if (isLost)
-      this.#place.log.warn({}, "a daemon runs whose record of its port is lost; it is stopped and replaced");
+      this.#place.log.warn(
+        {},
+        "the record of a running daemon's port is lost; stopping and replacing the daemon",
+      );
     if (process.state().at !== "gone") process.stopBy(this.#ports.clock.monotonicMs() + STOP_MS);
     else if (this.#process === process) {
       process.close();
@@ -106,7 +105,7 @@ export class Daemon {
     }
   }
 
-  /** Throws where these weights are served under another name: a daemon that holds them once would load them again and again. */
+  /** Throws if these weights are served under another name: a daemon that loads them only once would reload them again and again. */
   refuseConflict({ model, weights }: DaemonUser["handle"]): void {
     const other = [...this.references].find(
       ({ handle }) => weights !== undefined && handle.weights === weights && handle.model !== model,
@@ -118,7 +117,7 @@ export class Daemon {
     });
   }
 
-  /** What no replica has claimed; the last reading where the daemon runs and does not answer. */
+  /** Bytes that no replica has claimed. If the daemon runs and does not answer, the last reading. */
   async unclaimedBytes(): Promise<number> {
     const target = this.spec.found ?? this.#process?.target;
     if (target === undefined || (this.#process?.state().at ?? "running") !== "running") return 0;
@@ -128,7 +127,7 @@ export class Daemon {
       .loaded()
       .catch(() => undefined);
     if (loaded === undefined) {
-      // Its owner has stopped it; one of our own says so itself.
+      // The owner has stopped its daemon; for our own daemon the process state shows that.
       if (this.spec.found !== undefined && (await isFree(target.port, [target.host])))
         this.#unclaimedBytes = 0;
       return this.#unclaimedBytes;
@@ -140,7 +139,7 @@ export class Daemon {
     return this.#unclaimedBytes;
   }
 
-  /** Read again once another set of models is loaded, or after a minute. */
+  /** Reads the footprint again once another set of models is loaded, or after a minute. */
   async #footprintBytes(models: readonly LoadedModel[]): Promise<number | undefined> {
     const process = this.#process;
     if (process === undefined) return undefined;
@@ -153,11 +152,11 @@ export class Daemon {
     return bytes;
   }
 
-  /** Work on requests, which the models' claims count, shows in the footprint of one process: only the least is its own. */
+  /** The footprint of a single process includes work on requests, which the models' claims cover: the minimum is the daemon's own. */
   #ownOf(footprintBytes: number, loaded: readonly LoadedModel[]): number | undefined {
     if (this.spec.isOneProcess !== true) return footprintBytes;
     const ownBytes = footprintBytes - sumOf(loaded);
-    // One of them is still being loaded.
+    // A model is still being loaded.
     if (ownBytes <= 0) return this.#ownBytes;
     return Math.min(this.#ownBytes ?? ownBytes, ownBytes);
   }
@@ -165,9 +164,9 @@ export class Daemon {
   async #start(): Promise<Instance> {
     const { start, found, name } = this.spec;
     if (found !== undefined) return externalDaemon(found);
-    if (start === undefined) throw new Error(`${name} was adopted, and nothing says how to start it`);
+    if (start === undefined) throw new Error(`${name} was adopted, and its start command is not known`);
     const [first, last] = start.ports;
-    // Another agent on this machine may be choosing at the same moment.
+    // Another agent on this machine may be choosing a port at the same moment.
     const from = randomInt(first, Math.floor((first + last) / 2) + 1);
     const taken = new Set(this.#ports.living().map((daemon) => daemon.#process?.target.port ?? 0));
     const port = await chooseEnginePort({ range: [from, last], taken });
@@ -190,16 +189,20 @@ export class Daemon {
   }
 
   #targetAt(port: number): InstanceTarget {
-    const { keyFile } = this.spec;
-    return { host: LOOPBACK, port, keyFile };
+    return { host: LOOPBACK, port, keyFile: this.spec.keyFile };
   }
 
-  /** Resolves once it does. */
+  /** Rejects if the daemon exits or does not answer in time. */
   async waitUntilAnswering(process: Instance): Promise<void> {
     const { clock } = this.#ports;
     const until = clock.monotonicMs() + START_MS;
     const api = this.spec.api(process.target);
-    while (!(await isFulfilled(api.loaded()))) {
+    const isAnswering = () =>
+      api.loaded().then(
+        () => true,
+        () => false,
+      );
+    while (!(await isAnswering())) {
       const { at } = process.state();
       if (at === "ended" || at === "gone" || clock.monotonicMs() > until) {
         const lastLine = (await process.logTail(400).catch(() => "")).trim().split("\n").at(-1);
@@ -227,13 +230,23 @@ export class Daemon {
   }
 }
 
-function sumOf(models: readonly LoadedModel[]): number {
-  return models.reduce((sum, { bytes }) => sum + bytes, 0);
+/** A daemon that was found running: its owner starts and stops it. Probes decide whether it answers. */
+function externalDaemon(target: InstanceTarget): Instance {
+  return {
+    target,
+    state: () => ({ at: "running" }),
+    handle: {},
+    logPath: "",
+    stopBy: () => {},
+    endNow: () => {},
+    footprintBytes: async () => undefined,
+    activity: async () => "unknown",
+    restoreFiles: () => false,
+    logTail: async () => "",
+    close: () => {},
+  };
 }
 
-function isFulfilled(promise: Promise<unknown>): Promise<boolean> {
-  return promise.then(
-    () => true,
-    () => false,
-  );
+function sumOf(models: readonly LoadedModel[]): number {
+  return models.reduce((sum, { bytes }) => sum + bytes, 0);
 }

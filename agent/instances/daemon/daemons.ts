@@ -1,4 +1,4 @@
-/** Shared daemons: one process per kind of daemon, several models in it. A replica's instance is a reference to (daemon, model). */
+/** Shared daemons: one process per kind of daemon, with several models. A replica's instance is a reference to a model in a daemon. */
 import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import type { Instance, InstanceContext, InstanceTarget } from "../instance.ts";
 import { writeEngineRecord } from "../run-files/run-directory.ts";
@@ -7,28 +7,28 @@ import { DaemonReference } from "./reference.ts";
 import type { DaemonPorts, DaemonSpec, ModelReference } from "./spec.ts";
 
 export interface Daemons {
-  /** Starts the daemon where none runs, then loads the model where no other replica has. */
+  /** Starts the daemon if none runs, then loads the model unless another replica has loaded it. */
   readonly open: (place: InstanceContext, spec: DaemonSpec, reference: ModelReference) => Promise<Instance>;
-  /** The reference in an earlier agent's record. Asks the daemon, and changes nothing. */
+  /** Restores the reference of an earlier agent from its record. Queries the daemon and changes nothing. */
   readonly adopt: (
     place: InstanceContext,
     spec: DaemonSpec,
     record: Readonly<Record<string, unknown>>,
   ) => Promise<Instance | undefined>;
-  /** Runs the daemon for as long as the work takes, once it answers; the work may also use one that runs already. */
+  /** Calls `work` once the daemon answers, and keeps the daemon running until the work has finished. */
   readonly during: <T>(spec: DaemonSpec, work: (target: InstanceTarget) => Promise<T>) => Promise<T>;
-  /** Counts what a found daemon has loaded even while no replica uses it. */
+  /** Counts the models that a found daemon has loaded, even while no replica uses it. */
   readonly watch: (spec: DaemonSpec) => void;
-  /** Reads what the daemons take of the host's memory beside the models that replicas have claimed. */
+  /** Reads the memory that the daemons use in addition to the models that replicas have claimed. */
   readonly measure: () => Promise<void>;
-  /** The last reading: the daemons themselves, and models that other clients loaded. */
+  /** The last reading, in bytes: the daemons themselves, and models that other clients loaded. */
   readonly unclaimedBytes: () => number;
   /**
-   * Once `isAllKnown`, which `measure` asks again: stops daemons of an earlier agent that have no reference, and begins to
-   * sweep. Until then a reference that could not be read may need them.
+   * Stops daemons of an earlier agent that have no reference, and starts sweeping. Waits for `isAllKnown`, which each
+   * `measure` checks again: until then a reference that could not be read may need a daemon.
    */
   readonly stopUnused: (isAllKnown: () => boolean) => Promise<void>;
-  /** Removes what a kind of daemon keeps on disk and no reference names; runs after adoption, then every ten minutes. */
+  /** Adds a sweep that removes models from a daemon's disk which no reference names. It runs after adoption, then every ten minutes. */
   readonly sweepBy: (sweep: SweepModels) => void;
 }
 
@@ -108,7 +108,7 @@ export function createDaemons(ports: DaemonPorts): Daemons {
   };
 }
 
-/** Those of an earlier agent. */
+/** Stops daemons of an earlier agent that have no reference. */
 async function stopWithoutReference(
   { folder, log }: DaemonPorts,
   daemonOf: (spec: DaemonSpec) => Daemon,
@@ -119,12 +119,12 @@ async function stopWithoutReference(
     await daemon.adopted().then(
       () => daemon.stopIfUnused(),
       (err: unknown) =>
-        log.error({ err, daemon: name }, "cannot read whether a daemon runs; it is left alone"),
+        log.error({ err, daemon: name }, "cannot read whether a daemon runs; it is not stopped"),
     );
   }
 }
 
-/** Not before all references are adopted: until then nothing says what is in use. */
+/** Sweeps only after all references are adopted: until then it is unknown which models are in use. */
 function createSweeper({ clock, log }: DaemonPorts, isNamed: (model: string) => boolean) {
   const sweeps: SweepModels[] = [];
   let dueAt = Number.POSITIVE_INFINITY;

@@ -4,22 +4,22 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type {
-  StopMode,
   ExitRecord,
   Instance,
   InstanceContext,
   InstanceState,
   InstanceTarget,
+  StopMode,
 } from "../instance.ts";
 import type { Daemon } from "./daemon.ts";
 import type { DaemonApi, DaemonPorts, DaemonUser, ModelReference } from "./spec.ts";
 
 const RETRY_MS = 100;
-/** Each unload of a daemon that refuses it is a request and a search of its files. */
+/** Longer, because each unload that a daemon refuses costs a request and a search of its files. */
 const OVERDUE_RETRY_MS = 1_000;
 /**
- * How long others keep a daemon alive that answers and does not unload a model whose time is up. Until the memory is free
- * nothing else of the host is evicted.
+ * A daemon that answers but does not unload a model in time is kept for the other replicas for this long. Until the memory is
+ * free, no other engine of the host is evicted.
  */
 const MAX_STUCK_MS = 15_000;
 
@@ -36,7 +36,7 @@ export class DaemonReference implements Instance, DaemonUser {
   #isLoaded = false;
   #ending: StopMode | undefined;
   #deadline = Number.POSITIVE_INFINITY;
-  /** Set once the daemon no longer has the model on this replica's account. */
+  /** Set once the daemon no longer has the model for this replica. */
   #exit: ExitRecord | "unknown" | undefined;
   #cancel: (() => void) | undefined;
   #overdueSince: number | undefined;
@@ -66,11 +66,11 @@ export class DaemonReference implements Instance, DaemonUser {
     if (this.#exit !== undefined) return { at: "gone", exit: this.#exit };
     const daemon = this.#process?.state() ?? { at: "gone", exit: "unknown" };
     if (daemon.at === "gone") return daemon;
-    const ending = this.#ending === undefined ? {} : { ending: this.#ending };
-    if (daemon.at === "ended") return { at: "ended", exit: daemon.exit, ...ending };
-    if (daemon.at === "starting") return { at: "starting", ...ending };
-    if (!this.#isLoaded) return { at: "starting", isLoading: true, ...ending };
-    return { at: "running", ...ending, ...(daemon.pid === undefined ? {} : { pid: daemon.pid }) };
+    const ending = this.#ending;
+    if (daemon.at === "ended") return { at: "ended", exit: daemon.exit, ending };
+    if (daemon.at === "starting") return { at: "starting", ending };
+    if (!this.#isLoaded) return { at: "starting", isLoading: true, ending };
+    return { at: "running", pid: daemon.pid, ending };
   }
 
   uses(process: Instance | undefined): boolean {
@@ -85,7 +85,7 @@ export class DaemonReference implements Instance, DaemonUser {
     this.#place.onChange();
   }
 
-  /** Repeated until the daemon, which may only be starting, has the model or refuses it, or this reference ends. */
+  /** Retries until the daemon, which may still be starting, has loaded or refused the model, or this reference ends. */
   load(): void {
     if (this.#isLoaded || this.#ending !== undefined || this.state().at !== "starting") return;
     const { signal } = this.#loading;
@@ -106,7 +106,7 @@ export class DaemonReference implements Instance, DaemonUser {
     );
   }
 
-  /** Whether an earlier agent's reference still holds. A daemon that does not answer counts as holding it: probes decide. */
+  /** Checks that the model of an earlier agent is still loaded. A daemon that does not answer counts as having it: probes decide. */
   async check(): Promise<void> {
     if (this.state().at === "gone") return;
     this.#isLoaded = await this.#api.loaded().then(
@@ -125,8 +125,8 @@ export class DaemonReference implements Instance, DaemonUser {
   }
 
   /**
-   * A daemon that unloads none of the models that are to go is hung: it is killed, and each of them sees that as its own end.
-   * While another replica still expects its model there, the unload is repeated for a while before that.
+   * A daemon that does not unload the model is hung and is killed, which ends all references to it. If another replica still
+   * uses the daemon, the unload is retried for some time first.
    */
   endNow(): void {
     if (this.#ending === "killing") return;
@@ -135,7 +135,7 @@ export class DaemonReference implements Instance, DaemonUser {
     if (isFirst) this.#unload();
   }
 
-  /** By the daemon's own account: its processes do not show which model is whose. */
+  /** As the daemon reports it: its processes do not show how much memory each model uses. */
   async footprintBytes(): Promise<number | undefined> {
     const loaded = await this.#api.loaded().catch(() => []);
     return loaded.find(({ model }) => model === this.handle.model)?.bytes;
@@ -177,7 +177,7 @@ export class DaemonReference implements Instance, DaemonUser {
       () => {
         if (!this.isOverdue()) return this.#retry(() => this.#unload());
         if (this.#daemon.spec.found === undefined) {
-          // One that failed says nothing about the models of others: their own probes do.
+          // A failed unload proves nothing about other models: their own probes do.
           const now = this.#clock.monotonicMs();
           this.#overdueSince ??= now;
           const isStuck = now - this.#overdueSince >= MAX_STUCK_MS;
@@ -186,7 +186,7 @@ export class DaemonReference implements Instance, DaemonUser {
           this.#process?.endNow();
           return;
         }
-        // What others run stays as it is, with the model in it: it counts as theirs from now on.
+        // A found daemon is never killed: it keeps the model, which is no longer counted for this replica.
         this.#exit = "unknown";
         this.#leave();
       },
@@ -214,7 +214,7 @@ export class DaemonReference implements Instance, DaemonUser {
         (other) => !other.hasEnded() && other.handle.model === this.handle.model,
       );
       if (!isShared && this.#process?.state().at === "running") await this.#api.unload(this.handle.model);
-      // Here, not after the turn: the next in line must not count this reference any more.
+      // Set within the turn, because the next turn must not count this reference.
       this.#exit = exit;
     });
   }

@@ -1,4 +1,4 @@
-/** What an engine's driver says of its shared daemon and of the models in it. */
+/** An engine driver's description of its shared daemon and of the models in it. */
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { Instance, InstanceTarget } from "../instance.ts";
 import type { EngineCommand } from "../process/engine-process.ts";
@@ -6,15 +6,15 @@ import type { ProcessInstances } from "../process/process-instance.ts";
 
 export interface LoadedModel {
   readonly model: string;
-  /** What it takes of the host's memory, by the daemon's own account. */
+  /** Memory of the model, as the daemon reports it. */
   readonly bytes: number;
 }
 
-/** The daemon's own interface. Each call is safe to repeat, and gives up in bounded time, by rejecting. */
+/** Client of the daemon's API. Each call is safe to repeat, and rejects after a bounded time. */
 export interface DaemonApi {
-  /** Everything in memory now, whoever loaded it. Rejects where another program answers on the port. */
+  /** All loaded models, including those of other clients. Rejects if another program answers on the port. */
   readonly loaded: () => Promise<readonly LoadedModel[]>;
-  /** May take minutes; the signal ends it. A MetalbridgeError says that the daemon refuses the model; other errors are retried. */
+  /** May take minutes, until the signal aborts it. A MetalbridgeError means that the daemon refuses the model; other errors are retried. */
   readonly load: (model: string, signal: AbortSignal) => Promise<void>;
   /** Resolves once the model is out of memory. */
   readonly unload: (model: string) => Promise<void>;
@@ -24,13 +24,13 @@ export interface DaemonApi {
 export interface DaemonSpec {
   readonly name: string;
   readonly api: (target: InstanceTarget) => DaemonApi;
-  /** Where a daemon listens that was found running: it is used, and never started, stopped or killed. */
+  /** Address of a daemon that was found running: it is used, and never started, stopped or killed. */
   readonly found?: InstanceTarget;
-  /** Holds the key that one of our own asks for. */
+  /** File with the API key, if the agent's own daemon requires one. */
   readonly keyFile?: string;
   /** Models are loaded into the daemon's own process, so its footprint includes them. */
   readonly isOneProcess?: true;
-  /** How to start one of our own, on the first free port of loopback in the range; adoption needs none. */
+  /** How to start the daemon on the first free loopback port of the range; not needed for adoption. */
   readonly start?: {
     readonly ports: readonly [number, number];
     /** Called once for each start, while none runs. */
@@ -40,13 +40,13 @@ export interface DaemonSpec {
 
 type DaemonCommand = Pick<EngineCommand, "argv" | "env">;
 
-/** A model, by the name its daemon has for it, and the reservation of the replica that refers to it. */
+/** A model by its name in the daemon, and the reservation of the replica that refers to it. */
 export interface ModelReference {
   readonly model: string;
   readonly record: Readonly<Record<string, unknown>>;
-  /** The daemon serves these weights under one name at a time; absent: under any number. */
+  /** Set if the daemon can serve these weights under only one name at a time. */
   readonly weights?: string;
-  /** Brings the model to the daemon's disk, before the load; on the same terms as `DaemonApi.load`. */
+  /** Downloads the model to the daemon's disk before the load. Rejects like `DaemonApi.load`. */
   readonly prepare?: (target: InstanceTarget, signal: AbortSignal) => Promise<void>;
 }
 
@@ -57,14 +57,14 @@ export interface DaemonPorts {
   readonly folder: string;
 }
 
-/** A reference as its daemon and the daemon's other references see it. */
+/** A reference, as its daemon and the other references see it. */
 export interface DaemonUser {
   readonly handle: { readonly daemon: string; readonly model: string; readonly weights?: string };
   readonly uses: (process: Instance | undefined) => boolean;
-  /** The daemon no longer has the model on its account. */
+  /** The daemon no longer has the model for this reference. */
   readonly hasEnded: () => boolean;
-  /** Its time to stop is up. */
+  /** The deadline of its stop has passed. */
   readonly isOverdue: () => boolean;
-  /** The daemon's process has changed its state. */
+  /** Called when the state of the daemon's process has changed. */
   readonly changed: () => void;
 }

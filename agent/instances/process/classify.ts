@@ -1,19 +1,19 @@
-/** From what a run directory and its FIFOs show to the state of the engine: pure, total over every half-done start. */
+/** Derives the engine's state from its run directory and FIFOs. Pure, and total over every incomplete start. */
 
 import type { RunFiles } from "../run-files/run-directory.ts";
 import type { ProcessState } from "./engine-process.ts";
 
 export interface ObservedRun {
   readonly files: RunFiles;
-  /** FIFO `main` is held: the shim lives. */
+  /** A process holds FIFO `main`: the shim is alive. */
   readonly isMainHeld: boolean;
-  /** Whether the process in `pid` lives with the same start time. */
+  /** The process in `pid` is alive with the same start time. */
   readonly isMainAlive: boolean;
-  /** Whether something beside the main process lives or may live. */
+  /** A process other than the main process is alive, or may be. */
   readonly hasLeftovers: boolean;
 }
 
-/** "never started": no process of an engine can ever have existed here, so that starting one is safe. */
+/** "never started": no process of an engine can ever have existed in the directory, so it is safe to start one. */
 export function classify(seen: ObservedRun): ProcessState | "never started" {
   const { session, main, exit } = seen.files;
   if (seen.isMainHeld) {

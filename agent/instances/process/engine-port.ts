@@ -1,23 +1,24 @@
-/** Chooses an engine's port: its previous one if that is free, else the first one without a listener. */
+/** Chooses an engine's port: its previous one if that is free, otherwise the first free port of the range. */
 import { connect, createServer } from "node:net";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { isLoopback } from "../../../src/http/loopback.ts";
 
 const CONNECT_TIMEOUT_MS = 500;
 
 export interface PortChoice {
   /** First and last port, both included. */
   readonly range: readonly [number, number];
-  /** Ports that other replicas of this agent hold, running or reserved. */
+  /** Ports of this agent's other replicas, running or reserved. */
   readonly taken: ReadonlySet<number>;
   readonly previous?: number;
-  /** The registered address beside loopback. */
+  /** The registered address, on which the engine listens in addition to loopback. */
   readonly address?: string;
 }
 
-/** Throws `PortsExhausted`, or `HostAddressMissing` when the address is not up on this machine. */
+/** Throws `PortsExhausted`, or `HostAddressMissing` if the address is not up on this machine. */
 export async function chooseEnginePort({ range, taken, previous, address }: PortChoice): Promise<number> {
   const [first, last] = range;
-  const hosts = address === undefined || isLoopbackHost(address) ? ["127.0.0.1"] : ["127.0.0.1", address];
+  const hosts = address === undefined || isLoopback(address) ? ["127.0.0.1"] : ["127.0.0.1", address];
   const isAllowed = (port: number) => port >= first && port <= last && !taken.has(port);
   if (previous !== undefined && isAllowed(previous) && (await isFree(previous, hosts))) return previous;
   for (let port = first; port <= last; port += 1) {
@@ -26,13 +27,9 @@ export async function chooseEnginePort({ range, taken, previous, address }: Port
   throw new MetalbridgeError("PortsExhausted", `no port from ${first} to ${last} is free`);
 }
 
-export function isLoopbackHost(address: string): boolean {
-  return address === "::1" || address === "localhost" || /^127\.\d+\.\d+\.\d+$/.test(address);
-}
-
 /**
- * Whether the port has no listener. Tries to connect before it binds, because on BSD systems a bind to one
- * address succeeds even while another process holds the port for all addresses.
+ * True if the port has no listener on any of the hosts. Connects before it binds, because on BSD systems a bind to one
+ * address succeeds even while another process listens on the port for all addresses.
  */
 export async function isFree(port: number, hosts: readonly string[]): Promise<boolean> {
   for (const host of hosts) {
@@ -53,7 +50,7 @@ export function isPortAnswering(
       socket.destroy();
       resolve(answer);
     };
-    // An answer that came while this process was held up is still to be read.
+    // An answer that arrived while this process was delayed is still unread.
     socket.setTimeout(timeoutMs, () => setImmediate(done, false));
     socket.once("connect", () => done(true));
     socket.once("error", () => done(false));

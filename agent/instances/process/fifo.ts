@@ -1,10 +1,10 @@
-/** FIFOs as liveness signals: while any process holds the write end, one is alive. */
+/** FIFOs as liveness signals: while a process holds the write end, it is alive. */
 import { execFile } from "node:child_process";
 import { closeSync, constants, openSync, readSync } from "node:fs";
 import { Socket } from "node:net";
 import { join } from "node:path";
 
-/** Makes all FIFOs with one child, because Node cannot and each child costs milliseconds. */
+/** Creates all FIFOs with one child process: Node cannot create them, and each child costs milliseconds. */
 export function makeFifos(paths: readonly string[]): Promise<void> {
   return new Promise((resolve, reject) => {
     execFile("mkfifo", ["-m", "600", ...paths], { timeout: 10_000 }, (error, _out, text) => {
@@ -14,17 +14,17 @@ export function makeFifos(paths: readonly string[]): Promise<void> {
   });
 }
 
-/** The reading end of one of an engine's FIFOs. */
+/** The reading end of an engine's FIFO. */
 export interface HeldFifo {
   readonly isHeld: () => boolean;
-  /** Opens it again, in case the end was not delivered. */
+  /** Opens the FIFO again, in case its end was not reported. */
   readonly recheck: () => void;
   readonly close: () => void;
 }
 
 /**
- * Reads once, then watches; calls `onNews` on a message or on the end. A missing FIFO counts as not held.
- * Throws when the FIFO exists but cannot be opened.
+ * Reads once, then watches; calls `onChange` on a message and when the FIFO is released. A missing FIFO counts as not held.
+ * Throws if the FIFO exists but cannot be opened.
  */
 export function holdFifo(dir: string, name: string, onChange: () => void): HeldFifo {
   const path = join(dir, name);
@@ -59,7 +59,7 @@ function listen(fd: number, onData: () => void, onEnd: () => void): Socket {
   return socket;
 }
 
-/** Without waiting for a writer. */
+/** Opens the FIFO without waiting for a writer. */
 function openReader(path: string): number | undefined {
   try {
     return openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -69,9 +69,7 @@ function openReader(path: string): number | undefined {
   }
 }
 
-/**
- * A socket cannot report this: if no process has held the FIFO since it was opened, the socket gets no `end`.
- */
+/** Needed in addition to the socket: if no process has held the FIFO since it was opened, the socket gets no `end`. */
 function isHeld(fd: number): boolean {
   const buffer = new Uint8Array(64);
   for (;;) {
@@ -84,7 +82,7 @@ function isHeld(fd: number): boolean {
   }
 }
 
-/** Keeps the descriptor open only where there is something to watch. */
+/** Closes the descriptor unless there is a process to watch. */
 function isHeldOrClose(fd: number): boolean {
   let isHeldNow = false;
   try {
@@ -103,7 +101,7 @@ function isReleased(path: string): boolean {
   return !isHeldNow;
 }
 
-/** Both ends of a FIFO, opened in the order that never blocks. */
+/** Opens both ends of a FIFO, in the order that never blocks. */
 export function openBothEnds(path: string): { readonly reader: number; readonly writer: number } {
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {

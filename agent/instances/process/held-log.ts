@@ -1,15 +1,15 @@
-/** The log through an open descriptor: it stays readable after the file is removed from the folder. */
+/** The log through an open descriptor, which stays readable after the file is removed from the folder. */
 import { closeSync, constants, fstatSync, ftruncateSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { copyFrom } from "../run-files/log-rotation.ts";
 
 export interface HeldLog {
-  /** Moves what was written since the file lost its name to the end of the log that lies there now. */
+  /** Moves output that was written after the file's removal to the end of the current log. */
   readonly moveToCurrent: (largest: number) => void;
   readonly close: () => void;
 }
 
-/** Undefined where there is no log, or none that may be written. */
+/** Undefined if there is no log, or it is not writable. */
 export function holdLog(dir: string): HeldLog | undefined {
   const path = join(dir, "log");
   let fd: number | undefined = openLog(path);
@@ -20,8 +20,8 @@ export function holdLog(dir: string): HeldLog | undefined {
       const { nlink, size } = fstatSync(fd);
       if (nlink > 0 || size === 0) return;
       const copiedTo = copyFrom(fd, path, { from: Math.max(0, size - largest), maxBytes: largest }, "a");
-      // Without a folder it waits, but only until the log reaches its maximum size: a removed file
-      // fills the disk unseen.
+      // If the folder is missing, the output is kept, but only up to the maximum size of a log: a removed file fills the
+      // disk invisibly.
       if (copiedTo !== undefined || size > largest) ftruncateSync(fd, 0);
     },
     close: () => {

@@ -1,14 +1,13 @@
-/** What is left of an engine beside its main process: the rest of its session, and what carries its mark. */
+/** Processes of an engine other than its main process: members of its session, and processes that carry its mark. */
 import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
 import { engineMark, type RunFiles } from "../run-files/run-directory.ts";
 import type { SignalResult } from "./engine-process.ts";
 
 /**
- * The living members of the engine's session. If no session is known, because nothing was started or because
- * the folder of a running engine was removed: every process that carries the engine's mark. A group id cannot
- * be given away while a member lives, so the members are ours if the shim still leads them or if this agent
- * has watched the session since the shim lived (`isWatched`). Otherwise the number may belong to a stranger
- * by now, and only marked processes count.
+ * The living members of the engine's session. If no session is known, because nothing was started or the folder of a running
+ * engine was removed: every process that carries the engine's mark. A group id is not reused while a member is alive, so the
+ * members are ours if the shim still leads them, or if this agent has watched the session since the shim was alive
+ * (`isWatched`). Otherwise the id may have been reused by an unrelated process, and only marked processes count.
  */
 export async function findSessionProcesses(
   identity: IdentityReader,
@@ -28,7 +27,7 @@ export async function findSessionProcesses(
   return members.filter((member) => isMain(files, member) || marked.some((one) => isSame(one, member)));
 }
 
-/** Sends KILL to all that is left: session and marked processes, each compared with its start time right before. */
+/** Kills the session and all marked processes. The start time of each is compared immediately before the signal. */
 export async function killLeftovers(
   identity: IdentityReader,
   dir: string,
@@ -45,7 +44,7 @@ export async function killLeftovers(
   }
 }
 
-/** Sends a signal only to the process that was meant. */
+/** Sends a signal only if the process still has the given start time. */
 export async function killIfSame(
   identity: IdentityReader,
   target: { readonly pid: number; readonly startTime: string },

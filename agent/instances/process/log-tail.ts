@@ -1,8 +1,8 @@
-/** The end of a log, however large the log is, and although it may just have been rotated. */
+/** The end of a log, even if the log is large or was just rotated. */
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 
-/** The last `bytes` of the engine's log, from a line start where there is one; empty where there is no log. */
+/** The last `bytes` of the engine's log, from a line start if there is one; empty if there is no log. */
 export async function readLogTail(dir: string, bytes: number): Promise<string> {
   const newest = await readEnd(join(dir, "log"), bytes);
   const missing = bytes - newest.bytes.length;

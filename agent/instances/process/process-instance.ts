@@ -1,32 +1,32 @@
-/** A process as an instance: "stop by" and "end now" become TERM, TERM again, KILL, and then the rest of its group. */
+/** A process as an instance. A stop sends TERM, TERM again, KILL, and then KILL to the rest of the process group. */
 import { join } from "node:path";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Clock } from "../../../src/util/ports.ts";
-import type { StopMode, Instance, InstanceContext, InstanceState, InstanceTarget } from "../instance.ts";
+import type { Instance, InstanceContext, InstanceState, InstanceTarget, StopMode } from "../instance.ts";
 import type { EngineCommand, EngineProcess, EngineProcesses } from "./engine-process.ts";
 
-/** A signal that has had no effect is sent again after this long. */
+/** Interval after which a signal without effect is sent again. */
 const KILL_AGAIN_MS = 1_000;
-/** The second TERM comes after this share of the time to stop: after the first, engines may only be finishing silent connections. */
+/** The second TERM is sent after this fraction of the time to stop: after the first, engines may only be finishing idle connections. */
 const SECOND_TERM_SHARE = 1 / 3;
 
-/** A command, and where the process it starts will answer. */
+/** A command, and the address at which the started process will answer. */
 export interface ProcessLaunch extends EngineCommand {
   readonly target: InstanceTarget;
-  /** What the driver needs in engine.json to adopt it. */
+  /** Data in engine.json that the driver needs to adopt the process. */
   readonly stored?: Readonly<Record<string, unknown>>;
 }
 
 export interface ProcessInstances {
-  /** Throws where an earlier process in the folder may still run, or none can be started. */
+  /** Throws if an earlier process in the folder may still run, or the process cannot be started. */
   readonly open: (place: InstanceContext, launch: ProcessLaunch) => Promise<Instance>;
-  /** Undefined where none was ever started; throws where that cannot be read. */
+  /** Undefined if no process was ever started; throws if that cannot be read. */
   readonly adopt: (place: InstanceContext, target: InstanceTarget) => Promise<Instance | undefined>;
 }
 
 interface FootprintPorts {
   readonly clock: Clock;
-  /** What a process really takes of the memory; undefined when it cannot be read. */
+  /** Memory that a process actually uses; undefined if it cannot be read. */
   readonly footprintBytes: (pid: number) => Promise<number | undefined>;
 }
 
@@ -90,8 +90,8 @@ class ProcessInstance implements Instance {
   state(): InstanceState {
     const state = this.#process.state();
     if (state.at === "gone") return state;
-    const ending = this.#ending === undefined ? {} : { ending: this.#ending };
-    return state.at === "running" ? { at: "running", pid: state.pid, ...ending } : { ...state, ...ending };
+    const ending = this.#ending;
+    return state.at === "running" ? { at: "running", pid: state.pid, ending } : { ...state, ending };
   }
 
   stopBy(deadlineMs: number): void {
@@ -108,7 +108,7 @@ class ProcessInstance implements Instance {
     this.proceed();
   }
 
-  /** Takes the next step of an end that was asked for, and sets the timer for the one after it. */
+  /** Takes the next step of a requested stop, and sets the timer for the step after it. */
   proceed(): void {
     this.#cancel?.();
     this.#cancel = undefined;
@@ -145,17 +145,17 @@ class ProcessInstance implements Instance {
     this.#process.close();
   }
 
-  /** Milliseconds until the next step; undefined where the end of the process, or its group's own watch, brings it. */
+  /** Milliseconds until the next step; undefined if no timer is needed. */
   #step(now: number): number | undefined {
     const mustEnd = this.#ending === "killing" || now >= this.#deadline;
     switch (this.#process.state().at) {
       case "starting":
         if (!mustEnd) return this.#deadline - now;
-        // A shim that has not named its process is killed with all it may have started; nothing else is certain.
+        // The pid is not known yet, so the shim is killed with everything that it may have started.
         this.#process.killGroup();
         return KILL_AGAIN_MS;
       case "running":
-        // The main process alone, so that its shim can still write down how it exited.
+        // Only the main process is killed, so that the shim can still record the exit status.
         if (!mustEnd) return this.#terminate(now);
         this.#signal("KILL");
         return KILL_AGAIN_MS;

@@ -1,4 +1,4 @@
-/** Starting an engine, in steps of which each may be the last one the agent makes. */
+/** Starts an engine. The agent may crash after any of the steps. */
 
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync, renameSync, writeFileSync, writeSync } from "node:fs";
@@ -14,13 +14,13 @@ import { makeFifos, openBothEnds } from "./fifo.ts";
 import { prepareTerminal } from "./terminal/launch.ts";
 import { type WatchPorts, watchEngine } from "./watch.ts";
 
-/** The message of a refused argument quotes it. */
+/** Limit of an error message, because it quotes a refused argument in full. */
 const MAX_REASON = 300;
 
 /**
- * Refuses while anything of an earlier engine in `dir` may live. The order is what makes a crash harmless: old traces
- * go first, then the record reaches the disk, then the FIFOs, and only their held ends or `session` mean "there may be
- * an engine". `onStep` names each step as it is done.
+ * Refuses while a process of an earlier engine in `dir` may be alive. The order of the steps makes a crash harmless: old files
+ * are removed first, then the record is written, then the FIFOs, and only a held FIFO or `session` means that there may be an
+ * engine. `onStep` reports each completed step.
  */
 export async function startEngine(
   dir: string,
@@ -58,7 +58,7 @@ async function refuseIfOccupied(dir: string, ports: WatchPorts): Promise<void> {
   throw new MetalbridgeError("EngineStillRunning", `an engine in ${dir} is ${earlier.state().at}`);
 }
 
-/** Twice, because the `mkfifo` of an agent that was killed a moment ago may still have been at work. */
+/** Tries twice, because the `mkfifo` of an agent that was just killed may still have been running. */
 async function makeBothFifos(dir: string): Promise<void> {
   const paths = [join(dir, "main"), join(dir, "alive")];
   try {
@@ -74,7 +74,7 @@ function writeShim(dir: string): void {
   renameSync(join(dir, "shim.tmp"), join(dir, "shim"));
 }
 
-/** Our copies of the writing ends are closed right after: from then on "held" means that shim or engine live. */
+/** This process closes its copies of the write ends afterwards: from then on a held FIFO means that shim or engine is alive. */
 async function spawnShim(
   dir: string,
   command: EngineCommand,
@@ -110,7 +110,7 @@ async function spawnShim(
   }
 }
 
-/** Some refusals are thrown (arguments too long, a NUL in one), others come as an event (no such folder, no descriptors). */
+/** Some failures are thrown (arguments too long, a NUL in one), others are reported as an event (no such folder, no descriptors). */
 async function spawned(
   dir: string,
   start: () => ChildProcess,

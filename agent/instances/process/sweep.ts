@@ -1,10 +1,9 @@
-/** The second line behind the FIFOs: one slow timer that compares pid and start time of all watched engines. */
+/** The fallback behind the FIFOs: one slow timer compares pid and start time of all watched engines. */
 
 import type { IdentityReader, LivingProcess } from "../../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import { msToAlignedTime } from "../../../src/util/shared-ticks.ts";
 
-/** One engine, as the sweep sees it. */
 export interface Swept {
   readonly pids: () => readonly number[];
   readonly check: (living: ReadonlyMap<number, LivingProcess>) => void;
@@ -15,7 +14,7 @@ export interface ProcessSweep {
   readonly remove: (swept: Swept) => void;
 }
 
-/** Runs only while there is something to watch. */
+/** Runs only while there are engines to watch. */
 export function createSweep(ports: {
   readonly clock: Clock;
   readonly log: Log;
@@ -27,18 +26,13 @@ export function createSweep(ports: {
   const schedule = () => {
     if (all.size === 0 || cancel !== undefined) return;
     cancel = ports.clock.after(msToAlignedTime(ports.clock.monotonicMs(), ports.everyMs), () => {
-      run().then(
-        () => again(),
-        (error) => {
-          ports.log.error({ err: error }, "comparing engine processes failed");
-          again();
-        },
-      );
+      run()
+        .catch((err: unknown) => ports.log.error({ err }, "comparing engine processes failed"))
+        .finally(() => {
+          cancel = undefined;
+          schedule();
+        });
     });
-  };
-  const again = () => {
-    cancel = undefined;
-    schedule();
   };
   const run = async () => {
     const engines = [...all];

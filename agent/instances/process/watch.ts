@@ -1,8 +1,14 @@
-/** Watching one engine, own or adopted: read once, then react to the ends of its FIFOs. */
+/** Watches one engine, started or adopted: reads its files once, then reacts when its FIFOs are released. */
 
 import type { Activity, LivingProcess } from "../../../src/macos/living-process.ts";
 import { LOG_LIMITS, type RotationLimits, rotateLog } from "../run-files/log-rotation.ts";
-import { type RunFiles, readInner, readRunFiles, restoreMarks } from "../run-files/run-directory.ts";
+import {
+  type ProcessMark,
+  type RunFiles,
+  readInner,
+  readRunFiles,
+  restoreMarks,
+} from "../run-files/run-directory.ts";
 import { classify, isSameState } from "./classify.ts";
 import type { EngineProcess, OnChange, ProcessPorts, ProcessState, SignalResult } from "./engine-process.ts";
 import { type HeldFifo, holdFifo } from "./fifo.ts";
@@ -18,7 +24,7 @@ export interface WatchPorts extends ProcessPorts {
   readonly sweep: ProcessSweep;
 }
 
-/** Answers undefined where no engine was ever started; throws where that cannot be read, and is then not to be started. */
+/** Resolves to undefined if no engine was ever started. Throws if that cannot be read; then no engine may be started. */
 export async function watchEngine(
   dir: string,
   ports: WatchPorts,
@@ -42,11 +48,12 @@ class WatchedEngine implements EngineProcess {
   readonly #swept = { pids: () => this.#pids(), check: (living: Living) => this.#check(living) };
   #log: HeldLog | undefined;
   #files: RunFiles = {};
+  #inner: ProcessMark | undefined;
   #state: ProcessState = { at: "starting" };
   #isSessionEmpty = false;
-  /** The start time that the main process's pid had when it was last asked for. */
+  /** Start time of the process with the main process's pid, as last read. */
   #mainStartTime: string | undefined | "unknown" = "unknown";
-  /** This process has seen the shim alive, so the session's number cannot have gone to a stranger since. */
+  /** This process has seen the shim alive, so the session id cannot have been reused since. */
   readonly #isWatched: boolean;
   #isKilling = false;
   #isUnread = false;
@@ -68,7 +75,7 @@ class WatchedEngine implements EngineProcess {
     this.#isWatched = this.#main.isHeld();
   }
 
-  /** The FIFOs were asked before the files are read: an end in between is then seen as an end, not as a missing file. */
+  /** The FIFOs were opened before the files are read, so that an exit in between is seen as an exit, not as a missing file. */
   async open(): Promise<boolean> {
     this.#files = readRunFiles(this.dir);
     if (!this.#main.isHeld()) await this.#findSession();
@@ -115,9 +122,9 @@ class WatchedEngine implements EngineProcess {
   }
 
   innerPid(): number | undefined {
-    // Written some time after `pid`, and nothing notifies of it.
-    if (this.#files.inner === undefined) this.#files = { ...this.#files, ...readInner(this.dir) };
-    return this.#files.inner?.pid;
+    // The file is written some time after `pid`, without a notification.
+    this.#inner ??= readInner(this.dir);
+    return this.#inner?.pid;
   }
 
   logTail(bytes: number): Promise<string> {
@@ -144,7 +151,7 @@ class WatchedEngine implements EngineProcess {
       }
       this.#read();
     } catch (error) {
-      this.#ports.log.error({ err: error, dir: this.dir }, "the run directory of an engine cannot be read");
+      this.#ports.log.error({ err: error, dir: this.dir }, "cannot read the run directory of an engine");
       this.#isUnread = true;
     }
     this.#scheduleRecheck();
@@ -162,7 +169,7 @@ class WatchedEngine implements EngineProcess {
     this.#onChange(next);
   }
 
-  /** Marks are written once per run: what was read stays known after the file is removed. */
+  /** Files are written once per run, so values stay known after a file is removed. */
   #reread(): void {
     this.#files = { ...this.#files, ...readRunFiles(this.dir) };
   }
@@ -179,7 +186,7 @@ class WatchedEngine implements EngineProcess {
     return this.#ports.logLimits ?? LOG_LIMITS;
   }
 
-  /** The main process is asked for only where its answer counts: on macOS each question is a child process. */
+  /** Checks the main process only if the result matters: on macOS each check takes a child process. */
   #classify(): ProcessState | "never started" {
     return classify({
       files: this.#files,
@@ -189,7 +196,7 @@ class WatchedEngine implements EngineProcess {
     });
   }
 
-  /** Its shim is gone and has not written how it ended: only its pid can tell. */
+  /** The shim has exited without recording an exit status: only the pid shows whether the engine is alive. */
   #isDoubtful(): boolean {
     return !this.#main.isHeld() && this.#files.exit === undefined;
   }
@@ -200,13 +207,15 @@ class WatchedEngine implements EngineProcess {
       this.#mainStartTime = await this.#ports.identity.startTime(main.pid);
   }
 
-  /** Unknown counts as alive: an engine is given up only when it was seen to be gone. */
+  /** Unknown counts as alive: an engine counts as exited only once that was observed. */
   #isMainAlive(): boolean {
     const { main } = this.#files;
-    return main !== undefined && (this.#mainStartTime === "unknown" || this.#mainStartTime === main.startTime);
+    return (
+      main !== undefined && (this.#mainStartTime === "unknown" || this.#mainStartTime === main.startTime)
+    );
   }
 
-  /** While a FIFO is held, its end will tell; otherwise the rest of the session has to be asked for. */
+  /** A held FIFO reports its release; without one, the rest of the session must be polled. */
   #scheduleRecheck(): void {
     this.#cancelRecheck?.();
     this.#cancelRecheck = undefined;
@@ -218,7 +227,10 @@ class WatchedEngine implements EngineProcess {
 
   #recheckSafely(): void {
     this.#recheck().catch((error) => {
-      this.#ports.log.error({ err: error, dir: this.dir }, "looking for what is left of an engine failed");
+      this.#ports.log.error(
+        { err: error, dir: this.dir },
+        "cannot search for remaining processes of an engine",
+      );
       this.#scheduleRecheck();
     });
   }
@@ -243,8 +255,8 @@ class WatchedEngine implements EngineProcess {
   }
 
   /**
-   * On each sweep: opens the FIFOs again, in case an end was not delivered, compares the main process,
-   * rotates the log. A terminal rotates its own.
+   * Runs on each sweep: opens the FIFOs again, in case a release was not reported, compares the main process, and rotates the
+   * log. A terminal rotates its own log.
    */
   #check(living: Living): void {
     this.#main.recheck();

@@ -1,4 +1,4 @@
-/** Rotation of a log that an engine has open: read to the end, then truncate, on one descriptor. */
+/** Rotates a log that an engine has open: reads it to the end, then truncates it, on one descriptor. */
 import {
   closeSync,
   fstatSync,
@@ -12,25 +12,23 @@ import {
 import { join } from "node:path";
 
 const CHUNK_BYTES = 1 << 20;
-/**
- * A log is checked every few seconds, so it usually exceeds its limit a little: that alone must lose nothing.
- */
+/** Logs are checked every few seconds, so a log usually exceeds its limit slightly; up to this factor nothing is lost. */
 const MAX_COPY_FACTOR = 2;
 
 export interface RotationLimits {
-  /** Rotate above this size; no kept file is larger than twice this. */
+  /** Rotates above this size. An old file is at most twice as large. */
   readonly maxBytes: number;
-  /** How many old files `log.1`, `log.2`, … stay. */
+  /** Number of old files (`log.1`, `log.2`, …) to keep. */
   readonly keep: number;
 }
 
-/** Of an engine's log, where nothing else is said. */
+/** Default limits of an engine's log. */
 export const LOG_LIMITS: RotationLimits = { maxBytes: 16 * 1024 * 1024, keep: 3 };
 
 /**
- * Returns whether it rotated. The engine appends, so it continues at 0 after the truncation. If the log
- * exceeds twice the limit, only its end is copied, and what an engine adds faster than it can be copied is
- * lost; if the copy cannot be written (disk full), the log is truncated anyway.
+ * The engine appends, so it continues at 0 after the truncation. If the log exceeds twice the limit, only its end is copied,
+ * and output that arrives faster than it can be copied is lost. If the copy cannot be written (disk full), the log is
+ * truncated anyway.
  */
 export function rotateLog(
   dir: string,
@@ -54,7 +52,7 @@ export function rotateLog(
   }
 }
 
-/** Opened for appending and reading; a log that was never written needs no rotation. */
+/** Opens the log for appending and reading. A log that cannot be opened is not rotated. */
 function openLog(path: string): number | undefined {
   try {
     return openSync(path, "a+");
@@ -64,9 +62,8 @@ function openLog(path: string): number | undefined {
 }
 
 /**
- * Copies at most `most` bytes and answers where it stopped. Synchronous to the last byte, so that as little
- * as possible is written between the last read and the truncation. Without `most` it would chase an engine
- * that writes faster than it copies.
+ * Copies at most `maxBytes` bytes and returns where it stopped. Synchronous, so that as little as possible is written between
+ * the last read and the truncation. Without `maxBytes` it would never catch up with an engine that writes faster.
  */
 export function copyFrom(
   log: number,
@@ -101,7 +98,7 @@ function shift(dir: string, keep: number): void {
     try {
       renameSync(join(dir, `log.${index}`), join(dir, `log.${index + 1}`));
     } catch {
-      // That many old files do not exist yet.
+      // There are fewer old files.
     }
   }
   renameSync(join(dir, "log.tmp"), join(dir, "log.1"));

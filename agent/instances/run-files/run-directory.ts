@@ -1,12 +1,13 @@
-/** The files in an engine's run directory, and how to read them when a crash left any of them half done. */
+/** The files in an engine's run directory. Readers tolerate files that a crash left incomplete. */
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { constants } from "node:os";
 import { join } from "node:path";
 import { writeFileAtomic, writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
+import { defined } from "../../../src/util/defined.ts";
 import { readPlainFile } from "../../../src/util/plain-file.ts";
 import type { ExitRecord } from "../instance.ts";
 
-/** Pid and start time, as the shim wrote them. */
+/** Pid and start time, in the format of the shim. */
 export interface ProcessMark {
   readonly pid: number;
   readonly startTime: string;
@@ -17,13 +18,11 @@ export interface RunFiles {
   readonly session?: ProcessMark;
   readonly main?: ProcessMark;
   readonly exit?: ExitRecord;
-  /** The program in a terminal, which the main process holds. */
-  readonly inner?: ProcessMark;
 }
 
-/** In the engine's folder, mode 0600: where `metalbridge attach` reaches the program's terminal. */
+/** Socket in the engine's folder, mode 0600, to which `metalbridge attach` connects. */
 export const TERMINAL_SOCKET = "terminal.sock";
-/** What the terminal's process is to run, until it has read it. */
+/** The command of the terminal's process, which removes the file after reading it. */
 export const TERMINAL_LAUNCH = "terminal.json";
 /** Maximum size of one file: a pid, an exit code, or a launch with all its arguments. */
 const MAX_BYTES = 4 << 20;
@@ -42,12 +41,10 @@ const RUN_FILES = [
   TERMINAL_LAUNCH,
 ];
 
-/**
- * Set in the environment of everything an engine starts; distinguishes leftovers from unrelated processes.
- */
+/** Set in the environment of every process that an engine starts, to distinguish leftovers from unrelated processes. */
 export const MARK_VARIABLE = "METALBRIDGE_ENGINE_DIR";
 
-/** Its value is plain ASCII without spaces: `ps` of macOS prints other letters in an encoding of its own. */
+/** The value is plain ASCII without spaces: `ps` of macOS prints other characters in its own encoding. */
 export function engineMark(dir: string): string {
   return `${MARK_VARIABLE}=${runMarkOf(dir)}`;
 }
@@ -56,25 +53,21 @@ export function runMarkOf(dir: string): string {
   return encodeURI(dir);
 }
 
-/** What is there, and no key for what is not: callers keep what an earlier reading found. Throws when a file cannot be read. */
+/** A missing file has no key in the result, so that callers can keep an earlier value. Throws if a file cannot be read. */
 export function readRunFiles(dir: string): RunFiles {
-  const session = parseMark(readText(join(dir, "session")));
-  const main = parseMark(readText(join(dir, "pid")));
-  const exit = parseExit(readText(join(dir, "exit")));
-  return {
-    ...(session === undefined ? {} : { session }),
-    ...(main === undefined ? {} : { main }),
-    ...(exit === undefined ? {} : { exit }),
-  };
+  return defined({
+    session: parseMark(readText(join(dir, "session"))),
+    main: parseMark(readText(join(dir, "pid"))),
+    exit: parseExit(readText(join(dir, "exit"))),
+  });
 }
 
-/** Only a terminal writes it. */
-export function readInner(dir: string): Pick<RunFiles, "inner"> {
-  const inner = parseMark(readText(join(dir, "program")));
-  return inner === undefined ? {} : { inner };
+/** The program in a terminal, if the engine runs in one. */
+export function readInner(dir: string): ProcessMark | undefined {
+  return parseMark(readText(join(dir, "program")));
 }
 
-/** Writes the marks as the shim does; answers false where they are there. */
+/** Writes the missing marks in the format of the shim; false if none was missing. */
 export function restoreMarks(dir: string, { session, main }: RunFiles): boolean {
   const marks = [
     ["session", session],
@@ -92,7 +85,7 @@ export function restoreMarks(dir: string, { session, main }: RunFiles): boolean 
   return isChanged;
 }
 
-/** What `engine.json` holds, or undefined where there is none or it is not JSON. */
+/** The content of `engine.json`; undefined if there is none or it is not JSON. */
 export function readEngineRecord(dir: string): unknown {
   const text = readText(join(dir, "engine.json"));
   if (text === undefined) return undefined;
@@ -103,17 +96,17 @@ export function readEngineRecord(dir: string): unknown {
   }
 }
 
-/** On disk before anything starts: file and directory are synced, so that a power cut cannot forget a reservation. */
+/** Called before a process starts. File and directory are synced, so that a power failure does not lose a reservation. */
 export function writeEngineRecord(dir: string, record: object): void {
   writeFileAtomicSync(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
 }
 
-/** The same while an engine runs: what only the next agent needs holds up nothing else of this one. */
+/** The same while an engine runs, without blocking: only the next agent needs the file. */
 export function rewriteEngineRecord(dir: string, record: object): Promise<void> {
   return writeFileAtomic(join(dir, "engine.json"), `${JSON.stringify(record, undefined, 2)}\n`);
 }
 
-/** Takes away what an earlier run left, the FIFOs first; log and engine.json stay. */
+/** Removes the files of an earlier run, the FIFOs first; keeps log and engine.json. */
 export function clearRunFiles(dir: string): void {
   for (const name of RUN_FILES) rmSync(join(dir, name), { force: true });
 }
@@ -122,13 +115,13 @@ export function hasEngineFile(dir: string): boolean {
   return existsSync(join(dir, "engine.json"));
 }
 
-/** Removes the run and its reservation; the log and the replica's history stay. */
+/** Removes the run and its reservation; keeps the log and the replica's history. */
 export function removeEngineFile(dir: string): void {
   clearRunFiles(dir);
   rmSync(join(dir, "engine.json"), { force: true });
 }
 
-/** A line counts only when it is complete: the shim writes `session` without a rename. */
+/** Undefined for an incomplete line: the shim writes `session` without a rename. */
 function parseMark(text: string | undefined): ProcessMark | undefined {
   const match = /^(\d+) (.*)\n$/.exec(text ?? "");
   const pid = Number(match?.[1]);
@@ -136,7 +129,7 @@ function parseMark(text: string | undefined): ProcessMark | undefined {
   return { pid, startTime: (match[2] ?? "").trim().replace(/\s+/g, " ") };
 }
 
-/** A shell says 128 + number for a signal. */
+/** A shell reports a signal as 128 + number. */
 function parseExit(text: string | undefined): ExitRecord | undefined {
   const match = /^(\d{1,3})\n$/.exec(text ?? "");
   if (match === null) return undefined;
@@ -145,7 +138,7 @@ function parseExit(text: string | undefined): ExitRecord | undefined {
   return signal === undefined ? { code } : { signal };
 }
 
-/** Only "there is none" is an answer; a file that cannot be read must not look like an engine that never was. */
+/** Undefined only if there is no file: an unreadable file must not look like an engine that was never started. */
 function readText(path: string): string | undefined {
   try {
     return readPlainFile(path, { maxBytes: MAX_BYTES });

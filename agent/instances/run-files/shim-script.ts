@@ -1,6 +1,6 @@
-/** The shim: a few lines of POSIX sh that outlive the agent, start one engine and write down how it ended. */
+/** The shim: a short POSIX sh script that outlives the agent, starts one engine and records its exit status. */
 
-/** read_start PID: sets `start`. publish FILE TEXT: writes it into `dir`, by rename. */
+/** read_start PID: sets `start`. publish FILE TEXT: writes the file into `dir`, by rename. */
 export const SHIM_FUNCTIONS = `read_start() {
   if [ -r "/proc/$1/stat" ]; then
     IFS= read -r stat <"/proc/$1/stat"
@@ -17,12 +17,12 @@ publish() {
 }`;
 
 /**
- * Called as `sh shim DIR ENGINE ARGS…` in a session of its own, with fd 8 = write end of FIFO `main`, fd 9 = write
- * end of FIFO `alive`, stdin = /dev/null and output = the log.
- * - `session` is written before the engine starts: without it there never was an engine.
- * - Signals are ignored only after the start, or the engine would inherit that.
- * - The byte on fd 8 notifies a listening agent that `pid` exists; a missing listener is no error.
- * - An engine whose pid cannot be written (disk full) could never be stopped safely, so it is stopped at once.
+ * Called as `sh shim DIR ENGINE ARGS…` in a new session, with fd 8 = write end of FIFO `main`, fd 9 = write end of FIFO
+ * `alive`, stdin = /dev/null and output = the log.
+ * - `session` is written before the engine starts: without it no engine was ever started.
+ * - Signals are ignored only after the start, because the engine would inherit that.
+ * - The byte on fd 8 notifies a listening agent that `pid` exists; a missing listener is not an error.
+ * - An engine whose pid cannot be written (disk full) could not be stopped safely, so it is killed immediately.
  */
 export const SHIM_SCRIPT = `# Metalbridge: keeps one engine. Its pid is in ./pid, its exit status, after it exits, in ./exit.
 dir=$1

@@ -1,10 +1,9 @@
-/** Who a pid is: pid and start time together, because a pid alone can be given to a stranger. */
+/** Identifies a process by pid and start time, because a pid alone can be reused. */
 
 import type { IdentityReader } from "../../../../src/macos/living-process.ts";
 import { createDarwinIdentity } from "../../../../src/macos/process-identity.ts";
 import { createLinuxIdentity } from "./linux.ts";
 
-/** The reader for this machine's kernel. */
 export function createIdentityReader(platform: NodeJS.Platform): IdentityReader {
   return platform === "linux" ? createLinuxIdentity() : createDarwinIdentity();
 }

@@ -1,10 +1,10 @@
-/** Identity from /proc: field 22 of stat (clock ticks since boot) with the boot id, which no clock change can move. */
+/** Identity from /proc: field 22 of stat (clock ticks since boot) with the boot id, which no clock change affects. */
 import { readdirSync, readFileSync } from "node:fs";
 import type { Activity, IdentityReader, LivingProcess } from "../../../../src/macos/living-process.ts";
 
 export function createLinuxIdentity(proc = "/proc"): IdentityReader {
   const boot = readFileSync(`${proc}/sys/kernel/random/boot_id`, "utf8").trim();
-  /** `hidden`: the answer where this user may not read it, as a mount of /proc may have it for processes of others. */
+  /** `hidden`: the result if this user may not read the file, for example because /proc hides processes of other users. */
   const read = <T = "unknown">(pid: number, hidden: T | "unknown" = "unknown") => {
     try {
       return parseStat(readFileSync(`${proc}/${pid}/stat`, "utf8"), boot);
@@ -13,7 +13,7 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
       return isForbidden(error) ? hidden : "unknown";
     }
   };
-  /** "unknown" where one of ours may not have been read: what is left out counts as gone. */
+  /** "unknown" if one of our own processes may be missing: a missing process would count as exited. */
   const all = (): readonly LivingProcess[] | "unknown" => {
     const names = readdirSync(proc).filter((name) => /^[0-9]+$/.test(name));
     const found = names.map((name) => read(Number(name), "hidden"));
@@ -52,14 +52,14 @@ export function createLinuxIdentity(proc = "/proc"): IdentityReader {
   };
 }
 
-/** Of all threads: the main one often only waits for the others. */
+/** Considers all threads, because the main thread often only waits for the others. */
 function activityOf(tasks: string): Activity {
   try {
     const states = readdirSync(tasks).map((id) => fieldsOf(readFileSync(`${tasks}/${id}/stat`, "utf8"))[0]);
     if (states.includes("T")) return "stopped";
     return states.some((state) => state === "R" || state === "D") ? "busy" : "asleep";
   } catch {
-    // Also where a thread has exited meanwhile: something runs then.
+    // For example because a thread has exited meanwhile.
     return "unknown";
   }
 }
@@ -84,7 +84,7 @@ function parseStat(text: string, boot: string): LivingProcess | undefined {
   };
 }
 
-/** Forbidden is empty: a process of another user was not started by us. */
+/** Empty if access is forbidden: a process of another user was not started by this agent. */
 function environment(proc: string, pid: number): readonly string[] | "unknown" {
   try {
     return readFileSync(`${proc}/${pid}/environ`, "utf8").split("\0");

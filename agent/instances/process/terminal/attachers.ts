@@ -1,4 +1,4 @@
-/** Those attached to a terminal: each gets the screen first, then what is printed; the smallest of those that type sets the size. */
+/** Clients attached to a terminal. Each first receives the screen, then all output. The smallest client that may type determines the size. */
 import { createServer, type Socket } from "node:net";
 import {
   type FrameKind,
@@ -11,7 +11,7 @@ import {
 } from "./frames.ts";
 import type { TerminalScreen } from "./screen.ts";
 
-/** One that reads too slowly misses what comes, and then gets the screen again. */
+/** A client that reads too slowly misses output, and then receives the screen again. */
 const MAX_UNREAD_BYTES = 1 << 20;
 const BELL = "\u0007";
 
@@ -24,7 +24,7 @@ interface Attacher {
 
 export interface AttachPorts {
   readonly screen: TerminalScreen;
-  /** False where it was dropped. */
+  /** False if the input was dropped. */
   readonly type: (bytes: Buffer) => boolean;
   readonly resize: (size: Size) => void;
 }
@@ -37,12 +37,12 @@ export class Attachers {
     this.#ports = ports;
   }
 
-  /** Whether the terminal of someone attached answers what the program asks. */
+  /** True if the terminal of an attached client answers the program's queries. */
   get canAnswer(): boolean {
     return [...this.#all].some(({ mayType }) => mayType);
   }
 
-  /** Only the agent's user may connect. Resolves once they can. */
+  /** Listens on a socket that only the agent's user may connect to. */
   listen(path: string): Promise<void> {
     const server = createServer((socket) => this.#greet(socket));
     process.umask(0o177);
@@ -61,7 +61,7 @@ export class Attachers {
     }
   }
 
-  /** Resolves once all that read have received it. */
+  /** Sends the exit to all clients. Resolves once they have received it. */
   async end(exit: ProgramExit): Promise<void> {
     const ended = [...this.#all].map(
       ({ socket }) => new Promise<void>((resolve) => socket.on("close", resolve).end(frame("exit", exit))),
@@ -116,7 +116,7 @@ export class Attachers {
     }
   }
 
-  /** One that only reads changes nothing for the program; without any other the last size stays. */
+  /** Clients that only read do not affect the size; without any other client the last size is kept. */
   #fit(): void {
     const sizes = [...this.#all].filter(({ mayType }) => mayType).map(({ size }) => size);
     if (sizes.length === 0) return;

@@ -1,11 +1,11 @@
-/** What a terminal and those attached to it say to each other: a letter for the kind, four bytes for the length, the payload. */
+/** The protocol between a terminal and its clients: one letter for the kind, four bytes for the length, the payload. */
 import { z } from "zod";
 
 const KINDS = { hello: "H", input: "I", resize: "R", output: "O", exit: "X" } as const;
 export type FrameKind = keyof typeof KINDS;
 
 const HEAD_BYTES = 5;
-/** A screen with all that can be scrolled back to is far smaller. */
+/** A screen with its complete scrollback is much smaller. */
 const MAX_PAYLOAD_BYTES = 16 << 20;
 
 const size = z.object({
@@ -14,14 +14,14 @@ const size = z.object({
 });
 export const resizeSchema = size;
 export const helloSchema = size.extend({ readOnly: z.boolean().default(false) });
-/** One of both. */
+/** Either `code` or `signal` is set. */
 export const exitSchema = z.object({ code: z.number().optional(), signal: z.string().optional() });
 
 export type Size = z.output<typeof size>;
 export type Hello = z.input<typeof helloSchema>;
 export type ProgramExit = z.output<typeof exitSchema>;
 
-/** `payload`: text of the terminal, or what is sent as JSON. */
+/** `payload`: text of the terminal, or an object that is sent as JSON. */
 export function frame(kind: FrameKind, payload: string | Uint8Array | object): Buffer {
   const isRaw = typeof payload === "string" || payload instanceof Uint8Array;
   const body = Buffer.from(isRaw ? payload : JSON.stringify(payload));
@@ -31,11 +31,11 @@ export function frame(kind: FrameKind, payload: string | Uint8Array | object): B
   return Buffer.concat([head, body]);
 }
 
-/** From what comes in pieces. A kind that is not known comes as undefined, so that a later version may add one. */
+/** Parses frames from a stream. An unknown kind is undefined, so that later versions can add kinds. */
 export class FrameReader {
   #unread: Buffer = Buffer.alloc(0);
 
-  /** Throws where it is no frame. */
+  /** Throws if the bytes are not a frame. */
   *read(bytes: Buffer): Generator<{ readonly kind: FrameKind | undefined; readonly payload: Buffer }> {
     this.#unread = Buffer.concat([this.#unread, bytes]);
     while (this.#unread.length >= HEAD_BYTES) {

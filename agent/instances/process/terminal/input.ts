@@ -1,4 +1,4 @@
-/** What is typed, on its way to the program: bounded, where node-pty's own queue has no end and spins while nothing is read. */
+/** Typed input for the program, in a bounded queue: node-pty's own queue is unbounded and spins while the program does not read. */
 import { writeSync } from "node:fs";
 
 const MAX_PENDING_BYTES = 1 << 20;
@@ -10,12 +10,12 @@ export class Input {
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** `fd`: the terminal's, not blocking. */
+  /** `fd`: the terminal's descriptor, in non-blocking mode. */
   constructor(fd: number) {
     this.#fd = fd;
   }
 
-  /** False: the program has not read what was typed before, and this is dropped. */
+  /** False if the input was dropped because the program has not read earlier input. */
   write(bytes: string | Uint8Array): boolean {
     const more = Buffer.from(bytes);
     if (this.#isClosed || this.#pending.length + more.length > MAX_PENDING_BYTES) return false;
@@ -24,7 +24,7 @@ export class Input {
     return true;
   }
 
-  /** Before the descriptor's number may belong to another file. */
+  /** Call it before the descriptor is closed, because its number may be reused. */
   close(): void {
     this.#isClosed = true;
     clearTimeout(this.#retry);

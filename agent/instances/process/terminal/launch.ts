@@ -1,4 +1,4 @@
-/** Starting a program in a terminal: a small process under the shim holds the terminal and outlives the agent. */
+/** Starts a program in a terminal: a small process under the shim holds the terminal and outlives the agent. */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,7 +8,7 @@ import { MARK_VARIABLE, runMarkOf, TERMINAL_LAUNCH } from "../../run-files/run-d
 import { SHIM_FUNCTIONS } from "../../run-files/shim-script.ts";
 import type { EngineCommand } from "../engine-process.ts";
 
-/** Memory beside the models is dear. */
+/** Flags that save memory, which the models need. */
 const NODE_FLAGS = [
   "--single-threaded-gc",
   "--optimize-for-size",
@@ -24,8 +24,8 @@ const launchSchema = z.object({
 type TerminalLaunch = z.output<typeof launchSchema>;
 
 /**
- * Writes down what the terminal's process is to run. The program's environment goes through a file: variables of a
- * service must not reach Node, and arguments can be read by every user.
+ * Writes the command that the terminal's process must run. The program's environment is passed in a file: a service's variables
+ * must not reach Node, and every user can read arguments.
  */
 export function prepareTerminal(
   dir: string,
@@ -43,7 +43,7 @@ export function prepareTerminal(
   return { argv: [process.execPath, ...NODE_FLAGS, entryPath(), dir], env: { MALLOC_ARENA_MAX: "1" } };
 }
 
-/** Takes the file away: it may hold secrets. */
+/** Reads the file and removes it, because it may contain secrets. */
 export function consumeLaunch(dir: string): TerminalLaunch {
   const path = join(dir, TERMINAL_LAUNCH);
   const launch = launchSchema.parse(JSON.parse(readFileSync(path, "utf8")));
@@ -52,8 +52,8 @@ export function consumeLaunch(dir: string): TerminalLaunch {
 }
 
 /**
- * Called as `sh -c … PROGRAM_SCRIPT DIR PROGRAM ARGS…` in the new terminal. Node closes the FIFO that says that the engine
- * lives, so it is opened again: by reading and writing, which does not wait for a reader.
+ * Called as `sh -c … PROGRAM_SCRIPT DIR PROGRAM ARGS…` in the new terminal. Node closes the FIFO that shows that the engine is
+ * alive, so the script opens it again, for reading and writing, which does not wait for a reader.
  */
 export const PROGRAM_SCRIPT = `dir=$1
 shift
@@ -64,7 +64,7 @@ publish program "$$ $start" || exit 1
 exec "$@"
 `;
 
-/** From sources beside this file, in a release beside the bundle. */
+/** The entry point: next to this file when run from sources, next to the bundle in a release. */
 function entryPath(): string {
   const moduleUrl = import.meta.url;
   const inBundle = moduleUrl.includes("/chunks/") ? "../terminal.mjs" : "./terminal.mjs";

@@ -1,4 +1,4 @@
-/** The terminal's process: `node main.ts DIR`, under the shim of an engine; it exits as the program in its terminal did. */
+/** The terminal's process: `node main.ts DIR`, under the shim of an engine. It exits with the status of the program in its terminal. */
 import { writeSync } from "node:fs";
 import { constants } from "node:os";
 import type { IPty } from "node-pty";
@@ -13,23 +13,23 @@ import { ScreenLog } from "./screen-log.ts";
 
 const LOG_FD = 1;
 const FIRST_SIZE: Size = { columns: 80, rows: 24 };
-/** The program is not read beyond this: it waits. Small, since node-pty reads for 200 ms only after the program has exited. */
+/** The program's output is not read beyond this, so that the program waits. Small, because node-pty reads for only 200 ms after the program has exited. */
 const MAX_UNRENDERED = 128 * 1024;
 const MIN_UNRENDERED = 32 * 1024;
 /** After this long without output an unfinished line is logged. */
 const IDLE_MS = 1_000;
 const ROTATION_CHECK_BYTES = 1 << 20;
-/** For those attached to read how it ended. */
+/** Time for attached clients to receive the exit. */
 const FAREWELL_MS = 1_000;
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP"] as const;
 
 const [dir = ""] = process.argv.slice(2);
-// The path of a socket is short: most may not be longer than 103 bytes.
+// The path of a socket must not exceed 103 bytes, so it is relative to this folder.
 process.chdir(dir);
 const { argv, env, logLimits } = consumeLaunch(dir);
 const { log, reportProblem } = openLog();
 const program = await spawnProgram();
-// The master's number is what node-pty has beside its interface.
+// node-pty exposes the master's descriptor, but not in its interface.
 const input = new Input((program as IPty & { readonly fd: number }).fd);
 const screen = createTerminalScreen(FIRST_SIZE, (answer) => {
   if (!attachers.canAnswer) input.write(answer);
@@ -43,7 +43,7 @@ const attachers: Attachers = new Attachers({
     try {
       program.resize(columns, rows);
     } catch {
-      // It has just exited.
+      // The program has just exited.
     }
   },
 });
@@ -67,7 +67,7 @@ program.onExit(({ exitCode, signal = 0 }) => {
   const name = Object.entries(constants.signals).find(([, number]) => number === signal)?.[0];
   const exit: ProgramExit = name === undefined ? { code: exitCode } : { signal: name };
   log.flush();
-  // A shell says a signal the same way, and the shim is one: the exit code beside a signal is 0.
+  // A shell, like the shim, reports a signal as 128 + number; node-pty's exit code is 0 for a signal.
   const exitProcess = () => process.exit(signal === 0 ? exitCode : 128 + signal);
   screen.add("", () => {
     setTimeout(exitProcess, FAREWELL_MS);
@@ -75,10 +75,10 @@ program.onExit(({ exitCode, signal = 0 }) => {
   });
 });
 await attachers.listen(TERMINAL_SOCKET).catch((error: Error) => {
-  reportProblem(`no one can attach to this terminal: ${error.message}`);
+  reportProblem(`cannot attach to this terminal: ${error.message}`);
 });
 
-/** Imported late: on a system that node-pty was not built for, the log says so. */
+/** Imports node-pty late, so that the log reports a system for which it was not built. */
 async function spawnProgram(): Promise<IPty> {
   try {
     const { spawn } = await import("node-pty");
@@ -88,7 +88,7 @@ async function spawnProgram(): Promise<IPty> {
       rows: FIRST_SIZE.rows,
       env,
     };
-    // Before the program runs: a signal without a handler would end this process, and the program with a hang-up.
+    // Before the program starts: a signal without a handler would terminate this process, and the program with a hang-up.
     for (const signal of FORWARDED_SIGNALS) process.on(signal, () => forward(signal));
     return spawn("/bin/sh", ["-c", PROGRAM_SCRIPT, "sh", dir, ...argv], options);
   } catch (error) {
@@ -97,16 +97,16 @@ async function spawnProgram(): Promise<IPty> {
   }
 }
 
-/** To the whole group of the program: it leads one, because it leads the terminal's session. */
+/** Forwards a signal to the program's process group, which the program leads because it leads the terminal's session. */
 function forward(signal: NodeJS.Signals): void {
   try {
     process.kill(-program.pid, signal);
   } catch {
-    // It has just exited.
+    // The program has just exited.
   }
 }
 
-/** The log is rotated here, since no agent may be there to do it while a program prints without end. */
+/** This process rotates the log itself: no agent may be running while a program prints endlessly. */
 function openLog(): { readonly log: ScreenLog; readonly reportProblem: (what: string) => void } {
   let sinceCheck = ROTATION_CHECK_BYTES;
   let isFull = false;

@@ -1,33 +1,33 @@
-/** What a terminal shows, as lines for a log: without escape sequences, and of a line that is rewritten only how it ended up. */
+/** Converts a terminal's output to log lines: without escape sequences, and with only the final state of a rewritten line. */
 import { stripVTControlCharacters } from "node:util";
 
-/** A longer line is logged in pieces. */
+/** A longer line is split. */
 const MAX_LINE = 8_192;
 const ESC = "\u001b";
 const BEL = "\u0007";
-/** The beginning of an escape sequence at the end of a piece: the rest comes with the next one. */
+/** An incomplete escape sequence at the end of a chunk, which the next chunk completes. */
 const OPEN_SEQUENCE = new RegExp(
   `${ESC}(?:[\\]PX^_][^${BEL}${ESC}]{0,4096}${ESC}?|\\[[0-?]{0,64}[ -/]{0,8}|[ -/]{0,8})?$`,
 );
-/** Device strings, which Node's function leaves in. */
+/** Device strings, which Node's function does not remove. */
 const DEVICE_STRING = new RegExp(`${ESC}[PX^_][^${BEL}${ESC}]*(?:${BEL}|${ESC}\\\\)?`, "g");
-/** What is left of control characters: bells, shifts. Tab, newline, carriage return and backspace mean something here. */
+/** Other control characters, such as bells and shifts. Tab, newline, carriage return and backspace are interpreted. */
 const OTHER_CONTROLS = /[^\P{Cc}\t\n\r\b]+/gu;
 
 export class ScreenLog {
   readonly #write: (text: string) => void;
   #open = "";
   #line = "";
-  /** How much of the line is in the log already. */
+  /** Length of the part of the line that was already logged. */
   #logged = 0;
-  /** A carriage return has come: what is printed next overwrites the line. */
+  /** Set after a carriage return: the next output overwrites the line. */
   #isReturned = false;
 
   constructor(write: (text: string) => void) {
     this.#write = write;
   }
 
-  /** Whether the last line has text that is not in the log yet. */
+  /** True if the last line has text that was not logged yet. */
   get hasUnlogged(): boolean {
     return this.#line.length > this.#logged;
   }
@@ -36,9 +36,11 @@ export class ScreenLog {
     const text = this.#open + output;
     this.#open = OPEN_SEQUENCE.exec(text)?.[0] ?? "";
     const complete = text.slice(0, text.length - this.#open.length);
-    const bare = complete.includes(ESC) ? stripVTControlCharacters(complete.replace(DEVICE_STRING, "")) : complete;
+    const bare = complete.includes(ESC)
+      ? stripVTControlCharacters(complete.replace(DEVICE_STRING, ""))
+      : complete;
     const plain = bare.replaceAll("\r\n", "\n").replace(OTHER_CONTROLS, "");
-    // A flood of ordinary lines goes by as a whole.
+    // Fast path for a flood of ordinary lines.
     const bulk = !this.#isReturned && !/[\r\b]/.test(plain) ? plain.lastIndexOf("\n") + 1 : 0;
     let log = "";
     if (bulk > 0) {
@@ -49,7 +51,7 @@ export class ScreenLog {
     if (log !== "") this.#write(log);
   }
 
-  /** Logs what the last line has so far: a prompt that waits, or the end. */
+  /** Logs the unfinished last line: a prompt that waits for input, or the end of the output. */
   flush(): void {
     const unlogged = this.#unlogged();
     if (unlogged !== "") this.#write(unlogged);

@@ -1,22 +1,22 @@
-/** The screen of a program's terminal, kept so that whoever attaches sees what is on it. */
+/** The screen of a program's terminal, which a new client receives when it attaches. */
 import { SerializeAddon } from "@xterm/addon-serialize";
 import headless from "@xterm/headless";
 import type { Size } from "./frames.ts";
 
-/** About 1 MB where the lines are full. */
+/** About 1 MB if all lines are full. */
 const SCROLLBACK_LINES = 1_000;
-/** Back to the ordinary screen and a terminal's defaults, then empty. */
+/** Switches to the normal screen, resets the terminal and clears it. */
 const CLEAR = "\u001b[?1047l\u001b[!p\u001b[2J\u001b[H";
 
 export interface TerminalScreen {
-  /** Calls back once the screen shows it. */
+  /** Calls `shown` once the screen shows the output. */
   readonly add: (output: string, shown: () => void) => void;
   readonly resize: (size: Size) => void;
-  /** Calls back with what draws this screen on another terminal, after all that was added before. */
+  /** Calls `drawn` with the text that draws this screen on another terminal, after all earlier output was processed. */
   readonly draw: (options: { readonly withHistory: boolean }, drawn: (text: string) => void) => void;
 }
 
-/** `answer` is called with what a terminal replies to a program's questions, such as where the cursor is. */
+/** `answer` is called with the terminal's reply to a program's query, such as the position of the cursor. */
 export function createTerminalScreen(
   { columns, rows }: Size,
   answer: (text: string) => void,
