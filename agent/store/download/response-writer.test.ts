@@ -6,6 +6,7 @@ import * as http from "node:http";
 import * as https from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
 import { selfSigned } from "../../../test/fixtures/self-signed.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
@@ -93,4 +94,34 @@ test("what had arrived when the connection broke is written, although reading wa
   ).rejects.toThrow();
   server.close();
   expect(arrived.equals(await file.readFile())).toBe(true);
+});
+
+test("keeps all chunks that wait when the connection breaks, although each of them is held back", async () => {
+  await using folder = await temporaryFolder();
+  const arrived = content.subarray(0, 40_000);
+  const server = http.createServer(async (_, response) => {
+    response.writeHead(200, { "content-length": content.length });
+    for (let from = 0; from < arrived.length; from += 10_000) {
+      await new Promise((resolve) => response.write(arrived.subarray(from, from + 10_000), resolve));
+      await setImmediate();
+    }
+    response.socket?.end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const [response] = (await once(http.get(`http://127.0.0.1:${port}/`), "response")) as [
+    http.IncomingMessage,
+  ];
+  await using file = await open(join(folder.path, "part"), "w+");
+  const isBroken = once(response, "aborted");
+  const pace = async () => {
+    await isBroken;
+    await setImmediate();
+  };
+  await expect(
+    writeResponse(response, { file, startsAt: 0, pace, onBlock: () => undefined }),
+  ).rejects.toThrow();
+  server.close();
+  expect((await file.readFile()).length).toBe(arrived.length);
 });

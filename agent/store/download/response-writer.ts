@@ -70,7 +70,7 @@ function eachChunk(
   let taken: Promise<void> = Promise.resolve();
   const settle = (error?: unknown): void => {
     forget();
-    response.off("data", onData);
+    response.off("data", onData).pause();
     if (!(error instanceof Error)) return void taken.then(resolve, reject);
     taken.then(drain).then(() => reject(error), reject);
   };
@@ -79,9 +79,13 @@ function eachChunk(
     for (let chunk = response.read(); chunk !== null; chunk = response.read()) await take(chunk);
   };
   const next = (): void => {
-    if (!isDone()) return void response.resume();
-    response.destroy();
-    settle();
+    if (isDone()) {
+      response.destroy();
+      settle();
+      return;
+    }
+    // A broken response keeps its chunks for `drain`; resuming it would discard them.
+    if (!response.destroyed) response.resume();
   };
   const onData = (chunk: Buffer): void => {
     const wait = take(chunk);
