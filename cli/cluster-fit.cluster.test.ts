@@ -18,7 +18,7 @@ import type { KubeClient } from "../src/kube/types.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Node, Pod } from "../src/kube/workload-objects.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
-import { must } from "../test/cli/objects.ts";
+import { must } from "../test/bed/must.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";

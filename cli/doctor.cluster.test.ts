@@ -6,7 +6,8 @@ import { expect, test } from "vitest";
 import { parse, stringify } from "yaml";
 import { HOSTS } from "../src/api/kinds.ts";
 import { PODS } from "../src/kube/kinds.ts";
-import { type Desk, must, openDesk } from "../test/cli/objects.ts";
+import { must } from "../test/bed/must.ts";
+import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 

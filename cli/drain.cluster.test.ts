@@ -1,7 +1,8 @@
 /** `metalbridge drain` against the real API server; the controller's and the agent's words are written by the test. */
 import { expect, test } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
-import { type Desk, must, openDesk } from "../test/cli/objects.ts";
+import { must } from "../test/bed/must.ts";
+import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { startCluster } from "../test/cluster/cluster.ts";
 

@@ -5,7 +5,8 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { shellWord } from "../local/shell-word.ts";
 import { HOSTS } from "../src/api/kinds.ts";
-import { must, openDesk } from "../test/cli/objects.ts";
+import { must } from "../test/bed/must.ts";
+import { openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
 
 test("a host is cordoned and uncordoned, twice without harm, and nothing else of its spec changes", async () => {

@@ -1,7 +1,7 @@
 /** The verbs and the real controller understand each other: revisions, rollouts and drains. */
 import { expect, test } from "vitest";
 import { HOSTS } from "../src/api/kinds.ts";
-import { must } from "../test/cli/objects.ts";
+import { must } from "../test/bed/must.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
 

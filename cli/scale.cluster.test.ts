@@ -1,7 +1,8 @@
 /** `metalbridge scale` against the real API server. */
 import { expect, test } from "vitest";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { must, openDesk } from "../test/cli/objects.ts";
+import { must } from "../test/bed/must.ts";
+import { openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
 
 test("the number of replicas is an argument or --replicas, and nothing else of the service changes", async () => {

@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import { readRunFiles } from "../../agent/instances/run-files/run-directory.ts";
+import { isAlive, send } from "./signal.ts";
 
 /** Pids of the main processes that live, by replica uid. */
 export function livingEngines(stateDir: string): ReadonlyMap<string, number> {
@@ -24,19 +25,6 @@ function livingIn(folder: string): ReadonlyMap<string, number> {
 export function killEngines(stateDir: string): void {
   const folders = [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER].map((name) => path.join(stateDir, name));
   for (const pid of folders.flatMap((folder) => [...livingIn(folder).values()])) {
-    try {
-      process.kill(pid, "SIGKILL");
-    } catch {
-      // It exited in between.
-    }
-  }
-}
-
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
+    send(pid, "SIGKILL");
   }
 }

@@ -21,8 +21,9 @@ import {
 } from "../../src/kube/kinds.ts";
 import { collectionPath, objectPath } from "../../src/kube/paths.ts";
 import { requestToken } from "../../src/kube/token.ts";
-import type { ApiResult, Kind, KubeObject } from "../../src/kube/types.ts";
-import { poll } from "./poll.ts";
+import type { Kind, KubeObject } from "../../src/kube/types.ts";
+import { must } from "./must.ts";
+import { until } from "./until.ts";
 
 /** A cluster by an administrator's kubeconfig. */
 export interface Administered {
@@ -44,7 +45,6 @@ const CONTROLLER = "metalbridge-controller";
 const INSTALL = path.join(packageRoot(), "examples", "install", "metalbridge.yaml");
 const ACCESS_KINDS = [SERVICE_ACCOUNTS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS];
 const TIMEOUT_MS = 30_000;
-const RIGHTS_WITHIN_MS = 60_000;
 
 /** What a host needs to act in its own name; resolves once the API server grants it. Its Host is not made. */
 export async function giveIdentity(cluster: Administered, host: string, file: string): Promise<void> {
@@ -65,7 +65,7 @@ export async function addHost({ kubeconfig }: Administered, name: string, addres
   const host = { apiVersion: API_VERSION, kind: "Host", metadata: { name }, spec: { addresses } };
   await withConnection(kubeconfig, async (connection) => {
     const made = await createClient(connection).create(HOSTS as Kind<KubeObject>, host);
-    if (!made.ok && made.error.kind !== "alreadyExists") throw new Error(made.error.message);
+    if (!made.ok && made.error.kind !== "alreadyExists") must(made);
   });
 }
 
@@ -75,7 +75,7 @@ export async function giveControllerIdentity(cluster: Administered, file: string
     const client = createClient(connection);
     await Promise.all(
       controllerAccess().map(async ({ object, kind }) =>
-        need(await client.apply(kind, object, { manager: "install" })),
+        must(await client.apply(kind, object, { manager: "install" })),
       ),
     );
   });
@@ -93,7 +93,7 @@ export async function writeAccountKubeconfig(
   { name, namespace, file, boundTo }: Account,
 ): Promise<void> {
   const token = await withConnection(kubeconfig, async (connection) =>
-    need(
+    must(
       await requestToken(connection, { account: { name, namespace }, seconds: HOST_TOKEN_SECONDS, boundTo }),
     ),
   );
@@ -115,17 +115,12 @@ function controllerAccess(): readonly { readonly object: KubeObject; readonly ki
 /** The API server takes a moment to learn of new roles and bindings. */
 async function untilGranted(kubeconfig: string, paths: readonly string[]): Promise<void> {
   await withConnection(kubeconfig, async (connection) => {
-    let refusal = "";
-    const areGranted = async () => {
-      for (const path of paths) {
-        const answer = await connection.request({ method: "GET", path, timeoutMs: TIMEOUT_MS });
-        if (answer.ok || answer.error.kind === "notFound") continue;
-        refusal = `GET ${path}: ${answer.error.message}`;
-        return false;
-      }
-      return true;
+    const check = async (path: string) => {
+      const answer = await connection.request({ method: "GET", path, timeoutMs: TIMEOUT_MS });
+      if (answer.ok || answer.error.kind === "notFound") return;
+      throw new Error(`GET ${path}: ${answer.error.message}`);
     };
-    await poll(areGranted, () => new Error(refusal), { limitMs: RIGHTS_WITHIN_MS, everyMs: 20 });
+    for (const path of paths) await until(() => check(path), { everyMs: 20 });
   });
 }
 
@@ -139,9 +134,4 @@ async function withConnection<T>(
   } finally {
     connection.close();
   }
-}
-
-function need<T>(result: ApiResult<T>): T {
-  if (result.ok) return result.value;
-  throw new Error(result.error.message);
 }

@@ -7,8 +7,8 @@ import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched, type WatchedChild } from "../../local/control-plane/process/watched-child.ts";
 import type { Kubectl } from "./kubectl.ts";
 import type { Station } from "./network.ts";
-import { poll } from "./poll.ts";
 import { run } from "./run.ts";
+import { until } from "./until.ts";
 
 export interface KubeProxyOptions {
   /** Its API server has to be reachable from the station. */
@@ -19,8 +19,6 @@ export interface KubeProxyOptions {
   readonly dir: string;
 }
 
-const READY_MS = 60_000;
-const POLL_MS = 100;
 const HEALTHZ = "http://127.0.0.1:10256/healthz";
 
 /** Undefined where kube-proxy is installed, else the reason for skipping a test. */
@@ -81,13 +79,13 @@ function flags({ kubeconfig, nodeName }: KubeProxyOptions): readonly string[] {
 
 async function untilSynchronised(station: Station, logFile: string): Promise<void> {
   const [program = "nsenter", ...prefix] = station.inside;
-  const ask = ["curl", "-sS", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", HEALTHZ];
-  let answer = "";
-  const isSynchronised = async () => {
-    answer = await run(program, [...prefix, ...ask]).catch((error: Error) => error.message);
-    return answer === "200";
-  };
-  const failure = () =>
-    new Error(`kube-proxy is not ready (${answer}); the end of its log:\n${tailOf(logFile, 2_000)}`);
-  await poll(isSynchronised, failure, { limitMs: READY_MS, everyMs: POLL_MS });
+  const request = ["curl", "-sS", "-m", "2", "-o", "/dev/null", "-w", "%{http_code}", HEALTHZ];
+  await until(
+    async () => {
+      const answer = await run(program, [...prefix, ...request]).catch((error: Error) => error.message);
+      if (answer === "200") return;
+      throw new Error(`kube-proxy is not ready (${answer}); the end of its log:\n${tailOf(logFile, 2_000)}`);
+    },
+    { everyMs: 100 },
+  );
 }

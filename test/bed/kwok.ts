@@ -8,7 +8,7 @@ import { startWatched } from "../../local/control-plane/process/watched-child.ts
 import { findKwok } from "../../scripts/setup/kwok.mjs";
 import type { Kubectl } from "./kubectl.ts";
 import { type PodScript, renderStages, scriptAnnotations, storageClasses } from "./kwok-stages.ts";
-import { poll } from "./poll.ts";
+import { until } from "./until.ts";
 
 export interface SimulatedNode {
   readonly name: string;
@@ -42,8 +42,6 @@ export interface KwokOptions {
   /** Of the nodes' Leases, which kwok renews four times as often. */
   readonly leaseSeconds?: number;
 }
-
-const PATIENCE = { limitMs: 60_000, everyMs: 100 };
 
 /** Undefined where kwok and kube-scheduler are installed, else the reason for skipping a test. */
 export function whyNoSimulatedNodes(): string | undefined {
@@ -87,17 +85,19 @@ export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
     graceMs: 2_000,
     orphanGraceMs: 1_000,
   });
-  const failure = (what: string) => new Error(`${what}; the end of kwok's log:\n${tailOf(logFile, 2_000)}`);
   return {
     add: async (...nodes) => {
       await kubectl(["create", "-f", "-"], {
         input: listOf(nodes.map(nodeObject)),
       });
       const names = new Set(nodes.map(({ name }) => name));
-      await poll(
-        () => areUsable(kubectl, names),
-        () => failure(`${names.size} nodes are not ready`),
-        PATIENCE,
+      await until(
+        async () => {
+          if (await areUsable(kubectl, names)) return;
+          const logged = `the end of kwok's log:\n${tailOf(logFile, 2_000)}`;
+          throw new Error(`${names.size} nodes are not ready; ${logged}`);
+        },
+        { everyMs: 100 },
       );
     },
     direct: (namespace, script, labels = {}) => direct(kubectl, namespace, script, labels),
@@ -215,17 +215,17 @@ async function direct(
       containers: [{ name: "probe", image: "probe", securityContext }],
     },
   };
-  const isInForce = async () => {
-    const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-    const made = JSON.parse(await kubectl(args, { input: JSON.stringify(pod) })) as {
-      metadata: { annotations?: Readonly<Record<string, string>> };
-    };
-    return Object.entries(annotations).every(([key, value]) => made.metadata.annotations?.[key] === value);
-  };
-  await poll(
-    // The namespace's default ServiceAccount may still be missing.
-    () => isInForce().catch(() => false),
-    () => new Error(`policy ${name} is not in force`),
-    PATIENCE,
+  // The namespace's default ServiceAccount may still be missing.
+  await until(
+    async () => {
+      const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
+      const made = JSON.parse(await kubectl(args, { input: JSON.stringify(pod) })) as {
+        metadata: { annotations?: Readonly<Record<string, string>> };
+      };
+      const entries = Object.entries(annotations);
+      if (!entries.every(([key, value]) => made.metadata.annotations?.[key] === value))
+        throw new Error(`policy ${name} is not in force`);
+    },
+    { everyMs: 100 },
   );
 }

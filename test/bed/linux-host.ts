@@ -12,7 +12,8 @@ import path from "node:path";
 import { replayCommands } from "./launchd/replayed-commands.ts";
 import { type Systemd, startSystemd } from "./launchd/systemd.ts";
 import type { Station } from "./network.ts";
-import { poll } from "./poll.ts";
+import { send } from "./signal.ts";
+import { until } from "./until.ts";
 
 export interface LinuxHost extends AsyncDisposable {
   readonly name: string;
@@ -100,21 +101,16 @@ function namespaceOf(pid: number | string): string | undefined {
 /** Also what an agent has left running; what starts meanwhile is seen in the next round. */
 async function endAll(namespace: string | undefined): Promise<void> {
   if (namespace === undefined) return;
-  const inside = () =>
-    readdirSync("/proc").filter((name) => /^\d+$/.test(name) && namespaceOf(name) === namespace);
-  const haveEnded = () => {
-    const pids = inside();
-    for (const pid of pids) {
-      try {
-        process.kill(Number(pid), "SIGKILL");
-      } catch {
-        // It has exited already.
-      }
-    }
-    return pids.length === 0;
-  };
-  const failure = () => new Error(`processes do not end: ${inside().join(", ")}`);
-  await poll(haveEnded, failure, { limitMs: 20_000, everyMs: 5 });
+  await until(
+    () => {
+      const pids = readdirSync("/proc").filter(
+        (name) => /^\d+$/.test(name) && namespaceOf(name) === namespace,
+      );
+      for (const pid of pids) send(Number(pid), "SIGKILL");
+      if (pids.length > 0) throw new Error(`processes do not end: ${pids.join(", ")}`);
+    },
+    { everyMs: 5 },
+  );
 }
 
 function idsIn(file: string, account: string): { readonly uid: number; readonly gid: number } | undefined {

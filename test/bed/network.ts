@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readlinkSync } from "node:fs";
 import path from "node:path";
 import { run } from "./run.ts";
+import { send } from "./signal.ts";
 
 export interface Station {
   readonly name: string;
@@ -146,13 +147,7 @@ async function remove(subnet: number, pid: number): Promise<void> {
 /** They end with the run that started them, unless that was killed together with its watchdogs. */
 async function killProcesses(namespace: string): Promise<void> {
   const pids = await run("ip", ["netns", "pids", namespace]).catch(() => "");
-  for (const pid of pids.split("\n").filter((line) => line !== "")) {
-    try {
-      process.kill(Number(pid), "SIGKILL");
-    } catch {
-      // It is gone.
-    }
-  }
+  for (const pid of pids.split("\n").filter((line) => line !== "")) send(Number(pid), "SIGKILL");
 }
 
 async function namespaces(): Promise<readonly string[]> {

@@ -8,6 +8,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { findSshServer } from "../../scripts/setup/ssh-server.mjs";
 import { freePort } from "./ports.ts";
+import { send } from "./signal.ts";
 
 export interface SshMachine {
   readonly name: string;
@@ -72,15 +73,7 @@ async function endServer(child: ChildProcess): Promise<void> {
   child.kill("SIGTERM");
   await exited;
   // A client that keeps its connection for later commands keeps the session alive.
-  for (const pid of sessions.split(" ").filter(Boolean)) endSession(Number(pid));
-}
-
-function endSession(pid: number): void {
-  try {
-    process.kill(pid, "SIGTERM");
-  } catch {
-    // It ended in between.
-  }
+  for (const pid of sessions.split(" ").filter(Boolean)) send(Number(pid), "SIGTERM");
 }
 
 /** Resolves when it listens. Its mounts are its own, and end with it. */

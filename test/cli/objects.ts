@@ -3,7 +3,8 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
-import type { ApiResult, Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import { must } from "../bed/must.ts";
 import { sharedCluster, type TestCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
 
@@ -67,10 +68,4 @@ export async function openDesk(cluster: TestCluster = sharedCluster()): Promise<
       await namespace[Symbol.asyncDispose]();
     },
   };
-}
-
-/** The value, or the server's sentence as an error. */
-export function must<T>(result: ApiResult<T>): T {
-  if (result.ok) return result.value;
-  throw new Error(`${result.error.status} ${result.error.reason}: ${result.error.message}`);
 }

@@ -16,6 +16,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import type { SimulatedNode } from "../bed/kwok.ts";
+import { must } from "../bed/must.ts";
 import { type Objects, openObjects } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
@@ -102,9 +103,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   await controller.whenWorking();
   const objects = await openObjects(cluster.kubeconfig);
   const service = async (namespace: string, name: string) => {
-    const result = await client.get(INFERENCE_SERVICES, { namespace, name });
-    if (!result.ok) throw new Error(result.error.message);
-    return result.value;
+    return must(await client.get(INFERENCE_SERVICES, { namespace, name }));
   };
   return {
     cluster,
@@ -138,11 +137,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     controllerKubeconfig: own,
     stopController: () => controller.stop(),
     model: (namespace, name, options) => makeModel(client, objects.apply, namespace, name, options),
-    replicas: async (namespace) => {
-      const result = await client.list(INFERENCE_REPLICAS, { namespace });
-      if (!result.ok) throw new Error(result.error.message);
-      return result.value.items;
-    },
+    replicas: async (namespace) => must(await client.list(INFERENCE_REPLICAS, { namespace })).items,
     serviceUntil: (namespace, name, check) =>
       until(async () => {
         const found = await service(namespace, name);
@@ -187,14 +182,8 @@ async function startOne(
   }: Pick<BenchOptions, "flags" | "liveEviction"> & ControllerInputs,
 ): Promise<Controller> {
   const stop = new AbortController();
-  let listening: (port: number) => void = () => {};
-  const port = new Promise<number>((resolve) => {
-    listening = resolve;
-  });
-  let working: () => void = () => {};
-  const isWorking = new Promise<void>((resolve) => {
-    working = resolve;
-  });
+  const listening = Promise.withResolvers<number>();
+  const working = Promise.withResolvers<void>();
   const config = parseControllerConfig({
     kubeconfig,
     healthPort: 0,
@@ -215,12 +204,12 @@ async function startOne(
     lease: { durationSeconds: 3_600, renewDeadlineMs: 3_599_000, retryMs: 1_000 },
     identity,
     liveEviction,
-    onListening: listening,
-    onWorking: working,
+    onListening: listening.resolve,
+    onWorking: working.resolve,
   });
-  const url = `http://127.0.0.1:${await Promise.race([port, running])}/readyz`;
+  const url = `http://127.0.0.1:${await Promise.race([listening.promise, running])}/readyz`;
   return {
-    whenWorking: () => Promise.race([isWorking, running]),
+    whenWorking: () => Promise.race([working.promise, running]),
     readiness: async () => (await fetch(url)).text(),
     stop: async () => {
       stop.abort();
@@ -275,19 +264,5 @@ async function markReady(
 ): Promise<void> {
   const status = { phase: "Ready", reason: "SourceResolved", ...found };
   const body = { metadata: { name, namespace }, status } as unknown as Model;
-  const result = await client.apply(MODELS, body, { manager: "test", subresource: "status" });
-  if (!result.ok) throw new Error(result.error.message);
-}
-
-/** For looking at a failing test. */
-export const loudLog: Log = {
-  debug: () => {},
-  info: (data, message) => process.stderr.write(`info ${message} ${JSON.stringify(data)}\n`),
-  warn: (data, message) => process.stderr.write(`warn ${message} ${JSON.stringify(data, errors)}\n`),
-  error: (data, message) => process.stderr.write(`error ${message} ${JSON.stringify(data, errors)}\n`),
-  child: () => loudLog,
-};
-
-function errors(_: string, value: unknown): unknown {
-  return value instanceof Error ? `${value.stack}` : value;
+  must(await client.apply(MODELS, body, { manager: "test", subresource: "status" }));
 }

@@ -1,8 +1,9 @@
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isAlive, livingEngines } from "../bed/engines.ts";
+import { livingEngines } from "../bed/engines.ts";
 import { canRunNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
+import { isAlive } from "../bed/signal.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { watchSlices } from "../bed/watch-slices.ts";

@@ -21,6 +21,7 @@ import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { ONE_THREAD } from "../bed/agent.ts";
 import { kubectlFor } from "../bed/kubectl.ts";
+import { must } from "../bed/must.ts";
 import { enginePorts } from "../bed/ports.ts";
 import { until } from "../bed/until.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -43,8 +44,8 @@ export interface Bench extends AsyncDisposable {
   /** Changes spec by a merge patch, as the controller may. */
   readonly patchSpec: (name: string, spec: object) => Promise<void>;
   readonly deleteReplica: (name: string) => Promise<void>;
-  /** Waits until status has the phase; the answer is the replica. */
-  readonly untilPhase: (name: string, phase: string, timeoutMs?: number) => Promise<InferenceReplica>;
+  /** Waits until status has the phase, and resolves with the replica. */
+  readonly untilPhase: (name: string, phase: string) => Promise<InferenceReplica>;
   /** Waits until status has the reason. */
   readonly untilReason: (name: string, reason: string) => Promise<InferenceReplica>;
   /** Waits until status names the reason of an engine's end. */
@@ -75,6 +76,15 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     const answer = await client.get(INFERENCE_REPLICAS, { name, namespace });
     return answer.ok ? answer.value : undefined;
   };
+  const untilStatus = (name: string, matches: (status: InferenceReplica["status"]) => boolean) =>
+    until(
+      async () => {
+        const found = await get(name);
+        if (found !== undefined && matches(found.status)) return found;
+        throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
+      },
+      { everyMs: 20 },
+    );
   const place = { root, kubeconfig, hostName, address, ports: enginePorts() };
   const startAgent: Bench["startAgent"] = async (changes = {}) => {
     const agent = await startAgentAt(place, changes);
@@ -94,11 +104,8 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       const object = newReplica({ name, namespace, hostName, modelPath });
       change?.(object.spec);
       const slice = newSlice({ name, namespace, hostName });
-      const made = await client.create(ENDPOINT_SLICES, slice);
-      if (!made.ok) throw new Error(made.error.message);
-      const answer = await client.create(INFERENCE_REPLICAS, object);
-      if (!answer.ok) throw new Error(answer.error.message);
-      return answer.value;
+      must(await client.create(ENDPOINT_SLICES, slice));
+      return must(await client.create(INFERENCE_REPLICAS, object));
     },
     slice: async (name) => {
       const answer = await client.get(ENDPOINT_SLICES, { name, namespace });
@@ -110,32 +117,11 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       await kubectl(["patch", "irep", name, "--namespace", namespace, "--type=merge", "--patch", patch]);
     },
     deleteReplica: async (name) => {
-      const answer = await client.remove(INFERENCE_REPLICAS, { name, namespace });
-      if (!answer.ok) throw new Error(answer.error.message);
+      must(await client.remove(INFERENCE_REPLICAS, { name, namespace }));
     },
-    untilPhase: (name, phase, timeoutMs = 60_000) =>
-      until(
-        async () => {
-          const found = await get(name);
-          if (found?.status?.phase === phase) return found;
-          throw new Error(
-            `${name} is ${found?.status?.phase} (${found?.status?.reason}): ${found?.status?.message}`,
-          );
-        },
-        { timeoutMs: timeoutMs },
-      ),
-    untilReason: (name, reason) =>
-      until(async () => {
-        const found = await get(name);
-        if (found?.status?.reason === reason) return found;
-        throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
-      }),
-    untilExit: (name, reason) =>
-      until(async () => {
-        const found = await get(name);
-        if (found?.status?.lastExit?.reason === reason) return found;
-        throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
-      }),
+    untilPhase: (name, phase) => untilStatus(name, (status) => status?.phase === phase),
+    untilReason: (name, reason) => untilStatus(name, (status) => status?.reason === reason),
+    untilExit: (name, reason) => untilStatus(name, (status) => status?.lastExit?.reason === reason),
     program: (script, path = join(root, `engine-${Math.random().toString(36).slice(2)}`)) => {
       const ask = 'case "$*" in *--help*|*--version*|*--list-devices*) exec "$REAL" "$@";; esac';
       writeFileSync(path, `#!/bin/sh\nREAL=${findLlamaServer() ?? "false"}\n${ask}\n${script}\n`);
@@ -178,9 +164,8 @@ function outsideAddress(): string {
 }
 
 async function removeAll(client: KubeClient, namespace: string): Promise<void> {
-  const found = await client.list(INFERENCE_REPLICAS, { namespace });
-  if (!found.ok) throw new Error(found.error.message);
-  for (const { metadata } of found.value.items) {
+  const { items } = must(await client.list(INFERENCE_REPLICAS, { namespace }));
+  for (const { metadata } of items) {
     await client.remove(INFERENCE_REPLICAS, { name: metadata.name, namespace });
   }
 }

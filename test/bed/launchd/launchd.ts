@@ -2,6 +2,7 @@
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "plist";
+import { send } from "../signal.ts";
 import { type JobProcess, startJob } from "./job-process.ts";
 import type { Answer, Call, Replayed } from "./replayed-commands.ts";
 
@@ -103,7 +104,7 @@ export function startLaunchd(options: LaunchdOptions = {}): Launchd {
         ? { key: "last exit code", value: String(code) }
         : { key: "last terminating signal", value: SIGNALS[signal] ?? signal };
     // AbandonProcessGroup false: every process left in the job's group is killed.
-    if (job.plist.AbandonProcessGroup !== true) killGroup(child.pid);
+    if (job.plist.AbandonProcessGroup !== true) send(-child.pid, "SIGKILL");
     if (job.state === "SIGTERMed") {
       setTimeout(() => forget(job), leaveMs);
       return;
@@ -271,14 +272,6 @@ function usablePlist(path: string, domain: string, euid: number): PlistObject | 
 function change(act: () => unknown): Answer {
   act();
   return OK;
-}
-
-function killGroup(pid: number): void {
-  try {
-    process.kill(-pid, "SIGKILL");
-  } catch {
-    // Nothing is left in it.
-  }
 }
 
 function notFound(target: string): Answer {

@@ -1,6 +1,7 @@
 /** systemd and systemctl, of one unit at a time: it really runs. */
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { send } from "../signal.ts";
 import { type JobProcess, startJob } from "./job-process.ts";
 import type { Answer, Call, Replayed } from "./replayed-commands.ts";
 
@@ -81,7 +82,7 @@ export function startSystemd(options: SystemdOptions): Systemd {
         unit.process = undefined;
         unit.lastStatus = code ?? 15;
         // KillMode=process leaves the rest alone; the default kills it.
-        if (settings.get("KillMode") !== "process") killGroup(child.pid);
+        if (settings.get("KillMode") !== "process") send(-child.pid, "SIGKILL");
         if (unit.state === "deactivating") unit.state = "inactive";
         else if (unit.state === "active") again(unit);
       })
@@ -161,14 +162,6 @@ function splitExec(line: string): readonly string[] {
   return words.map((word) =>
     word.replace(/^"|"$/g, "").replaceAll("%%", "%").replaceAll("$$", "$").replaceAll('\\"', '"'),
   );
-}
-
-function killGroup(pid: number): void {
-  try {
-    process.kill(-pid, "SIGKILL");
-  } catch {
-    // Nothing is left in it.
-  }
 }
 
 function show(unit: Unit | undefined, file: string, isEnabled: boolean): string {

@@ -1,11 +1,10 @@
 /** One control group per node, in each hierarchy of cgroup v1: kubelet puts all its pods below it. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { poll } from "../poll.ts";
+import { until } from "../until.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const HIERARCHIES = ["cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd"];
-const LIMIT_MS = 20_000;
 
 /** Undefined where a node can have its groups. */
 export function whyNoCgroups(): string | undefined {
@@ -94,16 +93,6 @@ export function pidsIn(group: string): readonly number[] {
 
 async function removeTree(folder: string): Promise<void> {
   for (const name of foldersIn(folder)) await removeTree(path.join(folder, name));
-  let cause: unknown;
-  const isGone = () => {
-    try {
-      if (existsSync(folder)) rmdirSync(folder);
-      return true;
-    } catch (error) {
-      // A killed process counts until it has been reaped.
-      cause = error;
-      return false;
-    }
-  };
-  await poll(isGone, () => cause, { limitMs: LIMIT_MS, everyMs: 20 });
+  // A killed process counts until it has been reaped.
+  await until(() => existsSync(folder) && rmdirSync(folder), { everyMs: 20 });
 }

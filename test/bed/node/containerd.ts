@@ -1,11 +1,12 @@
 /** containerd with runc and a point-to-point network for each pod, inside a node's machine. */
+import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
 import type { WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
-import { poll } from "../poll.ts";
 import { run } from "../run.ts";
+import { until } from "../until.ts";
 import type { Machine } from "./machine.ts";
 import type { NodeParts } from "./parts.ts";
 
@@ -17,8 +18,6 @@ export interface ContainerdOptions {
 }
 
 export const PAUSE_IMAGE = "registry.k8s.io/pause:3.10";
-
-const LIMIT_MS = 30_000;
 
 export function socketIn(folder: string): string {
   return path.join(folder, "run", "containerd.sock");
@@ -39,10 +38,11 @@ export async function startContainerd(machine: Machine, options: ContainerdOptio
   const command = [path.join(parts.folder, "containerd"), "--config", at("containerd.toml")];
   const env = { PATH: `${parts.folder}:/usr/sbin:/usr/bin:/sbin:/bin` };
   const containerd = machine.start("containerd", command, env);
-  const failure = () =>
-    new Error(`containerd does not start; the end of its log:\n${tailOf(at("containerd.log"), 3_000)}`);
   const { ended } = containerd;
-  await poll(() => answers(socketIn(folder)), failure, { limitMs: LIMIT_MS, everyMs: 10, ended });
+  await until(() => connectOnce(socketIn(folder)), { everyMs: 10, ended }).catch((cause: unknown) => {
+    const logged = tailOf(at("containerd.log"), 3_000);
+    throw new Error(`containerd does not start; the end of its log:\n${logged}`, { cause });
+  });
   return containerd;
 }
 
@@ -52,15 +52,10 @@ export function ctr(parts: NodeParts, folder: string, ...args: readonly string[]
   return run(program, ["--address", socketIn(folder), "--namespace", "k8s.io", ...args]);
 }
 
-function answers(socket: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const connection = connect(socket);
-    connection.once("error", () => resolve(false));
-    connection.once("connect", () => {
-      connection.destroy();
-      resolve(true);
-    });
-  });
+async function connectOnce(socket: string): Promise<void> {
+  const connection = connect(socket);
+  await once(connection, "connect");
+  connection.destroy();
 }
 
 function renderConfig({ folder, parts }: ContainerdOptions): string {

@@ -20,14 +20,13 @@ import { cachedLayer } from "../../../scripts/images/layer.ts";
 import { packImage, writeTar } from "../../../scripts/images/layout.ts";
 import { hash } from "../../../src/util/hash.ts";
 import { waitForLock } from "../../../src/util/process-lock.ts";
-import { poll } from "../poll.ts";
 import { run } from "../run.ts";
+import { until } from "../until.ts";
 import { ctr, PAUSE_IMAGE, rootIn, startContainerd } from "./containerd.ts";
 import { startMachine } from "./machine.ts";
 import type { NodeParts } from "./parts.ts";
 
 const KEPT_MS = 6 * 3_600_000;
-const LIMIT_MS = 30_000;
 
 /** A folder with these images and that of pause, for `copyImages`. */
 export async function prepareImages(parts: NodeParts, images: readonly NodeImage[]): Promise<string> {
@@ -131,16 +130,13 @@ async function packPause(parts: NodeParts, folder: string): Promise<string> {
 
 /** The part of containerd that serves kubelet takes notice of an import a moment later. */
 async function untilKnown(parts: NodeParts, folder: string, references: readonly string[]): Promise<void> {
-  let missing = references;
-  const areKnown = async () => {
+  await until(async () => {
     const lines = (await ctr(parts, folder, "images", "list")).split("\n");
     const isKnown = (reference: string) =>
       lines.some((line) => line.startsWith(`${reference} `) && line.includes("cri-containerd.image=managed"));
-    missing = references.filter((reference) => !isKnown(reference));
-    return missing.length === 0;
-  };
-  const failure = () => new Error(`containerd does not know ${missing.join(", ")}`);
-  await poll(areKnown, failure, { limitMs: LIMIT_MS, everyMs: 50 });
+    const missing = references.filter((reference) => !isKnown(reference));
+    if (missing.length > 0) throw new Error(`containerd does not know ${missing.join(", ")}`);
+  });
 }
 
 /** Blobs and snapshots never change, so they are shared; databases do. */

@@ -2,11 +2,11 @@
  * What a node runs in: mount and PID namespaces of its own, in the network namespace of a station. Whatever a node mounts
  * exists only there, and everything that runs there ends with the first process, also when the test run is killed.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { tailOf } from "../../../local/control-plane/process/log-tail.ts";
 import { startWatched, type WatchedChild } from "../../../local/control-plane/process/watched-child.ts";
-import { poll } from "../poll.ts";
+import { until } from "../until.ts";
 
 export interface Machine {
   /** Before a command line: runs it there, as root. */
@@ -47,8 +47,6 @@ echo > "$1/started"
 while :; do sleep 2147483647 & wait; done
 `;
 
-const LIMIT_MS = 30_000;
-
 /**
  * Resolves when programs can be started. `folder` is the node's own, and visible inside at the same path; `network`, before a
  * command line, runs it in the network namespace.
@@ -74,11 +72,10 @@ export async function startMachine(network: readonly string[], folder: string): 
   void machine.ended.then(() => {
     isGone = true;
   });
-  const failure = () => {
+  await until(() => statSync(started), { everyMs: 10, ended: machine.ended }).catch((cause: unknown) => {
     machine.signal("KILL");
-    return new Error(`the node's namespaces cannot be made: ${tailOf(logFile, 2_000)}`);
-  };
-  await poll(() => existsSync(started), failure, { limitMs: LIMIT_MS, everyMs: 10, ended: machine.ended });
+    throw new Error(`the node's namespaces cannot be made: ${tailOf(logFile, 2_000)}`, { cause });
+  });
   const pid = firstProcess(readFileSync(pidFile, "utf8").trim());
   const inside = ["nsenter", `--target=${pid}`, "--mount", "--net", "--pid", "--"];
   return {

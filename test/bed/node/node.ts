@@ -9,8 +9,8 @@ import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { startKubeProxy } from "../kube-proxy.ts";
 import type { Kubectl } from "../kubectl.ts";
 import type { Network, Station } from "../network.ts";
-import { poll } from "../poll.ts";
 import { run } from "../run.ts";
+import { until } from "../until.ts";
 import { findCgroup, makeCgroups, pidsIn, removeCgroups } from "./cgroups.ts";
 import { ctr, startContainerd } from "./containerd.ts";
 import { copyImages } from "./images.ts";
@@ -80,9 +80,6 @@ export const API_SERVER_ARGS = [
   // Clients in pods reach it through the Service `kubernetes`.
   "--endpoint-reconciler-type=lease",
 ];
-
-const READY_MS = 60_000;
-const POLL_MS = 50;
 
 /** `images` is what `prepareImages` gave. Disposal leaves nothing of the node on this machine. */
 export async function prepareNode(
@@ -227,15 +224,13 @@ interface NodeSeen {
 
 /** Ready since then, which is given by the second, and without the taint of a new node. */
 async function untilReady(access: ApiAccess, name: string, since: number, logFile: string): Promise<void> {
-  let seen = "";
-  const holds = async () => {
+  await until(async () => {
     const { status, body } = await callApi(access, { method: "GET", path: `/api/v1/nodes/${name}` });
-    seen = body;
-    return status === 200 && isReady(JSON.parse(body) as NodeSeen, since);
-  };
-  const failure = () =>
-    new Error(`node ${name} is not ready: ${seen}\nthe end of kubelet's log:\n${tailOf(logFile, 4_000)}`);
-  await poll(holds, failure, { limitMs: READY_MS, everyMs: POLL_MS });
+    if (status === 200 && isReady(JSON.parse(body) as NodeSeen, since)) return;
+    throw new Error(
+      `node ${name} is not ready: ${body}\nthe end of kubelet's log:\n${tailOf(logFile, 4_000)}`,
+    );
+  });
 }
 
 function isReady({ spec, status }: NodeSeen, since: number): boolean {

@@ -6,6 +6,7 @@ import path from "node:path";
 import { testAddress } from "../../../agent/fixtures/agent.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { livingEngines } from "../../bed/engines.ts";
+import { model, serviceAnywhere } from "../../bed/manifests.ts";
 import { type Part, startPart } from "../../bed/part.ts";
 import { freePort } from "../../bed/ports.ts";
 import { startFleet, type TestFleet } from "../../bed/test-fleet.ts";
@@ -91,12 +92,9 @@ function portIn(part: Part, key: string): Promise<string> {
 }
 
 async function apply(farm: TestFleet, name: string, file: string, spec: object): Promise<void> {
-  const apiVersion = "metalbridge.dev/v1alpha1";
-  const metadata = { name, namespace: "default" };
-  const source = path.join(farm.modelsDir, file);
   const items = [
-    { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" } } },
-    { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, contextSize: 512, ...spec } },
+    model(name, path.join(farm.modelsDir, file)),
+    serviceAnywhere(name, { contextSize: 512, ...spec }),
   ];
   await farm.kubectl(["apply", "-f", "-"], {
     input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),

@@ -5,8 +5,10 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { PODS, SERVICES } from "../../../src/kube/kinds.ts";
-import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
+import type { JsonPatchOp, KubeClient } from "../../../src/kube/types.ts";
 import { ONE_THREAD } from "../../bed/agent.ts";
+import { model, serviceAnywhere } from "../../bed/manifests.ts";
+import { must } from "../../bed/must.ts";
 import { DRAIN_SECONDS, type EngineName, type ServiceName } from "../plan/catalog.ts";
 import type { ModelServer } from "./models.ts";
 
@@ -51,65 +53,53 @@ export function fleetObjects(client: KubeClient, models: ModelServer, engine: En
   return {
     createHost: async (name, cidr) => {
       const host = { apiVersion: API_VERSION, kind: "Host", metadata: { name }, spec: { addresses: [cidr] } };
-      done(await client.create(HOSTS, host as unknown as Host));
+      must(await client.create(HOSTS, host as unknown as Host));
     },
     createService: async (name, generation) => {
-      const model = `${name}-${generation}`;
-      const made = await client.create(INFERENCE_SERVICES, serviceOf(name, model, engine));
+      const modelName = `${name}-${generation}`;
+      const made = await client.create(INFERENCE_SERVICES, serviceOf(name, modelName, engine));
       if (!made.ok && made.error.kind === "alreadyExists") {
         const there = await client.get(INFERENCE_SERVICES, at(name));
         const isThere = there.ok && there.value.metadata.deletionTimestamp === undefined;
         if (!isThere) throw new Error(`${name} is still being deleted`);
         // It was deleted twice, and the other one makes it again.
-        if (there.value.spec.modelRef !== model) return;
-      } else done(made);
-      const modelMade = await client.create(
-        MODELS,
-        modelOf(model, models.urlOf(model), PLACEMENTS[name] === undefined ? "metal" : "cpu"),
-      );
-      if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") done(modelMade);
+        if (there.value.spec.modelRef !== modelName) return;
+      } else must(made);
+      const accelerator = PLACEMENTS[name] === undefined ? "metal" : "cpu";
+      const object = model(modelName, models.urlOf(modelName), { hardware: { accelerator } });
+      const modelMade = await client.create(MODELS, object as Model);
+      if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") must(modelMade);
     },
     deleteService: async (name) => {
       const service = await client.get(INFERENCE_SERVICES, at(name));
-      done(await client.remove(INFERENCE_SERVICES, at(name)));
+      must(await client.remove(INFERENCE_SERVICES, at(name)));
       if (!service.ok) return;
       // Where an earlier one was deleted before its model was made there is none.
       const removed = await client.remove(MODELS, at(service.value.spec.modelRef));
-      if (!removed.ok && removed.error.kind !== "notFound") done(removed);
+      if (!removed.ok && removed.error.kind !== "notFound") must(removed);
     },
     patchService: async (name, path, value) => {
-      done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch(path, value)));
+      must(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch(path, value)));
     },
     restartService: async (name, now) => {
-      const service = await client.get(INFERENCE_SERVICES, at(name));
-      done(service);
-      const annotations = service.ok ? service.value.metadata.annotations : {};
-      const value = { ...annotations, [ANNOTATION_RESTARTED_AT]: now };
-      done(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch("/metadata/annotations", value)));
+      const { metadata } = must(await client.get(INFERENCE_SERVICES, at(name)));
+      const value = { ...metadata.annotations, [ANNOTATION_RESTARTED_AT]: now };
+      must(await client.jsonPatch(INFERENCE_SERVICES, at(name), patch("/metadata/annotations", value)));
     },
     deletePod: async (name) => {
-      done(await client.remove(PODS, at(name)));
+      must(await client.remove(PODS, at(name)));
     },
     patchHost: async (name, path, value) => {
-      done(await client.jsonPatch(HOSTS, { name }, patch(path, value)));
+      must(await client.jsonPatch(HOSTS, { name }, patch(path, value)));
     },
     deleteHost: async (name) => {
-      done(await client.remove(HOSTS, { name }));
+      must(await client.remove(HOSTS, { name }));
     },
     addressOf: async (name) => {
       const service = await client.get(SERVICES, at(name));
       return service.ok ? service.value.spec?.clusterIP : undefined;
     },
   };
-}
-
-function modelOf(name: string, source: string, accelerator: "metal" | "cpu"): Model {
-  return {
-    apiVersion: API_VERSION,
-    kind: "Model",
-    metadata: { name, namespace: NAMESPACE },
-    spec: { source, hardware: { accelerator } },
-  } as Model;
 }
 
 /** A field, a value of it that the engine accepts, and one with which it cannot start. */
@@ -121,26 +111,18 @@ export const BAD_FIELD: Readonly<Record<EngineName, { field: string; good: unkno
 
 function serviceOf(name: ServiceName, modelRef: string, engine: EngineName): InferenceService {
   const { field, good } = BAD_FIELD[engine];
-  return {
-    apiVersion: API_VERSION,
-    kind: "InferenceService",
-    metadata: { name, namespace: NAMESPACE },
-    spec: {
-      modelRef,
-      replicas: REPLICAS[name],
-      contextSize: 1024,
-      parallelSlots: 2,
-      promptCacheMiB: 0,
-      hostLostSeconds: HOST_LOST_SECONDS,
-      runtime: engine,
-      [field]: good,
-      placement: PLACEMENTS[name],
-      modelCache: PLACEMENTS[name] && { persistence: "Ephemeral" },
-      rollout: { drainSeconds: DRAIN_SECONDS },
-    },
-  } as unknown as InferenceService;
-}
-
-function done(result: ApiResult<unknown>): void {
-  if (!result.ok) throw new Error(`${result.error.kind}: ${result.error.message}`);
+  const spec = {
+    modelRef,
+    replicas: REPLICAS[name],
+    contextSize: 1024,
+    parallelSlots: 2,
+    hostLostSeconds: HOST_LOST_SECONDS,
+    runtime: engine,
+    extraArgs: undefined,
+    [field]: good,
+    placement: PLACEMENTS[name],
+    modelCache: PLACEMENTS[name] && { persistence: "Ephemeral" },
+    rollout: { drainSeconds: DRAIN_SECONDS },
+  };
+  return serviceAnywhere(name, spec) as InferenceService;
 }

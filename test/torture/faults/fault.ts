@@ -62,13 +62,3 @@ export function sharers(
 ): readonly (SeenEngine & { readonly host: string })[] {
   return engines.engines().filter((engine) => engine.pid === pid);
 }
-
-/** False where the process was gone before. */
-export function send(pid: number, signal: NodeJS.Signals): boolean {
-  try {
-    process.kill(pid, signal);
-    return true;
-  } catch {
-    return false;
-  }
-}

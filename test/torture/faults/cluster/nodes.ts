@@ -1,8 +1,9 @@
 /** What happens to nodes and to the pods on them. */
 import { LABEL_SERVICE } from "../../../../src/api/group.ts";
 import type { RealNode } from "../../../bed/node/node.ts";
+import { send } from "../../../bed/signal.ts";
 import type { PlannedFault } from "../../plan/plan-faults.ts";
-import { type Fault, type FaultContext, type Injected, send, serviceOf } from "../fault.ts";
+import { type Fault, type FaultContext, type Injected, serviceOf } from "../fault.ts";
 import { persistently, tried } from "../spec/changes.ts";
 import { untilUp } from "./api-server.ts";
 

@@ -1,5 +1,7 @@
 /** kill -9 of an engine, as the kernel does when memory is short. */
-import { engineOf, type Fault, send, sharers } from "../fault.ts";
+
+import { send } from "../../../bed/signal.ts";
+import { engineOf, type Fault, sharers } from "../fault.ts";
 
 export const engineKill: Fault = async (context, planned) => {
   const engine = engineOf(context, planned);

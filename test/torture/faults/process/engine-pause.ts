@@ -1,6 +1,7 @@
 /** SIGSTOP of an engine, or of the process of one model of a daemon: alive, holds its port, answers no request. */
-import { isAlive } from "../../../bed/engines.ts";
-import { engineOf, type Fault, type FaultContext, type Injected, send, sharers } from "../fault.ts";
+
+import { isAlive, send } from "../../../bed/signal.ts";
+import { engineOf, type Fault, type FaultContext, type Injected, sharers } from "../fault.ts";
 
 export const enginePause: Fault = async (context, planned) => {
   const engine = engineOf(context, planned);

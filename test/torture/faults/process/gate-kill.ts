@@ -1,5 +1,7 @@
 /** kill -9 of a host's gate: every request through it is cut, and new ones are refused until another one listens. */
-import { type Fault, hostOf, send } from "../fault.ts";
+
+import { send } from "../../../bed/signal.ts";
+import { type Fault, hostOf } from "../fault.ts";
 
 export const gateKill: Fault = async (context, planned) => {
   const wanted = hostOf(context, planned).name;

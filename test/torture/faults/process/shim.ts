@@ -1,5 +1,7 @@
 /** The shell that keeps an engine is killed, or frozen; the engine itself is not touched. */
-import { engineOf, type Fault, send } from "../fault.ts";
+
+import { send } from "../../../bed/signal.ts";
+import { engineOf, type Fault } from "../fault.ts";
 
 export const shimKill: Fault = async (context, planned) => {
   const shim = shimOf(context, planned);
