@@ -1,10 +1,8 @@
 /** Writes what is generated from the sources: CRDs, field reference, error catalog, configuration, command line. `--check` fails when a file is not up to date. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { generatedFiles } from "./generate/files.ts";
-
-const root = fileURLToPath(new URL("..", import.meta.url));
+import { root } from "./project/root.ts";
 
 async function contentOf(path: string): Promise<string | undefined> {
   return readFile(join(root, path), "utf8").catch(() => undefined);

@@ -4,26 +4,27 @@ import { existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { ensureActionlint } from "./setup/actionlint.mjs";
-import { ensureAnsible } from "./setup/ansible.mjs";
 import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
-import { ensureHelm } from "./setup/helm.mjs";
+import {
+  ensureActionlint,
+  ensureHelm,
+  ensureKwok,
+  ensureOllama,
+  ensureRegistry,
+  ensureS3Server,
+} from "./setup/go-programs.mjs";
 import { ensureImages } from "./setup/images.mjs";
-import { ensureKwok } from "./setup/kwok.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
-import { ensureMlxLm } from "./setup/mlx-lm.mjs";
 import { ensureMonitoringCrds } from "./setup/monitoring-crds.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureNodeParts } from "./setup/node/node-parts.mjs";
-import { ensureOllama } from "./setup/ollama.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
-import { ensureRegistry } from "./setup/registry.mjs";
-import { ensureS3Server } from "./setup/s3-server.mjs";
+import { ensureAnsible, ensureMlxLm } from "./setup/python-programs.mjs";
 import { ensureSshServer } from "./setup/ssh-server.mjs";
-import { createProgress, describeFailure, SetupError } from "./setup/steps.mjs";
+import { createProgress, runMain, SetupError } from "./setup/steps.mjs";
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
@@ -100,8 +101,5 @@ async function runFromCommandLine() {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  runFromCommandLine().catch((error) => {
-    console.error(describeFailure(error));
-    process.exitCode = 1;
-  });
+  await runMain(runFromCommandLine);
 }

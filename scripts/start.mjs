@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import { handOver } from "./setup/hand-over.mjs";
-import { createProgress, describeFailure } from "./setup/steps.mjs";
+import { createProgress, runMain } from "./setup/steps.mjs";
 import { ensureParts, root } from "./setup.mjs";
 
 const program = join(root, "cli", "metalbridge.mjs");
@@ -19,12 +19,4 @@ async function start(args) {
   return await handOver(parts.node, [program, "demo", ...args], { env });
 }
 
-start(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error) => {
-    console.error(describeFailure(error));
-    process.exitCode = 1;
-  },
-);
+await runMain(start);

@@ -8,7 +8,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { ONLY_FAILED_FILES } from "./setup/only-failed-files.mjs";
-import { describeFailure } from "./setup/steps.mjs";
+import { runMain } from "./setup/steps.mjs";
 import { failedFiles, passedAlone, projectsOf, summarize, withRerun } from "./setup/test-summary.mjs";
 import { ensureParts, root } from "./setup.mjs";
 
@@ -109,13 +109,9 @@ function readReport(file) {
   }
 }
 
-test(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error) => {
-    console.error(describeFailure(error));
+await runMain((args) =>
+  test(args).catch((error) => {
     console.log("0 passed, 1 failed, 0 skipped");
-    process.exitCode = 1;
-  },
+    throw error;
+  }),
 );

@@ -1,6 +1,7 @@
 /** Part of docs/benchmarks.md: the figures of the committed baseline. */
 import { existsSync, readFileSync } from "node:fs";
 import type { BenchReport, ReportLine } from "../bench/report.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
 const BASELINE = new URL("../bench/baseline.json", import.meta.url);
 
@@ -19,18 +20,15 @@ function figures(report: BenchReport | undefined): string[] {
   return [
     `${report.at.slice(0, 10)}, ${cpu}, ${cores} cores, ${Math.round(memoryBytes / 1024 ** 3)} GiB, Node ${node}.`,
     "",
-    "| scenario | n | p50 | p99 | max | unit | target |",
-    "|---|---|---|---|---|---|---|",
-    ...report.lines.map(row),
+    ...markdownTable(["scenario", "n", "p50", "p99", "max", "unit", "target"], report.lines.map(row)),
   ];
 }
 
-function row({ name, unit, figures: { n, p50, p99, max }, targets }: ReportLine): string {
-  const wanted = targets.map(
+function row({ name, unit, figures: { n, p50, p99, max }, targets }: ReportLine) {
+  const results = targets.map(
     ({ statistic, limit, isMet }) => `${isMet ? "met" : "missed"}: ${statistic} ≤ ${limit}`,
   );
-  const cells = [name.replaceAll("|", "\\|"), n, short(p50), short(p99), short(max), unit, wanted.join("; ")];
-  return `| ${cells.join(" | ")} |`;
+  return [escapeCell(name), n, short(p50), short(p99), short(max), unit, results.join("; ")];
 }
 
 /** JSON has no NaN: what was not measured is null there. */

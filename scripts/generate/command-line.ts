@@ -1,6 +1,7 @@
 /** Part of docs/cli.md: every verb with its options, as the program itself knows them. */
 import { Command, type Option } from "commander";
 import { headingOf, verbs } from "../../cli/verbs.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
 /** The table of verbs, then one section for each. */
 export async function commandLineLines(): Promise<string[]> {
@@ -40,17 +41,18 @@ function usageOf(command: Command, name: string): string[] {
   );
   const options = command.options.filter(({ hidden }) => !hidden);
   const usage = ["metalbridge", name, ...words, ...(options.length === 0 ? [] : ["[options]"])].join(" ");
-  const table = ["", "| option | meaning |", "|---|---|", ...options.map(optionRow)];
+  const table = ["", ...markdownTable(["option", "meaning"], options.map(optionRow))];
   return [`\`${usage}\``, ...(options.length === 0 ? [] : table), ""];
 }
 
-function optionRow(option: Option): string {
+function optionRow(option: Option): string[] {
   const choices = option.argChoices === undefined ? "" : `: ${option.argChoices.join(", ")}`;
   const given: unknown = option.defaultValueDescription ?? option.defaultValue;
   const standard = given === undefined || given === false ? "" : ` (default: ${String(given)})`;
-  return `| \`${option.flags.replaceAll("|", "\\|")}\` | ${cell(`${option.description}${choices}${standard}`)} |`;
+  const meaning = cell(`${option.description}${choices}${standard}`);
+  return [`\`${option.flags.replaceAll("|", "\\|")}\``, meaning];
 }
 
 function cell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("<", "&lt;").replaceAll("\n", " ");
+  return escapeCell(text).replaceAll("<", "&lt;");
 }

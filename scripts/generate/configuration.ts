@@ -10,6 +10,7 @@ import { configureServer } from "../../cli/server.ts";
 import { controllerConfigSchema } from "../../controller/config.ts";
 import { serverConfigSchema } from "../../server/config.ts";
 import { environmentLines } from "./environment.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
 type JsonSchema = Exclude<z.core.JSONSchema._JSONSchema, boolean>;
 
@@ -109,21 +110,12 @@ export function flagsByKey(
 }
 
 function table(keys: readonly ConfigKey[], flags: ReadonlyMap<string, string>): string[] {
-  return [
-    "| key | type | default | flag | meaning |",
-    "|---|---|---|---|---|",
-    ...keys.map(({ key, schema }) => {
-      const flag = flags.get(key);
-      const cells = [
-        `\`${key}\``,
-        typeOf(schema),
-        defaultOf(schema),
-        flag === undefined ? "" : `\`${flag}\``,
-        (schema.description ?? "").replaceAll("|", "\\|"),
-      ];
-      return `| ${cells.join(" | ")} |`;
-    }),
-  ];
+  const rows = keys.map(({ key, schema }) => {
+    const flag = flags.get(key);
+    const shown = flag === undefined ? "" : `\`${flag}\``;
+    return [`\`${key}\``, typeOf(schema), defaultOf(schema), shown, escapeCell(schema.description ?? "")];
+  });
+  return markdownTable(["key", "type", "default", "flag", "meaning"], rows);
 }
 
 function typeOf(schema: JsonSchema): string {

@@ -2,26 +2,21 @@
 import { defaultRemedy } from "../../src/api/errors.ts";
 import type { Check } from "../../src/doctor/checks/check.ts";
 import { checkGroups } from "../../src/doctor/table.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
 /** One table for each group. */
 export function doctorLines(): string[] {
   return checkGroups.flatMap(([title, checks]) => [
     `### ${title}`,
     "",
-    "| code | checks | at worst | on | why | what to do |",
-    "|---|---|---|---|---|---|",
-    ...checks.map(row),
+    ...markdownTable(["code", "checks", "at worst", "on", "why", "what to do"], checks.map(row)),
     "",
   ]);
 }
 
-function row({ code, title, severity, platforms, reason, isFixable }: Check): string {
+function row({ code, title, severity, platforms, reason, isFixable }: Check): string[] {
   const { summary, command } = defaultRemedy(code);
   const on = platforms.length === 2 ? "both" : platforms[0] === "darwin" ? "macOS" : "Linux";
   const fix = `${summary}${command === undefined ? "" : `: \`${command}\``}${isFixable ? " (`--fix`)" : ""}`;
-  return `| ${[`\`${code}\``, title, severity, on, reason, fix].map(cell).join(" | ")} |`;
-}
-
-function cell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+  return [`\`${code}\``, title, severity, on, reason, fix].map(escapeCell);
 }

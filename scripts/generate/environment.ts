@@ -1,4 +1,5 @@
 /** The environment variables, by who reads them. */
+import { markdownTable } from "./markdown.ts";
 
 interface Variable {
   readonly name: string;
@@ -35,46 +36,17 @@ export const environmentVariables: readonly Variable[] = [
     readBy: "setup, up, demo",
     meaning: "Folder that is searched first for etcd and kube-apiserver.",
   },
-  {
-    name: "METALBRIDGE_LLAMA_SERVER",
-    readBy: "setup, demo, tests",
-    meaning: "The llama-server to use, by absolute path, instead of the one on PATH or in the cache.",
-  },
-  {
-    name: "METALBRIDGE_OLLAMA",
-    readBy: "setup, demo, tests",
-    meaning: "The ollama to use, by absolute path, instead of the one on PATH or in the cache.",
-  },
-  {
-    name: "METALBRIDGE_HELM",
-    readBy: "setup, tests",
-    meaning:
-      "The helm that tests of the chart use, by absolute path, instead of the one on PATH or in the cache.",
-  },
-  {
-    name: "METALBRIDGE_KWOK",
-    readBy: "setup, tests",
-    meaning:
-      "The kwok that simulates nodes in tests, by absolute path, instead of the one on PATH or in the cache.",
-  },
-  {
-    name: "METALBRIDGE_REGISTRY",
-    readBy: "setup, tests",
-    meaning:
-      "The OCI registry (distribution) that tests of oci:// sources use, by absolute path, instead of the one on PATH or in the cache.",
-  },
-  {
-    name: "METALBRIDGE_S3_SERVER",
-    readBy: "setup, tests",
-    meaning:
-      "The versitygw that tests of s3:// sources use, by absolute path, instead of the one on PATH or in the cache.",
-  },
-  {
-    name: "METALBRIDGE_ACTIONLINT",
-    readBy: "setup, tests",
-    meaning:
-      "The actionlint that checks the workflows in tests, by absolute path, instead of the one on PATH or in the cache.",
-  },
+  programPath("METALBRIDGE_LLAMA_SERVER", "setup, demo, tests", "llama-server to use"),
+  programPath("METALBRIDGE_OLLAMA", "setup, demo, tests", "ollama to use"),
+  programPath("METALBRIDGE_HELM", "setup, tests", "helm that tests of the chart use"),
+  programPath("METALBRIDGE_KWOK", "setup, tests", "kwok that simulates nodes in tests"),
+  programPath(
+    "METALBRIDGE_REGISTRY",
+    "setup, tests",
+    "OCI registry (distribution) that tests of oci:// sources use",
+  ),
+  programPath("METALBRIDGE_S3_SERVER", "setup, tests", "versitygw that tests of s3:// sources use"),
+  programPath("METALBRIDGE_ACTIONLINT", "setup, tests", "actionlint that checks the workflows in tests"),
   {
     name: "METALBRIDGE_USE_BUNDLE",
     readBy: "every verb",
@@ -99,14 +71,23 @@ export const environmentVariables: readonly Variable[] = [
   },
 ];
 
+function programPath(name: string, readBy: string, program: string): Variable {
+  return {
+    name,
+    readBy,
+    meaning: `The ${program}, by absolute path, instead of the one on PATH or in the cache.`,
+  };
+}
+
 /** Heading and table. */
 export function environmentLines(): string[] {
   return [
     "## Environment variables",
     "",
-    "| variable | read by | meaning |",
-    "|---|---|---|",
-    ...environmentVariables.map(({ name, readBy, meaning }) => `| \`${name}\` | ${readBy} | ${meaning} |`),
+    ...markdownTable(
+      ["variable", "read by", "meaning"],
+      environmentVariables.map(({ name, readBy, meaning }) => [`\`${name}\``, readBy, meaning]),
+    ),
     "",
   ];
 }

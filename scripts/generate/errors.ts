@@ -14,6 +14,7 @@ import { replicaErrors } from "../../src/api/errors/replica.ts";
 import { rolloutErrors } from "../../src/api/errors/rollout.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
 const catalog: Readonly<Record<string, ErrorEntry>> = errorCatalog;
 
@@ -57,17 +58,14 @@ function sectionLines([title, entries]: Section): string[] {
   return [
     `## ${title}`,
     "",
-    "| code | what happened | what to do |",
-    "|---|---|---|",
-    ...rows.map(([code, entry]) => `| \`${code}\` | ${cell(entry.what)} | ${remedyOf(entry)} |`),
+    ...markdownTable(
+      ["code", "what happened", "what to do"],
+      rows.map(([code, entry]) => [`\`${code}\``, escapeCell(entry.what), remedyOf(entry)]),
+    ),
     "",
   ];
 }
 
 function remedyOf(entry: ErrorEntry): string {
-  return entry.command === undefined ? cell(entry.do) : `${cell(entry.do)}: \`${cell(entry.command)}\``;
-}
-
-function cell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("\n", " ");
+  return escapeCell(entry.command === undefined ? entry.do : `${entry.do}: \`${entry.command}\``);
 }

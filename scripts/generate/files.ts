@@ -17,8 +17,8 @@ import { renderConfiguration } from "./configuration.ts";
 import { doctorLines } from "./doctor.ts";
 import { renderErrors } from "./errors.ts";
 import { governorLines } from "./governor.ts";
-import { renewPart, renewParts } from "./marked.ts";
-import { agentMetricLines, controllerMetricLines, serverMetricLines } from "./metrics.ts";
+import { renewParts } from "./marked.ts";
+import { metricParts } from "./metrics.ts";
 import { renderReference } from "./reference.ts";
 import { selftestLines } from "./selftest.ts";
 import { renewVersions } from "./version.ts";
@@ -69,20 +69,18 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   }
   files.set("docs/errors.md", renderErrors());
   files.set("docs/configuration.md", renderConfiguration());
-  files.set("docs/benchmarks.md", renewPart("docs/benchmarks.md", "figures", benchmarkLines()));
-  files.set("docs/cli.md", renewPart("docs/cli.md", "verbs", await commandLineLines()));
-  files.set("docs/doctor.md", renewPart("docs/doctor.md", "checks", doctorLines()));
-  files.set("docs/selftest.md", renewPart("docs/selftest.md", "steps", selftestLines()));
-  files.set("docs/memory.md", renewPart("docs/memory.md", "governor", governorLines()));
-  const metrics = {
-    "metrics of the agent": agentMetricLines(),
-    "metrics of the controller": controllerMetricLines(),
-    "metrics of the server": serverMetricLines(),
-  };
-  files.set("docs/observability.md", renewParts("docs/observability.md", metrics));
+  for (const [path, name, lines] of [
+    ["docs/benchmarks.md", "figures", benchmarkLines()],
+    ["docs/cli.md", "verbs", await commandLineLines()],
+    ["docs/doctor.md", "checks", doctorLines()],
+    ["docs/selftest.md", "steps", selftestLines()],
+    ["docs/memory.md", "governor", governorLines()],
+    ["charts/README.md", "values", valueLines()],
+  ] as const)
+    files.set(path, renewParts(path, { [name]: lines }));
+  files.set("docs/observability.md", renewParts("docs/observability.md", metricParts()));
   files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());
-  files.set("charts/README.md", renewPart("charts/README.md", "values", valueLines()));
   renewVersions(files);
   // Rendered from the chart as it is on disk; without Helm it is not compared.
   const install = renderInstall();

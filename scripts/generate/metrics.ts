@@ -3,29 +3,21 @@ import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { serverMetrics } from "../../server/metrics.ts";
 import type { MetricFamily } from "../../src/http/metrics/family.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
-/** The agent's. */
-export function agentMetricLines(): string[] {
-  return table(agentMetrics);
-}
-
-/** The controller's. */
-export function controllerMetricLines(): string[] {
-  return table(controllerMetrics);
-}
-
-/** The server's. */
-export function serverMetricLines(): string[] {
-  return table(serverMetrics());
+/** A table for each part of the page. */
+export function metricParts(): Readonly<Record<string, readonly string[]>> {
+  return {
+    "metrics of the agent": table(agentMetrics),
+    "metrics of the controller": table(controllerMetrics),
+    "metrics of the server": table(serverMetrics()),
+  };
 }
 
 function table<Facts>(families: readonly MetricFamily<Facts>[]): string[] {
-  return [
-    "| metric | type | labels | what it says |",
-    "|---|---|---|---|",
-    ...families.map(({ name, type, labels = [], help }) => {
-      const shown = labels.map((label) => `\`${label}\``).join(", ");
-      return `| \`${name}\` | ${type} | ${shown} | ${help.replaceAll("|", "\\|")} |`;
-    }),
-  ];
+  const rows = families.map(({ name, type, labels = [], help }) => {
+    const shown = labels.map((label) => `\`${label}\``).join(", ");
+    return [`\`${name}\``, type, shown, escapeCell(help)];
+  });
+  return markdownTable(["metric", "type", "labels", "what it says"], rows);
 }

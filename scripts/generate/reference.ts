@@ -1,6 +1,7 @@
 /** The field reference of one kind as Markdown: path, type, default, validation, description. */
 import type { definitions } from "../../src/api/crd/definitions.ts";
 import type { CelRule, StructuralSchema } from "../../src/api/crd/structural.ts";
+import { escapeCell, markdownTable } from "./markdown.ts";
 
 type Definition = (typeof definitions)[number];
 
@@ -55,21 +56,16 @@ function rowsOf(schema: StructuralSchema, path: string, rows: Row[]): Row[] {
 }
 
 function table(rows: readonly Row[]): string[] {
-  return [
-    "| field | type | default | validation | description |",
-    "|---|---|---|---|---|",
-    ...rows.map(({ path, required, schema }) =>
-      [
-        "",
-        ` \`${path.replace(/^(spec|status)\./, "")}\`${required ? "*" : ""} `,
-        ` ${typeOf(schema)} `,
-        ` ${schema.default === undefined ? "" : `\`${JSON.stringify(schema.default)}\``} `,
-        ` ${validationOf(schema)} `,
-        ` ${escapeCell(schema.description ?? "")} `,
-        "",
-      ].join("|"),
-    ),
-  ];
+  return markdownTable(
+    ["field", "type", "default", "validation", "description"],
+    rows.map(({ path, required, schema }) => [
+      `\`${path.replace(/^(spec|status)\./, "")}\`${required ? "*" : ""}`,
+      typeOf(schema),
+      schema.default === undefined ? "" : `\`${JSON.stringify(schema.default)}\``,
+      validationOf(schema),
+      escapeHtml(schema.description ?? ""),
+    ]),
+  );
 }
 
 function typeOf(schema: StructuralSchema): string {
@@ -90,7 +86,7 @@ function validationOf(schema: StructuralSchema): string {
     lengthOf(schema.minItems, schema.maxItems ?? schema.maxProperties, "entries"),
     schema.pattern === undefined || schema["x-kubernetes-int-or-string"]
       ? undefined
-      : `\`${escapeCell(schema.pattern)}\``,
+      : `\`${escapeHtml(schema.pattern)}\``,
     item?.type === "string" && validationOf(item) !== "" ? `each: ${validationOf(item)}` : undefined,
     schema["x-kubernetes-list-type"] === "map"
       ? `one entry per ${(schema["x-kubernetes-list-map-keys"] ?? []).join(", ")}`
@@ -125,16 +121,16 @@ function rulesOf(root: StructuralSchema, rows: readonly Row[]): string[] {
 }
 
 function columnTable({ columns }: Definition): string[] {
-  return [
-    "| column | shows | when |",
-    "|---|---|---|",
-    ...columns.map(
-      ({ name, description, priority }) =>
-        `| ${name} | ${escapeCell(description)} | ${priority === undefined ? "always" : "`-o wide`"} |`,
-    ),
-  ];
+  return markdownTable(
+    ["column", "shows", "when"],
+    columns.map(({ name, description, priority }) => [
+      name,
+      escapeHtml(description),
+      priority === undefined ? "always" : "`-o wide`",
+    ]),
+  );
 }
 
-function escapeCell(text: string): string {
-  return text.replaceAll("|", "\\|").replaceAll("\n", " ").replaceAll("<", "&lt;");
+function escapeHtml(text: string): string {
+  return escapeCell(text).replaceAll("<", "&lt;");
 }

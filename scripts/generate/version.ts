@@ -1,9 +1,7 @@
 /** Pages and manifests that show a version, or where a release is: both follow package.json. */
 import { readdirSync, readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { type Project, readProject } from "../project/project.ts";
-
-const root = fileURLToPath(new URL("../..", import.meta.url));
+import { root } from "../project/root.ts";
 
 const VERSION = String.raw`\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]*[0-9A-Za-z])?`;
 const PLATFORM = "(?:darwin-arm64|linux-x64|linux-arm64)";

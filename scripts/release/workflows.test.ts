@@ -4,7 +4,7 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync } from "no
 import path from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
-import { findActionlint } from "../setup/actionlint.mjs";
+import { findActionlint } from "../setup/go-programs.mjs";
 import { releaseFiles } from "./build-release.ts";
 
 interface Step {

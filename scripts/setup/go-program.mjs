@@ -1,8 +1,8 @@
 /** A program that only tests need: one that is named, one on PATH, the cache, or a build of its Go module. */
-import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { cacheDir } from "./cache.mjs";
 import { findOnPath, isExecutable, run } from "./command.mjs";
+import { fillFolder } from "./fill-folder.mjs";
 import { SetupError } from "./steps.mjs";
 
 /**
@@ -54,16 +54,10 @@ export function goProgram({ program, variable, module, version, brew = program, 
   return { find, ensure };
 }
 
-/** Into a folder of its own and then by one rename, so that an interrupted build leaves nothing half. */
-async function install(go, args, target, env) {
-  mkdirSync(dirname(target), { recursive: true });
-  const temporary = mkdtempSync(join(dirname(target), ".build-"));
-  try {
-    const result = await run(go, args, { env: { ...env, GOBIN: temporary } });
+function install(go, args, target, env) {
+  return fillFolder(target, async (work) => {
+    const result = await run(go, args, { env: { ...env, GOBIN: work } });
     if (result.code !== 0) throw new SetupError(`${go} ${args.join(" ")} failed:\n${result.tail}`);
-    rmSync(target, { recursive: true, force: true });
-    renameSync(temporary, target);
-  } finally {
-    rmSync(temporary, { recursive: true, force: true });
-  }
+    return work;
+  });
 }

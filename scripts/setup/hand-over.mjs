@@ -1,6 +1,18 @@
 /** Runs a program with the Node that setup chose, tied to this process so that it never outlives it. */
 import { spawn } from "node:child_process";
 import { constants } from "node:os";
+import { join } from "node:path";
+import { ensureParts, root } from "../setup.mjs";
+import { runMain } from "./steps.mjs";
+
+/** Runs a TypeScript program of the repository with the parts that tests need; for the command line of `npm run`. */
+export async function runProgram(...place) {
+  await runMain(async (args) => {
+    const { node, llamaServer } = await ensureParts({ purpose: "test" });
+    const env = { ...process.env, METALBRIDGE_LLAMA_SERVER: llamaServer };
+    return await handOver(node, ["--import", "tsx", join(root, ...place), ...args], { env });
+  });
+}
 
 /**
  * Resolves with the exit code. The program follows a pipe on descriptor 3 (see cli/metalbridge.mjs): when this process

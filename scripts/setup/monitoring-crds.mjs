@@ -1,8 +1,9 @@
 /** The Prometheus operator's definitions, for tests that apply our monitors and rules: from its Go module, whose archive holds them. */
-import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { cpSync, existsSync } from "node:fs";
+import { join } from "node:path";
 import { cacheDir } from "./cache.mjs";
 import { findOnPath, run } from "./command.mjs";
+import { fillFolder } from "./fill-folder.mjs";
 
 const MODULE = "github.com/prometheus-operator/prometheus-operator@v0.85.0";
 const KINDS = ["podmonitors", "servicemonitors", "prometheusrules"];
@@ -33,17 +34,14 @@ async function fetchCrds(progress, env) {
   return undefined;
 }
 
-/** By one rename, so that whoever finds the folder finds it complete. */
 function publish(module, target) {
-  mkdirSync(dirname(target), { recursive: true });
-  const temporary = mkdtempSync(join(dirname(target), ".new-"));
-  for (const kind of KINDS) {
-    const file = `monitoring.coreos.com_${kind}.yaml`;
-    cpSync(join(module, "example", "prometheus-operator-crd", file), join(temporary, file));
-  }
-  rmSync(target, { recursive: true, force: true });
-  renameSync(temporary, target);
-  return target;
+  return fillFolder(target, (work) => {
+    for (const kind of KINDS) {
+      const file = `monitoring.coreos.com_${kind}.yaml`;
+      cpSync(join(module, "example", "prometheus-operator-crd", file), join(work, file));
+    }
+    return work;
+  });
 }
 
 function folderIn(env) {

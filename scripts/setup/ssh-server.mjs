@@ -1,8 +1,9 @@
 /** OpenSSH's server for tests of what administrators do over ssh: from Debian's packages, unpacked into the cache, not installed. */
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { cacheDir } from "./cache.mjs";
 import { findOnPath } from "./command.mjs";
+import { fillFolder } from "./fill-folder.mjs";
 import { unpackPackages } from "./private-apt.mjs";
 import { SetupError } from "./steps.mjs";
 
@@ -21,7 +22,9 @@ export async function ensureSshServer({ progress, env = process.env }) {
   if (process.platform !== "linux") return;
   try {
     if (findSshServer(env) === undefined)
-      await progress.during("ssh server", PACKAGES.join(" "), () => install(prefixIn(env)));
+      await progress.during("ssh server", PACKAGES.join(" "), () =>
+        fillFolder(prefixIn(env), async (work) => (await unpackPackages(work, PACKAGES)).prefix),
+      );
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;
     progress.note(`no sshd: tests that log in by ssh are skipped; install openssh-server (${error.message})`);
@@ -33,18 +36,4 @@ export async function ensureSshServer({ progress, env = process.env }) {
 
 function prefixIn(env) {
   return join(cacheDir(env), "ssh-server", "prefix");
-}
-
-/** By one rename: whoever finds the folder finds it complete. */
-async function install(folder) {
-  const cache = join(folder, "..");
-  mkdirSync(cache, { recursive: true });
-  const work = mkdtempSync(join(cache, ".apt-"));
-  try {
-    const { prefix } = await unpackPackages(work, PACKAGES);
-    rmSync(folder, { recursive: true, force: true });
-    renameSync(prefix, folder);
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
 }

@@ -35,6 +35,16 @@ export function createProgress({ write = (text) => process.stderr.write(text), v
   };
 }
 
+/** Runs a command's main function, which resolves with the exit code if it is not 0. */
+export async function runMain(main) {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (error) {
+    console.error(describeFailure(error));
+    process.exitCode = 1;
+  }
+}
+
 /** What to print for a failure, and nothing else. */
 export function describeFailure(error) {
   if (!(error instanceof SetupError)) return `setup failed: ${error?.stack ?? error}`;

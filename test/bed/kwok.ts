@@ -5,7 +5,7 @@ import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched } from "../../local/control-plane/process/watched-child.ts";
-import { findKwok } from "../../scripts/setup/kwok.mjs";
+import { findKwok } from "../../scripts/setup/go-programs.mjs";
 import type { Kubectl } from "./kubectl.ts";
 import { type PodScript, renderStages, scriptAnnotations, storageClasses } from "./kwok-stages.ts";
 import { until } from "./until.ts";

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import path from "node:path";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
-import { findHelm } from "../../scripts/setup/helm.mjs";
+import { findHelm } from "../../scripts/setup/go-programs.mjs";
 import { root } from "../docs/pages.ts";
 
 /** Undefined where there is none: tests that need it are then skipped and say so. */

@@ -5,7 +5,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { packageRoot } from "../../local/package-root.ts";
-import { findAnsible } from "../../scripts/setup/ansible.mjs";
+import { findAnsible } from "../../scripts/setup/python-programs.mjs";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { forwardTcp } from "../bed/forward-tcp.ts";

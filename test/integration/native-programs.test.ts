@@ -4,7 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { findMlxLm } from "../../scripts/setup/mlx-lm.mjs";
+import { findMlxLm } from "../../scripts/setup/python-programs.mjs";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { livingEngines } from "../bed/engines.ts";

@@ -1,9 +1,10 @@
 /** containerd, runc, CNI plugins and the pause program for a real node in tests: Debian's packages, unpacked into the cache. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { cacheDir } from "../cache.mjs";
 import { findOnPath, isExecutable, run } from "../command.mjs";
+import { fillFolder } from "../fill-folder.mjs";
 import { findDebianMirror, readAptSources } from "../llama/apt-sources.mjs";
 import { debianOnly, KEYRING, unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
@@ -64,11 +65,8 @@ function whyNot(env) {
     : undefined;
 }
 
-/** In a folder beside the target, and then by one rename. */
-async function install(target, env) {
-  mkdirSync(dirname(target), { recursive: true });
-  const work = mkdtempSync(join(dirname(target), ".apt-"));
-  try {
+function install(target, env) {
+  return fillFolder(target, async (work) => {
     const settings = debianOnly(work, [`${findDebianMirror(readAptSources())} ${SUITE}`]);
     const { prefix, archives } = await unpackPackages(work, Object.keys(PACKAGES), { settings });
     expectVersions(archives);
@@ -78,12 +76,8 @@ async function install(target, env) {
       copyFileSync(join(prefix, file), join(complete, name));
     await buildPause(join(complete, "pause"), env);
     await expectAnswers(complete);
-    rmSync(target, { recursive: true, force: true });
-    renameSync(complete, target);
-    return target;
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+    return complete;
+  });
 }
 
 function expectVersions(archives) {

@@ -1,0 +1,60 @@
+/** Real programs that only tests need, built from their Go modules where they are not installed. */
+import { goProgram } from "./go-program.mjs";
+
+const HELM = "v3.22.0";
+const STRIPPED = ["-trimpath", "-ldflags=-s -w"];
+
+/** Checks the workflows in .github. */
+export const { find: findActionlint, ensure: ensureActionlint } = goProgram({
+  program: "actionlint",
+  variable: "METALBRIDGE_ACTIONLINT",
+  module: "github.com/rhysd/actionlint/cmd/actionlint",
+  version: "v1.7.12",
+});
+
+/** For the tests of the chart, and for the plain manifests that are rendered from it. */
+export const { find: findHelm, ensure: ensureHelm } = goProgram({
+  program: "helm",
+  variable: "METALBRIDGE_HELM",
+  module: "helm.sh/helm/v3/cmd/helm",
+  version: HELM,
+  // Without the last flag a build calls itself v3.22.
+  flags: [`-ldflags=-s -w -X helm.sh/helm/v3/internal/version.version=${HELM}`],
+});
+
+/** Simulates the nodes that pods run on. */
+export const { find: findKwok, ensure: ensureKwok } = goProgram({
+  program: "kwok",
+  variable: "METALBRIDGE_KWOK",
+  module: "sigs.k8s.io/kwok/cmd/kwok",
+  version: "v0.8.0",
+  flags: STRIPPED,
+});
+
+/** The newest that `go install` builds: later modules lack headers. Such a build calls itself 0.0.0. */
+export const { find: findOllama, ensure: ensureOllama } = goProgram({
+  program: "ollama",
+  variable: "METALBRIDGE_OLLAMA",
+  module: "github.com/ollama/ollama",
+  version: "v0.9.6",
+  cgo: true,
+});
+
+/** An OCI registry for oci:// sources. */
+export const { find: findRegistry, ensure: ensureRegistry } = goProgram({
+  program: "registry",
+  variable: "METALBRIDGE_REGISTRY",
+  module: "github.com/distribution/distribution/v3/cmd/registry",
+  version: "v3.1.2",
+  brew: "docker-registry",
+  flags: STRIPPED,
+});
+
+/** An S3 server, which checks signatures, clocks and regions. */
+export const { find: findS3Server, ensure: ensureS3Server } = goProgram({
+  program: "versitygw",
+  variable: "METALBRIDGE_S3_SERVER",
+  module: "github.com/versity/versitygw/cmd/versitygw",
+  version: "v1.8.0",
+  flags: STRIPPED,
+});
