@@ -163,7 +163,7 @@ test("the log of a replica on another host: where it is, and the command to run 
   expect(there.code).toBe(1);
   expect(there.stderr).toBe(
     `LogOnAnotherHost: the log of ${desk.namespace}/chat-0-abcdefgh12 is on host ${host} (192.168.1.21): engines/${metadata.uid}/log in the state folder of the agent there\n` +
-      `  run this on ${host}, as the agent's user, with the agent's own --config or --state-dir where it has one; to read it from here, its administrator has to set remoteAccess.logs there (docs/operate.md)\n` +
+      `  run this on ${host}, as the agent's user, with the agent's own --config or --state-dir where it has one; to read it from here, its administrator has to set remoteAccess.logs there (docs/logs.md)\n` +
       `    metalbridge logs chat-0-abcdefgh12 -n ${desk.namespace}\n`,
   );
   expect((await logs("chat")).stderr).toContain("metalbridge logs chat-0-abcdefgh12");

@@ -52,7 +52,7 @@ export async function explainNotLocal(
 
 function otherwise(verb: LookupTarget["verb"]): string {
   if (verb !== "logs") return "";
-  return "; to read it from here, its administrator has to set remoteAccess.logs there (docs/operate.md)";
+  return "; to read it from here, its administrator has to set remoteAccess.logs there (docs/logs.md)";
 }
 
 /** The replica of that name, or the only one of the service. Throws ReplicaNotFound, NameAmbiguous. */

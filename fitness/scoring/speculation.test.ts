@@ -45,8 +45,8 @@ test("the speed with a draft that docs/fitness.md works out by hand is the one t
   const ms = ({ tokensPerSecond }: typeof alone) => (1000 / tokensPerSecond.value).toFixed(1);
   for (const text of [
     `three proposals of ${ms(draft)} ms`,
-    `a check of ${ms(alone)} ms`,
-    `= ${both.tokensPerSecond.value.toFixed(1)} tokens/s, instead of ${alone.tokensPerSecond.value.toFixed(1)}`,
+    `a verification of ${ms(alone)} ms`,
+    `which is ${both.tokensPerSecond.value.toFixed(1)} tokens/s instead of ${alone.tokensPerSecond.value.toFixed(1)}`,
   ])
     expect(doc).toContain(text);
   expect(both.tokensPerSecond.basis).toBe("guessed");

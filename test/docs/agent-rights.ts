@@ -16,7 +16,7 @@ const CORE = ["secrets", "serviceaccounts/token"];
 /** The table of the page as RBAC rules. */
 export function documentedRules(): readonly Rule[] {
   const page = readFileSync(path.join(root, "docs/add-a-host.md"), "utf8");
-  const section = page.split("## What the agent's credential needs")[1]?.split("\n## ")[0] ?? "";
+  const section = page.split("## Rights of the agent's credential")[1]?.split("\n## ")[0] ?? "";
   return [...section.matchAll(/^\| (`.+?) \| (.+?) \|$/gm)].map(([, on = "", what = ""]) => {
     const [named = "", place] = on.split(" in ");
     const resources = [...named.matchAll(/`([a-z/]+)`/g)].map(([, resource]) => resource ?? "");

@@ -9,7 +9,7 @@ export const remoteErrors = {
   },
   RemoteAccessForbidden: {
     what: "This user has no right to read logs of hosts, or to run doctor on them.",
-    do: "ask an administrator for the role that the message names (operate.md)",
+    do: "ask an administrator for the role that the message names (docs/logs.md)",
     command: "kubectl auth can-i create serviceaccounts/metalbridge-logs --subresource=token -n <namespace>",
   },
   RemoteTunnelMissing: {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Allows the engine in use through the application firewall. Run it as root after each change of the engine: the firewall
-# knows a program by its path and its signature, and each version has its own.
+# identifies a program by its path and its signature, and each version has its own.
 set -eu
 firewall=/usr/libexec/ApplicationFirewall/socketfilterfw
 for link in /usr/local/lib/metalbridge/engines/*/current/llama-server; do
