@@ -1,6 +1,6 @@
 /**
- * Foreign Services that have a name one of ours needs. Each is watched by name while it exists, so there is no
- * polling; caching all Services of a cluster would be too much for a rare mistake.
+ * Watches Services of other owners that have a name which one of ours needs, each by its name, until the name is free. Caching all
+ * Services of a cluster would be too expensive for a rare mistake.
  */
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { SERVICES } from "../../src/kube/kinds.ts";
@@ -9,7 +9,7 @@ import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
 export interface ForeignServices {
-  /** `namespace/name` of the Service that has the name; idempotent. */
+  /** Watches the Service `namespace/name`. Idempotent. */
   readonly watch: (key: string) => void;
   readonly forget: (key: string) => void;
 }
@@ -19,11 +19,11 @@ export interface ForeignServicesOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** The name is free, or has been for a moment. */
+  /** Called when the name is free, or was free for a moment. */
   readonly onFree: (key: string) => void;
 }
 
-/** Every watch ends with `signal`. */
+/** All watches stop with `signal`. */
 export function createForeignServices({ onFree, signal, ...ports }: ForeignServicesOptions): ForeignServices {
   const watches = new Map<string, AbortController>();
   return {
@@ -41,7 +41,7 @@ export function createForeignServices({ onFree, signal, ...ports }: ForeignServi
         onChange: (_, service) => {
           if (service === undefined) onFree(key);
         },
-        // It may have been deleted before the first list.
+        // The Service may have been deleted before the first list.
         onListed: () => {
           if (list().length === 0) onFree(key);
         },

@@ -1,7 +1,4 @@
-/**
- * The interface of a way to run services: engines on hosts, or pods. The rest of a service is the same on
- * every path.
- */
+/** The interface of a path, which is a way to run services: on hosts, in pods, or both. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
@@ -14,7 +11,7 @@ import type { Obstacle } from "./apply/run.ts";
 import type { OwnedObjects } from "./owned/observe.ts";
 import type { ServiceStep } from "./owned/steps.ts";
 
-/** A service that is not being deleted, with what it owns. `key` is `namespace/name`. */
+/** A service that is not being deleted, with the objects that it owns. `key` is `namespace/name`. */
 export interface LiveService {
   readonly key: string;
   readonly service: InferenceService;
@@ -25,32 +22,30 @@ export interface PathResult {
   readonly status: InferenceServiceStatus;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];
-  /** Replicas that find no place. */
+  /** Number of replicas that find no host or node. */
   readonly lacking: number;
-  /** Replicas on hosts that are being drained, for which there is no other host. */
+  /** Replicas on draining hosts that fit no other host. */
   readonly staying?: readonly InferenceReplica[];
   readonly recheckAfterMs?: number;
 }
 
 export interface ServicePath {
   readonly on: RunsOn;
-  /** Other paths that it works through. */
+  /** Paths that this path consists of. */
   readonly parts?: readonly ServicePath[];
   /** Called once for every live service before the first pass, so that all demands are known together. */
   readonly prepare: (live: LiveService) => void;
-  /**
-   * One pass: observe, plan, apply; the status is written by the caller. Throws where only a retry can help.
-   */
+  /** One pass: observe, plan, apply. The caller writes the status. Throws if only a retry can help. */
   readonly reconcile: (live: LiveService) => Promise<PathResult>;
-  /** The service needs nothing more of this path: it is being deleted, is gone, or is on another path. */
-  readonly release: (key: string, isGone: boolean) => void;
-  /** Replicas that serve on this path. */
+  /** Releases a service that is on another path, is being deleted, or no longer exists (`isDeleted`). */
+  readonly release: (key: string, isDeleted: boolean) => void;
+  /** Number of replicas that serve on this path. */
   readonly serving: (own: OwnedObjects) => number;
-  /** Removes what this path has made for the service: asked once another path serves it. */
+  /** Removes the objects of this path, once another path serves the service. */
   readonly leave: (own: OwnedObjects) => readonly ServiceStep[];
 }
 
-/** Where nothing says which, for a Model that is missing, it is the one that serves now, else the first. */
+/** If the Model is missing and the spec does not decide, the path that serves now is chosen, or else the first. */
 export function choosePath(
   paths: readonly [ServicePath, ...ServicePath[]],
   { service, own }: LiveService,
@@ -65,7 +60,7 @@ export function modelKeyOf({ metadata, spec }: InferenceService): string {
   return keyOf({ namespace: metadata.namespace, name: spec.modelRef });
 }
 
-/** The soonest of these times. */
+/** The earliest of these times. */
 export function soonest(times: readonly (number | undefined)[]): Recheck | undefined {
   const known = times.filter((time) => time !== undefined);
   return known.length === 0 ? undefined : { recheckAfterMs: Math.min(...known) };

@@ -1,4 +1,4 @@
-/** Phases that have nothing to do with what runs the replicas. Pure. */
+/** Phases that are the same on every path. Pure. */
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Obstacle } from "./apply/run.ts";
 
@@ -26,9 +26,9 @@ export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceServi
   }
 }
 
-/** Undefined if replicas are wanted. */
-export function stoppedPhase(want: number, { spec }: InferenceService): PhaseStatus | undefined {
-  if (want > 0) return undefined;
+/** Undefined if the desired number of replicas is not 0. */
+export function stoppedPhase(desired: number, { spec }: InferenceService): PhaseStatus | undefined {
+  if (desired > 0) return undefined;
   if (spec.suspend) {
     return {
       phase: "Suspended",

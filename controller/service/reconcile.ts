@@ -1,9 +1,9 @@
-/**
- * One pass over one InferenceService, whatever path runs it: sweep, tear down or reconcile, then its status.
- */
+/** Reconciles one InferenceService on any path: removes orphans, tears it down or serves it, and writes its status. */
+
 import { setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
@@ -17,21 +17,20 @@ import { choosePath, type LiveService, modelKeyOf, soonest } from "./path.ts";
 import type { ServicePorts } from "./ports.ts";
 import { writeStatus } from "./status.ts";
 
-const BEHIND_MS = 1_000;
+const CONFLICT_RETRY_MS = 1_000;
 const MAX_MESSAGE = 4096;
 
-/** `key` is `namespace/name`. Throws where only a retry helps. */
+/** `key` is `namespace/name`. Throws if only a retry can help. */
 export async function reconcileService(ports: ServicePorts, key: string): Promise<Recheck | undefined> {
-  const seen = observeService(ports.watches, key);
-  const { service, own } = seen;
-  const behind = await removeOrphans(ports, key, seen);
-  if (service !== undefined && service.metadata.deletionTimestamp === undefined)
-    return serve(ports, { key, service, own });
+  const observed = observeService(ports.watches, key);
+  const { service, own } = observed;
+  const recheck = await removeOrphans(ports, key, observed);
+  if (service !== undefined && !isBeingDeleted(service)) return serve(ports, { key, service, own });
   ports.foreign.forget(key);
   ports.retries.forget(key);
   ports.lastStatus.delete(key);
   for (const path of ports.paths) path.release(key, service === undefined);
-  return service === undefined ? behind : ((await tearDown(ports, service, seen)) ?? behind);
+  return service === undefined ? recheck : ((await tearDown(ports, service, observed)) ?? recheck);
 }
 
 async function tearDown(
@@ -42,26 +41,26 @@ async function tearDown(
   const steps = planTeardown(own, "the InferenceService is being deleted", service);
   const { rejections, isBehind } = await applyServiceSteps(ports, steps);
   if (rejections.length > 0) throw new PartialRejection(rejections);
-  return isBehind ? { recheckAfterMs: BEHIND_MS } : undefined;
+  return isBehind ? { recheckAfterMs: CONFLICT_RETRY_MS } : undefined;
 }
 
-/** Until then what served before, on another path, serves on. */
-const NEEDS_NO_OTHER = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopped", "Suspended"]);
+/** Phases in which the service no longer needs the replicas of another path. */
+const NEEDS_NO_OTHER_PATH = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopped", "Suspended"]);
 
 async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | undefined> {
   const { key, service } = live;
   const chosen = choosePath(ports.paths, live, ports.watches.models.get(modelKeyOf(service)));
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
-  // A path of several parts releases them, so it is asked only for what it has of its own.
+  // A path with parts has no state of its own, and its parts are in the list too.
   for (const path of others) if (path.parts === undefined) path.release(key, false);
   const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
-  if (obstacle.at === "nameTaken") await leaveForeignService(ports, live);
+  if (obstacle.at === "nameTaken") await removeSlices(ports, live);
   else ports.foreign.forget(key);
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
-  const shown = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
-  const complete = { ...withMoving(ports, live, shown), on: runningOn(live) ?? chosen.on };
+  const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
+  const complete = { ...withMoving(ports, live, available), on: runningOn(live) ?? chosen.on };
   await writeStatus(ports, service, complete);
-  if (NEEDS_NO_OTHER.has(status.phase)) {
+  if (NEEDS_NO_OTHER_PATH.has(status.phase)) {
     await applyServiceSteps(
       ports,
       others.flatMap((path) => path.leave(live.own)),
@@ -71,7 +70,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   return soonest([retryMs, recheckAfterMs]);
 }
 
-/** A service that moves is available by what serves on the other path until its new replicas do. */
+/** A service that moves to another path is Available through the old path until its new replicas are ready. */
 function servedElsewhere(
   { clock }: ServicePorts,
   service: InferenceService,
@@ -79,15 +78,18 @@ function servedElsewhere(
   count: number,
   to: RunsOn,
 ): InferenceServiceStatus {
-  if (NEEDS_NO_OTHER.has(status.phase)) return status;
-  const [what, where] = to === "Hosts" ? ["pods", "hosts"] : ["replicas on hosts", "pods"];
-  const text = `${count} existing ${what} serve until the service is Ready on ${where}`;
+  if (NEEDS_NO_OTHER_PATH.has(status.phase)) return status;
+  const [existing, target] = to === "Hosts" ? ["pods", "hosts"] : ["replicas on hosts", "pods"];
+  const text = `${count} existing ${existing} serve until the service is Ready on ${target}`;
   const { observedGeneration, conditions = [] } = status;
   const update = {
-    ...({ type: "Available", status: "True", reason: "ServedElsewhere", message: text } as const),
+    type: "Available",
+    status: "True" as const,
+    reason: "ServedElsewhere",
+    message: text,
     observedGeneration,
   };
-  // From what was written last: the path has set it to False, and would move its time in each pass.
+  // Based on the last written condition: the path has set it to False, which would change its time in each pass.
   const before = service.status?.conditions?.filter(({ type }) => type === update.type);
   const available = setCondition(before, update, isoSeconds(clock.nowMs()));
   return {
@@ -97,17 +99,19 @@ function servedElsewhere(
   };
 }
 
-/** Only while replicas move to better machines. */
+/** Adds condition Moving while replicas move to better machines. */
 function withMoving(
   { moving, clock }: ServicePorts,
   { key, service }: LiveService,
   status: InferenceServiceStatus,
 ): InferenceServiceStatus {
-  const whys = moving.from(key).map(({ because }) => because);
-  if (whys.length === 0) return status;
+  const reasons = moving.from(key).map(({ because }) => because);
+  if (reasons.length === 0) return status;
   const update = {
-    ...({ type: "Moving", status: "True", reason: "FitnessFell" } as const),
-    message: truncate(whys.join("; "), MAX_MESSAGE),
+    type: "Moving",
+    status: "True" as const,
+    reason: "FitnessFell",
+    message: truncate(reasons.join("; "), MAX_MESSAGE),
     observedGeneration: service.metadata.generation,
   };
   const before = service.status?.conditions?.filter(({ type }) => type === update.type);
@@ -118,14 +122,13 @@ function withMoving(
 
 /** Undefined without replicas. */
 function runningOn({ own }: LiveService): string | undefined {
-  const hasLive = (objects: readonly KubeObject[]) =>
-    objects.some(({ metadata }) => metadata.deletionTimestamp === undefined);
+  const hasLive = (objects: readonly KubeObject[]) => !objects.every(isBeingDeleted);
   const on = [...(hasLive(own.replicas) ? ["Hosts"] : []), ...(hasLive(own.pods) ? ["Pods"] : [])];
   return on.length === 0 ? undefined : on.join("+");
 }
 
-/** A slice that carries the name of a foreign Service would send its traffic to our engines. */
-async function leaveForeignService(ports: ServicePorts, { key, own }: LiveService): Promise<void> {
+/** A slice that carries the name of another owner's Service would send that Service's traffic to our engines. */
+async function removeSlices(ports: ServicePorts, { key, own }: LiveService): Promise<void> {
   ports.foreign.watch(key);
   const because = "the Service of this name is not ours";
   await applyServiceSteps(

@@ -1,4 +1,4 @@
-/** Writes the status of a service, and Events of what changed in it. */
+/** Writes the status of a service, and records Events for its changes. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
@@ -11,7 +11,7 @@ import { ApiCallFailed } from "./apply/failure.ts";
 
 const MAX_NOTE = 1000;
 
-/** What was written, and the resourceVersion that the service had in the cache then. */
+/** The last written status, and the resourceVersion that the service had in the cache at that time. */
 export interface LastStatus {
   readonly from: string | undefined;
   readonly status: InferenceServiceStatus;
@@ -44,7 +44,7 @@ export async function writeStatus(
   if (events.length > 0) ports.log.info({ service: key, phase, reason }, "phase changed");
 }
 
-/** A pass can run before the watch has shown what the one before it wrote: it would report the same change again. */
+/** A pass may run before the watch shows what the previous pass wrote, and must not report the same change again. */
 export function knownStatus(
   { metadata, status }: Pick<InferenceService, "metadata" | "status">,
   last: LastStatus | undefined,
@@ -53,8 +53,8 @@ export function knownStatus(
 }
 
 /**
- * One Event when the service enters a phase, or a fault gets another reason; one for each step of a rollout, and one when
- * fields are ignored or worth a warning. The steps of a replica that starts are Events of that replica alone.
+ * One Event when the service enters a phase, or when the reason of a fault changes; one for each step of a rollout; and one if
+ * fields are ignored or deserve a warning. The steps of a starting replica are Events of the replica only.
  */
 export function statusEvents(
   before: InferenceServiceStatus | undefined,
@@ -87,7 +87,7 @@ function phaseEvent(
   return { type: isFault ? "Warning" : "Normal", reason, action: "Reconcile", note: message };
 }
 
-/** The first revision has nothing to replace: its start is not a rollout. */
+/** The start of the first revision is not a rollout, because it replaces nothing. */
 function rolloutEvent(
   before: InferenceServiceStatus | undefined,
   after: InferenceServiceStatus,

@@ -63,6 +63,7 @@ export function isPartlyOffloaded(spec: InferenceServiceSpec, settings: EngineSe
   const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
   const { vllmConfig, sglangConfig, tgiConfig, personaPlexConfig } = spec;
   return (
+    isUnsized(settings) ||
     gpuLayers >= 0 ||
     moeCPULayers > 0 ||
     [moeCPUOffload, noKvOffload, personaPlexConfig?.cpuOffload, personaPlexConfig?.quantize4Bit].includes(

@@ -1,5 +1,7 @@
-/** Server-side apply of one object of a service, with who may own it. */
+/** Applies one object of a service by server-side apply, unless another owner has it. */
+
 import { ANNOTATION_APPLIED, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { isEqual } from "../../../src/kube/apply/differs.ts";
 import type { ApiFailure, Kind, KubeObject } from "../../../src/kube/types.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
@@ -13,37 +15,35 @@ type ApplyStep = Extract<ServiceStep, { readonly do: "apply" }>;
 
 const MARK_DIGITS = 16;
 
-/** An object of another owner is left alone; `Run.restored` names one that another client had edited. */
+/** Does not touch objects of other owners. `run.restored` names objects that another client had edited. */
 export async function applyObject(ports: StepPorts, run: ApplyRun, step: ApplyStep): Promise<void> {
   const { kind } = ownedRow(step.what);
-  const wanted = marked(step.object);
-  const what = `${kind.kind} ${wanted.metadata.name}`;
-  const current = step.current ?? (await readLive(ports, run, kind, wanted));
+  const desired = marked(step.object);
+  const label = `${kind.kind} ${desired.metadata.name}`;
+  const current = step.current ?? (await readLive(ports, run, kind, desired));
   if (current === NOT_OURS) return;
-  if (current?.metadata.deletionTimestamp !== undefined) {
+  if (current !== undefined && isBeingDeleted(current)) {
     run.isBehind = true;
     return;
   }
-  const result = await ports.client.apply(kind, wanted, { manager: MANAGER_CONTROLLER, current });
+  const result = await ports.client.apply(kind, desired, { manager: MANAGER_CONTROLLER, current });
   if (!result.ok) {
     if (isTerminating(result.error)) run.obstacle = { at: "terminating" };
     else if (current !== undefined && isImmutable(result.error)) await replace(ports, run, kind, current);
-    else recordResult(run, `apply ${what}`, result);
+    else recordResult(run, `apply ${label}`, result);
   } else if (result.value.sent) {
     run.applied.set(step.what, result.value.object);
-    if (wasEdited(current, result.value.object, wanted)) run.restored.push(what);
+    if (wasEdited(current, result.value.object, desired)) run.restored.push(label);
   }
 }
 
-/** What cannot be restored field by field; a later pass recreates the object. */
+/** Deletes an object with an edit in an immutable field. A later pass recreates the object. */
 async function replace({ client }: StepPorts, run: ApplyRun, kind: Kind<KubeObject>, current: KubeObject) {
-  const what = `${kind.kind} ${current.metadata.name}`;
-  const { uid } = current.metadata;
-  const options = uid === undefined ? {} : { uid };
-  const removed = await client.remove(kind, current.metadata, { ...options, propagation: "Background" });
-  recordResult(run, `delete ${what}`, removed);
+  const { name, uid } = current.metadata;
+  const removed = await client.remove(kind, current.metadata, { uid, propagation: "Background" });
+  recordResult(run, `delete ${kind.kind} ${name}`, removed);
   if (!removed.ok) return;
-  run.restored.push(what);
+  run.restored.push(`${kind.kind} ${name}`);
   run.isBehind = true;
 }
 
@@ -53,18 +53,18 @@ function isImmutable({ kind, message }: ApiFailure): boolean {
 
 const NOT_OURS = Symbol("an object of another owner");
 
-/** What the cache does not show: an apply would take over whatever has the name. */
+/** Reads an object that the cache lacks, because an apply would take over an existing object of the same name. */
 async function readLive(
   { client }: StepPorts,
   run: ApplyRun,
   kind: Kind<KubeObject>,
-  wanted: KubeObject,
+  desired: KubeObject,
 ): Promise<KubeObject | undefined | typeof NOT_OURS> {
-  const live = await client.get(kind, wanted.metadata);
-  if (live.ok && uidLabelOf(live.value) === uidLabelOf(wanted)) return live.value;
+  const live = await client.get(kind, desired.metadata);
+  if (live.ok && uidLabelOf(live.value) === uidLabelOf(desired)) return live.value;
   if (!live.ok && live.error.kind === "notFound") return undefined;
-  if (live.ok) handleForeignObject(run, kind, live.value, wanted);
-  else reject(run, `read ${kind.kind} ${wanted.metadata.name}`, live.error);
+  if (live.ok) handleForeignObject(run, kind, live.value, desired);
+  else reject(run, `read ${kind.kind} ${desired.metadata.name}`, live.error);
   return NOT_OURS;
 }
 
@@ -76,22 +76,22 @@ function marked(object: KubeObject): KubeObject {
 }
 
 /**
- * Whether an apply of what was applied before has changed something. What an admission webhook rewrites each time stays as
- * it was; so does all but the status, where the cache was only behind.
+ * True if an apply of the same content has changed the object, so another client had edited it. It is false if an admission
+ * webhook rewrites the object each time, or if the cache was only behind.
  */
-export function wasEdited(before: KubeObject | undefined, after: KubeObject, wanted: KubeObject): boolean {
+export function wasEdited(before: KubeObject | undefined, after: KubeObject, desired: KubeObject): boolean {
   const markOf = ({ metadata }: KubeObject) => metadata.annotations?.[ANNOTATION_APPLIED];
   return (
     before !== undefined &&
-    markOf(before) === markOf(wanted) &&
-    !isEqual(ownPart(before, wanted), ownPart(after, wanted))
+    markOf(before) === markOf(desired) &&
+    !isEqual(ownPart(before, desired), ownPart(after, desired))
   );
 }
 
-/** Without what the server and other clients keep in it. */
-function ownPart(object: KubeObject & { readonly status?: unknown }, wanted: KubeObject): object {
+/** The part of an object that is ours, without fields of the server and of other clients. */
+function ownPart(object: KubeObject & { readonly status?: unknown }, desired: KubeObject): object {
   const { metadata, status: _, ...rest } = object;
-  const { labels = {}, annotations = {} } = wanted.metadata;
+  const { labels = {}, annotations = {} } = desired.metadata;
   return {
     ...rest,
     labels: Object.keys(labels).map((key) => metadata.labels?.[key]),

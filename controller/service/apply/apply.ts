@@ -1,5 +1,4 @@
-/** Carries out the steps of a pass, in the order that keeps every crash in between harmless. */
-import type { JsonPatchOp } from "../../../src/kube/types.ts";
+/** Runs the steps of a pass in an order in which a crash between any two steps is harmless. */
 import { type OwnedKind, ownedRow } from "../owned/kinds.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { applyObject } from "./apply-object.ts";
@@ -17,9 +16,9 @@ import {
 type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
 
 /**
- * Finalizer first, so that everything created is cleaned up. Then the Service: a slice may carry
- * its name only once it is known to be ours. Replicas are removed before others are created, so that there are
- * never more than planned. Then the rest.
+ * The finalizer comes first, so that everything created is cleaned up. The Service follows, because a slice may carry its name
+ * only once the Service is known to be ours. Replicas are removed before others are created, so that there are never more than
+ * planned.
  */
 export async function applyServiceSteps(
   ports: StepPorts,
@@ -32,9 +31,9 @@ export async function applyServiceSteps(
   if (run.isBehind || run.rejections.length > 0) return run;
   const parts = [
     owned.filter(({ what }) => what === "kubeServices"),
-    owned.filter(isReplicaEnd),
+    owned.filter(isReplicaRemoval),
     owned.filter(isReplicaCreate),
-    owned.filter((step) => step.what !== "kubeServices" && !isReplicaCreate(step) && !isReplicaEnd(step)),
+    owned.filter((step) => step.what !== "kubeServices" && !isReplicaCreate(step) && !isReplicaRemoval(step)),
   ];
   for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
   for (const step of steps)
@@ -50,38 +49,31 @@ function isReplicaCreate(step: OwnedStep): boolean {
   return step.what === "replicas" && step.do === "create";
 }
 
-function isReplicaEnd(step: OwnedStep): boolean {
+function isReplicaRemoval(step: OwnedStep): boolean {
   return step.what === "replicas" && step.do === "remove";
 }
 
 async function applyOwned(ports: StepPorts, run: ApplyRun, step: OwnedStep): Promise<void> {
   switch (step.do) {
     case "create":
-      return isHeldBack(run, step.what) ? undefined : create(ports, run, step.what, step.object);
+      return mustWait(run, step.what) ? undefined : create(ports, run, step.what, step.object);
     case "patch":
-      return change(ports, run, step, step.operations);
+      return recordResult(
+        run,
+        `change ${ownedRow(step.what).kind.kind} ${step.object.metadata.name}`,
+        await ports.client.jsonPatch(ownedRow(step.what).kind, step.object.metadata, step.operations),
+      );
     case "remove":
       return remove(ports, run, step);
     case "apply":
-      return isHeldBack(run, step.what) ? undefined : applyObject(ports, run, step);
+      return mustWait(run, step.what) ? undefined : applyObject(ports, run, step);
     default:
       return step satisfies never;
   }
 }
 
-function isHeldBack({ obstacle, isWithoutService }: ApplyRun, what: OwnedKind): boolean {
+function mustWait({ obstacle, isWithoutService }: ApplyRun, what: OwnedKind): boolean {
   return obstacle.at !== "none" || (isWithoutService && ownedRow(what).needsService === true);
-}
-
-async function change(
-  ports: StepPorts,
-  run: ApplyRun,
-  step: OwnedStep,
-  operations: readonly JsonPatchOp[],
-): Promise<void> {
-  const { kind } = ownedRow(step.what);
-  const result = await ports.client.jsonPatch(kind, step.object.metadata, operations);
-  recordResult(run, `change ${kind.kind} ${step.object.metadata.name}`, result);
 }
 
 async function remove(
@@ -91,8 +83,7 @@ async function remove(
 ): Promise<void> {
   const { kind } = ownedRow(step.what);
   const { name, uid } = step.object.metadata;
-  const options = uid === undefined ? {} : { uid };
-  const result = await client.remove(kind, step.object.metadata, { ...options, propagation: "Background" });
+  const result = await client.remove(kind, step.object.metadata, { uid, propagation: "Background" });
   if (result.ok && step.what === "replicas") {
     run.removed.push({ replica: step.object, because: step.because });
     log.info({ replica: name, because: step.because }, "replica removed");

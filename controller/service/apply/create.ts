@@ -1,12 +1,14 @@
-/** Creates one object, and records what prevents it. */
+/** Creates one object of a service, or records why that is impossible. */
+
 import { LABEL_HOST, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
 import { type Owned, type OwnedKind, ownedRow, uidLabelOf } from "../owned/kinds.ts";
 import { isTerminating } from "./failure.ts";
 import { type ApplyRun, reject, type StepPorts } from "./run.ts";
 
-/** Leaves objects of other owners alone. */
+/** Does not touch objects of other owners. */
 export async function create<K extends OwnedKind>(
   ports: StepPorts,
   run: ApplyRun,
@@ -38,11 +40,11 @@ export async function create<K extends OwnedKind>(
     if (what === "kubeServices") run.isWithoutService = true;
     return;
   }
-  await meetExisting(ports, run, what, object);
+  await handleExisting(ports, run, what, object);
 }
 
-/** The object was created by an earlier pass, or by another client. */
-async function meetExisting<K extends OwnedKind>(
+/** For an object that an earlier pass or another client created. */
+async function handleExisting<K extends OwnedKind>(
   { client }: StepPorts,
   run: ApplyRun,
   what: K,
@@ -51,11 +53,7 @@ async function meetExisting<K extends OwnedKind>(
   const { kind } = ownedRow(what);
   const { name, namespace } = object.metadata;
   const live = await client.get(kind, { name, namespace });
-  if (
-    live.ok &&
-    uidLabelOf(live.value) === uidLabelOf(object) &&
-    live.value.metadata.deletionTimestamp === undefined
-  ) {
+  if (live.ok && uidLabelOf(live.value) === uidLabelOf(object) && !isBeingDeleted(live.value)) {
     if (what === "replicas") run.created.push(live.value as InferenceReplica);
     return;
   }
@@ -64,16 +62,16 @@ async function meetExisting<K extends OwnedKind>(
   else handleForeignObject(run, kind, live.value, object);
 }
 
-/** An object of another owner has the name: it is left alone. */
+/** For an object of another owner with the same name, which is not touched. */
 export function handleForeignObject(
   run: ApplyRun,
   kind: Kind<KubeObject>,
   live: KubeObject,
-  wanted: KubeObject,
+  desired: KubeObject,
 ): void {
-  const { name } = wanted.metadata;
-  // Leftovers of another uid of this service are cleaned up separately.
-  if (isOfThisName(live, wanted)) {
+  const { name } = desired.metadata;
+  // Objects of an earlier service of the same name are removed separately.
+  if (isOfThisName(live, desired)) {
     run.isBehind = true;
     return;
   }
@@ -81,17 +79,15 @@ export function handleForeignObject(
   run.rejections.push({ what: `create ${kind.kind} ${name}`, code: "ObjectNameTaken", message });
 }
 
-/**
- * A slice names the host of the replica that exists, so it waits if this pass did not create that replica.
- */
+/** True if the pass did not create the planned replica of a slice, which names the replica's host. */
 function isOfMissingReplica({ planned, created }: ApplyRun, { metadata }: KubeObject): boolean {
   if (!planned.has(metadata.name)) return false;
   const replica = created.find((one) => one.metadata.name === metadata.name);
   return replica?.spec.template.hostName !== metadata.labels?.[LABEL_HOST];
 }
 
-function isOfThisName(live: KubeObject, wanted: KubeObject): boolean {
-  const isLabelled = live.metadata.labels?.[LABEL_SERVICE] === wanted.metadata.labels?.[LABEL_SERVICE];
+function isOfThisName(live: KubeObject, desired: KubeObject): boolean {
+  const isLabelled = live.metadata.labels?.[LABEL_SERVICE] === desired.metadata.labels?.[LABEL_SERVICE];
   return uidLabelOf(live) !== undefined && isLabelled;
 }
 

@@ -1,7 +1,7 @@
-/** What a failed call means for a pass. */
+/** The error of a failed API call, which aborts a pass. */
 import type { ApiFailure } from "../../../src/kube/types.ts";
 
-/** A failed call; it aborts the pass, and the queue retries after its backoff. */
+/** Aborts the pass. The queue retries it after a backoff. */
 export class ApiCallFailed extends Error {
   readonly failure: ApiFailure;
 
@@ -10,19 +10,19 @@ export class ApiCallFailed extends Error {
     return this.failure.retryAfterMs;
   }
 
-  /** A right may be granted at any time; the queue spaces the retries. */
+  /** A permission may be granted at any time, so the retry comes soon. The queue spaces the retries. */
   get retryWithinMs(): number | undefined {
     return this.failure.kind === "forbidden" && !isTerminating(this.failure) ? 3_000 : undefined;
   }
 
-  constructor(what: string, failure: ApiFailure) {
-    super(`${what}: ${failure.message}`);
+  constructor(action: string, failure: ApiFailure) {
+    super(`${action}: ${failure.message}`);
     this.name = "ApiCallFailed";
     this.failure = failure;
   }
 }
 
-/** Creates are rejected in a namespace that is being deleted; retrying soon would loop without end. */
+/** True if a create was rejected because its namespace is being deleted, so a quick retry would loop. */
 export function isTerminating({ kind, message }: ApiFailure): boolean {
   return kind === "forbidden" && message.includes("being terminated");
 }

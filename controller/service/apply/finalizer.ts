@@ -1,4 +1,4 @@
-/** The hold on an InferenceService for as long as anything of it exists. */
+/** The finalizer of an InferenceService, which stays until all objects of the service are removed. */
 import { FINALIZER_SERVICE, LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
@@ -25,13 +25,13 @@ export async function addFinalizer(
   if (!result.ok && run.rejections.length === 0) run.isBehind = true;
 }
 
-/** The watches may miss recent creates, so the API server is asked before the finalizer is removed. */
+/** Lists the objects at the API server before it removes the finalizer, because the watches may miss recent creates. */
 export async function removeFinalizer(
   ports: StepPorts,
   run: ApplyRun,
   { metadata }: InferenceService,
 ): Promise<void> {
-  if (await hasBelongings(ports, metadata)) {
+  if (await hasOwnedObjects(ports, metadata)) {
     run.isBehind = true;
     return;
   }
@@ -42,22 +42,22 @@ export async function removeFinalizer(
   ];
   const result = await ports.client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
   recordResult(run, `remove the finalizer of ${metadata.name}`, result);
-  if (result.ok) ports.log.info({}, "service is gone");
+  if (result.ok) ports.log.info({}, "service removed");
 }
 
-async function hasBelongings(
+async function hasOwnedObjects(
   { client, hostsOnly }: StepPorts,
   { namespace, name, uid }: InferenceService["metadata"],
 ): Promise<boolean> {
   const kinds = ownedKinds.filter((what) => !(hostsOnly && ownedRow(what).isForPods === true));
-  const asked = kinds.map(async (what) => {
+  const results = kinds.map(async (what) => {
     const { kind, selector } = ownedRow(what);
     const labelSelector = [`${LABEL_SERVICE_UID}=${uid}`, ...(selector ? [selector] : [])].join(",");
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
-    // Not every cluster has every kind.
+    // A cluster may lack optional kinds.
     if (!result.ok && result.error.reason === REASON_KIND_NOT_INSTALLED) return false;
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
     return result.value.items.some((object) => hasNameOf(name, what, object));
   });
-  return (await Promise.all(asked)).includes(true);
+  return (await Promise.all(results)).includes(true);
 }

@@ -1,25 +1,25 @@
-/** Objects that the API server rejects: the rest of the service is still created, and its status says why. */
+/** Objects that the API server rejects. The others are still created, and the status of the service reports the rejection. */
 import type { ApiFailure } from "../../../src/kube/types.ts";
 
 const CODES = ["ApiForbidden", "ApiObjectRefused", "ObjectNameTaken", "QuotaExceeded"] as const;
 type RejectionCode = (typeof CODES)[number];
 
 export interface Rejection {
-  /** As in `create Service chat`. */
+  /** For example `create Service chat`. */
   readonly what: string;
   readonly code: RejectionCode;
-  /** The API server's own message, where it rejected the call. */
+  /** Message of the API server, if it rejected the call. */
   readonly message: string;
 }
 
-/** Undefined if a retry may succeed: the server did not answer, or another client wrote first. */
+/** Undefined if a retry may succeed, because the server did not answer or another client wrote first. */
 export function rejectionOf(what: string, failure: ApiFailure): Rejection | undefined {
   const { kind, message } = failure;
-  if (kind !== "invalid" && kind !== "forbidden" && !isDeafWebhook(failure)) return undefined;
+  if (kind !== "invalid" && kind !== "forbidden" && !isWebhookFailure(failure)) return undefined;
   return { what, code: kind === "forbidden" ? forbiddenCode(message) : "ApiObjectRefused", message };
 }
 
-/** The pass is retried soon, and only for as long as it fails: only a retry shows whether the cause was corrected. */
+/** Retries the pass soon, because only a retry shows whether the cause was corrected. */
 export class PartialRejection extends Error {
   readonly retryWithinMs = 3_000;
 
@@ -29,29 +29,30 @@ export class PartialRejection extends Error {
   }
 }
 
-/** The same message for the same rejections, in whatever order they came. */
+/** The message does not depend on the order of the rejections. */
 export function describeRejections(rejections: readonly Rejection[]): string {
-  const [first, ...others] = [...rejections].sort((a, b) => (a.what < b.what ? -1 : 1));
+  const [first, ...others] = sorted(rejections);
   if (first === undefined) return "";
   const more = others.length === 0 ? "" : `; and ${others.length} more`;
   return `${first.what}: ${first.message}${more}; retried automatically`;
 }
 
-/** The code that goes with the sentence. */
+/** The code that belongs to the message of `describeRejections`. */
 export function codeOfRejections(rejections: readonly Rejection[]): RejectionCode | undefined {
-  return [...rejections].sort((a, b) => (a.what < b.what ? -1 : 1))[0]?.code;
+  return sorted(rejections)[0]?.code;
 }
 
-/** Distinguishes a missing right from an object that no client may create. */
+function sorted(rejections: readonly Rejection[]): readonly Rejection[] {
+  return rejections.toSorted((a, b) => (a.what < b.what ? -1 : 1));
+}
+
+/** Distinguishes a missing permission from an object that no client may create. */
 function forbiddenCode(message: string): RejectionCode {
   if (message.includes("exceeded quota:")) return "QuotaExceeded";
   return / is forbidden: User ".*" cannot /.test(message) ? "ApiForbidden" : "ApiObjectRefused";
 }
 
-/**
- * With failurePolicy Fail, the API server rejects what a webhook does not answer, with the message of a
- * server error.
- */
-function isDeafWebhook({ kind, message }: ApiFailure): boolean {
+/** With failurePolicy Fail, the API server reports an admission webhook that does not answer as a server error. */
+function isWebhookFailure({ kind, message }: ApiFailure): boolean {
   return kind === "unavailable" && message.includes("failed calling webhook");
 }

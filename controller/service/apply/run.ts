@@ -1,4 +1,4 @@
-/** What a pass has done so far, and what failed. */
+/** Records the results and failures of the steps of a pass. */
 
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { ApiFailure, ApiResult, KubeClient, KubeObject } from "../../../src/kube/types.ts";
@@ -8,7 +8,7 @@ import type { OwnedKind } from "../owned/kinds.ts";
 import { ApiCallFailed } from "./failure.ts";
 import { type Rejection, rejectionOf } from "./rejection.ts";
 
-/** What outside the service keeps it from running. */
+/** A reason outside the service that keeps it from running. */
 export type Obstacle =
   | { readonly at: "none" }
   | { readonly at: "nameTaken"; readonly message: string }
@@ -16,18 +16,18 @@ export type Obstacle =
 
 export interface ApplyOutcome {
   readonly obstacle: Obstacle;
-  /** Objects that the API server rejected; the rest was created as far as possible without them. */
+  /** Objects that the API server rejected. Objects that do not depend on them were created. */
   readonly rejections: readonly Rejection[];
-  /** Replicas that exist now as planned, and those of them that this pass created. */
+  /** Planned replicas that exist, and those of them that this pass created. */
   readonly created: readonly InferenceReplica[];
   readonly made: readonly InferenceReplica[];
-  /** Replicas that were deleted; they stop once they are drained. */
+  /** Replicas that were deleted, which stop once they are drained. */
   readonly removed: readonly ReplicaRemoval[];
-  /** Objects that another client had edited, as in `Deployment chat`. */
+  /** Objects that another client had edited, for example `Deployment chat`. */
   readonly restored: readonly string[];
-  /** What this pass has changed, as the API server has it now: the watches have not heard of it yet. */
+  /** Objects that this pass changed, as the API server returned them. The watches do not show them yet. */
   readonly applied: ReadonlyMap<OwnedKind, KubeObject>;
-  /** Another client wrote meanwhile, or the cache is behind: recheck soon. */
+  /** True if another client wrote at the same time, or the cache is behind, so the pass must run again soon. */
   readonly isBehind: boolean;
 }
 
@@ -36,10 +36,7 @@ export interface ApplyRun {
   readonly planned: ReadonlySet<string>;
   obstacle: Obstacle;
   rejections: Rejection[];
-  /**
-   * There is no Service of ours: no replica is created, as clients could not reach it, and no slice may carry
-   * the name.
-   */
+  /** True if the cluster Service could not be created. Replicas would be unreachable, and no slice may carry its name. */
   isWithoutService: boolean;
   created: InferenceReplica[];
   made: InferenceReplica[];
@@ -52,26 +49,25 @@ export interface ApplyRun {
 export interface StepPorts {
   readonly client: KubeClient;
   readonly log: Log;
-  /** Nothing runs in pods: the controller has no rights to what surrounds them. */
+  /** True if nothing runs in pods, so the controller has no permissions for their kinds. */
   readonly hostsOnly: boolean;
 }
 
-/** Nothing done yet. */
 export function newApplyRun(planned: ReadonlySet<string>): ApplyRun {
   const nothing = { rejections: [], created: [], made: [], removed: [], restored: [], applied: new Map() };
   return { planned, obstacle: { at: "none" }, isWithoutService: false, isBehind: false, ...nothing };
 }
 
-/** Not found is success; a conflict is rechecked. */
-export function recordResult(run: ApplyRun, what: string, result: ApiResult<unknown>): void {
+/** Treats "not found" as success. After a conflict the pass runs again. */
+export function recordResult(run: ApplyRun, action: string, result: ApiResult<unknown>): void {
   if (result.ok || result.error.kind === "notFound") return;
   if (result.error.kind === "conflict") run.isBehind = true;
-  else reject(run, what, result.error);
+  else reject(run, action, result.error);
 }
 
-/** Throws where the API server did not reject the call: then only the whole pass can be retried. */
-export function reject(run: ApplyRun, what: string, failure: ApiFailure): void {
-  const rejection = rejectionOf(what, failure);
-  if (rejection === undefined) throw new ApiCallFailed(what, failure);
+/** Throws if the API server did not reject the call, so that the whole pass is retried. */
+export function reject(run: ApplyRun, action: string, failure: ApiFailure): void {
+  const rejection = rejectionOf(action, failure);
+  if (rejection === undefined) throw new ApiCallFailed(action, failure);
   run.rejections.push(rejection);
 }

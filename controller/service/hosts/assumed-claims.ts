@@ -1,6 +1,4 @@
-/**
- * Replicas that a pass creates count at once, in placement and in the next pass, before the watches show them.
- */
+/** Makes the replicas that a pass creates count in placement and in the next pass, before the watches show them. */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { claimOfReplica } from "../../../src/capacity/placement/claims.ts";
@@ -12,7 +10,7 @@ import type { ServiceStep } from "../owned/steps.ts";
 import type { HostsPathPorts } from "./ports.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 
-/** The claims of replicas about to be created, with the priority class earned by waiting. */
+/** The claims of replicas that are about to be created, with the priority class that they earned in the queue. */
 export function assumedClaims(
   steps: readonly ServiceStep[],
   service: InferenceService,
@@ -41,7 +39,7 @@ export function settleClaims(
   }
 }
 
-/** The watches do not show it yet, and the next pass must not decide without it. */
+/** Remembers created and removed replicas that the watches do not show yet, for the next pass. */
 export function noteWritten(
   { watches, clock, memory }: HostsPathPorts,
   { created, removed }: ApplyOutcome,

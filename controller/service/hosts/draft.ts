@@ -1,4 +1,4 @@
-/** The draft of a service from the watches as they are now, with its demands queued in the scheduler. */
+/** Drafts a service from the current watches, and queues its demands in the scheduler. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { keyOf } from "../../../src/api/names.ts";
@@ -14,14 +14,14 @@ import type { HostsPathPorts } from "./ports.ts";
 import { readHealth } from "./rollout/health.ts";
 import { ordinalOf } from "./rollout/slots.ts";
 
-/** What a pass begins with. */
+/** The input of a pass. */
 export interface CurrentDraft {
   readonly draft: ServiceDraft;
   readonly preempted: ReadonlyMap<number, PreemptedSlot>;
   readonly recheckAfterMs: number | undefined;
 }
 
-/** The current demands of a service; used before the first pass too, so that the queue is complete. */
+/** Drafts a service and updates its demands. Also used before the first pass, so that the queue is complete. */
 export function currentDraftOf(ports: HostsPathPorts, { key, service, own }: LiveService): CurrentDraft {
   const { clock, scheduler, watches, memory } = ports;
   const moment = momentOf(clock);
@@ -63,26 +63,29 @@ function findingsOn(
 ): { readonly findings: RolloutFindings; readonly recheckAfterMs: number | undefined } {
   const refusals = readRefusals(scheduler.refusals(key), replicas, moment.monotonicMs);
   scheduler.setRefusals(key, refusals.book);
-  const { book, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
-  memory.setHealth(key, book);
-  const left = moving.from(key).filter(({ by }) => by === "replica");
+  const { history, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
+  memory.setHealth(key, history);
+  const moves = moving.from(key).filter(({ by }) => by === "replica");
   const refusal = (host: string, message: string) => ({ host, atMs: moment.monotonicMs, message });
   return {
     findings: {
       displaced: refusals.displaced,
       failing,
       unsettled,
-      leaving: left.map(({ machine }) => machine),
-      notTo: left.flatMap(({ machine, notTo }) =>
+      leaving: moves.map(({ machine }) => machine),
+      notTo: moves.flatMap(({ machine, notTo }) =>
         notTo.map((host) => refusal(host, `scores no higher than ${machine}`)),
       ),
-      refusals: [...refusals.book.refusals, ...left.map(({ machine, because }) => refusal(machine, because))],
+      refusals: [
+        ...refusals.book.refusals,
+        ...moves.map(({ machine, because }) => refusal(machine, because)),
+      ],
     },
     recheckAfterMs: soonest([refusals.recheckAfterMs, recheckAfterMs])?.recheckAfterMs,
   };
 }
 
-/** Priority and protection of running replicas follow the service, which may have changed. */
+/** Updates the claims of running replicas, because their priority and protection follow the service. */
 function noteClaims(
   { scheduler }: HostsPathPorts,
   service: InferenceService,

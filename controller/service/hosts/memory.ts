@@ -1,23 +1,22 @@
-/**
- * What the leader remembers of services between passes: the health of their replicas, and writes not yet
- * seen.
- */
+/** State of the leader between passes: the health of replicas, and writes that the watches do not show yet. */
+
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { HealthHistory } from "./rollout/health.ts";
 
 /** A write that the watch has not shown for this long is forgotten. */
 const UNSEEN_MS = 60_000;
 
-/** Times are monotonic. */
+/** All times are monotonic. */
 export interface ServiceMemory {
   readonly health: (service: string) => HealthHistory;
-  readonly setHealth: (service: string, book: HealthHistory) => void;
+  readonly setHealth: (service: string, history: HealthHistory) => void;
   readonly forget: (service: string) => void;
   readonly noteCreated: (replica: InferenceReplica, now: number) => void;
   readonly noteRemoved: (replica: InferenceReplica, now: number) => void;
-  /** A change that the watch shows; `before` where the object is gone. */
-  readonly noteSeen: (replica: InferenceReplica, isGone: boolean) => void;
-  /** The replicas of one service uid with all writes applied, as the watches lag behind. */
+  /** A change that the watch shows. `isRemoved` is true if the object no longer exists. */
+  readonly noteSeen: (replica: InferenceReplica, isRemoved: boolean) => void;
+  /** The replicas of a service uid with all writes applied, because the watches lag behind. */
   readonly upToDate: (
     serviceUid: string,
     replicas: readonly InferenceReplica[],
@@ -31,21 +30,21 @@ interface Written {
 }
 
 export function createServiceMemory(): ServiceMemory {
-  const books = new Map<string, HealthHistory>();
+  const histories = new Map<string, HealthHistory>();
   const created = new Map<string, Written>();
   const removed = new Map<string, Written>();
   return {
-    health: (service) => books.get(service) ?? new Map(),
-    setHealth: (service, book) => {
-      if (book.size === 0) books.delete(service);
-      else books.set(service, book);
+    health: (service) => histories.get(service) ?? new Map(),
+    setHealth: (service, history) => {
+      if (history.size === 0) histories.delete(service);
+      else histories.set(service, history);
     },
-    forget: (service) => books.delete(service),
+    forget: (service) => histories.delete(service),
     noteCreated: (replica, atMs) => created.set(uidOf(replica), { replica, atMs }),
     noteRemoved: (replica, atMs) => removed.set(uidOf(replica), { replica, atMs }),
-    noteSeen: (replica, isGone) => {
+    noteSeen: (replica, isRemoved) => {
       created.delete(uidOf(replica));
-      if (isGone || replica.metadata.deletionTimestamp !== undefined) removed.delete(uidOf(replica));
+      if (isRemoved || isBeingDeleted(replica)) removed.delete(uidOf(replica));
     },
     upToDate: (serviceUid, replicas, now) => {
       for (const written of [created, removed]) dropOld(written, now);
@@ -53,10 +52,9 @@ export function createServiceMemory(): ServiceMemory {
       const missing = [...created.values()]
         .map(({ replica }) => replica)
         .filter((one) => one.spec.template.serviceUid === serviceUid && !known.has(uidOf(one)));
-      return [...replicas, ...missing].map((replica) => {
-        const isLeaving = replica.metadata.deletionTimestamp !== undefined;
-        return removed.has(uidOf(replica)) && !isLeaving ? asLeaving(replica) : replica;
-      });
+      return [...replicas, ...missing].map((replica) =>
+        removed.has(uidOf(replica)) && !isBeingDeleted(replica) ? withDeletion(replica) : replica,
+      );
     },
   };
 }
@@ -65,7 +63,7 @@ function dropOld(written: Map<string, Written>, now: number): void {
   for (const [uid, { atMs }] of written) if (now - atMs > UNSEEN_MS) written.delete(uid);
 }
 
-function asLeaving(replica: InferenceReplica): InferenceReplica {
+function withDeletion(replica: InferenceReplica): InferenceReplica {
   const deletionTimestamp = replica.metadata.creationTimestamp ?? "1970-01-01T00:00:00Z";
   return { ...replica, metadata: { ...replica.metadata, deletionTimestamp } };
 }

@@ -1,4 +1,4 @@
-/** Services as replicas on hosts: the controller places, rolls and moves them, agents run their engines. */
+/** The path of services on hosts: the controller places, updates and moves replicas, and agents run their engines. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
@@ -17,14 +17,14 @@ import { planTeardown } from "../owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
 import { assumedClaims, noteWritten, settleClaims } from "./assumed-claims.ts";
 import { currentDraftOf } from "./draft.ts";
-import { planService, type ServiceDraft, wantedReplicas } from "./plan/plan.ts";
+import { desiredReplicas, planService, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
 import { blockedReplicas } from "./rollout/blocked-replicas.ts";
 import { isServingReplica, ordinalOf } from "./rollout/slots.ts";
 import { earnedClassLeftMs } from "./status/priority.ts";
 import { planStatus } from "./status/status.ts";
 
-const BEHIND_MS = 1_000;
+const CONFLICT_RETRY_MS = 1_000;
 const REFRESH_MS = 60_000;
 
 export function createHostsPath(ports: HostsPathPorts): ServicePath {
@@ -34,16 +34,16 @@ export function createHostsPath(ports: HostsPathPorts): ServicePath {
       currentDraftOf(ports, live);
     },
     reconcile: (live) => reconcile(ports, live),
-    release: (key, isGone) => release(ports, key, isGone),
+    release: (key, isDeleted) => release(ports, key, isDeleted),
     serving: ({ replicas }) => replicas.filter(isServingReplica).length,
     leave: ({ replicas, slices }) =>
       planTeardown({ ...NO_OWNED_OBJECTS, replicas, slices }, "the service runs as pods now"),
   };
 }
 
-function release(ports: HostsPathPorts, key: string, isGone: boolean): void {
+function release(ports: HostsPathPorts, key: string, isDeleted: boolean): void {
   const { scheduler, memory, clock, onQueueChanged } = ports;
-  if (isGone) {
+  if (isDeleted) {
     scheduler.forgetService(key, clock.monotonicMs());
     memory.forget(key);
     noteDrainBlockers(ports, key, new Map(), []);
@@ -55,7 +55,7 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
   const { scheduler, clock } = ports;
   const { key, service } = live;
   const { draft, preempted, recheckAfterMs } = currentDraftOf(ports, live);
-  // All pending demands are planned together, so that none takes the room of one ahead of it in the queue.
+  // All pending demands are planned together, so that none takes the room of another one ahead of it in the queue.
   ports.onDecided(scheduler.plan(clock.monotonicMs()).changed.filter((other) => other !== key));
   const { placed, waiting: unplaced } = scheduler.answers(key, clock.monotonicMs());
   const staying = blockedReplicas(draft, unplaced);
@@ -74,15 +74,15 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
   noteWritten(ports, outcome);
   reportReplicas(ports, service, outcome, placed);
   const { created, obstacle, rejections, isBehind } = outcome;
-  // Demands that are placed leave the queue, and so do all of a service that cannot be served.
-  const left = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
-  if (scheduler.setDemands(key, obstacle.at === "none" ? left : [], clock.monotonicMs()))
+  // Placed demands leave the queue, and so do all demands of a service that cannot be served.
+  const pending = draft.demands.filter(({ ordinal }) => unplaced.some((one) => one.ordinal === ordinal));
+  if (scheduler.setDemands(key, obstacle.at === "none" ? pending : [], clock.monotonicMs()))
     ports.onQueueChanged();
   const nowIso = isoSeconds(clock.nowMs());
   const times = [
-    isBehind ? BEHIND_MS : undefined,
+    isBehind ? CONFLICT_RETRY_MS : undefined,
     recheckAfterMs,
-    // Figures of a long queue are refreshed periodically; decisions are written at once.
+    // The numbers of a long queue are refreshed periodically; decisions are written immediately.
     unplaced.length > 0 ? REFRESH_MS : undefined,
     earnedClassLeftMs(service, clock.nowMs()),
   ];
@@ -91,19 +91,19 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
     obstacle,
     rejections,
     lacking: isImpossible(draft)
-      ? wantedReplicas(service)
+      ? desiredReplicas(service)
       : unplaced.filter(({ ordinal }) => !draft.mayStay.has(ordinal)).length,
     staying: draft.observed.replicas.filter(({ metadata }) => staying.has(keyOf(metadata))),
     ...soonest(times),
   };
 }
 
-/** Only a change of the spec or of the Model helps. */
+/** True if only a change of the spec or of the Model helps. */
 function isImpossible({ resolution }: ServiceDraft): boolean {
   return resolution.at === "blocked" && resolution.isFinal;
 }
 
-/** Replicas about to be created count for placement from here on. */
+/** Applies the steps. The replicas to create count in placement before they exist. */
 async function applyAssuming(
   ports: HostsPathPorts,
   service: InferenceService,
@@ -131,7 +131,7 @@ function noteDrainBlockers(
   if (drainBlockers.set(key, found)) onDrainBlockers(hosts);
 }
 
-/** An Event for every replica that was created or removed, with why. */
+/** Records an Event, with the reason, for each replica that was created or removed. */
 function reportReplicas(
   { record }: ControllerPorts,
   service: InferenceService,
@@ -140,17 +140,17 @@ function reportReplicas(
 ): void {
   const events: ReportedEvent[] = [];
   for (const replica of made) {
-    const why = placed.find(({ ordinal }) => ordinal === ordinalOf(replica))?.why ?? "";
-    const note = `${whereOf(replica)}: revision ${replica.spec.template.revision}${why === "" ? "" : `, ${why}`}`;
+    const reason = placed.find(({ ordinal }) => ordinal === ordinalOf(replica))?.why ?? "";
+    const note = `${describeReplica(replica)}: revision ${replica.spec.template.revision}${reason === "" ? "" : `, ${reason}`}`;
     events.push({ type: "Normal", reason: "ReplicaCreated", action: "Place", note });
   }
   for (const { replica, because } of removed) {
-    const note = `draining ${whereOf(replica)}: ${because}`;
+    const note = `draining ${describeReplica(replica)}: ${because}`;
     events.push({ type: "Normal", reason: "ReplicaRemoved", action: "Remove", note });
   }
   for (const event of events) reportOn(record, INFERENCE_SERVICES, service, event);
 }
 
-function whereOf({ metadata, spec }: InferenceReplica): string {
+function describeReplica({ metadata, spec }: InferenceReplica): string {
   return `${metadata.name} on ${spec.template.hostName}`;
 }

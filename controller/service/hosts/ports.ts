@@ -1,4 +1,4 @@
-/** What the path of hosts works with. */
+/** Dependencies of the path of hosts. */
 
 import type { DrainBlockers } from "../../host/drain-blockers.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
@@ -9,10 +9,10 @@ export interface HostsPathPorts extends ControllerPorts {
   readonly scheduler: ControllerScheduler;
   readonly memory: ServiceMemory;
   readonly drainBlockers: DrainBlockers;
-  /** The reasons why replicas stay on these draining hosts have changed. */
+  /** Called if the reasons why replicas stay on these draining hosts have changed. */
   readonly onDrainBlockers: (hosts: readonly string[]) => void;
-  /** Hosts, claims or demands have changed: run placement again. */
+  /** Runs placement again, after hosts, claims or demands have changed. */
   readonly onQueueChanged: () => void;
-  /** Placement may have new answers for these services. */
+  /** Called if placement may have new results for these services. */
   readonly onDecided: (services: readonly string[]) => void;
 }

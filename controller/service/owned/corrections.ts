@@ -1,12 +1,9 @@
-/**
- * Parts of JSON patches that correct an existing object field by field, guarded by uid and resourceVersion.
- * Pure.
- */
+/** Builds JSON patches that correct an existing object field by field, guarded by uid and resourceVersion. Pure. */
 import type { ObjectMeta } from "../../../src/api/metadata.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import { canonicalJson } from "../../../src/util/hash.ts";
 
-/** Nothing is changed that another writer has changed since, and nothing of a later object of that name. */
+/** Makes a patch fail if another client has changed the object, or if it was replaced by another object of that name. */
 export function versionGuards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp[] {
   return [
     { op: "test", path: "/metadata/uid", value: uid },
@@ -14,8 +11,8 @@ export function versionGuards({ uid, resourceVersion }: ObjectMeta): JsonPatchOp
   ];
 }
 
-export function correctLabels(now: ObjectMeta, wanted: ObjectMeta): JsonPatchOp[] {
-  return Object.entries(wanted.labels ?? {})
+export function correctLabels(now: ObjectMeta, desired: ObjectMeta): JsonPatchOp[] {
+  return Object.entries(desired.labels ?? {})
     .filter(([name, value]) => now.labels?.[name] !== value)
     .map(([name, value]) => ({
       op: "add" as const,
@@ -24,16 +21,16 @@ export function correctLabels(now: ObjectMeta, wanted: ObjectMeta): JsonPatchOp[
     }));
 }
 
-/** Empty where nothing changes. */
+/** Empty if there are no changes. */
 export function withVersionGuards(metadata: ObjectMeta, changes: readonly JsonPatchOp[]): JsonPatchOp[] {
   return changes.length === 0 ? [] : [...versionGuards(metadata), ...changes];
 }
 
-export function isSame(now: unknown, wanted: unknown): boolean {
-  return canonicalJson(now ?? null) === canonicalJson(wanted ?? null);
+export function isSame(now: unknown, desired: unknown): boolean {
+  return canonicalJson(now ?? null) === canonicalJson(desired ?? null);
 }
 
-/** A name as a segment of a JSON pointer. */
+/** Escapes a name as a segment of a JSON pointer. */
 export function escapeJsonPointer(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }

@@ -32,21 +32,21 @@ export interface Owner {
 
 export interface OwnedRow<T extends KubeObject> {
   readonly kind: Kind<T>;
-  /** What the watch selects; absent: everything with the uid label of a service. */
+  /** Label selector of the watch. Absent: all objects with the uid label of a service. */
   readonly selector?: string;
-  /** Reads fields that cannot change. Absent: labels say it; clients copy labels, so the name must match too. */
+  /** Reads the owner from immutable fields. Absent: by labels and, because clients copy labels, also by name. */
   readonly ownerOf?: (object: T) => Owner;
-  /** Only for services in pods: neither watched nor created with `--hosts-only`. */
+  /** True if the kind is only for services in pods, so it is neither watched nor created with `--hosts-only`. */
   readonly isForPods?: boolean;
-  /** Its CRD belongs to an operator that many clusters do not have. */
+  /** True if the CRD belongs to an operator that many clusters lack. */
   readonly isOptional?: boolean;
-  /** Useless without the cluster Service: not created while the Service cannot be. */
+  /** True if the object is useless without the cluster Service, so it is not created without it. */
   readonly needsService?: boolean;
-  /** "first" runs engines: the "last" kinds stay until it is gone. "withFirst" would start engines again. */
+  /** Order of removal. Kinds that run engines are "first". "withFirst" is for kinds that would start engines again. */
   readonly removed: "first" | "withFirst" | "last";
 }
 
-/** In the order in which they are removed. */
+/** All kinds, in the order in which they are removed. */
 export const OWNED_KINDS = {
   autoscalers: row({ kind: AUTOSCALERS, isForPods: true, removed: "withFirst" }),
   deployments: row({ kind: DEPLOYMENTS, isForPods: true, needsService: true, removed: "first" }),
@@ -102,7 +102,7 @@ export function uidLabelOf({ metadata }: KubeObject): string | undefined {
   return metadata.labels?.[LABEL_SERVICE_UID];
 }
 
-/** Labels are copied by `kubectl expose` and by hand, names are not: an object of ours has both. */
+/** True if the object has the name that the controller gives it. Labels alone may be copied, for example by `kubectl expose`. */
 export function hasNameOf(service: string, what: OwnedKind, { metadata }: KubeObject): boolean {
   if (ownedRow(what).ownerOf !== undefined) return true;
   const { [LABEL_REPLICA]: replica, [LABEL_REVISION]: revision } = metadata.labels ?? {};

@@ -1,4 +1,4 @@
-/** The cluster Service of an InferenceService: the same on every path. Pure. */
+/** The cluster Service of an InferenceService, which is the same on every path. Pure. */
 import { LABEL_SERVICE, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { serviceName } from "../../../src/api/names.ts";
@@ -9,11 +9,6 @@ import { correctLabels, isSame, withVersionGuards } from "./corrections.ts";
 import type { ServiceStep } from "./steps.ts";
 
 const HTTPS = "https";
-
-/** The Service's selector and `status.selector`: nothing in it can ever change. */
-function selectorOf({ metadata }: InferenceService): Record<string, string> {
-  return { [LABEL_SERVICE]: metadata.name };
-}
 
 export function desiredKubeService(service: InferenceService): Service {
   const { endpoint } = service.spec;
@@ -26,15 +21,16 @@ export function desiredKubeService(service: InferenceService): Service {
     },
     spec: {
       type: endpoint.type,
-      selector: selectorOf(service),
+      // As in `status.selector`. It must never change.
+      selector: { [LABEL_SERVICE]: service.metadata.name },
       ports: [
         {
           name: PORT_NAME,
           port: endpoint.port,
           protocol: "TCP",
-          // Of pods, by name; the slices of hosts have the ports of their replicas.
+          // The port of pods, by name. The slices of hosts have the ports of their replicas.
           targetPort: PORT_NAME,
-          // For gateways and meshes, which would speak plain HTTP otherwise.
+          // Gateways and meshes would otherwise use plain HTTP.
           appProtocol: endpoint.tls === undefined ? undefined : HTTPS,
           nodePort: endpoint.nodePort,
         },
@@ -43,49 +39,49 @@ export function desiredKubeService(service: InferenceService): Service {
   };
 }
 
-/** Where clients in the cluster reach it. */
+/** URL for clients in the cluster. */
 export function serviceUrlOf({ metadata, spec }: InferenceService): string {
   const { port, path, tls } = spec.endpoint;
   return `${tls === undefined ? "http" : "https"}://${serviceName(metadata.name)}.${metadata.namespace}.svc:${port}${path}`;
 }
 
-/** Creates or corrects it. */
+/** Creates or corrects the Service. */
 export function stepsOfKubeService(service: InferenceService, object: Service | undefined): ServiceStep[] {
-  const wanted = desiredKubeService(service);
-  if (object === undefined) return [{ do: "create", what: "kubeServices", object: wanted }];
-  const operations = correctKubeService(object, wanted);
+  const desired = desiredKubeService(service);
+  if (object === undefined) return [{ do: "create", what: "kubeServices", object: desired }];
+  const operations = correctKubeService(object, desired);
   if (operations.length === 0) return [];
   return [{ do: "patch", what: "kubeServices", object, operations, because: "spec.endpoint changed" }];
 }
 
-function correctKubeService({ metadata, spec }: Service, wanted: Service): JsonPatchOp[] {
-  const changes: JsonPatchOp[] = [...correctLabels(metadata, wanted.metadata)];
-  const [port] = wanted.spec?.ports ?? [];
+function correctKubeService({ metadata, spec }: Service, desired: Service): JsonPatchOp[] {
+  const changes: JsonPatchOp[] = [...correctLabels(metadata, desired.metadata)];
+  const [port] = desired.spec?.ports ?? [];
   const [portNow, ...further] = spec?.ports ?? [];
-  const typeChanges = spec?.type !== wanted.spec?.type;
-  if (typeChanges) changes.push({ op: "add", path: "/spec/type", value: wanted.spec?.type });
+  const typeChanges = spec?.type !== desired.spec?.type;
+  if (typeChanges) changes.push({ op: "add", path: "/spec/type", value: desired.spec?.type });
   if (port !== undefined && (typeChanges || further.length > 0 || !isPort(portNow, port))) {
-    changes.push({ op: "add", path: "/spec/ports", value: [keepNodePort(port, portNow, wanted)] });
+    changes.push({ op: "add", path: "/spec/ports", value: [keepNodePort(port, portNow, desired)] });
   }
-  if (!isSame(spec?.selector, wanted.spec?.selector)) {
-    changes.push({ op: "add", path: "/spec/selector", value: wanted.spec?.selector });
+  if (!isSame(spec?.selector, desired.spec?.selector)) {
+    changes.push({ op: "add", path: "/spec/selector", value: desired.spec?.selector });
   }
   return withVersionGuards(metadata, changes);
 }
 
-function isPort(now: ServicePort | undefined, wanted: ServicePort): boolean {
+function isPort(now: ServicePort | undefined, desired: ServicePort): boolean {
   return (
-    now?.name === wanted.name &&
-    now?.port === wanted.port &&
-    now?.targetPort === wanted.targetPort &&
-    (now?.appProtocol === HTTPS) === (wanted.appProtocol === HTTPS) &&
-    (wanted.nodePort === undefined || now?.nodePort === wanted.nodePort)
+    now?.name === desired.name &&
+    now?.port === desired.port &&
+    now?.targetPort === desired.targetPort &&
+    (now?.appProtocol === HTTPS) === (desired.appProtocol === HTTPS) &&
+    (desired.nodePort === undefined || now?.nodePort === desired.nodePort)
   );
 }
 
-/** A node port that the cluster chose stays when the spec names none: clients may know it. */
-function keepNodePort(port: ServicePort, now: ServicePort | undefined, wanted: Service): ServicePort {
-  const isOnNodes = wanted.spec?.type !== "ClusterIP";
+/** Keeps a node port that the cluster chose if the spec names none, because clients may use it. */
+function keepNodePort(port: ServicePort, now: ServicePort | undefined, desired: Service): ServicePort {
+  const isOnNodes = desired.spec?.type !== "ClusterIP";
   if (port.nodePort !== undefined || !isOnNodes || now?.nodePort === undefined) return port;
   return { ...port, nodePort: now.nodePort };
 }

@@ -1,7 +1,4 @@
-/**
- * What the watches have of one service: the service itself, what it owns, and what earlier services of its
- * name left.
- */
+/** Reads a service from the watches: the service, its objects, and objects of earlier services of its name. */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Watches } from "../../watches/watches.ts";
@@ -16,9 +13,9 @@ import {
   uidLabelOf,
 } from "./kinds.ts";
 
-/** What belongs to one uid of a service. */
+/** Objects that belong to one uid of a service. */
 export type OwnedObjects = { readonly [K in OwnedKind]: readonly Owned[K][] } & {
-  /** Of the Deployment; never removed by the controller itself. */
+  /** Pods of the Deployment, which the controller never removes. */
   readonly pods: readonly Pod[];
 };
 
@@ -27,8 +24,8 @@ export const NO_OWNED_OBJECTS: OwnedObjects = { ...perOwnedKind(() => []), pods:
 export interface ObservedService {
   readonly service?: InferenceService;
   readonly own: OwnedObjects;
-  /** Objects with the service's name and another uid, by that uid. */
-  readonly strays: ReadonlyMap<string, OwnedObjects>;
+  /** Objects of earlier services of the same name, by the uid of the service. */
+  readonly orphans: ReadonlyMap<string, OwnedObjects>;
 }
 
 /** Reads only the watches, never the API server. */
@@ -41,19 +38,19 @@ export function observeService(watches: Watches, key: string): ObservedService {
   );
   const all = { ...named, pods: watches.podsOfService.of(key) } as OwnedObjects;
   const uids = new Set(ownedKinds.flatMap((what) => all[what].map((object) => ownerOf(what, object).uid)));
-  const strays = new Map<string, OwnedObjects>();
+  const orphans = new Map<string, OwnedObjects>();
   for (const other of uids)
-    if (other !== uid && other !== undefined && other !== "") strays.set(other, belongingsOf(all, other));
-  return { service, own: belongingsOf(all, uid), strays };
+    if (other !== uid && other !== undefined && other !== "") orphans.set(other, ownedBy(all, other));
+  return { service, own: ownedBy(all, uid), orphans };
 }
 
-function belongingsOf(all: OwnedObjects, uid: string | undefined): OwnedObjects {
+function ownedBy(all: OwnedObjects, uid: string | undefined): OwnedObjects {
   if (uid === undefined) return NO_OWNED_OBJECTS;
   const own = perOwnedKind((what) => all[what].filter((object) => ownerOf(what, object).uid === uid));
   return { ...own, pods: all.pods.filter((pod) => uidLabelOf(pod) === uid) } as OwnedObjects;
 }
 
-/** Without what hosts and pods have in common. */
+/** Without the kinds that services on hosts use too. */
 export function ownedForPods(own: OwnedObjects): OwnedObjects {
   const forPods = perOwnedKind((what) => (ownedRow(what).isForPods === true ? own[what] : []));
   return { ...forPods, pods: [] } as unknown as OwnedObjects;

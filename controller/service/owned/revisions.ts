@@ -1,7 +1,4 @@
-/**
- * The ControllerRevisions of a service: the newest has the highest number, and old ones are kept for going
- * back. The same on hosts and in pods. Pure.
- */
+/** Plans the ControllerRevisions of a service, on hosts and in pods. The newest has the highest number; old ones serve rollbacks. Pure. */
 import { LABEL_REVISION } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { revisionName } from "../../../src/api/names.ts";
@@ -14,30 +11,30 @@ import type { ServiceStep } from "./steps.ts";
 
 export interface RevisionsInput {
   readonly service: InferenceService;
-  /** Those that exist. */
+  /** Existing revisions. */
   readonly revisions: readonly ControllerRevision[];
-  /** Of the spec as it is now. */
+  /** Hash of the current spec. */
   readonly hash: string;
   readonly data: () => RevisionData;
-  /** Hashes of what runs. */
+  /** Hashes of running replicas or pods. */
   readonly running: readonly (string | undefined)[];
 }
 
-/** What serves, and what served last, is kept whatever the limit says: a rollout that stops may need it. */
+/** Keeps the running revisions and the last one that served, even beyond the limit, because a stopped rollout may need them. */
 export function stepsOfRevisions({ service, revisions, hash, data, running }: RevisionsInput): ServiceStep[] {
   const newest = Math.max(0, ...revisions.map(({ revision }) => revision));
-  const now = revisions.find((one) => hashOfRevision(one) === hash);
+  const current = revisions.find((one) => hashOfRevision(one) === hash);
   const inUse = new Set([hash, service.status?.currentRevision, ...running]);
   const steps: ServiceStep[] = [];
-  if (now === undefined) {
+  if (current === undefined) {
     const object = desiredRevision(service, { hash, data: data(), revision: newest + 1 });
     steps.push({ do: "create", what: "revisions", object });
-  } else if (now.revision < newest) {
+  } else if (current.revision < newest) {
     const operations = [
-      ...versionGuards(now.metadata),
+      ...versionGuards(current.metadata),
       { op: "add" as const, path: "/revision", value: newest + 1 },
     ];
-    steps.push({ do: "patch", what: "revisions", object: now, operations, because: "in use again" });
+    steps.push({ do: "patch", what: "revisions", object: current, operations, because: "in use again" });
   }
   const old = revisions
     .filter((one) => !inUse.has(hashOfRevision(one)))

@@ -1,10 +1,10 @@
-/** What a pass over a service may do. Every step is safe to repeat. */
+/** The steps of a pass over a service. Each step is safe to repeat. */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { JsonPatchOp } from "../../../src/kube/types.ts";
 import type { Owned, OwnedKind } from "./kinds.ts";
 
 type OnOwned<K extends OwnedKind> =
-  /** Makes the object, or restores what it says in one that is ours; what others have added stays. */
+  /** Creates the object, or restores our fields of an existing one. Fields of other clients stay. */
   | {
       readonly do: "apply";
       readonly what: K;

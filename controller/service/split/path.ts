@@ -1,6 +1,8 @@
-/** Services on hosts and in pods at once: one side is filled first, the other takes what finds no room there. */
+/** The path of services on hosts and in pods: one side is preferred, and the other takes the replicas that do not fit there. */
+
 import { getCondition, setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
@@ -26,11 +28,11 @@ export function createBothPath(parts: Parts): ServicePath {
       pods.prepare(live);
     },
     reconcile: (live) => reconcile(parts, live),
-    release: (key, isGone) => {
-      hosts.release(key, isGone);
-      pods.release(key, isGone);
+    release: (key, isDeleted) => {
+      hosts.release(key, isDeleted);
+      pods.release(key, isDeleted);
     },
-    // Its parts are never other paths for one that is chosen: see `leave`.
+    // The parts report what serves and remove their objects.
     serving: () => 0,
     leave: () => [],
   };
@@ -39,19 +41,19 @@ export function createBothPath(parts: Parts): ServicePath {
 async function reconcile(parts: Parts, live: LiveService): Promise<PathResult> {
   const { clock, hosts, pods } = parts;
   const { service, own } = live;
-  const want = service.spec.suspend ? 0 : service.spec.replicas;
+  const desired = service.spec.suspend ? 0 : service.spec.replicas;
   const prefersPods = service.spec.placement.prefer === "Pods";
   const [first, second] = prefersPods ? [pods, hosts] : [hosts, pods];
   const preferred = await first.reconcile(live);
-  const onHosts = own.replicas.filter(({ metadata }) => metadata.deletionTimestamp === undefined).length;
+  const onHosts = own.replicas.filter((replica) => !isBeingDeleted(replica)).length;
   const inPods = own.deployments[0]?.spec.replicas ?? 0;
   const { readyReplicas: ready = 0 } = preferred.status;
   const { lacking } = preferred;
-  const share = spillOver(want, { ready, lacking }, prefersPods ? onHosts : inPods);
+  const share = spillOver(desired, { ready, lacking }, prefersPods ? onHosts : inPods);
   const other = await second.reconcile(withReplicas(live, share));
   const results = [preferred, other];
-  await leaveDrainedHosts(parts, results, want);
-  const status = merged(service, { want, preferred, other, share }, isoSeconds(clock.nowMs()));
+  await leaveDrainedHosts(parts, results, desired);
+  const status = merged(service, { desired, preferred, other, share }, isoSeconds(clock.nowMs()));
   return {
     status,
     obstacle: preferred.obstacle.at === "none" ? other.obstacle : preferred.obstacle,
@@ -61,10 +63,14 @@ async function reconcile(parts: Parts, live: LiveService): Promise<PathResult> {
   };
 }
 
-/** Replicas that have to leave their hosts, and find no other, go once pods serve in their place. */
-async function leaveDrainedHosts(ports: Parts, results: readonly PathResult[], want: number): Promise<void> {
+/** Removes replicas that fit no other host from draining hosts, once pods serve in their place. */
+async function leaveDrainedHosts(
+  ports: Parts,
+  results: readonly PathResult[],
+  desired: number,
+): Promise<void> {
   const ready = results.reduce((sum, { status }) => sum + (status.readyReplicas ?? 0), 0);
-  const leaving = results.flatMap(({ staying = [] }) => staying).slice(0, Math.max(0, ready - want));
+  const leaving = results.flatMap(({ staying = [] }) => staying).slice(0, Math.max(0, ready - desired));
   const because = "its host is being drained, and a pod serves in its place";
   await applyServiceSteps(
     ports,
@@ -77,19 +83,19 @@ function withReplicas(live: LiveService, replicas: number): LiveService {
 }
 
 interface Merge {
-  readonly want: number;
+  readonly desired: number;
   readonly preferred: PathResult;
   readonly other: PathResult;
   readonly share: number;
 }
 
-/** With these a side has what it can have for now. */
+/** Phases of a side that has reached its target, or can do no more for now. */
 const SETTLED = new Set(["Ready", "WaitingForCapacity", "WaitingForGPU", "Stopped", "Suspended"]);
 
-/** The story is that of a side where something is under way or wrong, else of the last one that was asked. */
+/** Reports the status of a side with a change or a problem, or else of the side that has the other's overflow. */
 function merged(
   service: InferenceService,
-  { want, preferred, other, share }: Merge,
+  { desired, preferred, other, share }: Merge,
   nowIso: string,
 ): InferenceServiceStatus {
   const sum = (field: "replicas" | "readyReplicas" | "updatedReplicas") =>
@@ -97,29 +103,22 @@ function merged(
   const ready = sum("readyReplicas");
   const sides = share > 0 ? [other.status, preferred.status] : [preferred.status];
   const unsettled = sides.find(({ phase = "Pending" }) => !SETTLED.has(phase));
-  const story = unsettled ?? sides[0] ?? preferred.status;
+  const shown = unsettled ?? sides[0] ?? preferred.status;
   const counts = {
     replicas: sum("replicas"),
     readyReplicas: ready,
     updatedReplicas: sum("updatedReplicas"),
-    desiredReplicas: want,
-    ready: `${ready}/${want}`,
+    desiredReplicas: desired,
+    ready: `${ready}/${desired}`,
   };
-  const { currentRevision, updateRevision, placement } = {
-    ...other.status,
-    ...preferred.status,
-  };
-  const revisions = {
-    currentRevision,
-    updateRevision,
-    placement,
-  };
-  const conditions = share > 0 ? withWorst(story, sides) : story.conditions;
-  if (want === 0 || ready < want || unsettled !== undefined)
-    return { ...story, ...counts, ...revisions, ...(conditions === undefined ? {} : { conditions }) };
+  const { currentRevision, updateRevision, placement } = { ...other.status, ...preferred.status };
+  const revisions = { currentRevision, updateRevision, placement };
+  const conditions = share > 0 ? withWorst(shown, sides) : shown.conditions;
+  if (desired === 0 || ready < desired || unsettled !== undefined)
+    return { ...shown, ...counts, ...revisions, conditions };
   const onOther = other.status.readyReplicas ?? 0;
   const where = service.spec.placement.prefer === "Pods" ? "on hosts" : "in pods";
-  const message = `${ready} of ${want} replicas ready${onOther === 0 ? "" : `, ${onOther} of them ${where}`}`;
+  const message = `${ready} of ${desired} replicas ready${onOther === 0 ? "" : `, ${onOther} of them ${where}`}`;
   const now = { reason: "InferenceReady", message, observedGeneration: service.metadata.generation };
   const updates = [
     { type: "Ready", status: "True" as const, ...now },
@@ -129,18 +128,18 @@ function merged(
     { type: "Placed", status: "True" as const, ...now, reason: "AllPlaced", message: "" },
   ];
   const settled = updates.reduce((all, update) => setCondition(all, update, nowIso), conditions ?? []);
-  const { queuePosition: _position, waitingFor: _waiting, ...rest } = story;
+  const { queuePosition: _position, waitingFor: _waiting, ...rest } = shown;
   return { ...rest, ...counts, ...revisions, phase: "Ready", ...now, conditions: settled };
 }
 
-/** With the status that is a reason to look: each side has its own, and one of them would hide the other. */
+/** Conditions that each side has, with the status that needs attention and must not be hidden by the other side. */
 const WORST = { KeyRequired: "False", SpecHonored: "False", CPUFallback: "True", Warnings: "True" } as const;
 
 function withWorst(
-  story: InferenceServiceStatus,
+  shown: InferenceServiceStatus,
   sides: readonly InferenceServiceStatus[],
 ): InferenceServiceStatus["conditions"] {
-  const own = story.conditions ?? [];
+  const own = shown.conditions ?? [];
   const of = (type: string) => sides.flatMap(({ conditions }) => getCondition(conditions, type) ?? []);
   const worst = Object.entries(WORST).flatMap(([type, bad]) => {
     const found = of(type);

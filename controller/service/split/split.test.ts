@@ -10,6 +10,6 @@ test.each([
   ["the preferred side is gone", 3, { ready: 0, lacking: 3 }, 0, 3],
   ["scaled down", 1, { ready: 2, lacking: 0 }, 1, 0],
   ["suspended", 0, { ready: 2, lacking: 0 }, 1, 0],
-])("%s", (_, want, preferred, running, expected) => {
-  expect(spillOver(want, preferred, running)).toBe(expected);
+])("%s", (_, desired, preferred, running, expected) => {
+  expect(spillOver(desired, preferred, running)).toBe(expected);
 });

@@ -1,17 +1,17 @@
-/** How many replicas of a service run on the side that is not preferred. Pure. */
+/** Computes how many replicas of a service run on the side that is not preferred. Pure. */
 
-/** The preferred side as its last pass left it. */
+/** State of the preferred side after its last pass. */
 export interface PreferredSide {
   readonly ready: number;
-  /** Replicas that it finds no place for. */
+  /** Number of replicas that do not fit. */
   readonly lacking: number;
 }
 
 /**
- * The other side gets what the preferred one has no room for, and gives a replica back only once the preferred side serves
- * in its place. `running`: what the other side runs now.
+ * The other side gets the replicas that do not fit on the preferred side, and gives a replica back only once the preferred side
+ * serves in its place. `running` is the number of replicas that the other side runs now.
  */
-export function spillOver(want: number, { ready, lacking }: PreferredSide, running: number): number {
-  const missing = Math.max(0, want - ready);
-  return Math.min(want, Math.max(lacking, Math.min(running, missing)));
+export function spillOver(desired: number, { ready, lacking }: PreferredSide, running: number): number {
+  const missing = Math.max(0, desired - ready);
+  return Math.min(desired, Math.max(lacking, Math.min(running, missing)));
 }

@@ -1,11 +1,11 @@
 import { expect, it } from "vitest";
 import { replicaOf } from "../rollout/testing/words.ts";
-import type { WantReason } from "../rollout/types.ts";
+import type { SlotReason } from "../rollout/types.ts";
 import { slotDemand } from "./demand.ts";
 import type { ServiceObserved } from "./observed.ts";
 import type { Runnable } from "./templates.ts";
 
-function mayPreempt(why: WantReason, ...words: readonly string[]): boolean {
+function mayPreempt(why: SlotReason, ...words: readonly string[]): boolean {
   const service = {
     metadata: { name: "chat", namespace: "default" },
     spec: { priority: "high", placement: { spread: "None" } },

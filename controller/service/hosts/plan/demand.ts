@@ -1,15 +1,15 @@
-/** What a slot asks of placement, by the replicas that hold it now. Pure. */
+/** Builds the demand of a slot for placement. Pure. */
 import { demandOf } from "../../../../src/capacity/demand.ts";
 import type { Demand, HostRefusal } from "../../../../src/capacity/placement/types.ts";
 import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
-import type { WantReason } from "../rollout/types.ts";
+import type { SlotReason } from "../rollout/types.ts";
 import type { ServiceObserved } from "./observed.ts";
 import type { Runnable } from "./templates.ts";
 
-/** A slot that wants a host, for a replica of this template. */
+/** A slot that needs a host. */
 export interface RequestedSlot {
   readonly ordinal: number;
-  readonly why: WantReason;
+  readonly why: SlotReason;
 }
 
 export function slotDemand(
@@ -19,7 +19,7 @@ export function slotDemand(
   refusals: readonly HostRefusal[],
 ): Demand {
   const predecessors = replicas.filter((replica) => ordinalOf(replica) === ordinal);
-  // A rollout preempts no one: its slot is served, or a bad change is the cause.
+  // A rollout preempts no replica, because its slot still serves, or a bad change is the cause.
   const mayPreempt = (why === "fill" || why === "replace") && !predecessors.some(isServingReplica);
   return demandOf({ service, model, template, claim, ordinal, mayPreempt, predecessors, refusals });
 }

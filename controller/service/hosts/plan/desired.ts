@@ -1,4 +1,4 @@
-/** The objects of a service on hosts as they are created. Pure. */
+/** Builds the replicas and slices of a service on hosts. Pure. */
 import {
   ANNOTATION_ADDRESSES,
   ANNOTATION_PLACEMENT_REASON,
@@ -26,13 +26,13 @@ export interface ReplicaParts {
   readonly template: TemplateWithoutHost;
   readonly memory: InferenceReplica["spec"]["memory"];
   readonly ordinal: number;
-  /** Where placement puts it, and why. */
+  /** The host that placement chose, and the reason. */
   readonly placed: Pick<Placed, "host" | "score" | "why">;
-  /** Names that exist already: an attempt that is taken is not used again. */
+  /** Names of existing replicas, which are not used again. */
   readonly taken: ReadonlySet<string>;
 }
 
-/** The lowest attempt whose name is free: two controllers that place the same slot collide on it. */
+/** Uses the lowest attempt whose name is free, so that two controllers that place the same slot collide on the name. */
 export function desiredReplica({
   service,
   template,
@@ -71,7 +71,7 @@ type MutableSpec = Pick<
   "priority" | "evictionProtection" | "probes" | "drainSeconds" | "hostLostSeconds"
 >;
 
-/** What of a replica follows its service without a restart. */
+/** Fields of a replica that follow its service without a restart. */
 export function mutableSpec({ spec }: InferenceService): MutableSpec {
   return {
     priority: spec.priority,
@@ -82,7 +82,7 @@ export function mutableSpec({ spec }: InferenceService): MutableSpec {
   };
 }
 
-/** The skeleton of a replica's slice; endpoints and ports are its agent's. */
+/** The slice of a replica without endpoints and ports, which its agent adds. */
 export function desiredSlice(
   replica: InferenceReplica,
   service: InferenceService,

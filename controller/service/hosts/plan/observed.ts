@@ -1,4 +1,4 @@
-/** Everything that is known of one service on hosts when it is planned. */
+/** The observed state of a service on hosts, as input for its plan. */
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";

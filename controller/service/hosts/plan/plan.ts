@@ -1,8 +1,10 @@
-/** The planner of a live service, in two halves with placement between them. Pure. */
+/** Plans a service on hosts in two steps: `draftService` before placement, and `planService` after it. Pure. */
+
 import { FINALIZER_SERVICE, LABEL_REPLICA } from "../../../../src/api/group.ts";
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import { sliceName } from "../../../../src/api/names.ts";
 import { memoryOn, UNKNOWN_MEMORY } from "../../../../src/capacity/claim.ts";
 import { hostBudget } from "../../../../src/capacity/placement/budget.ts";
@@ -23,15 +25,15 @@ import { desiredReplica, desiredSlice, mutableSpec } from "./desired.ts";
 import type { ServiceObserved } from "./observed.ts";
 import { type Runnable, runnablesOf } from "./templates.ts";
 
-/** What the passes learned about the replicas over time. */
+/** Findings about replicas from earlier passes. */
 export interface RolloutFindings {
-  /** Names of those that their hosts cannot run, and the hosts that said so. */
+  /** Names of replicas that their hosts cannot run, and the hosts that refused them. */
   readonly displaced: ReadonlySet<string>;
   readonly refusals: readonly HostRefusal[];
-  /** Names of those that do not become Ready, with why, and of those that are not trusted yet. */
+  /** Names of replicas that fail to become Ready, with the reason, and of those that crashed recently. */
   readonly failing: ReadonlyMap<string, string>;
   readonly unsettled: ReadonlySet<string>;
-  /** Hosts that its replicas leave for better ones, and the hosts to which none of those goes, with why. */
+  /** Hosts that replicas leave for better ones, and hosts that are no better, with the reason. */
   readonly leaving?: Iterable<string>;
   readonly notTo?: readonly HostRefusal[];
 }
@@ -43,43 +45,43 @@ export const NO_ROLLOUT_FINDINGS: RolloutFindings = {
   unsettled: new Set(),
 };
 
-/** A service planned as far as possible without knowing the other services. */
+/** The plan of a service as far as it does not depend on other services. */
 export interface ServiceDraft {
   readonly observed: ServiceObserved;
   readonly resolution: Resolution;
   readonly findings: RolloutFindings;
-  /** By revision: what replicas can be made of. */
+  /** Templates for new replicas, by revision. */
   readonly runnables: ReadonlyMap<string, Runnable>;
   readonly input: HostsRolloutInput;
   readonly rollout: RolloutPlan;
   readonly demands: readonly Demand[];
-  /** Ordinals of slots that serve and move only for a better host: without one, they stay. */
+  /** Ordinals of serving slots that move only to a better host, and stay if there is none. */
   readonly mayStay: ReadonlySet<number>;
 }
 
-/** Replicas wanted now. */
-export function wantedReplicas({ spec }: InferenceService): number {
+/** Desired number of replicas. */
+export function desiredReplicas({ spec }: InferenceService): number {
   return spec.suspend ? 0 : spec.replicas;
 }
 
-/** First half: what the service is, and which of its slots want a host. */
+/** First step: resolves the service, and finds the slots that need a host. */
 export function draftService(
   observed: ServiceObserved,
   findings: RolloutFindings = NO_ROLLOUT_FINDINGS,
 ): ServiceDraft {
   const { service, hosts } = observed;
-  const resolution = resolveService({ ...observed, hosts: hosts.values(), earlier: keptModels(observed) });
+  const resolution = resolveService({ ...observed, hosts: hosts.values(), earlier: earlierModels(observed) });
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
-  const want = wantedReplicas(service);
+  const desired = desiredReplicas(service);
   const input: HostsRolloutInput = {
     displaced,
     failing,
     unsettled,
-    want,
+    desired,
     revision: resolution.at === "resolved" ? resolution.template.revision : undefined,
     replicas: observed.replicas,
-    ...rolloutLimits(service.spec.rollout, want),
+    ...rolloutLimits(service.spec.rollout, desired),
     draining: new Set([
       ...[...hosts.values()].filter(({ spec }) => spec.drain).map(({ metadata }) => metadata.name),
       ...(findings.leaving ?? []),
@@ -89,41 +91,41 @@ export function draftService(
   };
   const rollout = planHostsRollout(input);
   const mayStay = new Set(
-    rollout.wanted.filter((one) => mayStayWhereItIs(observed, one)).map(({ ordinal }) => ordinal),
+    rollout.desiredSlots.filter((one) => mayStayOnHost(observed, one)).map(({ ordinal }) => ordinal),
   );
-  const demands = rollout.wanted.flatMap((wanted) => {
-    const runnable = runnables.get(wanted.revision);
-    const isBetter = mayStay.has(wanted.ordinal) && wanted.why === "move";
+  const demands = rollout.desiredSlots.flatMap((slot) => {
+    const runnable = runnables.get(slot.revision);
+    const isBetter = mayStay.has(slot.ordinal) && slot.why === "move";
     const refused = isBetter ? [...refusals, ...(findings.notTo ?? [])] : refusals;
-    return runnable === undefined ? [] : [slotDemand(observed, runnable, wanted, refused)];
+    return runnable === undefined ? [] : [slotDemand(observed, runnable, slot, refused)];
   });
   return { observed, resolution, findings, runnables, input, rollout, demands, mayStay };
 }
 
-/** It is on no host that is being drained, so live eviction moves it. */
-function mayStayWhereItIs({ replicas, hosts }: ServiceObserved, { ordinal, why }: DesiredSlot): boolean {
-  const here = replicas.filter((one) => ordinalOf(one) === ordinal);
-  const isDrained = here.some(({ spec }) => hosts.get(spec.template.hostName)?.spec.drain === true);
-  return why === "move" && !isDrained && here.some(isServingReplica);
+/** True if the slot serves and its host is not being drained, so only live eviction moves it. */
+function mayStayOnHost({ replicas, hosts }: ServiceObserved, { ordinal, why }: DesiredSlot): boolean {
+  const own = replicas.filter((one) => ordinalOf(one) === ordinal);
+  const isDrained = own.some(({ spec }) => hosts.get(spec.template.hostName)?.spec.drain === true);
+  return why === "move" && !isDrained && own.some(isServingReplica);
 }
 
-/** Weights of the kept revisions. Only on request: reading them is expensive. */
-function keptModels({ service, revisions }: ServiceObserved): readonly ReplicaModel[] {
+/** Weights of earlier revisions, only if spec.modelRevision may select one, because parsing them is expensive. */
+function earlierModels({ service, revisions }: ServiceObserved): readonly ReplicaModel[] {
   if (service.spec.modelRevision === undefined) return [];
   return revisions.flatMap(({ data }) => parseRevisionData(data)?.template?.model ?? []);
 }
 
-/** Would a demand find a host once these replicas were gone? */
+/** True if a demand would find a host without these replicas. */
 export type HasRoom = (demand: Demand, without: readonly InferenceReplica[]) => boolean;
 
-/** Second half: every step, given where placement put this service's demands. */
+/** Second step: plans all steps, given the hosts that placement chose. */
 export function planService(draft: ServiceDraft, placed: readonly Placed[], hasRoom: HasRoom): ServiceStep[] {
   const { observed, resolution, rollout } = draft;
   const { service } = observed;
   const created = replicasFor(draft, placed);
   const removals = [...rollout.removals, ...sacrificesOf(draft, placed, hasRoom)];
   return [
-    ...(isHeld(service) ? [] : [{ do: "addFinalizer", service } as const]),
+    ...(hasFinalizer(service) ? [] : [{ do: "addFinalizer", service } as const]),
     ...stepsOfKubeService(service, observed.kubeServices[0]),
     ...created.map((object): ServiceStep => ({ do: "create", what: "replicas", object })),
     ...stepsOfSlices(observed, created),
@@ -146,7 +148,7 @@ function revisionSteps({ service, revisions, replicas }: ServiceObserved, resolv
   });
 }
 
-function isHeld({ metadata }: InferenceService): boolean {
+function hasFinalizer({ metadata }: InferenceService): boolean {
   return metadata.finalizers?.includes(FINALIZER_SERVICE) === true;
 }
 
@@ -157,7 +159,7 @@ function replicasFor(
   const taken = new Set(observed.replicas.map(({ metadata }) => metadata.name));
   return placed.flatMap((one) => {
     const { ordinal } = one;
-    const revision = rollout.wanted.find((wanted) => wanted.ordinal === ordinal)?.revision;
+    const revision = rollout.desiredSlots.find((slot) => slot.ordinal === ordinal)?.revision;
     const runnable = runnables.get(revision ?? "");
     if (runnable === undefined) return [];
     const { template, claim } = runnable;
@@ -172,28 +174,28 @@ function sacrificesOf(
   hasRoom: HasRoom,
 ): RolloutPlan["removals"] {
   const { observed, input, rollout, runnables, findings } = draft;
-  const found = new Set(placed.map(({ ordinal }) => ordinal));
-  const unplaced = new Set(rollout.wanted.map(({ ordinal }) => ordinal).filter((one) => !found.has(one)));
+  const unplaced = new Set(rollout.desiredSlots.map(({ ordinal }) => ordinal));
+  for (const { ordinal } of placed) unplaced.delete(ordinal);
   const newest = runnables.get(input.revision ?? "");
   if (newest === undefined) return [];
   return planRemovalsFirst(input, rollout, unplaced, (ordinal, without) => {
-    const asked = { ordinal, why: "surge" } as const;
-    return hasRoom(slotDemand(observed, newest, asked, findings.refusals), without);
+    const slot = { ordinal, why: "surge" } as const;
+    return hasRoom(slotDemand(observed, newest, slot, findings.refusals), without);
   });
 }
 
-/** One slice per replica, until the replica is gone: its agent withdraws on it while draining. */
+/** One slice per replica until the replica no longer exists, because its agent withdraws endpoints while it drains. */
 function stepsOfSlices(observed: ServiceObserved, created: readonly InferenceReplica[]): ServiceStep[] {
   const { service, replicas, slices, hosts } = observed;
   const byName = new Map(slices.map((slice) => [slice.metadata.name, slice]));
   const steps: ServiceStep[] = [];
   for (const replica of [...replicas, ...created]) {
-    const wanted = desiredSlice(replica, service, hosts.get(replica.spec.template.hostName));
     const slice = byName.get(sliceName(replica.metadata.name));
     byName.delete(sliceName(replica.metadata.name));
-    const isLeaving = replica.metadata.deletionTimestamp !== undefined;
-    if (slice === undefined && !isLeaving) steps.push({ do: "create", what: "slices", object: wanted });
-    if (slice !== undefined && !isLeaving) steps.push(...correctionOf(slice, wanted));
+    if (isBeingDeleted(replica)) continue;
+    const desired = desiredSlice(replica, service, hosts.get(replica.spec.template.hostName));
+    if (slice === undefined) steps.push({ do: "create", what: "slices", object: desired });
+    else steps.push(...correctionOf(slice, desired));
   }
   for (const object of byName.values()) {
     const because = `replica ${object.metadata.labels?.[LABEL_REPLICA] ?? object.metadata.name} is gone`;
@@ -202,11 +204,11 @@ function stepsOfSlices(observed: ServiceObserved, created: readonly InferenceRep
   return steps;
 }
 
-function correctionOf(slice: EndpointSlice, wanted: EndpointSlice): ServiceStep[] {
-  if (slice.addressType !== wanted.addressType) {
+function correctionOf(slice: EndpointSlice, desired: EndpointSlice): ServiceStep[] {
+  if (slice.addressType !== desired.addressType) {
     return [{ do: "remove", what: "slices", object: slice, because: "the host's address family changed" }];
   }
-  const operations = correctSlice(slice, wanted);
+  const operations = correctSlice(slice, desired);
   return operations.length === 0
     ? []
     : [{ do: "patch", what: "slices", object: slice, operations, because: "the host's addresses changed" }];
@@ -217,19 +219,19 @@ function stepsOfMutableSpec(
   resolution: Resolution,
 ): ServiceStep[] {
   return replicas
-    .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    .filter((replica) => !isBeingDeleted(replica))
     .flatMap((object): ServiceStep[] => {
       const memory = memoryOf(object, resolution, hosts.get(object.spec.template.hostName));
       const operations = correctReplica(object, {
         ...mutableSpec(service),
-        ...(memory === undefined ? {} : { memory }),
+        ...(memory && { memory }),
       });
       const because = "fields changed that need no restart";
       return operations.length === 0 ? [] : [{ do: "patch", what: "replicas", object, operations, because }];
     });
 }
 
-/** A better estimate for the same template is passed on; an unknown one replaces nothing. */
+/** A new estimate for the same template; undefined if there is none, so the current one stays. */
 function memoryOf(
   { spec, status }: InferenceReplica,
   resolution: Resolution,
@@ -238,7 +240,7 @@ function memoryOf(
   if (resolution.at !== "resolved" || resolution.claim.at !== "estimated") return undefined;
   if (spec.template.revision !== resolution.template.revision) return undefined;
   const memory = memoryOn(resolution.claim, host);
-  // A claim that its agent can never admit would keep all other replicas from that host.
+  // A claim that the agent can never admit would keep all other replicas away from the host.
   return status?.memory === undefined && exceeds(memory.claimBytes, host) ? undefined : memory;
 }
 

@@ -1,4 +1,4 @@
-/** The revisions of which a replica can be made now: the newest, and what ControllerRevisions keep. Pure. */
+/** The revisions that replicas can be created from: the newest, and those in ControllerRevisions. Pure. */
 import { type Claim, claimOf } from "../../../../src/capacity/claim.ts";
 import type { Resolution } from "../../../../src/capacity/resolve.ts";
 import { parseRevisionData } from "../../../../src/capacity/revision-data.ts";
@@ -12,7 +12,7 @@ export interface Runnable {
   readonly claim: Claim;
 }
 
-/** By revision. Old ones only on request: reading them is expensive. */
+/** Templates by revision. Old revisions are included only if requested, because parsing them is expensive. */
 export function runnablesOf(
   observed: ServiceObserved,
   resolution: Resolution,
@@ -21,21 +21,21 @@ export function runnablesOf(
   const runnables = new Map<string, Runnable>();
   if (resolution.at !== "resolved") return runnables;
   for (const revision of withOld ? observed.revisions : []) {
-    const runnable = keptRunnable(observed, revision);
+    const runnable = oldRunnable(observed, revision);
     if (runnable !== undefined) runnables.set(hashOfRevision(revision), runnable);
   }
   return runnables.set(resolution.template.revision, resolution);
 }
 
-/** What it claims is known from a replica of it, or from the Model where that is still the same. */
-function keptRunnable(
+/** The claim of an old revision is known from one of its replicas, or from the Model if its source is still the same. */
+function oldRunnable(
   { model, replicas, service }: ServiceObserved,
   { data }: ControllerRevision,
 ): Runnable | undefined {
   const template = parseRevisionData(data)?.template;
   if (template === undefined || template.serviceUid !== service.metadata.uid) return undefined;
-  const alike = replicas.find(({ spec }) => spec.template.revision === template.revision);
-  const memory = alike?.spec.memory;
+  const running = replicas.find(({ spec }) => spec.template.revision === template.revision);
+  const memory = running?.spec.memory;
   if (memory !== undefined && memory.claimBytes > 0) return { template, claim: { at: "estimated", memory } };
   if (model === undefined || model.spec.source !== template.model.source) return undefined;
   if (template.draft !== undefined) return undefined;

@@ -1,10 +1,11 @@
-/** Why replicas stay on hosts that are being drained. Pure. */
+/** Finds replicas that cannot leave a draining host, with the reason. Pure. */
+import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import { keyOf } from "../../../../src/api/names.ts";
 import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
-import { isBeingDeleted, ordinalOf, revisionOfReplica } from "./slots.ts";
+import { ordinalOf, revisionOfReplica } from "./slots.ts";
 
-/** By `namespace/name` of the replica; without those that will move or whose successor is starting. */
+/** Reasons by `namespace/name` of the replica, without replicas that will move or whose successor is starting. */
 export function blockedReplicas(
   { observed, input, resolution, rollout }: ServiceDraft,
   unplaced: readonly Unplaced[],
@@ -12,9 +13,9 @@ export function blockedReplicas(
   const blocked = new Map<string, string>();
   for (const replica of observed.replicas) {
     const ordinal = ordinalOf(replica);
-    // Not those that live eviction moves: they may stay.
+    // Replicas that live eviction moves may stay, so they do not count.
     const isDrained = observed.hosts.get(replica.spec.template.hostName)?.spec.drain === true;
-    if (!isDrained || isBeingDeleted(replica) || ordinal >= input.want) continue;
+    if (!isDrained || isBeingDeleted(replica) || ordinal >= input.desired) continue;
     const key = keyOf(replica.metadata);
     const miss = unplaced.find((one) => one.ordinal === ordinal);
     if (miss !== undefined) blocked.set(key, miss.message);

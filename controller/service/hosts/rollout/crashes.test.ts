@@ -28,15 +28,15 @@ function replica(name: string, revision: string, status: object): InferenceRepli
  * Of a rollout from aa to bb: what goes, after a controller that began at the first minute has seen all this.
  */
 function gone(...seen: readonly (readonly [minute: number, old: object, fresh: object])[]) {
-  let book: HealthHistory = new Map();
+  let history: HealthHistory = new Map();
   let lines: string[] = [];
   for (const [minute, old, fresh] of seen) {
     const replicas = [replica("chat-0-aa", "aa", old), replica("chat-0-bb", "bb", fresh)];
     const monotonicMs = 5_000 + minute * MINUTE_MS;
-    const reading = readHealth(book, replicas, { monotonicMs, wallMs: BEGIN_MS + minute * MINUTE_MS });
-    book = reading.book;
+    const reading = readHealth(history, replicas, { monotonicMs, wallMs: BEGIN_MS + minute * MINUTE_MS });
+    history = reading.history;
     const { failing, unsettled } = reading;
-    const limits = { want: 1, maxSurge: 1, maxUnavailable: 0 };
+    const limits = { desired: 1, maxSurge: 1, maxUnavailable: 0 };
     const input = { ...limits, replicas, failing, unsettled, revision: "bb", fallback: "aa" };
     const full = {
       ...input,

@@ -24,11 +24,11 @@ const momentAt = (monotonicMs: number) => ({ monotonicMs, wallMs: 0 });
 
 /** The reading of a replica that had these statuses at these times. */
 function readingOf(...seen: readonly (readonly [number, object])[]) {
-  let book = EMPTY;
-  let reading = readHealth(book, [], momentAt(0));
+  let history = EMPTY;
+  let reading = readHealth(history, [], momentAt(0));
   for (const [now, status] of seen) {
-    reading = readHealth(book, [replica(status)], momentAt(now));
-    book = reading.book;
+    reading = readHealth(history, [replica(status)], momentAt(now));
+    history = reading.history;
   }
   const { failing, unsettled, recheckAfterMs } = reading;
   return { failing: failing.get("chat-0-aa"), isUnsettled: unsettled.has("chat-0-aa"), recheckAfterMs };
@@ -70,13 +70,13 @@ describe("a replica fails", () => {
     const stuck = { phase: "Waiting", reason: "PortsExhausted" };
     const away = replica(stuck, false);
     const before = readHealth(EMPTY, [replica(stuck)], momentAt(0));
-    const silent = readHealth(before.book, [away], momentAt(PROGRESS_DEADLINE_MS - 1));
-    const long = readHealth(silent.book, [away], momentAt(10 * LOADING_DEADLINE_MS));
+    const silent = readHealth(before.history, [away], momentAt(PROGRESS_DEADLINE_MS - 1));
+    const long = readHealth(silent.history, [away], momentAt(10 * LOADING_DEADLINE_MS));
     expect([...long.failing]).toEqual([]);
     const back = 10 * LOADING_DEADLINE_MS + 1;
-    const returned = readHealth(long.book, [replica(stuck)], momentAt(back));
+    const returned = readHealth(long.history, [replica(stuck)], momentAt(back));
     expect([...returned.failing]).toEqual([]);
-    const late = readHealth(returned.book, [replica(stuck)], momentAt(back + PROGRESS_DEADLINE_MS));
+    const late = readHealth(returned.history, [replica(stuck)], momentAt(back + PROGRESS_DEADLINE_MS));
     expect(late.failing.get("chat-0-aa")).toContain("without progress");
   });
 
@@ -99,7 +99,7 @@ describe("a replica fails", () => {
   test("not because its host is silent", () => {
     const silent = readHealth(EMPTY, [replica({ phase: "Ready" }, false)], momentAt(0));
     const later = readHealth(
-      silent.book,
+      silent.history,
       [replica({ phase: "Ready" }, false)],
       momentAt(10 * LOADING_DEADLINE_MS),
     );
@@ -120,8 +120,8 @@ test("one that crashed twice is trusted after a minute of Ready", () => {
 });
 
 test("what is gone is forgotten", () => {
-  const { book } = readHealth(EMPTY, [replica({ phase: "Failed" })], momentAt(0));
-  expect(readHealth(book, [], momentAt(1)).book.size).toBe(0);
+  const { history } = readHealth(EMPTY, [replica({ phase: "Failed" })], momentAt(0));
+  expect(readHealth(history, [], momentAt(1)).history.size).toBe(0);
 });
 
 test("a failing replica that is moved to another host stays failing until it is Ready; another slot starts with a clean record", () => {
@@ -130,14 +130,14 @@ test("a failing replica that is moved to another host stays failing until it is 
     return { ...one, metadata: { ...one.metadata, name, uid: name } };
   };
   const failed = named("chat-0-aa", { phase: "Failed", reason: "EngineBadModel" });
-  const { book } = readHealth(EMPTY, [failed], momentAt(0));
+  const { history } = readHealth(EMPTY, [failed], momentAt(0));
   const moved = named("chat-0-bb", { phase: "Fetching" });
   const other = named("chat-1-cc", { phase: "Fetching" });
-  const both = readHealth(book, [failed, moved, other], momentAt(1));
+  const both = readHealth(history, [failed, moved, other], momentAt(1));
   expect([...both.failing.keys()]).toEqual(["chat-0-aa", "chat-0-bb"]);
-  const alone = readHealth(both.book, [moved, other], momentAt(2));
+  const alone = readHealth(both.history, [moved, other], momentAt(2));
   expect([...alone.failing.keys()]).toEqual(["chat-0-bb"]);
-  const up = readHealth(alone.book, [named("chat-0-bb", { phase: "Ready" }), other], momentAt(3));
+  const up = readHealth(alone.history, [named("chat-0-bb", { phase: "Ready" }), other], momentAt(3));
   expect(up.failing.size).toBe(0);
 });
 
@@ -153,7 +153,7 @@ test("a host without the file with which another replica serves does not make th
   const first = readHealth(EMPTY, [serving, missing], momentAt(0));
   expect(first.failing.size).toBe(0);
   // Also after the other one has made room.
-  expect(readHealth(first.book, [missing], momentAt(1)).failing.size).toBe(0);
+  expect(readHealth(first.history, [missing], momentAt(1)).failing.size).toBe(0);
   // A file that is nowhere is a fault of the revision.
   const typo = named("chat-0-bb", "file:///b.gguf", refused);
   expect(readHealth(EMPTY, [serving, typo], momentAt(0)).failing.size).toBe(1);

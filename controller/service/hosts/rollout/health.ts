@@ -1,100 +1,99 @@
-/**
- * Which replicas fail to become Ready, and which are not yet trusted. Pure: its memory is an argument and a
- * result.
- */
+/** Finds replicas that fail to become Ready, or that crashed recently. Pure: the history is an argument and a result. */
+
 import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { RESTARTS_RESET_AFTER_MS } from "../../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import type { Moment } from "../../../../src/util/moment.ts";
 import { lacksFile } from "../../../scheduler/refusals.ts";
 import { crashesInARow } from "./crashes.ts";
 import { isServingReplica, ordinalOf } from "./slots.ts";
 
-/** A replica that is not Ready counts as failing after this long without a change of its status. */
+/** A replica that is not Ready is failing after this long without a change of its status. */
 export const PROGRESS_DEADLINE_MS = 10 * 60_000;
-/** The same while it fetches or loads: its agent has its own limits and reports progress in steps of 5 %. */
+/** Deadline while the replica fetches or loads: its agent has its own limits, and reports progress in steps of 5 %. */
 export const LOADING_DEADLINE_MS = 60 * 60_000;
-/** This many crashes in a row are a crash loop. */
+/** This many consecutive crashes are a crash loop. */
 const CRASH_LOOP = 2;
-/** After a crash loop a replica must be Ready this long before an old one is stopped for it. */
+/** After a crash loop a replica must be Ready for this long before an old replica is stopped for it. */
 export const SETTLE_MS = 60_000;
 
-/** Observations of one replica; times are the controller's monotonic clock. */
+/** Observations of one replica. Times are from the controller's monotonic clock. */
 interface Watched {
   readonly mark: string;
   readonly sinceMs: number;
-  /**
-   * Slot and revision: a failing replica that moves to another host stays failing there until it is Ready.
-   */
-  readonly place: string;
-  /** Why it fails; kept until it is Ready. */
+  /** Slot and revision. A failing replica that moves to another host is failing there too, until it is Ready. */
+  readonly slotRevision: string;
+  /** The reason why the replica fails, which stays until the replica is Ready. */
   readonly failing?: string;
-  /** `status.restarts` while it is Ready. */
+  /** `status.restarts` while the replica is Ready. */
   readonly readyWith?: number;
-  /** Its host lacks a file with which another replica serves: the host refuses it, the revision does not fail. */
+  /** True if the host lacks a file that another replica serves, so the host refuses the replica and the revision does not fail. */
   readonly isRefused?: boolean;
-  /** `status.restarts` when it had last been Ready for long: crashes up to here do not count. */
+  /** `status.restarts` when the replica was last steadily Ready. Earlier crashes do not count. */
   readonly forgiven: number;
 }
 
-/** By uid. */
+/** Observations by uid of the replica. */
 export type HealthHistory = ReadonlyMap<string, Watched>;
 
 export interface HealthReading {
-  readonly book: HealthHistory;
+  readonly history: HealthHistory;
   readonly failing: ReadonlyMap<string, string>;
   readonly unsettled: ReadonlySet<string>;
   readonly recheckAfterMs?: number;
 }
 
-/** Continues from the book of the last pass. */
+/** Continues from the history of the last pass. */
 export function readHealth(
-  book: HealthHistory,
+  history: HealthHistory,
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): HealthReading {
   const next = new Map<string, Watched>();
   const failing = new Map<string, string>();
   const unsettled = new Set<string>();
-  const inherited = failingByPlace(book);
+  const inherited = failingBySlot(history);
   const served = new Set(replicas.filter(isServingReplica).map(({ spec }) => spec.template.model.source));
   let recheckAfterMs: number | undefined;
   for (const replica of replicas) {
-    const { uid = "", name, deletionTimestamp } = replica.metadata;
-    if (deletionTimestamp !== undefined) continue;
-    const { watched, leftMs, isUnsettled } = look(replica, book.get(uid), moment, { inherited, served });
+    const { uid = "", name } = replica.metadata;
+    if (isBeingDeleted(replica)) continue;
+    const { watched, leftMs, isUnsettled } = checkReplica(replica, history.get(uid), moment, {
+      inherited,
+      served,
+    });
     next.set(uid, watched);
     if (watched.failing !== undefined) failing.set(name, watched.failing);
     if (isUnsettled) unsettled.add(name);
     const waitMs = watched.failing === undefined && leftMs > 0 ? leftMs : Number.POSITIVE_INFINITY;
     if (waitMs < (recheckAfterMs ?? Number.POSITIVE_INFINITY)) recheckAfterMs = waitMs;
   }
-  const reading = { book: next, failing, unsettled };
-  return recheckAfterMs === undefined ? reading : { ...reading, recheckAfterMs };
+  return { history: next, failing, unsettled, recheckAfterMs };
 }
 
-interface Look {
+interface ReplicaHealth {
   readonly watched: Watched;
-  /** How long it may stay as it is. */
+  /** Remaining time until the deadline of the current state. */
   readonly leftMs: number;
   readonly isUnsettled: boolean;
 }
 
 interface Others {
-  /** Why replicas fail, by slot and revision. */
+  /** The reasons why replicas fail, by slot and revision. */
   readonly inherited: ReadonlyMap<string, string>;
-  /** Sources with which a replica is Ready. */
+  /** Sources of Ready replicas. */
   readonly served: ReadonlySet<string>;
 }
 
-function look(
+function checkReplica(
   replica: InferenceReplica,
   before: Watched | undefined,
   moment: Moment,
   { inherited, served }: Others,
-): Look {
+): ReplicaHealth {
   const now = moment.monotonicMs;
-  const place = placeOf(replica);
+  const slotRevision = slotRevisionOf(replica);
   const mark = markOf(replica);
   const sinceMs = before?.mark === mark ? before.sinceMs : now;
   const forgiven = forgivenOf(replica, before, moment);
@@ -103,18 +102,21 @@ function look(
   if (isServingReplica(replica)) {
     const readyWith = replica.status?.restarts ?? 0;
     const isUnsettled = crashes >= CRASH_LOOP && leftMs > 0;
-    return { watched: { mark, sinceMs, place, readyWith, forgiven }, leftMs, isUnsettled };
+    return { watched: { mark, sinceMs, slotRevision, readyWith, forgiven }, leftMs, isUnsettled };
   }
   const isServed = before?.isRefused === true || served.has(replica.spec.template.model.source);
   if (isServed && lacksFile(replica))
-    return { watched: { mark, sinceMs, place, forgiven, isRefused: true }, leftMs: 0, isUnsettled: false };
-  const known = before === undefined ? inherited.get(place) : before.failing;
-  const why = failureOf(replica, crashes, leftMs <= 0) ?? known;
-  const watched = { mark, sinceMs, place, forgiven, failing: why };
-  return { watched, leftMs, isUnsettled: false };
+    return {
+      watched: { mark, sinceMs, slotRevision, forgiven, isRefused: true },
+      leftMs: 0,
+      isUnsettled: false,
+    };
+  const known = before === undefined ? inherited.get(slotRevision) : before.failing;
+  const failing = failureOf(replica, crashes, leftMs <= 0) ?? known;
+  return { watched: { mark, sinceMs, slotRevision, forgiven, failing }, leftMs, isUnsettled: false };
 }
 
-/** Crashes that no longer count. Never more than `restarts`: an agent that lost its state starts at 0. */
+/** Crashes that no longer count. Limited to `restarts`, because an agent that lost its state starts again at 0. */
 function forgivenOf(
   replica: InferenceReplica,
   before: Watched | undefined,
@@ -122,56 +124,57 @@ function forgivenOf(
 ): number {
   const { restarts = 0, readyAt = "" } = replica.status ?? {};
   if (before === undefined) {
-    // From another machine's clock, so used only where this controller has just started.
+    // The time is from another machine's clock, so it is used only for the first observation.
     return isServingReplica(replica) && wallMs - Date.parse(readyAt) >= RESTARTS_RESET_AFTER_MS
       ? restarts
       : 0;
   }
   const { readyWith, sinceMs, forgiven } = before;
-  const isOver = readyWith !== undefined && monotonicMs - sinceMs >= RESTARTS_RESET_AFTER_MS;
-  return Math.min(restarts, isOver ? readyWith : forgiven);
+  const isSteady = readyWith !== undefined && monotonicMs - sinceMs >= RESTARTS_RESET_AFTER_MS;
+  return Math.min(restarts, isSteady ? readyWith : forgiven);
 }
 
-function failingByPlace(book: HealthHistory): ReadonlyMap<string, string> {
-  const failing = new Map<string, string>();
-  for (const { place, failing: why } of book.values()) if (why !== undefined) failing.set(place, why);
-  return failing;
+function failingBySlot(history: HealthHistory): ReadonlyMap<string, string> {
+  const reasons = new Map<string, string>();
+  for (const { slotRevision, failing } of history.values())
+    if (failing !== undefined) reasons.set(slotRevision, failing);
+  return reasons;
 }
 
-function placeOf(replica: InferenceReplica): string {
+function slotRevisionOf(replica: InferenceReplica): string {
   return `${ordinalOf(replica)} ${replica.spec.template.revision}`;
 }
 
-/** Changes whenever a replica makes progress. */
+/** A key that changes whenever a replica makes progress. */
 function markOf(replica: InferenceReplica): string {
   const { phase, reason, progress, restarts, readyAt } = replica.status ?? {};
   if (isServingReplica(replica)) return `ready ${readyAt} ${restarts}`;
-  return [phase, reason, progress?.bytes, restarts, isAway(replica)].join(" ");
+  return [phase, reason, progress?.bytes, restarts, isUnreachable(replica)].join(" ");
 }
 
 function limitOf(replica: InferenceReplica, crashes: number): number {
   const { phase } = replica.status ?? {};
   if (isServingReplica(replica)) return crashes >= CRASH_LOOP ? SETTLE_MS : Number.POSITIVE_INFINITY;
-  // Its host is unreachable, so its status is old: hostLostSeconds limits that.
-  if (phase === "Ready" || isAway(replica)) return Number.POSITIVE_INFINITY;
+  // The host is unreachable, so the status is outdated. spec.hostLostSeconds is the limit for that.
+  if (phase === "Ready" || isUnreachable(replica)) return Number.POSITIVE_INFINITY;
   return phase === "Fetching" || phase === "Starting" ? LOADING_DEADLINE_MS : PROGRESS_DEADLINE_MS;
 }
 
-/** The controller has not heard of its host; the time until it does is not the revision's. */
-function isAway({ status }: InferenceReplica): boolean {
+/** True if the host is unreachable. The revision must not fail because of that time. */
+function isUnreachable({ status }: InferenceReplica): boolean {
   const reachable = getCondition(status?.conditions, "HostReachable");
   return reachable !== undefined && reachable.status !== "True";
 }
 
 function failureOf(replica: InferenceReplica, crashes: number, isOverdue: boolean): string | undefined {
   const { phase, reason, message, readyAt } = replica.status ?? {};
-  const said = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");
-  const what = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
-  if (phase === "Failed") return `${what} is Failed (${said})`;
+  const detail = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");
+  const subject = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
+  if (phase === "Failed") return `${subject} is Failed (${detail})`;
   if (crashes >= CRASH_LOOP && (phase === "Backoff" || readyAt === undefined)) {
-    return `${what} exited ${crashes} times (${said})`;
+    return `${subject} exited ${crashes} times (${detail})`;
   }
   if (!isOverdue) return undefined;
   const minutes = limitOf(replica, crashes) / 60_000;
-  return `${what} has been ${phase ?? "without a status"} for ${minutes} min without progress${said === "" ? "" : ` (${said})`}`;
+  return `${subject} has been ${phase ?? "without a status"} for ${minutes} min without progress${detail === "" ? "" : ` (${detail})`}`;
 }

@@ -19,8 +19,8 @@ test.each([
   [0, "25%", "25%", 0, 1],
 ])(
   "of %i replicas, surge %s and unavailable %s are %i and %i",
-  (want, maxSurge, maxUnavailable, more, fewer) => {
-    expect(rolloutLimits({ maxSurge, maxUnavailable }, want)).toEqual({
+  (desired, maxSurge, maxUnavailable, more, fewer) => {
+    expect(rolloutLimits({ maxSurge, maxUnavailable }, desired)).toEqual({
       maxSurge: more,
       maxUnavailable: fewer,
     });
@@ -31,12 +31,12 @@ test("whatever is set, a step is left, and percentages stay within the replicas"
   const percent = fc.integer({ min: 0, max: 100 }).map((value) => `${value}%`);
   const limit = fc.oneof(fc.integer({ min: 0, max: 100 }), percent);
   fc.assert(
-    fc.property(limit, limit, fc.integer({ min: 0, max: 1000 }), (maxSurge, maxUnavailable, want) => {
-      const limits = rolloutLimits({ maxSurge, maxUnavailable }, want);
+    fc.property(limit, limit, fc.integer({ min: 0, max: 1000 }), (maxSurge, maxUnavailable, desired) => {
+      const limits = rolloutLimits({ maxSurge, maxUnavailable }, desired);
       expect(limits.maxSurge + limits.maxUnavailable).toBeGreaterThan(0);
-      if (typeof maxSurge === "string") expect(limits.maxSurge).toBeLessThanOrEqual(want);
+      if (typeof maxSurge === "string") expect(limits.maxSurge).toBeLessThanOrEqual(desired);
       if (typeof maxUnavailable === "string")
-        expect(limits.maxUnavailable).toBeLessThanOrEqual(Math.max(1, want));
+        expect(limits.maxUnavailable).toBeLessThanOrEqual(Math.max(1, desired));
     }),
   );
 });

@@ -13,7 +13,7 @@ const settings = fc
 
 type Event =
   | { readonly do: "roll"; readonly to: string }
-  | { readonly do: "scale"; readonly want: number }
+  | { readonly do: "scale"; readonly desired: number }
   | { readonly do: "drain"; readonly host: number }
   | { readonly do: "undrain"; readonly host: number }
   | { readonly do: "progress"; readonly dice: number }
@@ -38,7 +38,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.record({ do: fc.constant("scale" as const), want: fc.integer({ min: 0, max: 5 }) }),
+    arbitrary: fc.record({ do: fc.constant("scale" as const), desired: fc.integer({ min: 0, max: 5 }) }),
   },
   {
     weight: 1,
@@ -51,7 +51,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
 
 function happen(world: World, one: Event): void {
   if (one.do === "roll") world.revision = one.to;
-  else if (one.do === "scale") world.want = one.want;
+  else if (one.do === "scale") world.desired = one.desired;
   else if (one.do === "drain") world.draining.add(`mac-${one.host}`);
   else if (one.do === "undrain") world.draining.delete(`mac-${one.host}`);
   else if (one.do === "progress") world.progress(one.dice);
@@ -60,11 +60,11 @@ function happen(world: World, one: Event): void {
 
 /** A pass takes no more away than is allowed, and makes no more. */
 function checkPass(world: World, { maxSurge, maxUnavailable }: Settings, pass: Pass): void {
-  const { want } = world;
-  expect(pass.readyAfter).toBeGreaterThanOrEqual(Math.min(pass.readyBefore, want - maxUnavailable));
+  const { desired } = world;
+  expect(pass.readyAfter).toBeGreaterThanOrEqual(Math.min(pass.readyBefore, desired - maxUnavailable));
   // A drain may have one more; failing replicas do not use that up, as they are not serving.
   const mostForDrain = world.draining.size > 0 ? Math.max(1, maxSurge) + 2 * pass.failingBefore : maxSurge;
-  expect(pass.liveAfter).toBeLessThanOrEqual(Math.max(pass.liveBefore, want + mostForDrain));
+  expect(pass.liveAfter).toBeLessThanOrEqual(Math.max(pass.liveBefore, desired + mostForDrain));
 }
 
 /** Until nothing moves any more. */
@@ -81,9 +81,9 @@ function settle(world: World, limits: Settings, dice: readonly number[] = [0]): 
 function isComplete(world: World): boolean {
   const live = world.live();
   return (
-    live.length === world.want &&
+    live.length === world.desired &&
     live.every(({ state, revision }) => state === "ready" && revision === world.revision) &&
-    world.readySlots() === world.want
+    world.readySlots() === world.desired
   );
 }
 
@@ -106,7 +106,7 @@ test("whatever happens, a pass keeps to maxUnavailable and maxSurge, and in the 
 
 test("with room, every service comes to the newest revision that works, however it got where it is", () => {
   fc.assert(
-    fc.property(settings, events, dice, fc.integer({ min: 1, max: 5 }), (limits, all, order, want) => {
+    fc.property(settings, events, dice, fc.integer({ min: 1, max: 5 }), (limits, all, order, desired) => {
       const roomy = { ...limits, rooms: [20, 20, 20] };
       const world = new World(roomy);
       for (const one of all) {
@@ -114,7 +114,7 @@ test("with room, every service comes to the newest revision that works, however 
         checkPass(world, roomy, world.pass());
       }
       happen(world, { do: "undrain", host: 0 });
-      world.want = want;
+      world.desired = desired;
       world.revision = "good-9";
       settle(world, roomy, order);
       expect(isComplete(world)).toBe(true);
@@ -127,10 +127,10 @@ test("with room, every service comes to the newest revision that works, however 
 test("without room for one more, maxUnavailable is enough to come to the new revision", () => {
   const full = fc.record({ maxSurge: fc.integer({ min: 0, max: 2 }), maxUnavailable: fc.constantFrom(1, 2) });
   fc.assert(
-    fc.property(full, dice, fc.integer({ min: 1, max: 4 }), (limits, order, want) => {
-      const tight = { ...limits, rooms: Array.from({ length: want }, () => 1) };
+    fc.property(full, dice, fc.integer({ min: 1, max: 4 }), (limits, order, desired) => {
+      const tight = { ...limits, rooms: Array.from({ length: desired }, () => 1) };
       const world = new World(tight);
-      world.want = want;
+      world.desired = desired;
       settle(world, tight, order);
       world.revision = "good-1";
       settle(world, tight, order);
@@ -140,10 +140,10 @@ test("without room for one more, maxUnavailable is enough to come to the new rev
 });
 
 /** With room for everything, and a rollout that stopped at its new revision. */
-function stopped(limits: Settings, order: readonly number[], want: number) {
+function stopped(limits: Settings, order: readonly number[], desired: number) {
   const roomy = { ...limits, rooms: [20, 20] };
   const world = new World(roomy);
-  world.want = want;
+  world.desired = desired;
   settle(world, roomy, order);
   world.revision = "bad-1";
   settle(world, roomy, order);
@@ -153,15 +153,15 @@ function stopped(limits: Settings, order: readonly number[], want: number) {
 test("the old revision keeps serving while a new one fails, until the spec is corrected or rolled back", () => {
   const wayOut = fc.constantFrom("good-0", "good-1");
   fc.assert(
-    fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), wayOut, (limits, order, want, next) => {
-      const { world, roomy } = stopped(limits, order, want);
+    fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), wayOut, (limits, order, desired, next) => {
+      const { world, roomy } = stopped(limits, order, desired);
       const lost = roomy.maxSurge > 0 ? 0 : roomy.maxUnavailable;
-      expect(world.readySlots()).toBeGreaterThanOrEqual(want - lost);
+      expect(world.readySlots()).toBeGreaterThanOrEqual(desired - lost);
       expect(world.pass().plan.state.stoppedBy).toBe("fails");
       // Scaled up meanwhile: with the revision that works.
-      world.want = want + 1;
+      world.desired = desired + 1;
       settle(world, roomy, order);
-      expect(world.readySlots()).toBeGreaterThanOrEqual(want + 1 - lost);
+      expect(world.readySlots()).toBeGreaterThanOrEqual(desired + 1 - lost);
       world.revision = next;
       settle(world, roomy, order);
       expect(isComplete(world)).toBe(true);
@@ -172,8 +172,8 @@ test("the old revision keeps serving while a new one fails, until the spec is co
 test("a drain empties its host while a new revision fails, and every serving slot keeps serving", () => {
   const host = fc.integer({ min: 0, max: 1 });
   fc.assert(
-    fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), host, (limits, order, want, drained) => {
-      const { world, roomy } = stopped(limits, order, want);
+    fc.property(settings, dice, fc.integer({ min: 1, max: 5 }), host, (limits, order, desired, drained) => {
+      const { world, roomy } = stopped(limits, order, desired);
       const serving = world.readySlots();
       happen(world, { do: "drain", host: drained });
       settle(world, roomy, order);
@@ -187,10 +187,10 @@ test("a drain empties its host while a new revision fails, and every serving slo
 test("what is lost while a new revision fails is made again of the old one, and hosts can still be drained", () => {
   const losses = fc.array(fc.nat(50), { minLength: 1, maxLength: 4 });
   const host = fc.integer({ min: 0, max: 1 });
-  const wanted = fc.integer({ min: 1, max: 5 });
+  const desiredCount = fc.integer({ min: 1, max: 5 });
   fc.assert(
-    fc.property(settings, dice, wanted, losses, host, (limits, order, want, lost, drained) => {
-      const { world, roomy } = stopped(limits, order, want);
+    fc.property(settings, dice, desiredCount, losses, host, (limits, order, desired, lost, drained) => {
+      const { world, roomy } = stopped(limits, order, desired);
       const serving = world.readySlots();
       for (const one of lost) world.trip(one, true);
       settle(world, roomy, order);
@@ -209,10 +209,10 @@ test("what serves is not ended because it was down for a moment, unless maxUnava
   const roomy = fc.constantFrom([1, 1, 1], [2, 2], [20, 20]);
   const passes = fc.integer({ min: 0, max: 4 });
   fc.assert(
-    fc.property(roomy, dice, fc.integer({ min: 1, max: 3 }), passes, (rooms, order, want, before) => {
+    fc.property(roomy, dice, fc.integer({ min: 1, max: 3 }), passes, (rooms, order, desired, before) => {
       const limits = { maxSurge: 1, maxUnavailable: 0, rooms };
       const world = new World(limits);
-      world.want = want;
+      world.desired = desired;
       settle(world, limits, order);
       world.revision = "good-1";
       for (let count = 0; count < before; count += 1) {
@@ -229,11 +229,11 @@ test("what serves is not ended because it was down for a moment, unless maxUnava
 });
 
 test("a failing replica that is Ready for a moment undoes nothing", () => {
-  const wanted = fc.integer({ min: 1, max: 5 });
+  const desiredCount = fc.integer({ min: 1, max: 5 });
   const rounds = fc.array(fc.boolean(), { minLength: 1, maxLength: 8 });
   fc.assert(
-    fc.property(settings, dice, wanted, rounds, (limits, order, want, losses) => {
-      const { world, roomy } = stopped(limits, order, want);
+    fc.property(settings, dice, desiredCount, rounds, (limits, order, desired, losses) => {
+      const { world, roomy } = stopped(limits, order, desired);
       const serving = world.readySlots();
       for (const isLost of losses) {
         if (isLost) world.trip(order[0] ?? 0, true);

@@ -19,7 +19,9 @@ describe("golden", () => {
     const removals = [...plan.removals, ...sacrifices].map(
       ({ replica, because }) => `${replica.metadata.name}: ${because}`,
     );
-    const wanted = plan.wanted.map(({ ordinal, revision, why }) => `${ordinal} ${revision} ${why}`);
-    return { wanted, removals, state: plan.state };
+    const desiredSlots = plan.desiredSlots.map(
+      ({ ordinal, revision, why }) => `${ordinal} ${revision} ${why}`,
+    );
+    return { desiredSlots, removals, state: plan.state };
   });
 });

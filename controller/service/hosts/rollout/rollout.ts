@@ -1,15 +1,16 @@
 /**
- * Plans rollouts: which slots need a host, and which replicas to remove. Pure; placement runs between
- * `planRollout` and `planSacrifices`. At most maxUnavailable slots stop serving for a rollout.
+ * Plans rollouts: which slots need a host, and which replicas to remove. Placement runs between `planHostsRollout` and
+ * `planRemovalsFirst`. At most maxUnavailable slots stop serving for a rollout. Pure.
  */
+
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import {
-  heldSlot,
   holdsSlot,
-  isBeingDeleted,
   isServingReplica,
   isUnproven,
   ordinalOf,
+  retainedSlot,
   revisionOfReplica,
   rolloutSlots,
 } from "./slots.ts";
@@ -21,38 +22,38 @@ import type {
   RolloutPlan,
   RolloutSlot,
   RolloutState,
-  WantReason,
+  SlotReason,
 } from "./types.ts";
 
-/** Before placement: removals that need none, and the slots that need a host. */
+/** Runs before placement: plans the removals that do not depend on it, and the slots that need a host. */
 export function planHostsRollout(input: HostsRolloutInput): RolloutPlan {
-  const removals: ReplicaRemoval[] = beyond(input).map((replica) => ({
+  const removals: ReplicaRemoval[] = surplusReplicas(input).map((replica) => ({
     replica,
-    because: `scaled down to ${input.want}`,
+    because: `scaled down to ${input.desired}`,
   }));
   const { revision } = input;
-  if (revision === undefined) return { wanted: [], removals, slots: [], state: NOTHING };
+  if (revision === undefined) return { desiredSlots: [], removals, slots: [], state: NO_REVISION };
   const state = rolloutState(input, revision);
   const isStopped = state.stoppedBy !== undefined;
   const slots: RolloutSlot[] = [];
   for (const slot of rolloutSlots(input, revision, isStopped)) {
-    const gone = planSuperseded(slot, input);
-    removals.push(...gone);
-    slots.push(without(slot, gone));
+    const superseded = planSuperseded(slot, input);
+    removals.push(...superseded);
+    slots.push(withoutRemoved(slot, superseded));
   }
   const changing = slots.filter(({ target, current, old }) => {
     const isNext = target === revision && current.length === 0 && old.length > 0;
     return !(isStopped && isNext);
   });
-  return { wanted: wantedOf(changing, surplusOf(slots), input), removals, slots, state };
+  return { desiredSlots: desiredSlotsOf(changing, surplusOf(slots), input), removals, slots, state };
 }
 
-/** Would the slot's new replica find a host once these were gone? */
+/** True if the slot's new replica would find a host without these replicas. */
 export type FitsWithout = (ordinal: number, without: readonly InferenceReplica[]) => boolean;
 
 /**
- * After placement: where no host has room for old and new, the old replica is removed first, within
- * maxUnavailable, and only if the new one then fits. `unplaced`: ordinals without a host.
+ * Runs after placement: if no host has room for both, the old replica is removed first, within maxUnavailable, and only if
+ * the new replica then fits. `unplaced` has the ordinals without a host.
  */
 export function planRemovalsFirst(
   input: HostsRolloutInput,
@@ -68,10 +69,10 @@ export function planRemovalsFirst(
     const { ordinal, target, old } = slot;
     const serves = old.some(isServingReplica);
     const isStuck = unplaced.has(ordinal) || input.maxSurge === 0 || (hasNoSurge && !serves);
-    if (old.length === 0 || !isStuck || hasNewOnWay(slot, input, unplaced)) continue;
+    if (old.length === 0 || !isStuck || hasStartingReplica(slot, input, unplaced)) continue;
     const others = serves ? unavailable : unavailable - 1;
-    const isHeld = old.some((one) => holdsSlot(one, input));
-    if ((isHeld && others >= input.maxUnavailable) || !fits(ordinal, old)) continue;
+    const isHolding = old.some((one) => holdsSlot(one, input));
+    if ((isHolding && others >= input.maxUnavailable) || !fits(ordinal, old)) continue;
     if (serves) unavailable += 1;
     const because = `frees memory for revision ${target}`;
     removals.push(...old.map((replica) => ({ replica, because })));
@@ -79,8 +80,8 @@ export function planRemovalsFirst(
   return removals;
 }
 
-/** Does not count a new replica that its host cannot run and that has room on no other. */
-function hasNewOnWay(
+/** Ignores a new replica that its host cannot run and that fits no other host. */
+function hasStartingReplica(
   { ordinal, current }: RolloutSlot,
   input: HostsRolloutInput,
   unplaced: ReadonlySet<number>,
@@ -91,12 +92,12 @@ function hasNewOnWay(
   );
 }
 
-const NOTHING: RolloutState = { updated: 0, updatedReady: 0, old: 0, oldReady: 0 };
+const NO_REVISION: RolloutState = { updated: 0, updatedReady: 0, old: 0, oldReady: 0 };
 
 function rolloutState(input: HostsRolloutInput, revision: string): RolloutState {
-  const wanted = input.replicas.filter((one) => !isBeingDeleted(one) && ordinalOf(one) < input.want);
-  const fresh = wanted.filter((one) => revisionOfReplica(one) === revision);
-  const old = wanted.filter((one) => revisionOfReplica(one) !== revision);
+  const live = input.replicas.filter((one) => !isBeingDeleted(one) && ordinalOf(one) < input.desired);
+  const fresh = live.filter((one) => revisionOfReplica(one) === revision);
+  const old = live.filter((one) => revisionOfReplica(one) !== revision);
   const state: RolloutState = {
     updated: new Set(fresh.map(ordinalOf)).size,
     updatedReady: new Set(fresh.filter(isServingReplica).map(ordinalOf)).size,
@@ -104,58 +105,60 @@ function rolloutState(input: HostsRolloutInput, revision: string): RolloutState 
     oldReady: old.filter(isServingReplica).length,
   };
   const isChange = old.length > 0 || (input.fallback !== undefined && input.fallback !== revision);
-  const stoppedBy = fresh.map((one) => doubtAbout(one, input)).find((why) => why !== undefined);
+  const stoppedBy = fresh.map((one) => reasonToStop(one, input)).find((why) => why !== undefined);
   return isChange && stoppedBy !== undefined ? { ...state, stoppedBy } : state;
 }
 
-function doubtAbout(replica: InferenceReplica, input: HostsRolloutInput): string | undefined {
+function reasonToStop(replica: InferenceReplica, input: HostsRolloutInput): string | undefined {
   const { name } = replica.metadata;
   if (!isUnproven(replica, input)) return undefined;
   return input.failing.get(name) ?? `${name} crashed recently and has not been Ready for a minute yet`;
 }
 
-/** Highest ordinals first. */
-function beyond({ want, replicas }: HostsRolloutInput): InferenceReplica[] {
+/** Replicas beyond the desired number, highest ordinals first. */
+function surplusReplicas({ desired, replicas }: HostsRolloutInput): InferenceReplica[] {
   return replicas
-    .filter((replica) => !isBeingDeleted(replica) && ordinalOf(replica) >= want)
+    .filter((replica) => !isBeingDeleted(replica) && ordinalOf(replica) >= desired)
     .sort((a, b) => ordinalOf(b) - ordinalOf(a));
 }
 
-function without(slot: RolloutSlot, gone: readonly ReplicaRemoval[]): RolloutSlot {
-  const names = new Set(gone.map(({ replica }) => replica.metadata.name));
-  const isKept = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
-  return { ...slot, current: slot.current.filter(isKept), old: slot.old.filter(isKept) };
+function withoutRemoved(slot: RolloutSlot, removals: readonly ReplicaRemoval[]): RolloutSlot {
+  const names = new Set(removals.map(({ replica }) => replica.metadata.name));
+  const stays = ({ metadata }: InferenceReplica) => !names.has(metadata.name);
+  return { ...slot, current: slot.current.filter(stays), old: slot.old.filter(stays) };
 }
 
-/** Replicas beyond one for each slot. */
+/** Number of replicas beyond one for each slot. */
 function surplusOf(slots: readonly RolloutSlot[]): number {
   return slots.reduce((sum, { current, old }) => sum + Math.max(0, current.length + old.length - 1), 0);
 }
 
-function wantedOf(
+function desiredSlotsOf(
   slots: readonly RolloutSlot[],
   surplusNow: number,
   input: HostsRolloutInput,
 ): DesiredSlot[] {
-  const wanted: DesiredSlot[] = [];
+  const desired: DesiredSlot[] = [];
   const failing = slots.reduce(
-    (sum, { held, current }) => sum + (held === undefined ? 0 : current.length),
+    (sum, { retained, current }) => sum + (retained === undefined ? 0 : current.length),
     0,
   );
   let surplus = surplusNow;
   for (const slot of slots) {
     const isExtra = slot.current.length + slot.old.length > 0;
-    const want = wantsOf(slot, input).find((one) => !isExtra || surplus < surgeFor(one, input, failing));
-    if (want === undefined) continue;
-    if (isExtra && want.why !== "replace") surplus += 1;
-    wanted.push(want);
+    const found = candidatesFor(slot, input).find(
+      (one) => !isExtra || surplus < surgeFor(one, input, failing),
+    );
+    if (found === undefined) continue;
+    if (isExtra && found.why !== "replace") surplus += 1;
+    desired.push(found);
   }
-  return wanted;
+  return desired;
 }
 
 /**
- * A drain may exceed maxSurge 0 by one, and failing replicas do not use up its surge. A replica that its host
- * cannot run holds no memory there, so its replacement is no surge.
+ * Maximum surplus of replicas. A drain may exceed maxSurge 0 by one, and failing replicas do not use up its surge. A replica
+ * that its host cannot run holds no memory there, so its replacement does not count as surge.
  */
 function surgeFor(
   { why, revision }: DesiredSlot,
@@ -164,33 +167,37 @@ function surgeFor(
 ): number {
   if (why === "replace") return Number.POSITIVE_INFINITY;
   if (why !== "move") return maxSurge;
-  // A failing replica is not serving: it needs no more memory on another host than it frees here.
+  // A failing replica does not serve, and on another host it needs no more memory than it frees.
   if (failing > 0 && revision === input.revision) return Number.POSITIVE_INFINITY;
   return Math.max(1, maxSurge) + failing;
 }
 
 /**
- * One replica per slot and pass. The old revision beside a failing one comes first, unless it has to be recreated: that
- * comes last, so that it delays neither a drain nor a retry on another host.
+ * The replicas that a slot may need, of which each pass creates one. The retained old revision comes before a failing one. If
+ * it has to be recreated it comes last, so that it delays neither a drain nor a retry on another host.
  */
-function wantsOf(slot: RolloutSlot, input: HostsRolloutInput): readonly DesiredSlot[] {
-  const own = wantOf(slot, input, "fill");
-  const kept = heldSlot(slot);
-  const held = kept && wantOf(kept, input, "refill");
-  const wants = own !== undefined && held?.why === "refill" ? [own, held] : [held, own];
-  return wants.filter((want) => want !== undefined);
+function candidatesFor(slot: RolloutSlot, input: HostsRolloutInput): readonly DesiredSlot[] {
+  const own = desiredSlot(slot, input, "fill");
+  const oldSlot = retainedSlot(slot);
+  const retained = oldSlot && desiredSlot(oldSlot, input, "refill");
+  const candidates = own !== undefined && retained?.why === "refill" ? [own, retained] : [retained, own];
+  return candidates.filter((one) => one !== undefined);
 }
 
-function wantOf(slot: RolloutSlot, input: HostsRolloutInput, whenEmpty: WantReason): DesiredSlot | undefined {
-  const why = whyOf(slot, input, whenEmpty);
+function desiredSlot(
+  slot: RolloutSlot,
+  input: HostsRolloutInput,
+  whenEmpty: SlotReason,
+): DesiredSlot | undefined {
+  const why = slotReason(slot, input, whenEmpty);
   return why === undefined ? undefined : { ordinal: slot.ordinal, revision: slot.target, why };
 }
 
-function whyOf(
+function slotReason(
   { current, old }: RolloutSlot,
   input: HostsRolloutInput,
-  whenEmpty: WantReason,
-): WantReason | undefined {
+  whenEmpty: SlotReason,
+): SlotReason | undefined {
   const { displaced, draining } = input;
   const isMoving = (replica: InferenceReplica) => draining.has(replica.spec.template.hostName);
   if (current.length > 0) {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
-import { heldSlot, isServingReplica, ordinalOf, rolloutSlots } from "./slots.ts";
+import { isServingReplica, ordinalOf, retainedSlot, rolloutSlots } from "./slots.ts";
 import { inputOf, type ShortInput } from "./testing/words.ts";
 
 const named = (name: string) => ({ metadata: { name } }) as InferenceReplica;
@@ -36,7 +36,7 @@ test.each<[string, object | undefined, string | undefined, boolean]>([
 });
 
 const orderOf = (replicas: readonly string[], more: Partial<ShortInput> = {}) =>
-  rolloutSlots(inputOf({ want: 3, replicas, ...more }), "new", false).map(({ ordinal }) => ordinal);
+  rolloutSlots(inputOf({ desired: 3, replicas, ...more }), "new", false).map(({ ordinal }) => ordinal);
 
 test("slots change host by host, those of drained hosts first, and on one host by their number", () => {
   const words = ["0 old ready mac-2", "1 old ready mac-1", "2 old ready mac-2"];
@@ -45,7 +45,7 @@ test("slots change host by host, those of drained hosts first, and on one host b
   expect(orderOf(words, { draining: ["mac-2"] })).toEqual([0, 2, 1]);
   // Of a slot on several hosts the old replica counts, and of those the one that serves.
   const both = ["0 new starting mac-1", "0 old starting mac-3", "0 older ready mac-9", "1 old ready mac-4"];
-  expect(orderOf(both, { want: 2 })).toEqual([1, 0]);
+  expect(orderOf(both, { desired: 2 })).toEqual([1, 0]);
 });
 
 test.each<[string, readonly string[], string | undefined, string, string | undefined]>([
@@ -69,17 +69,17 @@ test.each<[string, readonly string[], string | undefined, string, string | undef
     "new",
     "old",
   ],
-])("while a rollout is stopped, the slot's revision where %s", (_, replicas, fallback, target, held) => {
-  const input = inputOf({ want: 1, replicas, known: ["old", "new"], ...(fallback && { fallback }) });
+])("while a rollout is stopped, the slot's revision where %s", (_, replicas, fallback, target, retained) => {
+  const input = inputOf({ desired: 1, replicas, known: ["old", "new"], ...(fallback && { fallback }) });
   const [slot] = rolloutSlots(input, "new", true);
-  expect([slot?.target, slot?.held]).toEqual([target, held]);
+  expect([slot?.target, slot?.retained]).toEqual([target, retained]);
 });
 
 test("the revision that is kept beside a failing one is a slot of its own", () => {
   const replicas = ["0 new failing", "0 old ready", "0 older ready"];
-  const [slot] = rolloutSlots(inputOf({ want: 1, replicas, known: ["old"] }), "new", true);
-  const kept = slot && heldSlot(slot);
+  const [slot] = rolloutSlots(inputOf({ desired: 1, replicas, known: ["old"] }), "new", true);
+  const kept = slot && retainedSlot(slot);
   const revisions = (all: readonly InferenceReplica[] = []) => all.map(({ spec }) => spec.template.revision);
   expect([kept?.target, revisions(kept?.current), revisions(kept?.old)]).toEqual(["old", ["old"], ["older"]]);
-  expect(slot && heldSlot({ ...slot, held: undefined })).toBeUndefined();
+  expect(slot && retainedSlot({ ...slot, retained: undefined })).toBeUndefined();
 });

@@ -1,18 +1,17 @@
-/** The slots of a service: which replica holds each, and which revision it should be. Pure. */
+/** The slots of a service: the replicas of each slot, and the revision that it should have. Pure. */
+
 import { isConditionTrue } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import type { HostsRolloutInput, RolloutSlot } from "./types.ts";
 
-/** True if it serves: its agent reports Ready, and the agent is alive. */
-export function isServingReplica({ metadata, status }: InferenceReplica): boolean {
-  return (
-    metadata.deletionTimestamp === undefined &&
-    status?.phase === "Ready" &&
-    isConditionTrue(status.conditions, "HostReachable")
-  );
+/** True if the agent reports Ready, and the controller can reach the agent. */
+export function isServingReplica(replica: InferenceReplica): boolean {
+  const { phase, conditions } = replica.status ?? {};
+  return !isBeingDeleted(replica) && phase === "Ready" && isConditionTrue(conditions, "HostReachable");
 }
 
-/** A replica of the revision that served last keeps its slot while it is briefly down, unless it fails. */
+/** A replica of the last serving revision keeps its slot while it is briefly down, unless it fails. */
 export function holdsSlot(
   replica: InferenceReplica,
   { fallback, failing, displaced }: HostsRolloutInput,
@@ -22,7 +21,7 @@ export function holdsSlot(
   return revisionOfReplica(replica) === fallback && !failing.has(name) && !displaced.has(name);
 }
 
-/** It fails, or recently did: no old replica is stopped for its revision. */
+/** True if the replica fails or recently failed, so no old replica is stopped for its revision. */
 export function isUnproven(
   { metadata }: InferenceReplica,
   { failing, unsettled }: HostsRolloutInput,
@@ -30,34 +29,27 @@ export function isUnproven(
   return failing.has(metadata.name) || unsettled.has(metadata.name);
 }
 
-/** The slot in a replica's name: `<service>-<ordinal>-<hash>`. */
+/** Ordinal of the slot, from the replica's name: `<service>-<ordinal>-<hash>`. */
 export function ordinalOf({ metadata }: InferenceReplica): number {
   const match = /-(\d+)-[0-9a-z]+$/.exec(metadata.name);
   return match?.[1] === undefined ? Number.POSITIVE_INFINITY : Number(match[1]);
-}
-
-export function isBeingDeleted({ metadata }: InferenceReplica): boolean {
-  return metadata.deletionTimestamp !== undefined;
 }
 
 export function revisionOfReplica({ spec }: InferenceReplica): string {
   return spec.template.revision;
 }
 
-/**
- * In the order in which they are changed: hosts that are being drained first, then host by host, then by
- * ordinal.
- */
+/** The slots in the order in which they are changed: draining hosts first, then host by host, then by ordinal. */
 export function rolloutSlots(input: HostsRolloutInput, revision: string, isStopped: boolean): RolloutSlot[] {
-  const slots = Array.from({ length: input.want }, (_, ordinal): RolloutSlot => {
-    const here = input.replicas.filter(
+  const slots = Array.from({ length: input.desired }, (_, ordinal): RolloutSlot => {
+    const replicas = input.replicas.filter(
       (replica) => !isBeingDeleted(replica) && ordinalOf(replica) === ordinal,
     );
-    const target = isStopped ? targetWhileStopped(here, input, revision) : revision;
+    const target = isStopped ? targetWhileStopped(replicas, input, revision) : revision;
     const isCurrent = (replica: InferenceReplica) => revisionOfReplica(replica) === target;
-    const [current, old] = [here.filter(isCurrent), here.filter((one) => !isCurrent(one))];
-    const held = isStopped ? heldBeside(current, old, input) : undefined;
-    return { ordinal, target, current, old, held };
+    const [current, old] = [replicas.filter(isCurrent), replicas.filter((one) => !isCurrent(one))];
+    const retained = isStopped ? retainedRevision(current, old, input) : undefined;
+    return { ordinal, target, current, old, retained };
   });
   return slots
     .map((slot) => ({ slot, place: placeOf(slot, input) }))
@@ -65,19 +57,19 @@ export function rolloutSlots(input: HostsRolloutInput, revision: string, isStopp
     .map(({ slot }) => slot);
 }
 
-/** Slots without the new revision keep the old one, also when they move or are empty. */
+/** While a rollout is stopped, slots without the new revision keep the old one, even if they move or are empty. */
 function targetWhileStopped(
-  here: readonly InferenceReplica[],
+  replicas: readonly InferenceReplica[],
   { fallback, known }: HostsRolloutInput,
   revision: string,
 ): string {
-  if (here.some((replica) => revisionOfReplica(replica) === revision)) return revision;
-  const held = (here.find(isServingReplica) ?? here[0])?.spec.template.revision ?? fallback;
-  return held !== undefined && known.has(held) ? held : revision;
+  if (replicas.some((replica) => revisionOfReplica(replica) === revision)) return revision;
+  const before = (replicas.find(isServingReplica) ?? replicas[0])?.spec.template.revision ?? fallback;
+  return before !== undefined && known.has(before) ? before : revision;
 }
 
-/** A lost old replica is recreated: a slot where the new revision fails is not left without one. */
-function heldBeside(
+/** The old revision to retain, or to recreate, in a slot where the new revision fails. */
+function retainedRevision(
   current: readonly InferenceReplica[],
   old: readonly InferenceReplica[],
   input: HostsRolloutInput,
@@ -85,16 +77,21 @@ function heldBeside(
   const { known, fallback } = input;
   const [first] = current;
   if (first === undefined || !current.every((one) => isUnproven(one, input))) return undefined;
-  const held = (old.find(isServingReplica) ?? old[0])?.spec.template.revision ?? fallback;
-  if (held === undefined || held === revisionOfReplica(first)) return undefined;
-  return known.has(held) ? held : undefined;
+  const retained = (old.find(isServingReplica) ?? old[0])?.spec.template.revision ?? fallback;
+  if (retained === undefined || retained === revisionOfReplica(first)) return undefined;
+  return known.has(retained) ? retained : undefined;
 }
 
-/** The old revision kept beside a failing target, as a slot of its own. */
-export function heldSlot({ ordinal, old, held }: RolloutSlot): RolloutSlot | undefined {
-  if (held === undefined) return undefined;
-  const isHeld = (replica: InferenceReplica) => revisionOfReplica(replica) === held;
-  return { ordinal, target: held, current: old.filter(isHeld), old: old.filter((one) => !isHeld(one)) };
+/** The retained old revision of a slot, as a separate slot. */
+export function retainedSlot({ ordinal, old, retained }: RolloutSlot): RolloutSlot | undefined {
+  if (retained === undefined) return undefined;
+  const isRetained = (replica: InferenceReplica) => revisionOfReplica(replica) === retained;
+  return {
+    ordinal,
+    target: retained,
+    current: old.filter(isRetained),
+    old: old.filter((one) => !isRetained(one)),
+  };
 }
 
 function placeOf({ current, old }: RolloutSlot, { draining }: HostsRolloutInput): string {

@@ -2,37 +2,38 @@
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 
 export interface HostsRolloutInput {
-  /** Replicas wanted; 0 for a suspended service. */
-  readonly want: number;
-  /** Absent when the service cannot be resolved: running replicas stay, and none is created. */
+  /** Desired number of replicas; 0 for a suspended service. */
+  readonly desired: number;
+  /** Absent if the service cannot be resolved. Running replicas then stay, and none is created. */
   readonly revision?: string;
   readonly replicas: readonly InferenceReplica[];
   readonly maxSurge: number;
   readonly maxUnavailable: number;
-  /** Names of replicas that may be replaced elsewhere: evicted, or refused by their host for too long. */
+  /** Names of replicas to replace on another host: evicted, or refused by their host for too long. */
   readonly displaced: ReadonlySet<string>;
-  /** Hosts whose replicas are to leave. */
+  /** Hosts that replicas must leave. */
   readonly draining: ReadonlySet<string>;
-  /** Why replicas fail to become Ready, by name. */
+  /** Names of replicas that fail to become Ready, with the reason. */
   readonly failing: ReadonlyMap<string, string>;
   /** Names of replicas that crashed recently and have not been Ready for long enough. */
   readonly unsettled: ReadonlySet<string>;
-  /** The revision that served before this one. */
+  /** The last revision that served. */
   readonly fallback?: string;
   /** Revisions whose template is known, so that replicas can be created from them. */
   readonly known: ReadonlySet<string>;
 }
 
 /**
- * fill: no replica serves the slot. refill: its old replica was lost and its new one fails, so the old one is recreated.
- * surge: an old revision still serves it. move: its host is being drained. replace: its host cannot run it.
+ * Reason why a slot needs a replica. fill: no replica serves the slot. refill: the old replica was lost and the new one fails, so
+ * the old one is recreated. surge: an old revision still serves the slot. move: the host is being drained. replace: the host
+ * cannot run the replica.
  */
-export type WantReason = "fill" | "refill" | "surge" | "move" | "replace";
+export type SlotReason = "fill" | "refill" | "surge" | "move" | "replace";
 
 export interface DesiredSlot {
   readonly ordinal: number;
   readonly revision: string;
-  readonly why: WantReason;
+  readonly why: SlotReason;
 }
 
 export interface ReplicaRemoval {
@@ -44,29 +45,29 @@ export interface RolloutSlot {
   readonly ordinal: number;
   /** The revision that the slot should have: the new one, or the previous one while the new one fails. */
   readonly target: string;
-  /** Live replicas of the target, and of anything else. */
+  /** Live replicas of the target, and of other revisions. */
   readonly current: readonly InferenceReplica[];
   readonly old: readonly InferenceReplica[];
-  /** Every replica of the target fails: the revision that is kept running beside it. */
-  readonly held?: string;
+  /** The old revision that keeps running because every replica of the target fails. */
+  readonly retained?: string;
 }
 
 /** Progress of the newest revision. */
 export interface RolloutState {
-  /** Slots with a replica of it, and how many of them serve. */
+  /** Slots with a replica of the newest revision, and how many of them serve. */
   readonly updated: number;
   readonly updatedReady: number;
   /** Replicas of other revisions, and how many of them serve. */
   readonly old: number;
   readonly oldReady: number;
-  /** Why the rollout is stopped, where it is. */
+  /** The reason why the rollout is stopped; absent otherwise. */
   readonly stoppedBy?: string;
 }
 
 export interface RolloutPlan {
-  readonly wanted: readonly DesiredSlot[];
+  readonly desiredSlots: readonly DesiredSlot[];
   readonly removals: readonly ReplicaRemoval[];
-  /** As they are after these removals, in the order in which they are changed. */
+  /** Slots after these removals, in the order in which they are changed. */
   readonly slots: readonly RolloutSlot[];
   readonly state: RolloutState;
 }

@@ -1,4 +1,4 @@
-/** The conditions of a service; each always present, so that `kubectl wait` can rely on them. Pure. */
+/** The conditions of a service on hosts. They are always present, so `kubectl wait` can rely on them. Pure. */
 import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.ts";
 import { setCondition } from "../../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../../src/engines/registry.ts";
@@ -37,7 +37,7 @@ function available(facts: HostsStatusFacts, { reason, message }: PhaseStatus): C
   return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
 }
 
-/** The story of a rollout while one is under way or has just completed; else that of the phase. */
+/** Reports a rollout that is in progress or has just completed, or else the phase. */
 function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Progressing";
   const progress =
@@ -58,7 +58,7 @@ function progressing(facts: HostsStatusFacts, { phase, reason, message }: PhaseS
   }
 }
 
-/** Something needs attention, whether or not the service still serves. */
+/** True if something needs attention, whether or not the service still serves. */
 function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Degraded";
   if (phase === "Failed" || phase === "Degraded") return { type, status: "True", reason, message };
@@ -67,7 +67,7 @@ function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStat
     return { type, status: "True", reason: rejected, message: describeRejections(facts.rejections ?? []) };
   }
   const { resolution } = facts.draft;
-  if (resolution.at === "blocked" && facts.want > 0 && !isReadingModel(facts)) {
+  if (resolution.at === "blocked" && facts.desired > 0 && !isReadingModel(facts)) {
     return { type, status: "True", reason: resolution.code, message: resolution.message };
   }
   if (phase === "WaitingForCapacity" && hasLostReplicas(facts))
@@ -76,19 +76,19 @@ function degraded(facts: HostsStatusFacts, { phase, reason, message }: PhaseStat
 }
 
 function placed(
-  { unplaced, want, live, obstacle, draft, rejections = [] }: HostsStatusFacts,
+  { unplaced, desired, live, obstacle, draft, rejections = [] }: HostsStatusFacts,
   now: PhaseStatus,
 ): ConditionUpdate {
   const type = "Placed";
-  const isKept = obstacle.at !== "none" || draft.resolution.at === "blocked";
-  if (isKept && live.length < want)
+  const isUnplanned = obstacle.at !== "none" || draft.resolution.at === "blocked";
+  if (isUnplanned && live.length < desired)
     return { type, status: "Unknown", reason: now.reason, message: now.message };
   const [first] = unplaced;
   if (first !== undefined) return { type, status: "False", reason: first.code, message: first.message };
   const rejected = codeOfRejections(rejections);
-  if (rejected !== undefined && live.length < want)
+  if (rejected !== undefined && live.length < desired)
     return { type, status: "Unknown", reason: rejected, message: describeRejections(rejections) };
-  return { type, status: "True", reason: want === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+  return { type, status: "True", reason: desired === 0 ? "NothingWanted" : "AllPlaced", message: "" };
 }
 
 function honored({ draft }: HostsStatusFacts): ConditionUpdate {
@@ -107,7 +107,7 @@ function honored({ draft }: HostsStatusFacts): ConditionUpdate {
   return { type, status: "False", reason: "FieldsNotHonored", message };
 }
 
-/** The service runs, but probably not as its author intended. */
+/** For a service that runs, but probably not as the user intended. */
 function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "Warnings";
   if (resolution.at === "blocked") {
@@ -118,7 +118,7 @@ function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate 
   return { type, status: "True", reason: "ContextBeyondTraining", message: beyondTraining };
 }
 
-/** What clients reach without a key. */
+/** Reports whether clients need a key, and what they reach without one. */
 function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "KeyRequired";
   const open = observed.replicas.filter(({ spec }) => spec.template.auth === undefined);

@@ -1,11 +1,13 @@
-/** Input of the status of a service. */
+/** Collects the facts for the status of a service on hosts. Pure. */
+
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../../src/api/metadata.ts";
 import type { Unplaced } from "../../../../src/capacity/placement/types.ts";
 import { isPreempted, type PreemptedSlot } from "../../../scheduler/preempted.ts";
 import type { Rejection } from "../../apply/rejection.ts";
 import type { Obstacle } from "../../apply/run.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
-import { isBeingDeleted, isServingReplica, ordinalOf } from "../rollout/slots.ts";
+import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
 
 export interface HostsStatusInput {
   readonly draft: ServiceDraft;
@@ -20,15 +22,13 @@ export interface HostsStatusInput {
 }
 
 export interface HostsStatusFacts extends HostsStatusInput {
-  readonly want: number;
+  readonly desired: number;
   readonly live: readonly InferenceReplica[];
   readonly ready: readonly InferenceReplica[];
   readonly updated: readonly InferenceReplica[];
-  /**
-   * Slots without a serving replica and without a host; those of `ending` wait only for their own service.
-   */
+  /** Slots without a replica and without a host, except those that only wait for a replica in `ending`. */
   readonly waiting: readonly Unplaced[];
-  /** Replicas that are being stopped so that a slot without a host gets their memory. */
+  /** Replicas that are being stopped to free memory for a slot without a host. */
   readonly ending: readonly InferenceReplica[];
   /** The replica that best explains why the service is not healthy. */
   readonly worst?: InferenceReplica;
@@ -45,10 +45,12 @@ export function statusFacts(input: HostsStatusInput): HostsStatusFacts {
     byName,
   );
   const empty = new Set(
-    draft.rollout.wanted.filter(({ why }) => why === "fill").map(({ ordinal }) => ordinal),
+    draft.rollout.desiredSlots.filter(({ why }) => why === "fill").map(({ ordinal }) => ordinal),
   );
-  const homeless = new Set(unplaced.map(({ ordinal }) => ordinal).filter((ordinal) => empty.has(ordinal)));
-  const ending = draft.observed.replicas.filter((one) => isBeingDeleted(one) && homeless.has(ordinalOf(one)));
+  const withoutHost = new Set(unplaced.map(({ ordinal }) => ordinal).filter((ordinal) => empty.has(ordinal)));
+  const ending = draft.observed.replicas.filter(
+    (one) => isBeingDeleted(one) && withoutHost.has(ordinalOf(one)),
+  );
   const endingSlots = new Set(ending.map(ordinalOf));
   const unready = live.filter((replica) => !isServingReplica(replica));
   const worst = WORST_FIRST.map((phase) => unready.find(({ status }) => status?.phase === phase)).find(
@@ -56,33 +58,30 @@ export function statusFacts(input: HostsStatusInput): HostsStatusFacts {
   );
   return {
     ...input,
-    want: draft.input.want,
+    desired: draft.input.desired,
     live,
     ready: live.filter(isServingReplica),
     updated: live.filter(({ spec }) => spec.template.revision === draft.input.revision),
-    waiting: unplaced.filter(({ ordinal }) => homeless.has(ordinal) && !endingSlots.has(ordinal)),
+    waiting: unplaced.filter(({ ordinal }) => withoutHost.has(ordinal) && !endingSlots.has(ordinal)),
     ending,
     worst: worst ?? unready[0],
   };
 }
 
-/** Serving slots: two Ready replicas of one slot count once. */
-export function readyCount({ want, ready }: HostsStatusFacts): number {
-  return filledSlotCount(ready, want);
+/** Number of serving slots. Two Ready replicas of one slot count once. */
+export function readyCount({ desired, ready }: HostsStatusFacts): number {
+  return filledSlotCount(ready, desired);
 }
 
-/** Wanted slots that have one of these. */
-export function filledSlotCount(replicas: readonly InferenceReplica[], want: number): number {
-  return new Set(replicas.map(ordinalOf).filter((ordinal) => ordinal < want)).size;
+/** Number of desired slots that have one of these replicas. */
+export function filledSlotCount(replicas: readonly InferenceReplica[], desired: number): number {
+  return new Set(replicas.map(ordinalOf).filter((ordinal) => ordinal < desired)).size;
 }
 
-/**
- * A slot counts as preempted until another replica fills it: also while the old one drains or its memory
- * still counts.
- */
-export function currentlyPreempted({ preempted, live, want }: HostsStatusFacts): PreemptedSlot[] {
+/** Slots that were preempted and that no other replica fills yet, even while the preempted replica drains. */
+export function currentlyPreempted({ preempted, live, desired }: HostsStatusFacts): PreemptedSlot[] {
   const taken = new Set(live.filter((replica) => !isPreempted(replica)).map(ordinalOf));
-  return [...(preempted?.values() ?? [])].filter(({ slot }) => slot < want && !taken.has(slot));
+  return [...(preempted?.values() ?? [])].filter(({ slot }) => slot < desired && !taken.has(slot));
 }
 
 function byName(a: InferenceReplica, b: InferenceReplica): number {

@@ -1,4 +1,4 @@
-/** Settings with which a service would fit on the hosts that are only short of memory. Pure. */
+/** Suggests settings with which a service would fit on hosts that are only short of memory. Pure. */
 
 import { claimWith, memoryOn } from "../../../../src/capacity/claim.ts";
 import { suggestFor } from "../../../../src/capacity/fit/variants.ts";
@@ -6,10 +6,10 @@ import type { PlacementMiss } from "../../../../src/capacity/placement/types.ts"
 import { hostAccelerator } from "../../../../src/engines/registry.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 
-/** Each costs some hundred estimates. */
+/** Maximum number of hosts with hints, each of which requires a few hundred estimates. */
 const MAX_HINTS = 3;
 
-/** By host: "fits with contextSize 16384 (now 32768): 30.1 GiB". */
+/** Hints by host, for example "fits with contextSize 16384 (now 32768): 30.1 GiB". */
 export function hintsFor(
   { resolution, observed }: ServiceDraft,
   misses: readonly PlacementMiss[],

@@ -1,4 +1,4 @@
-/** The phase of a service, with its reason and message. Pure and total. */
+/** Determines the phase of a service on hosts, with its reason and message. Pure and total. */
 import { getCondition, isConditionTrue } from "../../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
 import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
@@ -6,11 +6,11 @@ import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../../phase.ts"
 import { type HostsStatusFacts, readyCount } from "./facts.ts";
 import { revisionProgressOf } from "./progress.ts";
 
-/** The first that applies: obstacles, what the spec asks for, what prevents it, what is still missing. */
+/** The first phase that applies: obstacles, stopped services, problems, and then what is still missing. */
 export function phaseOf(facts: HostsStatusFacts): PhaseStatus {
   return (
     obstructedPhase(facts.obstacle, facts.draft.observed.service) ??
-    stoppedPhase(facts.want, facts.draft.observed.service) ??
+    stoppedPhase(facts.desired, facts.draft.observed.service) ??
     blocked(facts) ??
     waitingForCapacity(facts) ??
     rejected(facts) ??
@@ -20,19 +20,19 @@ export function phaseOf(facts: HostsStatusFacts): PhaseStatus {
   );
 }
 
-/** As in "1 of 2 replicas ready". */
+/** For example "1 of 2 replicas ready". */
 export function readyReplicasText(facts: HostsStatusFacts): string {
-  return `${readyCount(facts)} of ${facts.want} replicas ready`;
+  return `${readyCount(facts)} of ${facts.desired} replicas ready`;
 }
 
-/** The Model is being read for the first time, or again after a change of its spec: a start, not a fault. */
+/** True while the Model is read for the first time or after a change of its spec, which is not a fault. */
 export function isReadingModel({ draft }: HostsStatusFacts): boolean {
   const { resolution, observed } = draft;
   if (resolution.at !== "blocked" || resolution.code !== "ModelNotReady") return false;
   return !isConditionTrue(observed.model?.status?.conditions, "Degraded");
 }
 
-/** Running replicas keep serving without their Model, but can be neither replaced nor scaled. */
+/** Running replicas still serve without their Model, but they can be neither replaced nor scaled. */
 function blocked(facts: HostsStatusFacts): PhaseStatus | undefined {
   const { resolution } = facts.draft;
   if (resolution.at !== "blocked") return undefined;
@@ -41,16 +41,16 @@ function blocked(facts: HostsStatusFacts): PhaseStatus | undefined {
   if (count === 0) return { phase: isFinal ? "Failed" : "Pending", reason, message };
   if (!isReadingModel(facts))
     return { phase: "Degraded", reason, message: `${readyReplicasText(facts)}; ${message}` };
-  return count < facts.want ? { phase: "Progressing", reason, message } : undefined;
+  return count < facts.desired ? { phase: "Progressing", reason, message } : undefined;
 }
 
 function waitingForCapacity(facts: HostsStatusFacts): PhaseStatus | undefined {
   const [first] = facts.waiting;
-  if (first === undefined || readyCount(facts) >= facts.want) return undefined;
+  if (first === undefined || readyCount(facts) >= facts.desired) return undefined;
   return { phase: "WaitingForCapacity", reason: first.code, message: first.message };
 }
 
-/** Also where every replica is ready: the service is not yet what was asked for. */
+/** Applies even if every replica is ready, because objects of the service are missing. */
 function rejected(facts: HostsStatusFacts): PhaseStatus | undefined {
   const { rejections = [] } = facts;
   const reason = codeOfRejections(rejections);
@@ -60,7 +60,7 @@ function rejected(facts: HostsStatusFacts): PhaseStatus | undefined {
 }
 
 function ready(facts: HostsStatusFacts): PhaseStatus | undefined {
-  if (readyCount(facts) < facts.want) return undefined;
+  if (readyCount(facts) < facts.desired) return undefined;
   const { resolution } = facts.draft;
   const ignored = resolution.at === "resolved" ? resolution.unhonored : [];
   const note = ignored.length === 0 ? "" : `; ignored: ${ignored.join(", ")}`;
@@ -79,7 +79,7 @@ function rollingOut(facts: HostsStatusFacts): PhaseStatus | undefined {
   return at === "rolling" ? { phase: "Progressing", reason: "NewRevisionRollingOut", message } : undefined;
 }
 
-/** Replicas are missing because of a rollout that is under way, or that stopped while others serve. */
+/** For replicas that are missing because of a rollout that is in progress, or that stopped while others serve. */
 function changing(facts: HostsStatusFacts): PhaseStatus | undefined {
   const { draft, ending } = facts;
   if (draft.rollout.state.old === 0 && ending.length === 0) return undefined;
@@ -88,9 +88,9 @@ function changing(facts: HostsStatusFacts): PhaseStatus | undefined {
 
 function incomplete(facts: HostsStatusFacts): PhaseStatus {
   const { worst, draft } = facts;
-  const { phase, reason, says } = storyOf(worst);
+  const { phase, reason, text } = describeWorst(worst);
   if (phase === "Failed" && readyCount(facts) === 0) {
-    return { phase, reason, message: `${readyReplicasText(facts)}; ${says}` };
+    return { phase, reason, message: `${readyReplicasText(facts)}; ${text}` };
   }
   const before = draft.observed.service.status?.phase;
   const hasServed = before === "Ready" || before === "Progressing" || before === "Degraded";
@@ -98,7 +98,7 @@ function incomplete(facts: HostsStatusFacts): PhaseStatus {
   return {
     phase: isDegraded(facts) ? "Degraded" : starting,
     reason,
-    message: [readyReplicasText(facts), ...(says === "" ? [] : [says])].join("; "),
+    message: [readyReplicasText(facts), ...(text === "" ? [] : [text])].join("; "),
   };
 }
 
@@ -107,39 +107,33 @@ function isDegraded(facts: HostsStatusFacts): boolean {
   return phase === "Failed" || phase === "Backoff" || phase === "Evicted" || hasLostReplicas(facts);
 }
 
-/** Fewer are ready than before: an outage, and not a start or a scale-up, until all are ready again. */
+/** True during an outage, unlike a start or a scale-up: fewer replicas are ready than before, until all are ready again. */
 export function hasLostReplicas(facts: HostsStatusFacts): boolean {
   const { metadata, status } = facts.draft.observed.service;
   const { currentRevision, readyReplicas = 0 } = status ?? {};
   // A rollout takes replicas down within maxUnavailable.
   if (currentRevision !== undefined && currentRevision !== facts.draft.input.revision) return false;
-  if (readyCount(facts) < Math.min(readyReplicas, facts.want)) return true;
+  if (readyCount(facts) < Math.min(readyReplicas, facts.desired)) return true;
   if (status?.observedGeneration !== metadata.generation) return false;
   const wasShort = status?.phase === "Degraded" || status?.phase === "WaitingForCapacity";
   return wasShort && isConditionTrue(status?.conditions, "Degraded");
 }
 
-interface Story {
-  readonly phase?: string;
-  readonly reason: string;
-  readonly says: string;
-}
-
-function storyOf(replica: InferenceReplica | undefined): Story {
+function describeWorst(replica: InferenceReplica | undefined) {
   const { phase, reason, message = "", conditions } = replica?.status ?? {};
-  if (replica === undefined || phase === undefined) return { reason: "ReplicasNotReady", says: "" };
-  const where = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
+  if (replica === undefined || phase === undefined) return { phase, reason: "ReplicasNotReady", text: "" };
+  const subject = `${replica.metadata.name} on ${replica.spec.template.hostName}`;
   if (phase !== "Ready") {
-    const says = message === "" ? phase : `${phase}: ${message}`;
-    return { phase, reason: asReason(reason), says: `${where} is ${says}` };
+    const state = message === "" ? phase : `${phase}: ${message}`;
+    return { phase, reason: asReason(reason), text: `${subject} is ${state}` };
   }
-  // Its agent last reported Ready, but its host is unreachable.
+  // The agent last reported Ready, but its host is unreachable.
   const reachable = getCondition(conditions, "HostReachable");
-  const why = reachable?.message ?? "reachability of its host not known yet";
-  return { phase, reason: asReason(reachable?.reason), says: `${where}: ${why}` };
+  const detail = reachable?.message ?? "reachability of its host not known yet";
+  return { phase, reason: asReason(reachable?.reason), text: `${subject}: ${detail}` };
 }
 
-/** Reasons of conditions must be words; an agent's own codes are. */
+/** The reason of a condition must be one word, which the agent's error codes are. */
 function asReason(reason: string | undefined): string {
   return reason !== undefined && /^[A-Za-z][A-Za-z0-9_]*$/.test(reason) ? reason : "ReplicasNotReady";
 }

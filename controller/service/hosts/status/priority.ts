@@ -1,10 +1,10 @@
-/** Effective priority of a service: its own, or the class that it has earned in the queue. Pure. */
+/** Effective priority of a service: its spec's, or the class that it has earned in the queue. Pure. */
 import type { Condition } from "../../../../src/api/conditions.ts";
 import { getCondition } from "../../../../src/api/conditions.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { agedPriority, EARNED_MS, PRIORITIES } from "../../../../src/capacity/placement/priority.ts";
 
-/** It rises while a replica of the service is queued, and is kept for an hour once it is placed. */
+/** Rises while a replica of the service is queued, and stays for an hour once the replica is placed. */
 export function effectivePriority(
   { spec, status }: InferenceService,
   conditions: readonly Condition[],
@@ -21,7 +21,7 @@ export function effectivePriority(
   return isEarned ? reached : own;
 }
 
-/** How long it still keeps an earned class; undefined if it has none. */
+/** Remaining time of an earned class; undefined if there is none. */
 export function earnedClassLeftMs({ spec, status }: InferenceService, nowMs: number): number | undefined {
   const placed = getCondition(status?.conditions, "Placed");
   if (placed?.status !== "True" || (status?.effectivePriority ?? 0) <= PRIORITIES[spec.priority])

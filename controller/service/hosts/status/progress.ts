@@ -4,24 +4,24 @@ import type { HostsStatusFacts } from "./facts.ts";
 
 export interface RevisionProgress {
   readonly at: "none" | "complete" | "rolling" | "stopped";
-  /** The revision that serves; the one before, while another is rolled out. */
+  /** The revision that serves, which is the previous one during a rollout. */
   readonly current?: string;
   readonly message: string;
 }
 
 export function revisionProgressOf(facts: HostsStatusFacts): RevisionProgress {
-  const { draft, want } = facts;
+  const { draft, desired } = facts;
   const { revision } = draft.input;
   const before = draft.observed.service.status?.currentRevision;
-  if (revision === undefined || want === 0) return { at: "none", current: before, message: "" };
+  if (revision === undefined || desired === 0) return { at: "none", current: before, message: "" };
   const { updatedReady, old, oldReady, stoppedBy } = draft.rollout.state;
   const count = updatedText(facts);
-  if (updatedReady === want && old === 0 && stoppedBy === undefined)
+  if (updatedReady === desired && old === 0 && stoppedBy === undefined)
     return { at: "complete", current: revision, message: count };
-  const current = servesWhereItIs(facts) ? revision : (before ?? servingRevision(facts));
+  const current = allUpdatedServe(facts) ? revision : (before ?? servingRevision(facts));
   if (before === revision && old === 0 && !wasRolling(facts)) return { at: "none", current, message: count };
   const counts = oldReady === 0 ? count : `${count}, ${oldReady} old serving`;
-  const failing = stoppedBy ?? failingOne(facts, revision);
+  const failing = stoppedBy ?? failureOfRevision(facts, revision);
   if (failing !== undefined) {
     const isChange = stoppedBy !== undefined || (before !== undefined && before !== revision);
     const remedy = isChange
@@ -32,27 +32,25 @@ export function revisionProgressOf(facts: HostsStatusFacts): RevisionProgress {
   return { at: "rolling", current, message: [counts, ...waitsFor(facts, revision)].join("; ") };
 }
 
-/**
- * The last slots of a rollout still belong to it, although everything that is ready is of the new revision.
- */
+/** True for the last slots of a rollout, when all ready replicas already are of the new revision. */
 function wasRolling({ draft }: HostsStatusFacts): boolean {
   const { conditions } = draft.observed.service.status ?? {};
   return getCondition(conditions, "Progressing")?.reason === "NewRevisionRollingOut";
 }
 
-function updatedText({ draft, want }: HostsStatusFacts): string {
+function updatedText({ draft, desired }: HostsStatusFacts): string {
   const { updated, updatedReady } = draft.rollout.state;
-  return `${updated} of ${want} updated${updatedReady < updated ? `, ${updatedReady} ready` : ""}`;
+  return `${updated} of ${desired} updated${updatedReady < updated ? `, ${updatedReady} ready` : ""}`;
 }
 
-/** Slots that find no host say nothing about the revision. */
-function servesWhereItIs({ draft }: HostsStatusFacts): boolean {
+/** Ignores slots that find no host, because the revision is not the reason. */
+function allUpdatedServe({ draft }: HostsStatusFacts): boolean {
   const { updated, updatedReady, old, stoppedBy } = draft.rollout.state;
   return old === 0 && updated > 0 && updatedReady === updated && stoppedBy === undefined;
 }
 
-/** If the first revision fails, there is nothing to roll back to and nothing more to wait for. */
-function failingOne({ draft, live }: HostsStatusFacts, revision: string): string | undefined {
+/** The reason why a replica of the revision fails, for a first revision, which has nothing to roll back to. */
+function failureOfRevision({ draft, live }: HostsStatusFacts, revision: string): string | undefined {
   return live
     .filter(({ spec }) => spec.template.revision === revision)
     .map(({ metadata }) => draft.findings.failing.get(metadata.name))
@@ -64,9 +62,9 @@ function servingRevision({ ready, draft }: HostsStatusFacts): string | undefined
 }
 
 function waitsFor({ draft, unplaced, ending, live, ready }: HostsStatusFacts, revision: string): string[] {
-  const [gone] = ending;
-  if (gone !== undefined) {
-    return [`${gone.metadata.name} on ${gone.spec.template.hostName} drains to make room`];
+  const [draining] = ending;
+  if (draining !== undefined) {
+    return [`${draining.metadata.name} on ${draining.spec.template.hostName} drains to make room`];
   }
   const [first] = unplaced;
   if (first !== undefined) {

@@ -130,12 +130,12 @@ test("a condition keeps its time while its status stays", () => {
  */
 function rolling(
   words: readonly string[],
-  given: { before?: string; failing?: string; want?: number; readyBefore?: number } = {},
+  given: { before?: string; failing?: string; desired?: number; readyBefore?: number } = {},
 ) {
-  const { before = "before", failing, want = 3, readyBefore = 0 } = given;
+  const { before = "before", failing, desired = 3, readyBefore = 0 } = given;
   const service = {
     metadata: { name: "chat", namespace: "default", uid: "u1", generation: 3 },
-    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", replicas: want }),
+    spec: inferenceServiceSpecSchema.parse({ modelRef: "tiny", replicas: desired }),
     status:
       before === "" ? {} : { currentRevision: before, readyReplicas: readyBefore, phase: "Progressing" },
   };
@@ -205,7 +205,7 @@ test.each<[string, () => ReturnType<typeof rolling>, object]>([
   ],
   [
     "the very first, on its way",
-    () => rolling(["0 new Starting"], { before: "", want: 1 }),
+    () => rolling(["0 new Starting"], { before: "", desired: 1 }),
     {
       phase: "Creating",
       current: undefined,
@@ -214,7 +214,7 @@ test.each<[string, () => ReturnType<typeof rolling>, object]>([
   ],
   [
     "the very first, failing: there is nothing to go back to",
-    () => rolling(["0 new Failed"], { before: "", want: 1, failing: "chat-0-new" }),
+    () => rolling(["0 new Failed"], { before: "", desired: 1, failing: "chat-0-new" }),
     {
       phase: "Failed",
       progressing: "False RolloutStopped: 1 of 1 updated, 0 ready; it fails; correct the spec",
@@ -222,7 +222,7 @@ test.each<[string, () => ReturnType<typeof rolling>, object]>([
   ],
   [
     "two that answer in one slot count once",
-    () => rolling(["0 new Ready", "0 old Ready", "1 old Starting"], { want: 2 }),
+    () => rolling(["0 new Ready", "0 old Ready", "1 old Starting"], { desired: 2 }),
     { ready: "1/2" },
   ],
 ])("a rollout: %s", (_, roll, expected) => {

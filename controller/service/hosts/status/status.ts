@@ -1,4 +1,4 @@
-/** The whole status of a service, from facts alone: what is absent here is cleared there. Pure. */
+/** Plans the complete status of a service on hosts. Fields that are absent are cleared. Pure. */
 
 import {
   ANNOTATION_PLACEMENT_REASON,
@@ -35,7 +35,7 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
   const [first] = facts.unplaced;
   const ready = readyCount(facts);
   const conditions = hostsConditions(facts, now, nowIso);
-  const status: InferenceServiceStatus = {
+  return defined<InferenceServiceStatus>({
     phase: now.phase,
     reason: now.reason,
     message: truncate(now.message, MAX_MESSAGE),
@@ -45,9 +45,9 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
     updateRevision: input.draft.input.revision,
     replicas: facts.live.length,
     readyReplicas: ready,
-    updatedReplicas: filledSlotCount(facts.updated, facts.want),
-    desiredReplicas: facts.want,
-    ready: `${ready}/${facts.want}`,
+    updatedReplicas: filledSlotCount(facts.updated, facts.desired),
+    desiredReplicas: facts.desired,
+    ready: `${ready}/${facts.desired}`,
     selector: `${LABEL_SERVICE}=${service.metadata.name}`,
     endpoint: serviceUrlOf(service),
     placement: placementOf(facts),
@@ -56,8 +56,7 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
     effectivePriority: effectivePriority(service, conditions, facts.waiting.length > 0, Date.parse(nowIso)),
     conditions,
     ...modelOf(facts),
-  };
-  return defined(status);
+  });
 }
 
 function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
@@ -78,8 +77,12 @@ function placementOf(facts: HostsStatusFacts): ServicePlacement {
   const chosen = live.map(({ metadata, spec }) => {
     const { [ANNOTATION_PLACEMENT_REASON]: reason, [ANNOTATION_PLACEMENT_SCORE]: score } =
       metadata.annotations ?? {};
-    const why = { score: score === undefined ? undefined : Number(score), reason };
-    return defined({ replica: metadata.name, host: spec.template.hostName, ...why });
+    return defined({
+      replica: metadata.name,
+      host: spec.template.hostName,
+      score: score === undefined ? undefined : Number(score),
+      reason,
+    });
   });
   const preempted = currentlyPreempted(facts);
   const placement: ServicePlacement = preempted.length === 0 ? { chosen } : { chosen, preempted };

@@ -4,7 +4,7 @@ import type { HostsRolloutInput } from "../types.ts";
 
 /** `<ordinal> <revision> <state> [host]`; silent is Ready on a silent host. */
 export interface ShortInput {
-  readonly want: number;
+  readonly desired: number;
   readonly revision?: string;
   readonly maxSurge?: number;
   readonly maxUnavailable?: number;

@@ -36,7 +36,7 @@ export interface Pass {
 }
 
 export class World {
-  want = 0;
+  desired = 0;
   revision = "good-0";
   readonly draining = new Set<string>();
   readonly replicas: One[] = [];
@@ -56,7 +56,7 @@ export class World {
     const input = this.#input();
     const plan = planHostsRollout(input);
     const unplaced = new Set<number>();
-    for (const { ordinal, revision } of plan.wanted) {
+    for (const { ordinal, revision } of plan.desiredSlots) {
       const host = this.#roomFor([]);
       if (host === undefined) unplaced.add(ordinal);
       else this.#create(ordinal, revision, host);
@@ -66,8 +66,9 @@ export class World {
     const gone = [...plan.removals, ...planRemovalsFirst(input, plan, unplaced, fits)];
     for (const { replica } of gone) this.#end(replica.metadata.name);
     const { state } = plan;
-    const isComplete = state.old === 0 && state.updatedReady === this.want && state.stoppedBy === undefined;
-    if (isComplete && this.want > 0) this.#current = this.revision;
+    const isComplete =
+      state.old === 0 && state.updatedReady === this.desired && state.stoppedBy === undefined;
+    if (isComplete && this.desired > 0) this.#current = this.revision;
     return {
       plan,
       readyBefore,
@@ -110,7 +111,7 @@ export class World {
   }
 
   readySlots(): number {
-    const serving = this.live().filter(({ state, ordinal }) => state === "ready" && ordinal < this.want);
+    const serving = this.live().filter(({ state, ordinal }) => state === "ready" && ordinal < this.desired);
     return new Set(serving.map(({ ordinal }) => ordinal)).size;
   }
 
@@ -119,7 +120,7 @@ export class World {
     const failing = this.replicas.filter(isFailing);
     return {
       ...this.#settings,
-      want: this.want,
+      desired: this.desired,
       revision: this.revision,
       replicas,
       displaced: new Set(),
