@@ -1,4 +1,4 @@
-/** The agent's parts, built in order: each gets only what was built before it. Nothing here reads the machine, writes or waits, except to open the store. */
+/** Builds the agent's parts in order: each part gets only earlier ones. Nothing reads the machine, writes or waits, except to open the store. */
 import { join } from "node:path";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { HostReader } from "../src/macos/host-reader.ts";
@@ -29,20 +29,20 @@ import { openStore } from "./store/store.ts";
 import type { ModelStore } from "./store/types.ts";
 import { createModelMaintenance, type ModelMaintenance } from "./store-maintenance/model-maintenance.ts";
 
-/** What every part of the agent is built from. */
+/** Inputs of every part of the agent. */
 export interface AgentInputs {
   readonly config: AgentConfig;
   readonly environment: Environment;
   readonly log: Log;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Aborted last, once the agent has also withdrawn from the cluster. */
+  /** Aborted last, after the agent has withdrawn from the cluster. */
   readonly endSignal: AbortSignal;
-  /** Runs `metalbridge doctor` on this host for remote users; absent: they cannot run it. */
+  /** Runs `metalbridge doctor` on this host for remote users; absent if they cannot run it. */
   readonly doctor?: RunDoctor | undefined;
 }
 
-/** What is on disk, and what was learned from it. */
+/** The parts that are opened from disk. */
 interface Opened {
   readonly run: RunCommand;
   readonly cachedHost: CachedHost;
@@ -50,7 +50,7 @@ interface Opened {
   readonly state: AgentState;
   readonly peers: Peers | undefined;
   readonly store: ModelStore;
-  /** Of this process. */
+  /** Bytes that this process has downloaded. */
   readonly downloaded: { readonly bytes: number };
 }
 
@@ -65,13 +65,13 @@ export interface Agent extends Opened {
   readonly runner: ReplicaRunner;
   readonly observer: HostObserver;
   readonly models: ModelMaintenance;
-  /** The address that engines are served on now. */
+  /** The current address of engines. */
   readonly address: () => AddressAnswer;
-  /** This machine as its Host's status describes it. */
+  /** Observes this machine for its Host's status. */
   readonly observe: () => Promise<ObservedHost>;
 }
 
-/** No engine is touched, and nothing runs yet. */
+/** Opens the parts without touching an engine or starting anything. */
 export async function openAgent(inputs: AgentInputs): Promise<Agent> {
   const { config, environment, clock, log, signal } = inputs;
   const { hostName, peers: peering } = config;
@@ -209,7 +209,7 @@ function createRunner(
     portRange: config.portRange,
     address: (inUse) => addressOf(state.address(inUse)),
     isAddressUp: (known) => addressesUp.now().has(known),
-    // Where pressure is not watched, the budget alone decides.
+    // In a dry run pressure is not watched, so only the budget limits starts.
     mayStart: config.dryRun ? undefined : pressure.mayStart,
     timings: config.drain,
   });

@@ -1,4 +1,4 @@
-/** `--dry-run`: checks what a host needs, prints what the agent would do, changes nothing. */
+/** `--dry-run`: runs the preflight checks and prints what the agent would do. Changes nothing. */
 import { readdir } from "node:fs/promises";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { Host } from "../src/api/host.ts";
@@ -19,7 +19,7 @@ import {
   runPreflight,
 } from "./registration/preflight.ts";
 
-/** Throws MetalbridgeError where the cluster cannot be read, and PreflightFailed where a check failed. */
+/** Throws MetalbridgeError if the cluster cannot be read, and PreflightFailed if a check failed. */
 export async function dryRunAgent(
   options: ConnectOptions & Pick<AgentConfig, "hostName" | "register" | "portRange">,
   agent: Agent,
@@ -43,7 +43,7 @@ export async function dryRunAgent(
   }
 }
 
-/** Reads machine and Host. The agent may list Hosts, not get one. */
+/** Reads machine and Host. Lists Hosts, because the agent has no right to get one. */
 async function observeOnce(
   { state, observe, address, inputs }: Agent,
   { server, serverAheadMs }: KubeConnection,

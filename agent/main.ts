@@ -1,5 +1,6 @@
-/** Runs the agent until it is asked to stop. Engines are adopted and supervised before the first API request. */
+/** Runs the agent until a signal stops it. Engines are adopted and supervised before the first API request. */
 
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { renderAgentReply } from "../src/api/agent-answer.ts";
@@ -34,20 +35,20 @@ export interface AgentPorts {
   readonly signal: AbortSignal;
   /** A second request to stop: the drain no longer waits for requests in flight. */
   readonly atOnce?: AbortSignal;
-  /** For `--dry-run`. */
+  /** Prints the result of `--dry-run`. */
   readonly print: (text: string) => void;
   readonly log: Log;
   readonly clock?: Clock;
   readonly environment?: Environment;
-  /** The models that llmfit's REST API answers about; read at its first request. */
+  /** The models of llmfit's REST API; read at its first request. */
   readonly records?: () => Promise<readonly CatalogRecord[]>;
-  /** Once the loopback server listens. */
+  /** Called once the loopback server listens. */
   readonly onListening?: (port: number) => void;
   /** For remoteAccess.doctor. */
   readonly doctor?: AgentInputs["doctor"];
 }
 
-/** Resolves after the signal was aborted. Rejects if it cannot start: state folder, port, dry run without a cluster. */
+/** Resolves after the signal was aborted. Rejects if the agent cannot start: state folder, port, dry run without a cluster. */
 export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<void> {
   const environment = ports.environment ?? readEnvironment();
   const { log, clock = systemClock, doctor } = ports;
@@ -74,7 +75,7 @@ export async function runAgent(config: AgentConfig, ports: AgentPorts): Promise<
   }
 }
 
-/** What an upgrade judges this version by. */
+/** The reply by which an upgrade checks this version. */
 function renderReply(
   { agentVersion: version }: Environment,
   phase: "starting" | "serving",
@@ -83,7 +84,7 @@ function renderReply(
   return renderAgentReply({ pid: process.pid, version, phase, troubles: problems.map(({ code }) => code) });
 }
 
-/** Lease, watch and supervision continue through a drain: `life` is aborted after it. */
+/** Lease, watch and supervision continue during a drain: `life` is aborted after it. */
 async function runUntilStopped(
   inputs: AgentInputs,
   ports: AgentPorts,
@@ -93,7 +94,7 @@ async function runUntilStopped(
   const { signal } = ports;
   const agent = await openAgent(inputs);
   watchMachine(agent);
-  // Before anything is adopted: an agent whose port is taken exits without having touched an engine.
+  // Before the adoption, so that an agent whose port is taken exits without having touched an engine.
   const port = await serve(inputs, agent);
   if (config.llmfit.enabled) await serveLlmfitOf(inputs, agent, ports.records);
   await agent.runner.adopt();
@@ -127,7 +128,7 @@ async function runUntilStopped(
       renewCredential({ connection, path: used, clock, log, signal: life.signal, onRenewal });
     await startSession(agent, connection);
   }
-  await whenAborted(signal);
+  if (!signal.aborted) await once(signal, "abort");
   if (config.stopEngines) await agent.runner.endEngines(ports.atOnce ?? new AbortController().signal);
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
   life.abort();
@@ -140,7 +141,7 @@ async function runUntilStopped(
   log.info({ version: environment.agentVersion }, "agent exited");
 }
 
-/** Reads the machine and watches it from then on. Not awaited: it takes longer than adopting engines. Until then no replica is admitted. */
+/** Starts reading the machine, which takes longer than adopting engines and is not awaited. No replica is admitted before the first reading. */
 function watchMachine(agent: Agent): void {
   const { config, environment, clock, log, signal } = agent.inputs;
   const { observe, pressure, runner, state, run } = agent;
@@ -199,7 +200,7 @@ function factsOf({ inputs, state, runner, startedAtMs, apiRequests, downloaded }
   };
 }
 
-/** Loaded only where it is asked for: an idle agent must be small. */
+/** Loads the module only if llmfit is enabled, because an idle agent must be small. */
 async function serveLlmfitOf(
   { config, clock, log, signal }: AgentInputs,
   agent: Agent,
@@ -215,7 +216,7 @@ async function serveLlmfitOf(
   serveLlmfit({ clock, log, signal, ...config.llmfit, facts, load });
 }
 
-/** This machine as its Host would say it now, whether or not there is one. */
+/** The current Host of this machine, even if the cluster has none. */
 async function describeHost({ inputs, state, observe }: Agent): Promise<Host> {
   const seen = await observe();
   const host = state.host() ?? hostSchema.parse({ metadata: { name: inputs.config.hostName } });
@@ -227,11 +228,4 @@ function enginesKeepRunning(engines: number): string {
   if (engines === 0) return "agent stopped; no engine was running";
   const keep = engines === 1 ? "1 engine keeps running" : `${engines} engines keep running`;
   return `agent stopped; ${keep}; start it within ${LEASE_SECONDS} s or they leave their Services`;
-}
-
-function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -1,4 +1,4 @@
-/** The watch of this host's replicas, which feeds the runner for as long as the host name is ours. */
+/** Watches this host's replicas for the runner, while this agent holds the host name. */
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../src/api/kinds.ts";
@@ -24,10 +24,10 @@ export interface ReplicaWatchOptions {
 export interface ReplicaWatch {
   readonly begin: () => void;
   readonly end: () => void;
-  /** Undefined before the first begin. */
+  /** Undefined before the first `begin`. */
   readonly current: () => WatchedReflector | undefined;
   readonly isSynced: () => boolean;
-  /** Since the watch last received anything. */
+  /** Time since the watch last received anything. */
   readonly ageMs: () => number | undefined;
   readonly problems: () => readonly HostProblem[];
 }
@@ -82,7 +82,7 @@ function watchReplicas(
     fieldSelector: `spec.template.hostName=${hostName}`,
     onChange: (_, replica, before) => {
       const [uid, uidBefore] = [replica?.metadata.uid, before?.metadata.uid];
-      // A new object of the same name is another replica; the old one's engine must go.
+      // A new object of the same name is a different replica; the old one's engine must stop.
       if (uidBefore !== undefined && uidBefore !== uid) runner.setDesired(uidBefore, undefined);
       if (replica !== undefined && uid !== undefined) runner.setDesired(uid, replica);
     },

@@ -1,4 +1,4 @@
-/** The agent's session with the cluster: Lease and Host, then replicas and slices, while it holds the host name. */
+/** The agent's session with the cluster: Lease and Host, and replicas and slices while it holds the host name. */
 import { hostname } from "node:os";
 import { AGENT_REPORTER } from "../src/api/group.ts";
 import type { Host } from "../src/api/host.ts";
@@ -22,7 +22,7 @@ import type { ClusterSession } from "./state.ts";
 
 export const USER_AGENT = "metalbridge-agent";
 
-/** Builds what needs the connection, hands it to what ran before, and watches for sleep and address changes from then on. */
+/** Builds the parts that need the connection, connects them to the running ones, and watches for sleep and address changes. */
 export async function startSession(agent: Agent, connection: KubeConnection): Promise<void> {
   const { inputs, state, runner, peers, store } = agent;
   const { config, clock, log, signal } = inputs;
@@ -32,7 +32,7 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
   const [routed, instanceId] = await Promise.all([readRoute?.(), readOwnInstanceId(agent)]);
   state.setRoute(routed);
   const remote = remoteAccessOf(agent, client);
-  /** On the address that engines are served on, which the Host allows. */
+  /** Serves peers and remote users on the engines' address, which the Host allows. */
   const serveHost = (): void => {
     const address = addressOf(agent.address());
     peers?.serveOn(address, store.contents);
@@ -42,7 +42,7 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
   state.connected(cluster);
   peers?.connect(connection);
   serveHost();
-  /** Connections from before a sleep, from an old address or over an old route lead nowhere: those of watches and downloads too. */
+  /** Replaces all connections, including those of watches and downloads: after a sleep or a change of address or route they are dead. */
   const reconnect = (): void => {
     cluster.wake();
     store.reconnect();
@@ -82,7 +82,7 @@ interface Joining {
   readonly onHost: () => void;
 }
 
-/** Competes for the host name; while it is ours, replicas are watched and written. */
+/** Competes for the host name. While this agent holds it, replicas are watched and written. */
 function joinCluster(
   agent: Agent,
   connection: KubeConnection,
@@ -105,7 +105,7 @@ function joinCluster(
       onHost();
       runner.enqueueAll();
     },
-    // By the plain client: the agent that does not hold the name is the one with something to report.
+    // Uses the plain client, because the agent that does not hold the name must report that.
     record: createEventRecorder({ client, clock, log, signal: endSignal, ...reporter }),
   });
   const hostClient = createHostClient(client, registration.isNameOurs);
@@ -127,7 +127,7 @@ function joinCluster(
     reflectors: () =>
       [registration.hosts(), replicas.current(), endpoints.watch].filter((watch) => watch !== undefined),
   });
-  // The Lease loop is the first to see the API server back; the watches must not wait out their backoff.
+  // The Lease loop is the first to notice that the API server is reachable again; the watches must not wait out their backoff.
   registration.start({ onNameOurs: replicas.begin, onNameTaken: replicas.end, onAnswered: answered });
   return {
     isNameOurs: registration.isNameOurs,
@@ -135,7 +135,7 @@ function joinCluster(
     watchAgeMs: replicas.ageMs,
     problems: () => [...registration.problems(), ...replicas.problems()],
     report: registration.report,
-    /** After a sleep: cached state may be long out of date, and connections may be dead. */
+    /** After a sleep cached state may be out of date, and connections may be dead. */
     wake: () => {
       connection.dropIdle();
       endpoints.retryNow();
@@ -175,7 +175,7 @@ function ownAddress({ address, state }: Agent): string | undefined {
   return addressOf(address()) ?? state.routed();
 }
 
-/** DHCP or a VPN may come up after the agent. A re-created Host allows the addresses that running engines listen on. */
+/** Addresses for a Host that the agent creates. Read at that time, because DHCP or a VPN may come up after the agent. */
 function ownAddresses(agent: Agent): readonly string[] {
   const { addresses } = agent.inputs.config;
   if (addresses.length > 0) return addresses;

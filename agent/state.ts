@@ -1,4 +1,4 @@
-/** What the agent knows while it runs: each part writes its own finding, and all read the conclusions. */
+/** The running agent's shared state: each part sets its own findings, and all parts read the conclusions. */
 import type { MetalbridgeError } from "../src/api/errors.ts";
 import { parseQuantity } from "../src/api/fields/quantity.ts";
 import { type Host, hostSchema } from "../src/api/host.ts";
@@ -8,7 +8,6 @@ import { hostProblemOf, type ObservedHost } from "./registration/host-status.ts"
 import type { MachineReadings } from "./registration/observe-host.ts";
 import type { HostProblem } from "./registration/registration.ts";
 
-/** While the agent is connected. */
 export interface ClusterSession {
   readonly isNameOurs: () => boolean;
   readonly isSynced: () => boolean;
@@ -33,7 +32,7 @@ export class AgentState {
   #credential: Credential | undefined;
   #cluster: ClusterState = { at: "connecting", problem: undefined };
 
-  /** `host` is the Host as last seen, which applies until it is read again. */
+  /** `host` is the last known Host, which applies until the Host is read again. */
   constructor(configured: readonly string[], addressesUp: AddressesUp, host: Host | undefined) {
     this.#configured = configured;
     this.#addressesUp = addressesUp;
@@ -44,7 +43,7 @@ export class AgentState {
     this.#host = host;
   }
 
-  /** The local address of the route to the API server; a lost route is not a new one. */
+  /** Sets the local address of the route to the API server. The last address is kept while there is no route. */
   setRoute(address: string | undefined): void {
     this.#routed = address ?? this.#routed;
   }
@@ -57,7 +56,7 @@ export class AgentState {
     this.#credential = credential;
   }
 
-  /** Undefined: the kubeconfig could be loaded. */
+  /** Undefined once the kubeconfig could be loaded. */
   setConnectProblem(problem: MetalbridgeError | undefined): void {
     this.#cluster = { at: "connecting", problem };
   }
@@ -66,7 +65,7 @@ export class AgentState {
     this.#cluster = { at: "connected", session };
   }
 
-  /** What the Host's status says has changed; before the first connection there is no status to write. */
+  /** Publishes a change of the Host's status. Does nothing before the first connection. */
   report(): void {
     this.session()?.report();
   }
@@ -96,14 +95,14 @@ export class AgentState {
     return typeof this.#machine === "string" ? undefined : this.#machine;
   }
 
-  /** The address that engines are served on, from what is known now; `inUse` is what running engines listen on. */
+  /** The current address of engines; `inUse` are the addresses that running engines listen on. */
   address(inUse: readonly string[]): AddressAnswer {
     const allowed = this.#host?.spec.addresses;
     const question = { configured: this.#configured, allowed, routed: this.#routed, inUse };
     return chooseAddress(question, this.#addressesUp.now());
   }
 
-  /** The same calculation as placement's, from this machine's own readings. Undefined while they fail. */
+  /** Uses the same calculation as placement, with this machine's own readings. Undefined while readings fail. */
   memoryBudget(): number | undefined {
     const machine = this.machine();
     if (machine === undefined) return undefined;
@@ -125,7 +124,7 @@ export class AgentState {
     return quota === undefined ? undefined : parseQuantity(quota);
   }
 
-  /** Why the agent is not ready, most basic reason first. */
+  /** Why the agent is not ready, with the most fundamental problem first. */
   problems(address: AddressAnswer): readonly HostProblem[] {
     if (this.#cluster.at === "connecting") {
       const { problem } = this.#cluster;

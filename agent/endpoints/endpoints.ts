@@ -10,7 +10,7 @@ import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { backoffMs } from "../../src/util/backoff.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { EndpointResult, Endpoints } from "../replicas/ports.ts";
+import type { EndpointAddress, EndpointResult, Endpoints } from "../replicas/ports.ts";
 import { createNewestSlices } from "./newest-slices.ts";
 import { addressRefusal, readyBody, stateOfSlice, withdrawnBody } from "./slice-body.ts";
 import { createSliceWriter, type WriteAttempt } from "./slice-writer.ts";
@@ -22,21 +22,20 @@ export interface EndpointsOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly hostName: string;
-  /** A slice of a replica changed, by the watch: `namespace/name` of the replica. */
+  /** Called when the watch shows a changed slice, with the replica's `namespace/name`. */
   readonly onChange: (key: string) => void;
-  /** False while the host name is not ours: then nothing is written. */
+  /** False while another agent holds the host name: then nothing is written. */
   readonly mayWrite?: () => boolean;
 }
 
 export interface SliceEndpoints extends Endpoints {
-  readonly isSynced: () => boolean;
   readonly watch: WatchedReflector;
   /** Retries writes in backoff at once: the network has changed since they failed. */
   readonly retryNow: () => void;
 }
 
 const RETRY = { firstMs: 50, capMs: 2_000 };
-/** After that the write fails; the caller plans again, with newer facts. */
+/** After this many attempts the write fails; the caller plans again with newer facts. */
 const MAX_ATTEMPTS = 8;
 
 /** Starts the watch of this host's slices at once; it ends with the signal. */
@@ -64,14 +63,14 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
     for (let failures = 1; ; failures += 1) {
       if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "superseded by a newer state" };
       const outcome = await attempt();
-      if (outcome.at !== "failed" || failures >= MAX_ATTEMPTS || !isRetryable(outcome.failure)) return outcome;
+      if (outcome.at !== "failed" || failures >= MAX_ATTEMPTS || !isRetryable(outcome.failure))
+        return outcome;
       await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, patience.signal]));
     }
   };
   const mayWrite = (): boolean => options.mayWrite?.() ?? true;
 
   return {
-    isSynced: reflector.isSynced,
     watch: reflector,
     retryNow: () => {
       patience.abort();
@@ -91,37 +90,24 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
             (slice) => addressRefusal(slice, endpoint.address) ?? readyBody(slice, endpoint),
           ),
         );
-        return resultOf(
-          outcome,
-          outcome.at === "written" ? stateOfSlice(outcome.slice, endpoint) : "missing",
-          false,
-        );
+        if (outcome.at === "missing") return { ok: false, message: "the EndpointSlice does not exist yet" };
+        return resultOf(outcome, endpoint);
       }),
     withdraw: (replica) =>
       intents.take(keyOf(replica), async (turn) => {
         if (!mayWrite()) return notOurs();
         const outcome = await persist(turn, () => writer.write(replica, withdrawnBody));
-        return resultOf(
-          outcome,
-          outcome.at === "written" ? stateOfSlice(outcome.slice, undefined) : "missing",
-          true,
-        );
+        return resultOf(outcome, undefined);
       }),
   };
 }
 
-function resultOf(
-  outcome: WriteAttempt,
-  state: ReturnType<Endpoints["state"]>,
-  isMissingFine: boolean,
-): EndpointResult {
+function resultOf(outcome: WriteAttempt, desired: EndpointAddress | undefined): EndpointResult {
   switch (outcome.at) {
     case "written":
-      return { ok: true, state };
+      return { ok: true, state: stateOfSlice(outcome.slice, desired) };
     case "missing":
-      return isMissingFine
-        ? { ok: true, state: "missing" }
-        : { ok: false, message: "the EndpointSlice does not exist yet" };
+      return { ok: true, state: "missing" };
     case "refused":
       return { ok: false, message: outcome.why };
     case "failed":
@@ -135,13 +121,13 @@ function notOurs(): EndpointResult {
   return { ok: false, message: "another agent holds this host's name" };
 }
 
-/** A refusal is final; every other failure is worth a quick retry. */
+/** A rejected write is final; every other failure is retried. */
 function isRetryable({ kind }: ApiFailure): boolean {
   return kind !== "invalid" && kind !== "forbidden" && kind !== "notFound";
 }
 
 interface Turn {
-  /** True once a newer intent for the key has come. */
+  /** True once there is a newer intent for the key. */
   readonly isSuperseded: () => boolean;
 }
 
@@ -150,7 +136,7 @@ interface Intents {
   readonly take: <T>(key: string, work: (turn: Turn) => Promise<T>) => Promise<T>;
 }
 
-/** Orders the writes of one key; the newest intent wins: an old announcement must never land after a withdrawal. */
+/** Serializes the writes of each key. The newest intent wins: an old announcement must never be written after a withdrawal. */
 function createIntents(): Intents {
   const tails = new Map<string, Promise<unknown>>();
   const newest = new Map<string, symbol>();

@@ -9,7 +9,7 @@ function slice(name: string, resourceVersion: string): EndpointSlice {
 test("within one watch the newer counts, and a list counts whatever was known before", () => {
   const slices = createNewestSlices();
   expect(slices.listed([slice("a", "5"), slice("b", "5")])).toEqual(["default/a", "default/b"]);
-  slices.written("default/a", slice("a", "9"));
+  slices.seen("default/a", slice("a", "9"));
   slices.seen("default/a", slice("a", "7"));
   expect(slices.get("default/a")?.metadata.resourceVersion).toBe("9");
   // Put back to older data, in which b does not exist yet.

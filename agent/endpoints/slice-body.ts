@@ -1,4 +1,4 @@
-/** What the agent writes into a replica's EndpointSlice, and what it reads back from one. Pure. */
+/** The agent's part of a replica's EndpointSlice: what it writes, and the state that it reads back. Pure. */
 
 import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
@@ -7,7 +7,7 @@ import { addressProblem } from "../config/address.ts";
 import type { SliceState } from "../replicas/observed.ts";
 import type { EndpointAddress } from "../replicas/ports.ts";
 
-/** New connections go there. */
+/** Announces the endpoint: it receives new connections. */
 export function readyBody(slice: EndpointSlice, { address, port }: EndpointAddress): EndpointSlice {
   return {
     ...identityOf(slice),
@@ -16,7 +16,7 @@ export function readyBody(slice: EndpointSlice, { address, port }: EndpointAddre
   };
 }
 
-/** No new connection goes there: with serving true, kube-proxy would still send them when nothing else is ready. */
+/** Withdraws the endpoint. With serving true, kube-proxy would still send new connections if no other endpoint is ready. */
 export function withdrawnBody(slice: EndpointSlice): EndpointSlice {
   const conditions = { ready: false, serving: false, terminating: true };
   return {
@@ -26,7 +26,6 @@ export function withdrawnBody(slice: EndpointSlice): EndpointSlice {
   };
 }
 
-/** What the slice says about the replica. */
 export function stateOfSlice(slice: EndpointSlice, desired: EndpointAddress | undefined): SliceState {
   const endpoint = slice.endpoints?.[0];
   if (endpoint === undefined) return "unwritten";
@@ -43,7 +42,7 @@ export function stateOfSlice(slice: EndpointSlice, desired: EndpointAddress | un
   return isAsDesired ? "ready" : "stale";
 }
 
-/** Why the slice may not hold the address; undefined when it may. */
+/** Why the slice must not hold the address; undefined if it may. */
 export function addressRefusal(slice: EndpointSlice, address: string): string | undefined {
   const why = addressProblem(address);
   if (why !== undefined) return `${address} is ${why}: an EndpointSlice may not hold it`;
@@ -60,11 +59,7 @@ export function addressRefusal(slice: EndpointSlice, address: string): string | 
 function identityOf(slice: EndpointSlice): Pick<EndpointSlice, "metadata" | "addressType"> {
   const { name, namespace, uid } = slice.metadata;
   return {
-    metadata: {
-      name,
-      namespace,
-      uid,
-    },
+    metadata: { name, namespace, uid },
     addressType: slice.addressType,
   };
 }

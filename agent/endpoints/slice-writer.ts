@@ -1,4 +1,4 @@
-/** One attempt to write a slice: by apply on the newest known state, which carries its uid so that a deleted one stays deleted. */
+/** Makes one attempt to write a slice: applies to the newest known version, whose uid prevents that a deleted slice is created again. */
 import { MANAGER_AGENT } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
@@ -13,7 +13,7 @@ export type WriteAttempt =
   | { readonly at: "failed"; readonly failure: ApiFailure };
 
 export interface SliceWriter {
-  /** `bodyFor` answers a string to refuse. */
+  /** `bodyFor` returns a string to refuse the write. */
   readonly write: (
     replica: ObjectRef,
     bodyFor: (slice: EndpointSlice) => EndpointSlice | string,
@@ -21,7 +21,7 @@ export interface SliceWriter {
 }
 
 export function createSliceWriter(client: KubeClient, slices: NewestSlices): SliceWriter {
-  /** Keys whose last write failed: what we know of them may be out of date, so the next attempt reads. */
+  /** Keys whose last write failed: the known version may be out of date, so the next attempt reads the slice. */
   const doubtful = new Set<string>();
 
   const current = async (replica: ObjectRef, key: string): Promise<ApiResult<EndpointSlice>> => {
@@ -29,7 +29,7 @@ export function createSliceWriter(client: KubeClient, slices: NewestSlices): Sli
     if (known !== undefined) return { ok: true, value: known };
     const read = await client.get(ENDPOINT_SLICES, replica);
     if (read.ok) {
-      slices.written(key, read.value);
+      slices.seen(key, read.value);
       doubtful.delete(key);
     }
     return read;
@@ -40,7 +40,7 @@ export function createSliceWriter(client: KubeClient, slices: NewestSlices): Sli
       const failed = (failure: ApiFailure): WriteAttempt => {
         doubtful.add(key);
         if (failure.kind !== "notFound") return { at: "failed", failure };
-        slices.gone(key);
+        slices.seen(key, undefined);
         doubtful.delete(key);
         return { at: "missing" };
       };
@@ -53,7 +53,7 @@ export function createSliceWriter(client: KubeClient, slices: NewestSlices): Sli
         current: found.value,
       });
       if (!applied.ok) return failed(applied.error);
-      slices.written(key, applied.value.object);
+      slices.seen(key, applied.value.object);
       return { at: "written", slice: applied.value.object };
     },
   };

@@ -1,4 +1,4 @@
-/** Reads the machine's memory at every beat and carries out what the pressure governor decides. */
+/** Reads the machine's memory periodically and applies the decisions of the pressure governor. */
 import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
@@ -15,7 +15,7 @@ export interface PressureWatchOptions {
   readonly limits?: GovernorLimits;
 }
 
-/** The engines to protect the host from. */
+/** The engines that the governor may stop and start. */
 export interface Governed {
   readonly runner: Pick<ReplicaRunner, "governed" | "evict" | "readmit" | "enqueueAll" | "memoryRead">;
   /** `Host.spec.memory.evictionEnabled`. */
@@ -33,7 +33,7 @@ export interface TimedReading extends MemoryReading {
 }
 
 export interface PressureWatch {
-  /** Starts; resolves after the first reading. Stops with the signal. */
+  /** Starts watching, until the signal; resolves after the first reading. */
   readonly start: (governed: Governed) => Promise<void>;
   /** Reads now; concurrent calls share one reading. Never rejects. */
   readonly read: () => Promise<TimedReading>;
@@ -50,7 +50,7 @@ const NOT_READ: StartPermission = { at: "held", because: "the machine's memory h
 export function createPressureWatch(options: PressureWatchOptions): PressureWatch {
   const { reader, clock, log, signal } = options;
   let plan: GovernorPlan | undefined;
-  /** Until then no level is known: the governor begins with Normal. */
+  /** False until a reading has succeeded: the governor starts at Normal without one. */
   let isKnown = false;
   let latest: TimedReading | undefined;
   let reading: Promise<TimedReading> | undefined;

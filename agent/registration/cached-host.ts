@@ -6,11 +6,11 @@ import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Log } from "../../src/util/ports.ts";
 
 export interface CachedHost {
-  /** As last seen by this or an earlier agent of that host name. */
+  /** The last Host that this or an earlier agent of the same host name has read. */
   readonly read: () => Host | undefined;
-  /** Writes if the Host changed; undefined: the Host was deleted. Never throws. */
+  /** Writes if the Host has changed; undefined if it was deleted. Never throws. */
   readonly save: (host: Host | undefined) => void;
-  /** Everything saved so far is on disk: the folder may pass to the next agent. */
+  /** Resolves once everything saved so far is on disk, so that the next agent may use the folder. */
   readonly settled: () => Promise<void>;
 }
 
@@ -47,7 +47,7 @@ export function openCachedHost(stateDir: string, hostName: string, log: Log): Ca
   };
 }
 
-/** The agent owns status, and changes of all other metadata do not matter here. */
+/** Omits the status, which the agent owns, and metadata whose changes do not matter. */
 function savedPart({ apiVersion, kind, metadata: { name, uid }, spec }: Host): object {
   return { apiVersion, kind, metadata: { name, uid }, spec };
 }

@@ -1,4 +1,4 @@
-/** From what was observed of the machine to its Host status. Pure; noise is not a change. */
+/** Builds the Host status from the observed machine. Pure; small fluctuations are not a change. */
 
 import {
   type Condition,
@@ -47,7 +47,7 @@ export interface ObservedHost {
   /** Absent before the governor's first reading. */
   readonly assessment?: MemoryAssessment | undefined;
   readonly gpuBudgetBytes: number | undefined;
-  /** Measured on this host, or one like it. */
+  /** Measured on this host, or on one like it. */
   readonly compute?: HostCompute | undefined;
   readonly claimedBytes: number;
   readonly disk:
@@ -56,18 +56,18 @@ export interface ObservedHost {
   readonly diskReserveBytes: number;
   readonly runtimes: FoundRuntimes;
   readonly models: readonly HostModel[];
-  /** Absent where this host neither gives to other hosts nor takes from them. */
+  /** Absent if this host does not exchange weights with other hosts. */
   readonly peer?: HostPeer | undefined;
   /** Absent while remote access is off. */
   readonly remote?: HostRemote | undefined;
   readonly prefetches?: readonly PrefetchState[];
   readonly verifyRequest?: string | undefined;
   readonly verifyDamaged?: readonly string[] | undefined;
-  /** Models of other programs on this machine; undefined before the first reading: what was published stays. */
+  /** Models of other programs on this machine; undefined before the first reading, so that the published list is kept. */
   readonly installed?: readonly HostInstalled[] | undefined;
-  /** What doctor's checks find that the cluster should know; absent where they do not apply. */
+  /** Findings of doctor's checks for the cluster; absent if the checks do not apply. */
   readonly machineConditions?: readonly ConditionUpdate[];
-  /** Whether the agent's token could be renewed when it was due; absent before. */
+  /** Result of the last renewal of the agent's token; absent before the first one. */
   readonly credential?:
     | { readonly problem: { readonly code: ErrorCode; readonly message: string } | undefined }
     | undefined;
@@ -99,13 +99,16 @@ const OWN_CONDITIONS = [
   ...DOCTOR_CONDITIONS,
 ];
 
-/** The whole of what the agent owns in the Host's status. */
+/** Every field that the agent owns in the Host's status. */
 export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): Host {
   const before = host.status;
   const own = ownConditions(host);
   const { generation } = host.metadata;
   const updates = [
-    ...[readiness(host, seen), memoryPressure(seen), diskPressure(seen), runtimesUsable(seen)],
+    readiness(host, seen),
+    memoryPressure(seen),
+    diskPressure(seen),
+    runtimesUsable(seen),
     ...(seen.machineConditions ?? []),
     ...credentialRenewed(seen),
   ];
@@ -124,10 +127,9 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   };
   if (seen.peer !== undefined) status.peer = seen.peer;
   if (seen.remote !== undefined) status.remote = seen.remote;
-  Object.assign(
-    status,
-    seen.installed === undefined ? previousInstalled(before) : limitInstalled(seen.installed),
-  );
+  // Before the first reading the published list is kept.
+  const { installed, installedLeftOut } = seen.installed ? limitInstalled(seen.installed) : (before ?? {});
+  Object.assign(status, { installed, installedLeftOut });
   const { prefetches = [], verifyRequest, verifyDamaged } = seen;
   if (verifyRequest !== undefined) status.verifyRequest = verifyRequest;
   if (verifyDamaged !== undefined)
@@ -150,7 +152,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
   } as Host;
 }
 
-/** As it was published last, with Ready Unknown: nothing newer is known of this host. */
+/** The last published status, with Ready Unknown: the host could not be observed since. */
 export function unknownHostBody(host: Host, error: MetalbridgeError, nowIso: string): Host {
   const { reachableChanges: _, prefetch, ...published } = host.status ?? {};
   const { name, uid, generation } = host.metadata;
@@ -161,19 +163,14 @@ export function unknownHostBody(host: Host, error: MetalbridgeError, nowIso: str
     conditions: setCondition(ownConditions(host), { ...ready, observedGeneration: generation }, nowIso),
   };
   if (prefetch?.models !== undefined) status.prefetch = { models: prefetch.models };
-  return {
-    apiVersion: API_VERSION,
-    kind: "Host",
-    metadata: { name, uid },
-    status,
-  } as Host;
+  return { apiVersion: API_VERSION, kind: "Host", metadata: { name, uid }, status } as Host;
 }
 
 function ownConditions({ status }: Host): Condition[] {
   return (status?.conditions ?? []).filter(({ type }) => OWN_CONDITIONS.includes(type));
 }
 
-/** Models in use come first, then the last used. */
+/** If not all models fit, those in use come first, then the most recently used. */
 function listed(models: readonly HostModel[]): HostModel[] {
   const rank = ({ inUse = false, lastUsedAt = "" }: HostModel): string => `${inUse ? 1 : 0} ${lastUsedAt}`;
   const limits = { items: HOST_MODELS_MAX, length: SOURCES_LENGTH_MAX };
@@ -183,7 +180,7 @@ function listed(models: readonly HostModel[]): HostModel[] {
   return limitItems(byUse, limits, ({ source }) => source.length);
 }
 
-/** The first items, as many as the schema takes: with one more every status write fails. */
+/** The first items, up to the limits of the schema: with more, every status write would fail. */
 function limitItems<T>(
   items: readonly T[],
   limits: { readonly items: number; readonly length: number },
@@ -199,18 +196,8 @@ function limitItems<T>(
     .slice(0, limits.items);
 }
 
-type InstalledStatus = Pick<HostStatus, "installed" | "installedLeftOut">;
-
-/** Not read yet since the agent started: no reason to withdraw them and publish them again. */
-function previousInstalled({ installed, installedLeftOut }: HostStatus = {}): InstalledStatus {
-  return {
-    installed,
-    installedLeftOut,
-  };
-}
-
-/** A name that was cut would be another model's: it is left out. */
-function limitInstalled(found: readonly HostInstalled[]): InstalledStatus {
+/** Omits a model whose name is too long: a truncated name would refer to another model. */
+function limitInstalled(found: readonly HostInstalled[]): Pick<HostStatus, "installed" | "installedLeftOut"> {
   const installed = found.filter(({ source }) => source.length <= INSTALLED_NAME_MAX).slice(0, INSTALLED_MAX);
   const leftOut = found.length - installed.length;
   return {
@@ -224,7 +211,7 @@ function transitionTime(own: readonly Condition[], update: ConditionUpdate, nowI
   return known?.status === update.status ? known.lastTransitionTime : nowIso;
 }
 
-/** Why no engine can be served here, for the Host's condition, its Event, the log and /readyz; undefined when one can. */
+/** Why this host cannot serve an engine, for the Host's condition, its Event, the log and /readyz; undefined if it can. */
 export function hostProblemOf(
   host: Host,
   { address, runtimes }: Pick<ObservedHost, "address" | "runtimes">,
@@ -252,22 +239,14 @@ function readiness(host: Host, seen: ObservedHost): ConditionUpdate {
     return { type: "Ready", status: "False", reason: problem.code, message: problem.message };
   const { address, isWorking } = seen;
   if (!isWorking) {
-    return {
-      type: "Ready",
-      status: "False",
-      reason: "Starting",
-      message: "the agent has not read its replicas yet",
-    };
+    const message = "the agent has not read its replicas yet";
+    return { type: "Ready", status: "False", reason: "Starting", message };
   }
-  return {
-    type: "Ready",
-    status: "True",
-    reason: "AgentReady",
-    message: `engines can be served on ${address.at === "up" ? address.address : ""}`,
-  };
+  const message = `engines can be served on ${address.at === "up" ? address.address : ""}`;
+  return { type: "Ready", status: "True", reason: "AgentReady", message };
 }
 
-/** Only the operator changes spec.addresses: the agent says what to do and does not do it. */
+/** Only the operator changes spec.addresses, so the agent only suggests the change. */
 function registering({ metadata: { name }, spec }: Host, address: string): Remedy {
   // A merge patch: a JSON patch cannot append to a list that is not there.
   const patch = JSON.stringify({ spec: { addresses: [...(spec.addresses ?? []), address] } });
@@ -284,33 +263,24 @@ function memoryPressure(seen: ObservedHost): ConditionUpdate {
   switch (pressure) {
     case "Normal":
       return { type, status: "False", reason: "Normal", message: "memory is available" };
-    case "Warning":
-      return {
-        type,
-        status: "True",
-        reason: pressure,
-        message: `${because}: no new engine starts until memory has recovered`,
-      };
-    case "Critical":
-      return {
-        type,
-        status: "True",
-        reason: pressure,
-        message: `${because}: no new engine starts, and engines are stopped one at a time until memory has recovered`,
-      };
-    case "Unknown":
-      return {
-        type,
-        status: "Unknown",
-        reason: "ReadingFailed",
-        message: "the OS does not report memory pressure",
-      };
+    case "Warning": {
+      const message = `${because}: no new engine starts until memory has recovered`;
+      return { type, status: "True", reason: pressure, message };
+    }
+    case "Critical": {
+      const message = `${because}: no new engine starts, and engines are stopped one at a time until memory has recovered`;
+      return { type, status: "True", reason: pressure, message };
+    }
+    case "Unknown": {
+      const message = "the OS does not report memory pressure";
+      return { type, status: "Unknown", reason: "ReadingFailed", message };
+    }
     default:
       return pressure satisfies never;
   }
 }
 
-/** The governor's level if it sees pressure, else the system's. */
+/** The governor's level if it is above Normal, otherwise the system's. */
 export function pressureOf({
   memory,
   assessment,
@@ -363,7 +333,7 @@ function memoryStatus(before: HostMemory | undefined, seen: ObservedHost): HostM
   return status;
 }
 
-/** The same calculation by which replicas are placed and admitted. */
+/** Uses the same calculation as placement and admission. */
 function withLeft({ spec }: Host, memory: HostMemory): HostMemory {
   const budget = hostBudget({ spec, status: { memory } });
   if (!budget.known) return memory;
@@ -383,7 +353,7 @@ function diskStatus(
   };
 }
 
-/** The last written value until the reading differs from it by a whole step. */
+/** Keeps the published value until the reading differs from it by at least `step`. */
 function steady(before: number | undefined, now: number, step: number): number {
   return before !== undefined && Math.abs(now - before) < step ? before : Math.round(now / MIB) * MIB;
 }

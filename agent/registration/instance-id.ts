@@ -1,4 +1,4 @@
-/** The agent's own name in its Lease: kept with the state, so that a restart is the same holder and another machine is not. */
+/** The agent's identity in its Lease. It is saved with the state, so that a restarted agent is the same holder and another machine is not. */
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,11 +6,11 @@ import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 
 export interface InstanceId {
   readonly id: string;
-  /** The state folder came from another machine, by a migration, a restored backup or a disk image; the id is new. */
+  /** The state folder was copied from another machine (migration, restored backup, disk image), so the id is new. */
   readonly wasCopied: boolean;
 }
 
-/** Made on first use. Where this machine's id cannot be read, the id on disk counts as its own. */
+/** Created on first use. If this machine's id cannot be read, the id on disk counts as its own. */
 export async function readInstanceId(stateDir: string, machineId: string | undefined): Promise<InstanceId> {
   const path = join(stateDir, "instance-id");
   const known = await readKnown(path);

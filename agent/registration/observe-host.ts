@@ -1,4 +1,4 @@
-/** Gathers what the Host status says: cheap readings each time, expensive ones remembered for a while. */
+/** Collects the readings for the Host status: cheap ones each time, expensive ones from a cache. */
 
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
@@ -26,21 +26,21 @@ export interface HostObserverOptions {
   readonly memory: { readonly budget?: number | undefined; readonly compute?: HostCompute | undefined };
   readonly diskReserveBytes: number;
   readonly address: () => AddressAnswer;
-  /** What the pressure governor makes of the readings. */
+  /** The pressure governor's assessment of the readings. */
   readonly assessment: () => MemoryAssessment | undefined;
   readonly claimedBytes: () => number | Promise<number>;
   readonly isWorking: () => boolean;
-  /** What doctor's checks say of this machine and the engines found on it; remembers what costs. */
+  /** Runs doctor's checks of this machine and its engines, with a cache for expensive ones. */
   readonly machineConditions?: (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]>;
-  /** Where other programs may keep models; absent: not searched. */
+  /** Folders and servers of other programs that are searched for models; absent to skip the search. */
   readonly otherPrograms?: Parameters<typeof installedElsewhere>[0];
-  /** Whether it is known which models are in use, so that the others may be removed. */
+  /** True once it is known which models are in use, so that the others may be removed. */
   readonly mayCollect: () => boolean;
-  /** At each observation; "unreadable" once the second begins and none has succeeded. */
+  /** Called at each observation; "unreadable" when the second begins and none has succeeded. */
   readonly onReadings: (readings: MachineReadings | "unreadable") => void;
 }
 
-/** What the host's memory budget and its metrics follow from, with the pressure that status reports. */
+/** Readings for the memory budget and the metrics, with the pressure that status reports. */
 export interface MachineReadings {
   readonly memory: MemoryReading;
   readonly gpuBudgetBytes: number | undefined;
@@ -49,29 +49,29 @@ export interface MachineReadings {
 }
 
 export interface HostObserver {
-  /** The stored models have changed: the next observation reads them again. */
+  /** Call it when the stored models have changed, so that the next observation reads them again. */
   readonly forgetModels: () => void;
   readonly observe: () => Promise<ObservedHost>;
-  /** Stable id of the hardware; undefined where it cannot be read. */
+  /** Stable id of the hardware; undefined if it cannot be read. */
   readonly machineId: () => Promise<string | undefined>;
 }
 
 const STORE_MS = 30_000;
-/** While collection is not allowed yet, check often, so that it starts soon after it is. */
+/** Interval while models must not be collected yet: short, so that collection starts soon after it is allowed. */
 const UNTIDY_MS = 2_000;
 const WIRED_MS = 60_000;
 const BUDGET_MS = 600_000;
-/** After a reading that failed: a child that may take 5 s, so later each time. */
+/** First retry after a failed reading; a reading may take a child process of 5 s, so each retry comes later. */
 const BUDGET_RETRY_MS = 4_000;
-/** For one whole observation; longer than the first run of an engine that was just installed usually takes. */
+/** Timeout of one observation: longer than the first run of a newly installed engine usually takes. */
 const OBSERVATION_MAX_MS = 30_000;
-/** A tool that failed once may succeed later; some machines never provide a part of the answer. */
+/** A tool that failed may succeed later; some machines never provide all values. */
 const INFO_RETRY_MS = 600_000;
-/** An upgrade is reported within this time. Files that did not change are not run again. */
+/** An upgraded engine is reported within this time. Programs whose files have not changed are not run again. */
 const RUNTIMES_MS = 30_000;
-/** What a condition asks a user to correct: a missing or broken engine, a full disk. Less than a beat. */
+/** Interval while a condition asks the user for a correction: a missing or broken engine, a full disk. */
 const CORRECTION_MS = 4_000;
-/** Folders of other programs: what is in them is for people and for choosing hosts, so it may be minutes old. */
+/** Models of other programs may be minutes old: they are only shown, and used to choose hosts. */
 const INSTALLED_MS = 300_000;
 
 export function createHostObserver(options: HostObserverOptions): HostObserver {
@@ -102,7 +102,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
   );
   const installed = inBackground(options);
   const models = forgettable(clock, () => store.list());
-  const wired = rememberedFor(WIRED_MS, clock, () => reader.wiredBytes());
+  const wired = cachedFor(WIRED_MS, clock, () => reader.wiredBytes());
   let begun = 0;
   let hasRead = false;
   return {
@@ -142,7 +142,7 @@ export function createHostObserver(options: HostObserverOptions): HostObserver {
 
 type Reading = <T>(what: string, answer: T | Promise<T>) => Promise<T>;
 
-/** Rejects where it takes too long or fails, and says with which reading. */
+/** Rejects if the observation fails or takes too long, with the name of the current reading. */
 function bounded<T>(clock: Clock, observe: (reading: Reading) => Promise<T>): () => Promise<T> {
   return () => {
     let current = "";
@@ -165,29 +165,25 @@ function bounded<T>(clock: Clock, observe: (reading: Reading) => Promise<T>): ()
   };
 }
 
-function rememberedFor<T>(ms: number, clock: Clock, read: () => Promise<T>): () => Promise<T> {
+function cachedFor<T>(ms: number, clock: Clock, read: () => Promise<T>): () => Promise<T> {
   return cacheUntilStale(clock, () => ms, read);
 }
 
-/** What was found last: nothing waits for large folders, or for a server that hangs. */
+/** Returns the last result and reads in the background, because large folders or a hung server would delay the observation. */
 function inBackground({ otherPrograms, clock, log }: HostObserverOptions): () => ObservedHost["installed"] {
   let last: ObservedHost["installed"];
-  const read = cacheUntilStale(
-    clock,
-    () => INSTALLED_MS,
-    async () => {
-      if (otherPrograms !== undefined) last = await installedElsewhere(otherPrograms);
-    },
-  );
+  const read = cachedFor(INSTALLED_MS, clock, async () => {
+    if (otherPrograms !== undefined) last = await installedElsewhere(otherPrograms);
+  });
   return () => {
     read().catch((err: unknown) => log.warn({ err }, "cannot list the models of other programs"));
     return last;
   };
 }
 
-/** Reads again when it is stale, or was forgotten. */
+/** A cached value that is read again when it is stale, or after `forget`. */
 function forgettable<T>(clock: Clock, load: () => Promise<T>) {
-  const fresh = () => cacheUntilStale(clock, () => STORE_MS, load);
+  const fresh = () => cachedFor(STORE_MS, clock, load);
   let read = fresh();
   return {
     read: () => read(),
@@ -197,7 +193,7 @@ function forgettable<T>(clock: Clock, load: () => Promise<T>) {
   };
 }
 
-/** A full disk gets no new replica, hence no download that would free space: unused models are removed here. */
+/** Also removes unused models: a host with a full disk gets no new replica, so no download would free space. */
 async function readTidyDisk({
   store,
   log,
@@ -215,13 +211,13 @@ function isComplete(info: HostSystemInfo): boolean {
   return !expected.includes(undefined) && hasGpus(info);
 }
 
-/** On Linux, a driver may be loaded after the agent has started. */
+/** On Linux, a GPU driver may be loaded after the agent has started. */
 function hasGpus({ os, gpuCores, gpus }: HostSystemInfo): boolean {
   if (os === "darwin") return gpuCores !== undefined;
   return gpus?.every(({ unified, memoryBytes }) => unified || memoryBytes !== undefined) === true;
 }
 
-/** The operator's setting, else what the engines see, else what the system lets a GPU use. */
+/** The operator's setting, otherwise the devices that engines report, otherwise the system's limit for the GPU. */
 function gpuBudget({
   memory,
   drivers,
@@ -233,7 +229,7 @@ function gpuBudget({
   return async () => memory.budget ?? ((await devices()) || (await system()));
 }
 
-/** The last reading that succeeded; one that failed (undefined) is repeated with the next beat, then later each time. */
+/** The last successful reading. A failed one (undefined) is retried soon, then with a growing delay. */
 function cachedBudget(
   clock: Clock,
   load: () => Promise<number | undefined>,
@@ -252,7 +248,7 @@ function cachedBudget(
   };
 }
 
-/** The GPU memory that an engine sees: 0 where none has devices, undefined where one could not tell. */
+/** The GPU memory that an engine reports: 0 if no engine has devices, undefined if one could not be queried. */
 async function readDeviceBudget(drivers: readonly EngineDriver[]): Promise<number | undefined> {
   let none: 0 | undefined = 0;
   for (const driver of drivers) {
@@ -264,7 +260,7 @@ async function readDeviceBudget(drivers: readonly EngineDriver[]): Promise<numbe
   return none;
 }
 
-/** Engines spread a model over all devices of one backend (CUDA0, CUDA1). A device that two backends show counts once. */
+/** Engines spread a model over all devices of one backend (CUDA0, CUDA1). A device that two backends list counts once. */
 function acrossDevices(devices: readonly EngineDevice[]): number {
   const sums = new Map<string, number>();
   for (const { name, totalBytes } of devices) {

@@ -1,4 +1,4 @@
-/** What must hold before this machine can serve: its Host, an address, an engine, and the credential's rights. */
+/** Preflight checks before this machine can serve: its Host, an address, an engine, and the credential's rights. */
 import { createServer } from "node:net";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
@@ -9,7 +9,7 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { AgentConfig } from "../config/schema.ts";
 import { hostProblemOf, type ObservedHost } from "./host-status.ts";
 
-/** A token's times and a certificate's are judged by clocks that agree within this. */
+/** Maximum difference of the clocks: the times of tokens and certificates depend on both. */
 const CLOCK_MS = 5 * 60_000;
 
 export interface PreflightObservation extends Pick<ObservedHost, "address" | "runtimes"> {
@@ -38,7 +38,7 @@ const RIGHTS: readonly (readonly [group: string, resource: string, verbs: string
   ["coordination.k8s.io", "leases", "get create update", NAMESPACE_HOSTS],
 ];
 
-/** Every check, in the order in which a new host meets them. */
+/** Runs every check, in the order in which a new host encounters them. */
 export async function runPreflight(
   client: KubeClient,
   { hostName, register, portRange }: Pick<AgentConfig, "hostName" | "register" | "portRange">,
@@ -68,7 +68,7 @@ export function renderChecks(checks: readonly PreflightCheck[]): string {
     .join("\n");
 }
 
-/** Throws PreflightFailed where a check has failed. */
+/** Throws PreflightFailed if a check has failed. */
 export function requirePassed(checks: readonly PreflightCheck[]): void {
   const failed = checks.filter(({ code }) => code !== undefined).map(({ what }) => what);
   if (failed.length > 0)
@@ -83,7 +83,7 @@ function checkClock(serverAheadMs = 0): PreflightCheck {
   return { what: "clock", code: "ClockSkewed", text };
 }
 
-/** The way back: what can be said of it on this machine. */
+/** Checks the route from the cluster to this machine, as far as this machine can. */
 async function checkPorts(
   address: string,
   [first, last]: readonly [number, number],

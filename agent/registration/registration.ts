@@ -1,4 +1,4 @@
-/** The host in the cluster: its Host object, its Lease, its status. Waits for whatever is missing and says so once. */
+/** The host's objects in the cluster: Host, Lease and status. Waits for missing ones and reports each once. */
 
 import { getCondition } from "../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
@@ -29,18 +29,18 @@ export interface RegistrationOptions {
   /** Addresses for a Host that the agent creates; read at creation, since the network may come up after the agent. */
   readonly create: (() => readonly string[]) | undefined;
   readonly observe: () => Promise<ObservedHost>;
-  /** Names this machine to people who see two agents under one host name. */
+  /** Name of this machine, for users who see two agents with one host name. */
   readonly machine: () => string;
   readonly record: RecordEvent;
-  /** The operator changed the Host. */
+  /** Called when the Host was read, changed or deleted. */
   readonly onHost: (host: Host | undefined) => void;
 }
 
 export interface RegistrationEvents {
-  /** The name became ours, or was found with another agent. */
+  /** Called when this agent acquired the host name, or another agent holds it. */
   readonly onNameOurs: () => void;
   readonly onNameTaken: () => void;
-  /** The API server answered the Lease loop; with the time of its last failure, if there was one. */
+  /** Called when the API server answers the Lease loop, with the time of its last failure, if any. */
   readonly onAnswered: (failedAtMs: number | undefined) => void;
 }
 
@@ -52,7 +52,7 @@ export interface HostRegistration {
   readonly isNameOurs: () => boolean;
   /** The watch of the Host; undefined before the start. */
   readonly hosts: () => WatchedReflector | undefined;
-  /** What keeps this host from being registered; empty if nothing does. */
+  /** Problems that keep this host from being registered. */
   readonly problems: () => readonly HostProblem[];
   /** Writes the status soon if it changed. */
   readonly report: () => void;
@@ -61,12 +61,12 @@ export interface HostRegistration {
 }
 
 const OBSERVE_MS = 5_000;
-/** Without an observation for this long, what the Host says of this machine is out of date. */
+/** Without an observation for this long, the Host's status is out of date. */
 const UNOBSERVED_MS = 30_000;
 const SOON_MS = 100;
 const STARTING = "Starting";
 const CREATE_RETRY_MS = 5_000;
-/** Half the timeout of other requests: two requests lost by the network must not cost the host its Lease. */
+/** Half the timeout of other requests, so that the host keeps its Lease even if the network loses two requests. */
 const LEASE_TIMEOUT_MS = 5_000;
 
 export function createRegistration(options: RegistrationOptions): HostRegistration {
@@ -89,12 +89,12 @@ class Registrar {
   isOurs = false;
   readonly #options: RegistrationOptions;
   #host: Host | undefined;
-  /** The holder of the name, until the Host has an Event about it. */
+  /** The agent that holds the name, until the Host has an Event about it. */
   #unreportedHolder: string | undefined;
   /** Reason of the Ready condition that was last logged and recorded. */
   #lastReadyReason = "AgentReady";
   #wasSeen = false;
-  /** When the last observation succeeded; at first, when this agent could begin. */
+  /** When the last observation succeeded; initially, when this agent started. */
   #observedAtMs: number;
   #isReporting = false;
   #cancelReport: (() => void) | undefined;
@@ -145,7 +145,7 @@ class Registrar {
     this.reportIn(SOON_MS);
   }
 
-  /** Sooner wins over a report that is already planned. */
+  /** Replaces a report that is already scheduled. */
   reportIn(delayMs: number): void {
     const { clock, signal } = this.#options;
     if (signal.aborted || this.#host === undefined) return;
@@ -169,7 +169,7 @@ class Registrar {
 
   #onAbsent(): void {
     const { create, hostName } = this.#options;
-    // A Host that was deleted while the agent runs was deleted on purpose.
+    // A Host that is deleted while the agent runs was deleted on purpose.
     if (create !== undefined && !this.#wasSeen) {
       this.#register(create());
       return;
@@ -232,7 +232,7 @@ class Registrar {
     this.#recordHolder();
   }
 
-  /** On the Host, where the operator of the other machine sees it too; this agent may write nothing else. */
+  /** Records the Event on the Host, where the operator of the other machine sees it too. This agent must not write anything else. */
   #recordHolder(): void {
     const holder = this.#unreportedHolder;
     if (holder === undefined || this.#host === undefined) return;
@@ -250,7 +250,7 @@ class Registrar {
     this.#options.record(uid === undefined ? regarding : { ...regarding, uid }, event);
   }
 
-  /** The verdict of the condition Ready, when it changes: in the log and as an Event, as /readyz says it too. */
+  /** Logs a change of the Ready condition and records it as an Event. */
   #reportReady({ status }: Host): void {
     const ready = getCondition(status?.conditions, "Ready");
     if (ready === undefined || ready.reason === STARTING || ready.reason === this.#lastReadyReason) return;
@@ -297,7 +297,7 @@ class Registrar {
       this.#host = applied.value.object;
   }
 
-  /** A failed observation is repeated with the next beat. It is an answer once none has succeeded for long. */
+  /** A failed observation is retried with the next report. Returns the error if none has succeeded for long. */
   async #observe(): Promise<ObservedHost | MetalbridgeError | undefined> {
     const { clock, log, observe } = this.#options;
     try {
@@ -338,7 +338,7 @@ class Registrar {
   }
 }
 
-/** A missing namespace looks like a missing Lease: the parts of Metalbridge in the cluster are not installed. */
+/** A missing Lease means that the namespace is missing: Metalbridge is not installed in the cluster. */
 function leaseErrorOf(failure: ApiFailure): MetalbridgeError {
   if (failure.kind !== "notFound") return explainFailure(failure);
   return new MetalbridgeError("CrdsNotInstalled", `the namespace ${NAMESPACE_HOSTS} is missing`);

@@ -1,11 +1,11 @@
-/** Which engine is evicted first under pressure, and which returns first. Pure. */
+/** Chooses the engine to evict under pressure, and the engine to readmit. Pure. */
 import type { Priority } from "../../../src/api/fields/shared.ts";
 import { evictionBackoffMs, type GovernorLimits } from "./limits.ts";
 import type { GovernedEngine, PressureReading } from "./types.ts";
 
 const RANK: Readonly<Record<Priority, number>> = { critical: 4, high: 3, normal: 2, low: 1, batch: 0 };
 
-/** Lowest priority first, then the one that frees the most memory, then the oldest. Never a protected one. */
+/** The engine with the lowest priority, then the most memory, then the highest age. Never a protected one. */
 export function chooseVictim(engines: readonly GovernedEngine[]): GovernedEngine | undefined {
   return engines
     .filter(({ standing, isProtected }) => {
@@ -16,7 +16,7 @@ export function chooseVictim(engines: readonly GovernedEngine[]): GovernedEngine
     )[0];
 }
 
-/** A long-idle engine whose priority allows it: it is unloaded before an engine in use has to be evicted. */
+/** An engine of normal or lower priority that is idle for long: it is unloaded before an engine in use must be evicted. */
 export function chooseIdle(
   engines: readonly GovernedEngine[],
   now: number,
@@ -30,7 +30,7 @@ export function chooseIdle(
   );
 }
 
-/** Highest priority first, then the one evicted longest ago. Only engines away long enough, and only those that fit. */
+/** The engine with the highest priority, then the highest age, among those whose backoff has elapsed and that fit into memory. */
 export function chooseReadmission(
   engines: readonly GovernedEngine[],
   reading: PressureReading,
@@ -47,7 +47,7 @@ function mayReturn({ standing, evictions }: GovernedEngine, now: number, limits:
   return standing.at === "evicted" && now - standing.since >= evictionBackoffMs(limits, evictions);
 }
 
-/** The claim says whether it may run at all; this says whether the memory is there now. */
+/** True if the memory is available now; admission checks the claim separately. */
 function fits({ bytes }: GovernedEngine, reading: PressureReading, limits: GovernorLimits): boolean {
   const { availableBytes, totalBytes } = reading;
   if (availableBytes === undefined || totalBytes === undefined) return true;

@@ -1,8 +1,8 @@
 /**
- * The pressure governor: readings and engines in; level, which engines may start and which to evict out. Pure, total.
+ * The pressure governor: from readings and engines to a level, the engines that may start, and one to evict. Pure, total.
  *
- * Warning holds new starts and unloads idle engines. Critical evicts one engine at a time and reads memory twice before
- * the next. Normal restores all evicted engines, one at a time. A failed reading changes nothing.
+ * At Warning no engine starts and idle engines are unloaded. At Critical one engine is evicted at a time, with two readings
+ * of memory before the next. At Normal all evicted engines return, one at a time. A failed reading changes nothing.
  */
 import { chooseIdle, chooseReadmission, chooseVictim } from "./choose.ts";
 import { nextLevel, type PressureSign, pressureSignOf, withSwapReading } from "./level.ts";
@@ -24,7 +24,7 @@ export const INITIAL_GOVERNOR_STATE: GovernorState = {
   isRecovering: false,
 };
 
-/** One decision. Call it with every reading, and whenever an engine's standing changed. */
+/** Makes one decision. Call it with every reading, and whenever the standing of an engine has changed. */
 export function govern(
   before: GovernorState,
   input: GovernorInput,
@@ -43,7 +43,7 @@ export function govern(
   };
 }
 
-/** Counts a reading once. */
+/** Counts each reading only once. */
 function countReading(
   before: GovernorState,
   input: GovernorInput,
@@ -61,7 +61,7 @@ function countReading(
     quietMs,
     swap,
     last: reading,
-    // An engine that is still stopping has not freed its memory: readings until then do not count.
+    // An engine that is still stopping has not freed its memory yet, so these readings do not count.
     criticalInARow: isEnding ? 0 : countCritical(before.criticalInARow, sign),
     isRecovering: before.isRecovering || level !== "Normal",
     returning: before.returning,
@@ -69,7 +69,7 @@ function countReading(
   return { state, sign };
 }
 
-/** A failed reading neither confirms nor denies. */
+/** A failed reading does not change the count. */
 function countCritical(before: number, { level }: PressureSign): number {
   if (level === "Unknown") return before;
   return level === "Critical" ? before + 1 : 0;
@@ -104,7 +104,7 @@ function admit(
     };
   }
   const absent = engines.filter(({ standing }) => standing.at === "waiting" || standing.at === "evicted");
-  // After an agent restart only the evicted engines show that there was pressure.
+  // After a restart of the agent only evicted engines show that there was pressure.
   const isRecovering = state.isRecovering || absent.some(({ standing }) => standing.at === "evicted");
   const { returning, ...rest } = state;
   if (!isRecovering || absent.length === 0) {
@@ -112,7 +112,7 @@ function admit(
   }
   const recovering = { ...state, isRecovering };
   if (returning !== undefined && now - returning.at < limits.returnGapMs) {
-    // It is allowed for its whole turn: to reserve, to start, and to retry the start.
+    // The permission lasts for the whole turn: to reserve, to start, and to retry the start.
     return { state: recovering, starts: admitOne(returning.id, absent.length) };
   }
   const next = engines.some(isMoving) ? undefined : chooseNext(absent, returning?.id, reading, now, limits);
@@ -127,7 +127,7 @@ function admit(
   };
 }
 
-/** An engine that had its turn and is still not back lets the others go first. */
+/** Prefers engines other than the previous one, which has had its turn without returning. */
 function chooseNext(
   absent: readonly GovernedEngine[],
   previousId: string | undefined,

@@ -1,15 +1,15 @@
-/** From readings to the level of pressure: raised at once, lowered one step after quiet. Pure. */
+/** Derives the pressure level from readings: raised immediately, lowered by one step after a quiet time. Pure. */
 import { formatBytes } from "../../../src/util/bytes.ts";
 import type { GovernorLimits } from "./limits.ts";
 import type { GovernorInput, GovernorState, PressureLevel, PressureReading } from "./types.ts";
 
-/** The level that one reading alone indicates. A failed reading indicates none: neither critical nor normal. */
+/** The level that one reading indicates. A failed reading indicates no level. */
 export interface PressureSign {
   readonly level: PressureLevel | "Unknown";
   readonly because: string;
 }
 
-/** The system's level leads; swap growth, scarcity and killed engines can each raise it. */
+/** Starts from the system's level; growth of swap, scarce memory and killed engines can each raise it. */
 export function pressureSignOf(
   { reading, killedAt, now }: Pick<GovernorInput, "reading" | "killedAt" | "now">,
   swap: GovernorState["swap"],
@@ -23,7 +23,7 @@ export function pressureSignOf(
       ? { level: "Critical", because: `the system warns, and ${second}` }
       : { level: "Warning", because: "the system warns" };
   }
-  // Without a warning of the system a second sign only holds starts; it never evicts an engine.
+  // Without a warning of the system a second sign only blocks starts; it never evicts an engine.
   if (second !== undefined) return { level: "Warning", because: second };
   if (reading.pressure === "Unknown") return { level: "Unknown", because: "memory could not be read" };
   return { level: "Normal", because: "memory is available" };
@@ -40,7 +40,7 @@ function secondSign(
   const grownBytes = grown(swap);
   if (totalBytes > 0 && grownBytes >= totalBytes * limits.swapShare)
     return `swap grew by ${formatBytes(grownBytes)} within a minute`;
-  // Users and tests kill engines too: only with scarce memory does a kill count as the system's.
+  // Users and tests kill engines too: a kill counts as the system's only if memory is scarce.
   const wasKilled = killedAt !== undefined && now - killedAt < limits.killMs;
   if (wasKilled && isScarce(reading, limits.killShare)) return "an engine was killed while memory was scarce";
   if (isScarce(reading, limits.scarcestShare))
@@ -52,7 +52,7 @@ function isScarce({ availableBytes, totalBytes }: PressureReading, share: number
   return availableBytes !== undefined && totalBytes !== undefined && availableBytes < totalBytes * share;
 }
 
-/** From the lowest point of the window to its end. */
+/** Growth from the lowest point of the window to its end. */
 function grown(swap: GovernorState["swap"]): number {
   const last = swap.at(-1);
   return last === undefined ? 0 : last.bytes - Math.min(...swap.map(({ bytes }) => bytes));
@@ -63,13 +63,13 @@ export function withSwapReading(
   { at, swapUsedBytes }: PressureReading,
   limits: GovernorLimits,
 ): GovernorState["swap"] {
-  const kept = swap.filter((point) => at - point.at <= limits.swapWindowMs);
-  return swapUsedBytes === undefined ? kept : [...kept, { at, bytes: swapUsedBytes }];
+  const recent = swap.filter((point) => at - point.at <= limits.swapWindowMs);
+  return swapUsedBytes === undefined ? recent : [...recent, { at, bytes: swapUsedBytes }];
 }
 
 const ORDER: Readonly<Record<PressureLevel, number>> = { Normal: 0, Warning: 1, Critical: 2 };
 
-/** The next level, and how much quiet has been seen below it. */
+/** The next level, and the quiet time below it so far. */
 export function nextLevel(
   state: Pick<GovernorState, "level" | "quietMs" | "last">,
   sign: PressureSign,
@@ -80,7 +80,7 @@ export function nextLevel(
   if (sign.level === "Unknown") return { level, quietMs: state.quietMs };
   if (ORDER[sign.level] > ORDER[level]) return { level: sign.level, quietMs: 0 };
   if (sign.level === level) return { level, quietMs: 0 };
-  // Only time between two successful readings is quiet; neither gaps nor failed readings count.
+  // Only the time between two successful readings counts as quiet, not gaps or failed readings.
   const isJoined = last !== undefined && last.pressure !== "Unknown";
   const quietMs = state.quietMs + (isJoined ? Math.min(limits.longestGapMs, Math.max(0, at - last.at)) : 0);
   const neededMs = level === "Critical" ? limits.leaveCriticalMs : limits.leaveWarningMs;

@@ -1,4 +1,4 @@
-/** Every duration and share that the governor uses, in one place, so that tests can move them. Times in ms. */
+/** Every duration and share that the governor uses. Tests can override them. Times in ms. */
 import { backoffMs } from "../../../src/util/backoff.ts";
 
 const NONE = [1, 1] as const;
@@ -6,28 +6,28 @@ const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 
 export interface GovernorLimits {
-  /** Between readings: in calm, and while memory is critical. */
+  /** Interval of readings: normally, and while memory is critical. */
   readonly readMs: number;
   readonly criticalReadMs: number;
-  /** A gap between two readings counts at most this long as quiet: nothing was measured in it. */
+  /** Maximum quiet time that a gap between two readings can count for. */
   readonly longestGapMs: number;
-  /** Quiet that lowers the level by one step. */
+  /** Quiet time that lowers the level by one step. */
   readonly leaveCriticalMs: number;
   readonly leaveWarningMs: number;
   /** Critical readings in a row before an engine is evicted; the count restarts after each eviction. */
   readonly confirmations: number;
-  /** Swap that grows by this share of the memory within the window is a sign of its own. */
+  /** Swap that grows by this share of memory within the window is a separate sign of pressure. */
   readonly swapWindowMs: number;
   readonly swapShare: number;
-  /** Less than this share of the memory available is a sign of its own. */
+  /** Less available memory than this share is scarce; less than `scarcestShare` is a separate sign of pressure. */
   readonly scarceShare: number;
   readonly scarcestShare: number;
-  /** How long an engine that was killed from outside is a sign of pressure, if less than this share is available. */
+  /** For this time an engine killed from outside is a sign of pressure, if less memory than this share is available. */
   readonly killMs: number;
   readonly killShare: number;
   /** An engine idle for this long may be unloaded while memory is short. */
   readonly idleMs: number;
-  /** Between the restarts of two evicted engines. */
+  /** Minimum time between the restarts of two evicted engines. */
   readonly returnGapMs: number;
   /** How long an evicted engine stays away; doubled with each eviction of the last `forgetMs`. */
   readonly awayFirstMs: number;
