@@ -3,7 +3,12 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { endpointWith, keptSpec, type RevisionData, revisionSpec } from "../../src/capacity/revision-data.ts";
+import {
+  endpointWith,
+  type RevisionData,
+  revisionSpec,
+  storedSpec,
+} from "../../src/capacity/revision-data.ts";
 import { contentOf } from "../../src/capacity/template.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { changesBetween, type SpecChange } from "./changes.ts";
@@ -76,7 +81,7 @@ export function planUndo(
     ...revisionSpec(spec, spec.runtime ?? status?.runtime, side),
     ...(modelRevision === undefined ? {} : { modelRevision }),
   };
-  const wanted = { ...keptSpec(data), ...earlierContent(data, model) };
+  const wanted = { ...storedSpec(data), ...earlierContent(data, model) };
   const changes = changesBetween(current, wanted);
   const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
   return { target, changes, operations, notes: notesOf(data, model) };

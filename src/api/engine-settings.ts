@@ -7,6 +7,11 @@ import { int32, nonEmpty, totalLength } from "./fields/shared.ts";
 export const modeSchema = z.enum(["chat", "embedding", "rerank"]);
 export type Mode = z.output<typeof modeSchema>;
 
+/** Default context of a slot, in tokens. */
+export const DEFAULT_CONTEXT_PER_SLOT = 4096;
+/** Default size of the prompt cache of a chat engine, in MiB. */
+export const DEFAULT_PROMPT_CACHE_MIB = 1024;
+
 const CACHE_TYPES = ["f16", "f32", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"] as const;
 const cacheType = z.enum(CACHE_TYPES);
 const customCacheType = nonEmpty(32).regex(/^[A-Za-z0-9_.-]+$/);

@@ -1,4 +1,4 @@
-/** The memory claim of a template, or who else must know it. Pure. */
+/** The memory claim of a template, or the reason why it is unknown. Pure. */
 
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
@@ -18,7 +18,7 @@ import type { ClaimWith } from "./fit/variants.ts";
 import { type Backend, measuredBytes } from "./placement/types.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 
-/** What replicas carry while only their host can tell. */
+/** Claim of replicas whose memory only their host can determine. */
 export const UNKNOWN_MEMORY: ReplicaMemory = {
   claimBytes: 0,
   weightsBytes: 0,
@@ -35,14 +35,14 @@ export const UNKNOWN_MEMORY: ReplicaMemory = {
 export type Claim =
   | {
       readonly at: "estimated";
-      /** On a host of which nothing is known. */
+      /** Claim on a host whose accelerator is unknown. */
       readonly memory: ReplicaMemory;
-      /** Where it differs by what the host computes on. */
+      /** Claims by accelerator of the host. */
       readonly on?: Readonly<Partial<Record<Accelerator, ReplicaMemory>>>;
-      /** Where hosts measure this engine's compute buffers: what their coefficients apply to. */
+      /** Buffers that the coefficients of hosts apply to, if hosts measure the compute buffers of this engine. */
       readonly laidOut?: BufferLayout | undefined;
     }
-  /** A source that only its host can read: the agent admits it. */
+  /** Only the host can read the source, so its agent decides on admission. */
   | { readonly at: "hostDecides" }
   | { readonly at: "unsizable"; readonly message: string };
 
@@ -52,11 +52,11 @@ export interface ClaimInput {
   readonly template: TemplateWithoutHost;
   readonly model: Model;
   readonly draftModel: Model | undefined;
-  /** Replicas of this model: their agents say what they found on their hosts. */
+  /** Replicas of this model, whose agents report the files on their hosts. */
   readonly replicas: readonly InferenceReplica[];
 }
 
-/** The claim on one host, by what it computes on and what it has measured. */
+/** The claim on a host, by its accelerator and its measured coefficients. */
 export function memoryOn(claim: EstimatedClaim, host: Host | undefined): ReplicaMemory {
   if (host === undefined) return claim.memory;
   const accelerator = hostAccelerator(host.status?.info?.os);
@@ -77,20 +77,20 @@ function memoryWith(claim: EstimatedClaim, { accelerator, compute }: Backend): R
   return { ...plain, claimBytes, computeBytes, draftBytes };
 }
 
-/** With compute buffers as they are laid out. */
+/** The claim with compute buffers as they are laid out. */
 export function uncalibrated({ memory, on }: Pick<EstimatedClaim, "memory" | "on">): ReplicaMemory {
   return on?.cpu ?? memory;
 }
 
 /**
- * What the same template would claim with other settings; undefined where no estimate is possible. Laid out once for each
- * change: only the last step depends on the host.
+ * Calculates the claim of the same template with other settings; undefined if no estimate is possible. The buffers are laid out
+ * once per change, because only the last step depends on the host.
  */
 export function claimWith({ template, model, draftModel, replicas }: ClaimInput): ClaimWith {
   const known = new Map<string, Claim>();
   const changed = (change: Parameters<ClaimWith>[0]): Claim => {
     const engine = { ...template.engine, ...change };
-    // A custom type wins over the enum.
+    // A custom type overrides the enum.
     if (change.cacheTypeK !== undefined) delete engine.cacheTypeCustomK;
     if (change.cacheTypeV !== undefined) delete engine.cacheTypeCustomV;
     return claimOf({ template: { ...template, engine }, model, draftModel, replicas });
@@ -103,12 +103,12 @@ export function claimWith({ template, model, draftModel, replicas }: ClaimInput)
   };
 }
 
-/** Fails closed: without a size nothing is placed, except where only the host can read it and its agent measures it. */
+/** Without a size nothing is placed, unless only the host can read the source and its agent measures it. */
 export function claimOf(input: ClaimInput): Claim {
   const { template, model, draftModel, replicas } = input;
   const isOnHost = isReadByHost(parseSource(template.model.source), template.model.format);
   const { name } = model.metadata;
-  // A claim that the service states needs no size of the weights.
+  // A claim in the service does not depend on the size of the weights.
   const stated = template.engine.program?.memoryBytes === undefined ? undefined : { weightsBytes: 0 };
   const summary = summaryOf(model) ?? (isOnHost ? largestFound(replicas) : undefined) ?? stated;
   if (summary === undefined) {
@@ -120,7 +120,7 @@ export function claimOf(input: ClaimInput): Claim {
     ...(template.draft !== undefined && draftModel !== undefined && draft === undefined
       ? [template.draft]
       : []),
-    ...(template.loraAdapters ?? []).map((adapter) => adapter.model).filter(isUnsized),
+    ...(template.loraAdapters ?? []).flatMap(({ model }) => (model.sizeBytes === undefined ? [model] : [])),
   ];
   const [first] = unsized.filter(({ source }) => parseSource(source).kind !== "file");
   if (first !== undefined)
@@ -130,29 +130,25 @@ export function claimOf(input: ClaimInput): Claim {
   if (unsized.length > 0) return { at: "hostDecides" };
   const claim = estimate(input, summary, draft);
   if (!isOnHost) return corrected(claim, input, draft);
-  return claim.at === "unsizable" ? weightsOnly(summary.weightsBytes ?? 0) : claim;
+  if (claim.at !== "unsizable") return claim;
+  // The header of the file is incomplete, so only its weights are certain.
+  const { weightsBytes = 0 } = summary;
+  return { at: "estimated", memory: { ...UNKNOWN_MEMORY, claimBytes: weightsBytes, weightsBytes } };
 }
 
-function isUnsized({ sizeBytes }: ReplicaModel): boolean {
-  return sizeBytes === undefined;
-}
-
-/** The source may have delivered another file than the one whose header was read: what is on a host is what runs. */
+/** The source may have delivered a different file than the one whose header was read, and hosts run the delivered file. */
 function corrected(claim: Claim, input: ClaimInput, draft: GgufSummary | undefined): Claim {
   const { template, model, replicas } = input;
-  const found = largestFound(replicas.filter(({ spec }) => isSameFile(spec.template.model, template.model)));
+  const identity = ({ source, files, mmproj, sha256 }: ReplicaModel) =>
+    JSON.stringify([source, files, mmproj, sha256]);
+  const own = identity(template.model);
+  const found = largestFound(replicas.filter(({ spec }) => identity(spec.template.model) === own));
   const sizeBytes = found?.weightsBytes ?? 0;
   if (sizeBytes <= (model.status?.sizeBytes ?? 0)) return claim;
   const weightsBytes = Math.max(0, sizeBytes - (projectorBytes(model) ?? 0));
   const other = estimate(input, { ...model.status?.gguf, ...found, weightsBytes }, draft);
   if (claim.at !== "estimated" || other.at !== "estimated") return other.at === "estimated" ? other : claim;
   return other.memory.claimBytes > claim.memory.claimBytes ? other : claim;
-}
-
-function isSameFile(one: ReplicaModel, other: ReplicaModel): boolean {
-  const named = ({ source, files, mmproj, sha256 }: ReplicaModel) =>
-    JSON.stringify([source, files, mmproj, sha256]);
-  return named(one) === named(other);
 }
 
 function estimate(
@@ -189,13 +185,13 @@ function unsizable(message: string): Claim {
   return { at: "unsizable", message };
 }
 
-/** The file's bytes stand in for those of its tensors: never less. */
+/** If the size of the tensors is unknown, the size of the file is used, which is never less. */
 function summaryOf({ status }: Model): GgufSummary | undefined {
   const weightsBytes = status?.weightsBytes ?? status?.sizeBytes;
   return weightsBytes === undefined ? undefined : { ...status?.gguf, weightsBytes };
 }
 
-/** Once an agent has read the file, its claim is as good as any other. */
+/** The largest file that an agent has found. */
 function largestFound(replicas: readonly InferenceReplica[]): GgufSummary | undefined {
   let largest: GgufSummary | undefined;
   for (const { status } of replicas) {
@@ -206,12 +202,7 @@ function largestFound(replicas: readonly InferenceReplica[]): GgufSummary | unde
   return largest;
 }
 
-/** For a file whose header is incomplete: the weights alone, the part that is certain. */
-function weightsOnly(weightsBytes: number): Claim {
-  return { at: "estimated", memory: { ...UNKNOWN_MEMORY, claimBytes: weightsBytes, weightsBytes } };
-}
-
-/** What the files hold beyond the tensors, where one of them is or may be a projector: registries name it in a manifest. */
+/** Size of the files beyond the tensors, if one of them is or may be a projector; registries name it in a manifest. */
 function projectorBytes({ spec, status }: Model): number | undefined {
   const { sizeBytes, weightsBytes } = status ?? {};
   const mayHaveOne = spec.mmproj !== undefined || /^(oci|ollama):/i.test(spec.source);

@@ -1,4 +1,4 @@
-/** What one slot of a service asks of placement. Pure. */
+/** The demand of a slot of a service on the scheduler. Pure. */
 import { parseQuantity } from "../api/fields/quantity.ts";
 import type { InferenceReplica } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
@@ -14,12 +14,12 @@ import type { TemplateWithoutHost } from "./template.ts";
 export interface DemandInput {
   readonly service: InferenceService;
   readonly model: Model | undefined;
-  /** What a replica in the slot would run. */
+  /** Template of a replica in the slot. */
   readonly template: TemplateWithoutHost;
   readonly claim: Claim;
   readonly ordinal: number;
   readonly mayPreempt: boolean;
-  /** Replicas that hold the slot now. */
+  /** Current replicas of the slot. */
   readonly predecessors: readonly InferenceReplica[];
   readonly refusals: readonly HostRefusal[];
 }
@@ -34,7 +34,7 @@ export function demandOf(input: DemandInput): Demand {
     priority: PRIORITIES[spec.priority],
     since: Date.parse(metadata.creationTimestamp ?? "") || 0,
     mayPreempt,
-    ...limitOf(model?.spec.hardware),
+    limit: limitOf(model?.spec.hardware),
     runtime: requiredRuntimeName(template),
     memory: needOf(claim),
     // Hosts report sources in this form.
@@ -60,25 +60,22 @@ function needOf(claim: Claim): MemoryNeed {
     known: true,
     bytes: claim.memory.claimBytes,
     on: on.length === 0 ? undefined : Object.fromEntries(on),
-    ...measurableOf(claim),
+    measurable: measurableOf(claim),
   };
 }
 
-/** What a host's measured coefficients apply to, and the rest of the claim. */
-function measurableOf(
-  claim: Extract<Claim, { at: "estimated" }>,
-): Partial<Extract<MemoryNeed, { known: true }>> {
+/** The buffers that a host's measured coefficients apply to, and all other bytes of the claim. */
+function measurableOf(claim: Extract<Claim, { at: "estimated" }>) {
   const { laidOut } = claim;
-  if (laidOut === undefined) return {};
+  if (laidOut === undefined) return undefined;
   const buffers = [laidOut.model, laidOut.draft].filter((bytes) => bytes !== undefined);
   const { claimBytes, computeBytes } = uncalibrated(claim);
-  const otherBytes = claimBytes - computeBytes - Math.ceil(laidOut.draft ?? 0);
-  return { measurable: { buffers, otherBytes } };
+  return { buffers, otherBytes: claimBytes - computeBytes - Math.ceil(laidOut.draft ?? 0) };
 }
 
-function limitOf(hardware: Model["spec"]["hardware"]): Pick<Demand, "limit"> {
+function limitOf(hardware: Model["spec"]["hardware"]): Demand["limit"] {
   const { memoryBudget, memoryFraction } = hardware ?? {};
   const bytes = memoryBudget === undefined ? undefined : parseQuantity(memoryBudget);
-  if (bytes !== undefined) return { limit: { of: "bytes", bytes } };
-  return memoryFraction === undefined ? {} : { limit: { of: "fraction", fraction: memoryFraction } };
+  if (bytes !== undefined) return { of: "bytes", bytes };
+  return memoryFraction === undefined ? undefined : { of: "fraction", fraction: memoryFraction };
 }

@@ -1,4 +1,4 @@
-/** Fitness as the core sees it: which machines suit a replica. `fitness/` implements it, and the core runs without. Types alone. */
+/** Interface of fitness, which scores machines for replicas. `fitness/` implements it; the core also runs without it. */
 import type { EngineSettings } from "../api/engine-settings.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Host } from "../api/host.ts";
@@ -6,12 +6,12 @@ import type { NodeReportRead } from "../api/node-report.ts";
 import type { Node } from "../kube/workload-objects.ts";
 
 export interface Fitness {
-  /** What a Node says of itself, and what its report knows better. */
+  /** Combines a Node with its report, which takes precedence. */
   readonly readNode: (node: Node, report?: NodeReportRead) => NodeRead;
-  /** Why too little is known of it for a score; undefined where enough is. */
+  /** Reason why the node cannot be scored; undefined if it can. */
   readonly nodeProblem: (node: NodeRead) => string | undefined;
   readonly forReplica: (need: ReplicaNeed) => ReplicaScorer;
-  /** Keeps what it has observed in memory. */
+  /** Creates a judge that keeps its observations in memory. */
   readonly createMoveJudge: (settings: MoveSettings) => MoveJudge;
 }
 
@@ -20,59 +20,59 @@ export interface NodeGpus {
   readonly backend: string;
   readonly name: string;
   readonly count: number;
-  /** Undefined where no label says it. */
+  /** Memory of each GPU; undefined if no label states it. */
   readonly bytesEach: number | undefined;
-  /** Pods get parts of them (MIG): the labels speak of parts, a report of whole ones. */
+  /** Pods get slices of the GPUs (MIG). Labels describe slices, a report whole GPUs. */
   readonly isSliced?: boolean;
 }
 
 export interface NodeRead {
   readonly name: string;
-  /** What `kubernetes.io/hostname` says, which node affinity selects by. */
+  /** Value of `kubernetes.io/hostname`, which node affinity selects by. */
   readonly hostname: string;
   readonly arch: string | undefined;
   readonly totalBytes: number | undefined;
   readonly allocatableBytes: number | undefined;
   readonly cores: number | undefined;
   readonly gpus: NodeGpus | undefined;
-  /** Why its labels or its report are not plausible. */
+  /** Reason why its labels or its report are implausible. */
   readonly unusable?: string;
 }
 
-/** What a pod computes on: on the CPU where it takes no GPUs. */
+/** Accelerator of a pod: the CPU if it requests no GPUs. */
 export interface PodAccelerator {
   readonly accelerator: Accelerator;
   readonly gpus: number;
 }
 
-/** How the engine loads the weights, where that is not as the catalog has them. */
+/** Differences between the weights that the engine loads and those in the catalog. */
 export interface Loading {
-  /** Absent: the files are of another format. `bytes`: of the weights, or of all files; undefined while nothing is read. */
+  /** Absent if the files have another format. `bytes` is the size of the weights or of all files; undefined until they are read. */
   readonly safetensors?: { readonly bytes: number | undefined };
-  /** The machine holds less than the files have and a context needs, and how much is not known. */
+  /** The engine loads less than the files contain, by an unknown amount. */
   readonly loadsLess?: boolean;
 }
 
-/** What one replica needs of a machine, as far as its Model and its service tell. */
+/** Requirements of a replica, as far as its Model and its service state them. */
 export interface ReplicaNeed {
   readonly source: string;
-  /** From the header, as the Model's status has it, or what is asked for. */
+  /** Quantization in the header of the file, or the requested one. */
   readonly quantization?: string | undefined;
-  /** Of the Model: their names may say the quantization too. */
+  /** Files of the Model, whose names may contain the quantization. */
   readonly files?: readonly string[] | undefined;
   readonly settings: Pick<EngineSettings, "contextSize" | "cacheTypeK" | "cacheTypeCustomK"> & Loading;
-  /** From the header of the file, as admission and placement count; undefined where that is not read, or no estimate is possible. */
+  /** Claim as calculated for admission and placement; undefined if the header was not read or no estimate is possible. */
   readonly claimBytes?: ((accelerator: Accelerator) => number | undefined) | undefined;
 }
 
-/** A whole host, or the part of a node that one pod would have. */
+/** A host, or the part of a node that a pod would get. */
 export type ReplicaPlace =
   | { readonly host: Host }
   | { readonly node: NodeRead; readonly pod: PodAccelerator };
 
 export interface ReplicaScorer {
   readonly fitOn: (place: ReplicaPlace) => ReplicaFit;
-  /** "with Q4_K_M and a context of 8192 it needs 9.1 GiB": what else of the model fits; undefined where nothing does. */
+  /** Suggests a smaller variant that fits, for example "with Q4_K_M and a context of 8192 it needs 9.1 GiB". */
   readonly smallerFitOn: (place: ReplicaPlace) => string | undefined;
 }
 
@@ -81,7 +81,7 @@ export type ReplicaFit =
       readonly at: "fits";
       readonly claimBytes: number;
       readonly budgetBytes: number;
-      /** 0 to 100, and tokens per second; absent where the model is not in the catalog. */
+      /** Score from 0 to 100, and tokens per second; absent if the model is not in the catalog. */
       readonly scored?: {
         readonly score: number;
         readonly tokensPerSecond: { readonly value: number; readonly basis: string };
@@ -89,37 +89,37 @@ export type ReplicaFit =
     }
   | { readonly at: "tooSmall"; readonly claimBytes: number; readonly budgetBytes: number }
   | { readonly at: "unknown"; readonly why: string }
-  /** It lacks the GPUs that the pod asks for, which the scheduler sees. */
+  /** The machine lacks the requested GPUs, which the scheduler detects. */
   | { readonly at: "noGpus" };
 
-/** When a replica leaves a machine whose fitness for its model has fallen. */
+/** Conditions for moving a replica off a machine whose fitness for its model has fallen. */
 export interface MoveSettings {
-  /** Part of the best score seen, from 0 to 1, by which a score must have fallen. */
+  /** Fraction of the best observed score by which the score must have fallen. */
   readonly threshold: number;
-  /** So many observations in a row. */
+  /** Number of consecutive observations. */
   readonly observations: number;
-  /** Between two moves of one service. */
+  /** Minimum time between two moves of a service. */
   readonly cooldownMs: number;
-  /** A replica is not moved before it has been on its machine for this time. */
+  /** Minimum time on a machine before a replica is moved. */
   readonly minimumStayMs: number;
 }
 
-/** One replica, or one ready pod, as it is now. */
+/** The current state of a replica, or of a ready pod. */
 export interface Observation {
-  /** Unique, also after its name is used again. */
+  /** Unique, even if the name is reused. */
   readonly replica: string;
   /** `namespace/name` */
   readonly service: string;
   readonly on: string;
   readonly sinceMs: number;
-  /** 0 to 100; 0 where the machine no longer holds the model; undefined where it is not known now. */
+  /** Score from 0 to 100: 0 if the model no longer fits, undefined if it is unknown. */
   readonly score: number | undefined;
 }
 
 export interface MoveCandidate {
   readonly name: string;
   readonly score: number;
-  /** It would take the replica now. */
+  /** The machine can run the replica now. */
   readonly isOpen: boolean;
 }
 
@@ -128,11 +128,11 @@ export interface Move {
   readonly service: string;
   readonly to: MoveCandidate;
   readonly because: string;
-  /** Machines known to be no better, by name: whoever places the replica has other criteria, and must not take one of them. */
+  /** Machines that are not better. The scheduler has other criteria, and must not choose one of them. */
   readonly notTo: readonly string[];
 }
 
-/** At most one move for each service, each to a strictly better machine. */
+/** Returns at most one move per service, to a strictly better machine. */
 export type MoveJudge = (
   observations: readonly Observation[],
   candidatesFor: (replica: string) => readonly MoveCandidate[],

@@ -1,4 +1,4 @@
-/** Which fields of InferenceService.spec hosts or pods honor. SpecHonored=False names the others; none is dropped silently. */
+/** Fields of InferenceService.spec that hosts or pods honor. SpecHonored=False lists the others; none is ignored silently. */
 import { engineFields } from "../api/engine-settings.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { HOST_LOST_SECONDS_DEFAULT } from "../api/inference-replica.ts";
@@ -9,7 +9,7 @@ import { isOwnKey } from "../api/owned.ts";
 import { readProbes } from "../api/probes.ts";
 import { engineDescription } from "../engines/registry.ts";
 
-/** What readProbes reads. */
+/** Settings that readProbes reads. */
 const HOST_PROBE_SETTINGS = [
   "startup.periodSeconds",
   "startup.failureThreshold",
@@ -20,16 +20,16 @@ const HOST_PROBE_SETTINGS = [
 const PODS_ONLY = Object.keys(podFields).filter((field) => field !== "probeOverrides");
 
 /**
- * Paths of the fields that are set and not honored, sorted; one whose value cannot be used is followed by what is used
- * instead. Defaults that the API server filled in do not count.
+ * Sorted paths of the fields that are set and not honored. If a value cannot be used, the value that is used instead follows.
+ * Defaults of the API server do not count.
  */
 export function unhonoredFields(
   spec: InferenceServiceSpec,
   on: Exclude<RunsOn, "Auto">,
   runtime: Runtime,
 ): string[] {
-  const found = on === "Hosts" ? onHosts(spec, runtime) : inPods(spec, runtime);
-  return found.sort();
+  const fields = on === "Hosts" ? onHosts(spec, runtime) : inPods(spec, runtime);
+  return fields.sort();
 }
 
 function onHosts(spec: InferenceServiceSpec, runtime: Runtime): string[] {
@@ -62,7 +62,7 @@ function uncountedArgs({ extraArgs = [] }: InferenceServiceSpec, runtime: Runtim
   return uncounted.map((flag) => `extraArgs ${flag} (used, but not in the memory claim)`);
 }
 
-/** Settings of probes that mean nothing without a kubelet: where and how is the engine driver's business. */
+/** Settings of probes that have no effect without a kubelet: the engine driver decides how to probe. */
 function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"], own: readonly string[]): string[] {
   return Object.entries(overrides ?? {}).flatMap(([probe, settings]) =>
     Object.keys(settings ?? {})
@@ -71,45 +71,37 @@ function foreignProbes(overrides: InferenceServiceSpec["probeOverrides"], own: r
   );
 }
 
-/** Fields of single runtimes: those of the others are not read. */
+/** Fields that apply to single runtimes only. */
 const RUNTIME_FIELDS = [
   ...Object.keys(engineFields),
   ...["speculativeDecoding", "loraAdapters", "tty", "command", "args"],
   ...["vllmConfig", "tgiConfig", "sglangConfig", "personaPlexConfig"],
 ];
 
-/** No version has these in pods yet. */
-const NOT_BUILT = ["slo", "modelRevision"];
+/** Not implemented in pods yet. */
+const NOT_IMPLEMENTED = ["slo", "modelRevision"];
 
 function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const honored = engineDescription(runtime)?.pod?.settings ?? [];
-  const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding } = spec;
-  const ours = (field: string, map: Readonly<Record<string, string>>) =>
+  const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding, hostLostSeconds } = spec;
+  const { hosts = [], hostSelector, on } = spec.placement;
+  const ownKeys = (field: string, map: Readonly<Record<string, string>>) =>
     Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));
   return [
-    ...(hasHostChoice(spec) ? ["placement"] : []),
+    ...(hosts.length > 0 || hostSelector !== undefined ? ["placement"] : []),
     // Pods have tolerationSeconds instead.
-    ...(hasOwnHostLimit(spec) ? ["hostLostSeconds"] : []),
+    ...(hostLostSeconds !== HOST_LOST_SECONDS_DEFAULT && on !== "Auto" ? ["hostLostSeconds"] : []),
     ...RUNTIME_FIELDS.filter((field) => !honored.includes(field) && isSet(spec, field)),
-    ...NOT_BUILT.filter((field) => isSet(spec, field)),
+    ...NOT_IMPLEMENTED.filter((field) => isSet(spec, field)),
     ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
     ...(speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
-    ...ours("podLabels", podLabels),
-    ...ours("podAnnotations", podAnnotations),
+    ...ownKeys("podLabels", podLabels),
+    ...ownKeys("podAnnotations", podAnnotations),
   ].map((field) => `spec.${field}`);
 }
 
-function hasHostChoice(spec: InferenceServiceSpec): boolean {
-  const { hosts, hostSelector } = spec.placement;
-  return (hosts !== undefined && hosts.length > 0) || hostSelector !== undefined;
-}
-
-function hasOwnHostLimit({ hostLostSeconds, placement }: InferenceServiceSpec): boolean {
-  return hostLostSeconds !== HOST_LOST_SECONDS_DEFAULT && placement.on !== "Auto";
-}
-
-/** An empty list or object asks for nothing, and neither does `skipModelInit: false`; `flashAttention: false` does. */
+/** Empty lists and objects count as not set, and so does `skipModelInit: false`, but not `flashAttention: false`. */
 function isSet(spec: InferenceServiceSpec, field: string): boolean {
   const value = spec[field as keyof InferenceServiceSpec];
   if (value === undefined || value === null) return false;

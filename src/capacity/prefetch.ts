@@ -1,16 +1,18 @@
-/** Which hosts download a Model before any service needs it. Pure. */
+/** Hosts that download a Model before a service needs it. Pure. */
 import { MetalbridgeError } from "../api/errors.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import { selectorMatches } from "../api/fields/kubernetes.ts";
 import { type Host, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
 import type { Model } from "../api/model.ts";
+import { keyOf } from "../api/names.ts";
 import { isReadByHost, isRemote, parseSource } from "../models/source/parse.ts";
+import { compareText } from "../util/text.ts";
 import { hostBudget } from "./placement/budget.ts";
 import { formatOf } from "./resolve.ts";
 import { candidateRuntimes } from "./runtime-choice.ts";
 import { toReplicaModel } from "./template.ts";
 
-/** Whether the spec asks for it, and hosts can do it: weights that a host has already, or that only pods use, are not fetched. */
+/** True if the spec requests it and hosts can do it: weights that a host already has, or that only pods use, are not prefetched. */
 export function isPrefetched({ spec }: Model): boolean {
   if (!spec.prefetch && spec.prefetchHosts === undefined) return false;
   const accelerator = spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR;
@@ -23,7 +25,7 @@ export function isPrefetched({ spec }: Model): boolean {
   }
 }
 
-/** Those that prefetchHosts selects, whatever they can run; without it all that have a runtime and the memory. */
+/** Selects the hosts in prefetchHosts, whatever they can run; without it, all hosts with a runtime and enough memory. */
 export function isPrefetchHost(model: Model, host: Host): boolean {
   if (!isPrefetched(model) || host.metadata.deletionTimestamp !== undefined) return false;
   const { prefetchHosts } = model.spec;
@@ -34,17 +36,17 @@ export function isPrefetchHost(model: Model, host: Host): boolean {
 }
 
 /**
- * What a host is asked to fetch, by Model. A Model whose source is not resolved yet asks for nothing. Where not all fit into
- * the Host, each namespace gets the same share.
+ * The models that a host must prefetch. A Model whose source is not resolved is skipped. If not all orders fit into the Host,
+ * each namespace gets an equal share.
  */
 export function prefetchOrders(host: Host, models: readonly Model[]): PrefetchOrder[] {
-  const asked = models
+  const requested = models
     .filter((model) => isResolved(model) && isPrefetchHost(model, host))
     .map(orderOf)
-    .sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+    .sort((a, b) => compareText(keyOf(a), keyOf(b)));
   const bytesOf = new Map<string, number>();
-  /** By what its namespace has asked for up to it. */
-  const inTurn = asked
+  /** Sorted by the total size of the orders of the namespace up to each order. */
+  const inTurn = requested
     .map((order) => {
       const upTo = (bytesOf.get(order.namespace) ?? 0) + sizeOf(order);
       bytesOf.set(order.namespace, upTo);
@@ -58,14 +60,14 @@ export function prefetchOrders(host: Host, models: readonly Model[]): PrefetchOr
     left -= sizeOf(order);
     chosen.add(order);
   }
-  return asked.filter((order) => chosen.has(order));
+  return requested.filter((order) => chosen.has(order));
 }
 
-/** Those of these Models that the host would be asked to fetch if its Host had room for them. */
+/** Models that the host would prefetch if its Host object had room for their orders. */
 export function modelsWithoutRoom(host: Host, models: readonly Model[]): Model[] {
-  const wanted = host.status?.prefetch?.wanted ?? [];
-  const names = new Set(wanted.map(keyOf));
-  const usedBytes = wanted.reduce((sum, order) => sum + sizeOf(order), 0);
+  const orders = host.status?.prefetch?.wanted ?? [];
+  const names = new Set(orders.map(keyOf));
+  const usedBytes = orders.reduce((sum, order) => sum + sizeOf(order), 0);
   const isWithoutRoom = (order: PrefetchOrder) =>
     !names.has(keyOf(order)) && usedBytes + sizeOf(order) > PREFETCH_BYTES_MAX;
   return models.filter(
@@ -73,21 +75,21 @@ export function modelsWithoutRoom(host: Host, models: readonly Model[]): Model[]
   );
 }
 
-/** For many hosts at a time, and objects of a cache do not change. */
-const orders = new WeakMap<Model, PrefetchOrder>();
+// Cached because many hosts need the same orders; cached objects do not change.
+const ordersByModel = new WeakMap<Model, PrefetchOrder>();
 const sizes = new WeakMap<PrefetchOrder, number>();
 
 function orderOf(model: Model): PrefetchOrder {
-  const known = orders.get(model);
+  const known = ordersByModel.get(model);
   if (known !== undefined) return known;
-  const { gguf: _, ...rest } = toReplicaModel(model, formatOf(model));
+  const { gguf: _, ...withoutGguf } = toReplicaModel(model, formatOf(model));
   const { namespace = "default", name } = model.metadata;
-  const order = { namespace, name, model: rest };
-  orders.set(model, order);
+  const order = { namespace, name, model: withoutGguf };
+  ordersByModel.set(model, order);
   return order;
 }
 
-/** Bytes as the API server stores it, which writes some characters as six; small ones count as their share of the list. */
+/** Size in the API server's JSON, which encodes some characters in six bytes; at least an equal share of the list. */
 function sizeOf(order: PrefetchOrder): number {
   const known = sizes.get(order);
   if (known !== undefined) return known;
@@ -95,10 +97,6 @@ function sizeOf(order: PrefetchOrder): number {
   const size = Math.max(length, PREFETCH_BYTES_MAX / PREFETCH_MAX);
   sizes.set(order, size);
   return size;
-}
-
-function keyOf({ namespace, name }: Pick<PrefetchOrder, "namespace" | "name">): string {
-  return `${namespace}/${name}`;
 }
 
 function isResolved({ status, metadata }: Model): boolean {
@@ -122,7 +120,7 @@ function couldRun(model: Model, host: Host): boolean {
   }
 }
 
-/** What of a Model decides who fetches it, and what; empty where no host does. */
+/** The parts of a Model that determine its prefetch orders; empty if no host prefetches it. */
 export function prefetchText(model: Model | undefined): string {
   if (model === undefined || !isPrefetched(model)) return "";
   const { weightsBytes } = model.status ?? {};

@@ -7,9 +7,9 @@ import type { Model } from "../api/model.ts";
 import { claimWith, memoryOn } from "./claim.ts";
 import { demandOf } from "./demand.ts";
 import { hostFacts } from "./placement/host-facts.ts";
-import { planPlacement } from "./placement/scheduler/plan.ts";
 import { needBytes } from "./placement/types.ts";
 import { type ResolveInput, resolveService } from "./resolve.ts";
+import { planPlacement } from "./testing/plan-placement.ts";
 
 const GIB = 1024 ** 3;
 const GGUF = {

@@ -1,4 +1,4 @@
-/** From a service and its Model to what would run, or why nothing can. Pure. */
+/** Resolves a service and its Model to a template, or to the reason why it cannot run. Pure. */
 
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
@@ -22,7 +22,7 @@ export interface Resolved {
   readonly model: Model;
   readonly claim: Claim;
   readonly unhonored: readonly string[];
-  /** Why a request cannot use all of the context that it is given. */
+  /** Reason why a request cannot use its full context. */
   readonly beyondTraining?: string;
 }
 
@@ -30,7 +30,7 @@ export interface Blocked {
   readonly at: "blocked";
   readonly code: ErrorCode;
   readonly message: string;
-  /** True when only a change of spec or Model helps; false when waiting may. */
+  /** True if only a change of spec or Model helps; false if waiting may help. */
   readonly isFinal: boolean;
 }
 
@@ -40,13 +40,13 @@ export interface ResolveInput {
   readonly service: InferenceService;
   readonly model?: Model | undefined;
   readonly draftModel?: Model | undefined;
-  /** In the order of `spec.loraAdapters`; undefined where there is none of that name. */
+  /** In the order of `spec.loraAdapters`; undefined for a Model that does not exist. */
   readonly loraModels?: readonly (Model | undefined)[] | undefined;
-  /** Weights of the service's earlier revisions, for `spec.modelRevision`. */
+  /** Weights of earlier revisions of the service, for `spec.modelRevision`. */
   readonly earlier?: readonly ReplicaModel[] | undefined;
-  /** Replicas whose agents may have read the model's files; those of the service keep its runtime. */
+  /** Replicas whose agents may have read the files of the model. Replicas of the service keep its runtime. */
   readonly replicas: readonly InferenceReplica[];
-  /** All hosts: what they have decides the runtime where spec.runtime is absent. */
+  /** All hosts, whose runtimes determine the runtime if spec.runtime is absent. */
   readonly hosts?: Iterable<Host>;
 }
 
@@ -77,22 +77,22 @@ export function resolveService(input: ResolveInput): Resolution {
   }
 }
 
-/** The Model as it was with the wanted content. */
+/** The Model with the content of an earlier revision. */
 function withContent(
   model: Model,
-  wanted: string | undefined,
+  content: string | undefined,
   earlier: readonly ReplicaModel[],
 ): Model | Blocked {
   const { spec, status = {} } = model;
   const { pinned } = status;
-  if (wanted === undefined || contentOf(pinned) === wanted) return model;
-  const kept = earlier.find((one) => one.source === spec.source && contentOf(one) === wanted);
-  if (kept === undefined) {
-    const message = `no kept revision of the service had content ${wanted} of Model ${model.metadata.name}; remove spec.modelRevision to serve its current content`;
+  if (content === undefined || contentOf(pinned) === content) return model;
+  const stored = earlier.find((one) => one.source === spec.source && contentOf(one) === content);
+  if (stored === undefined) {
+    const message = `no stored revision of the service has content ${content} of Model ${model.metadata.name}; remove spec.modelRevision to serve its current content`;
     return { at: "blocked", code: "ModelRevisionNotFound", message, isFinal: true };
   }
-  const { revision, changeMarker, gguf, sizeBytes, files } = kept;
-  // What else is known is about the current content.
+  const { revision, changeMarker, gguf, sizeBytes, files } = stored;
+  // These fields describe the current content.
   const { weightsBytes: _, sha256: __, ...known } = status;
   const file = pinned?.file === undefined ? undefined : files[0];
   const then = defined({ key: pinned?.key ?? "", file, revision, changeMarker });
@@ -107,7 +107,7 @@ interface Usable {
   readonly replicas: readonly InferenceReplica[];
 }
 
-/** A revision keeps its runtime while it has a replica; else what hosts have decides. Throws MetalbridgeError. */
+/** A revision keeps its runtime while it has a replica; otherwise the runtimes of hosts decide. Throws MetalbridgeError. */
 function chosen(usable: Usable, hosts: Iterable<Host>): Resolution {
   const { service, model, replicas } = usable;
   const { runtime, mode = "chat" } = service.spec;
@@ -117,7 +117,7 @@ function chosen(usable: Usable, hosts: Iterable<Host>): Resolution {
     if (resolution.at === "resolved" && hasReplica(resolution, replicas)) return resolution;
     resolutions.push(resolution);
   }
-  // One that only the user can unblock is no reason to wait where another is possible.
+  // A runtime that only the user can unblock is skipped if another one is possible.
   const first = resolutions.find((one) => one.at === "resolved" || !one.isFinal) ?? resolutions[0];
   const resolved = resolutions.filter((one) => one.at === "resolved");
   if (first === undefined) throw new Error("a service without a candidate runtime");
@@ -140,11 +140,11 @@ function tryResolve(usable: Usable, runtime: Runtime): Resolution {
 }
 
 function notRanking(name: string): Blocked {
-  const message = `Model ${name} is no reranker: its file has neither pooling type rank nor a classifier head, so its scores would mean nothing; name a reranker, or correct spec.mode`;
+  const message = `Model ${name} is no reranker: its file has neither pooling type rank nor a classifier head, so its scores would be meaningless; name a reranker, or correct spec.mode`;
   return { at: "blocked", code: "ModelNotForMode", message, isFinal: true };
 }
 
-/** Throws what is no MetalbridgeError. */
+/** Throws any error that is no MetalbridgeError. */
 export function blockedBy(error: unknown): Blocked {
   if (!(error instanceof MetalbridgeError)) throw error;
   return { at: "blocked", code: error.code, message: error.message, isFinal: true };
@@ -170,36 +170,25 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
   if (claim.at === "unsizable") {
     return { at: "blocked", code: "ModelSizeUnknown", message: claim.message, isFinal: false };
   }
+  // The agent reports the header of a file that only the host can read.
+  const gguf =
+    [model.status, ...ofModel.map(({ status }) => status?.model)].find((one) => one?.gguf)?.gguf ?? {};
   return {
     at: "resolved",
     template,
     model,
     claim,
     unhonored: unhonoredFields(spec, "Hosts", runtime),
-    ...warningOf(model, ofModel, template),
+    beyondTraining: engineDescription(runtime)?.host?.claims.contextWarning(gguf, template.engine),
   };
 }
 
-/** A file that only its host can read is as its agent found it. */
-function warningOf(
-  { status }: Model,
-  replicas: readonly InferenceReplica[],
-  { engine, runtime }: TemplateWithoutHost,
-): Pick<Resolved, "beyondTraining"> {
-  const found = replicas.map((replica) => replica.status?.model?.gguf).find((gguf) => gguf !== undefined);
-  const beyondTraining = engineDescription(runtime)?.host?.claims.contextWarning(
-    status?.gguf ?? found ?? {},
-    engine,
-  );
-  return beyondTraining === undefined ? {} : { beyondTraining };
-}
-
-/** spec.format of the Model, else the format that was found at its source, else the one its source's name implies, else gguf. */
+/** spec.format of the Model, else the format that was detected at its source, else that of the source's name, else gguf. */
 export function formatOf({ spec, status }: Model): ModelFormat {
   return spec.format ?? status?.format ?? defaultFormat(parseSource(spec.source)) ?? "gguf";
 }
 
-/** Also where it cannot be used, and why. */
+/** The Model, or the reason why it cannot be used. */
 export function usableModel(
   model: Model | undefined,
   name: string,
@@ -211,7 +200,7 @@ export function usableModel(
   }
   const { phase, reason, message, observedGeneration } = model.status ?? {};
   const isCurrent = observedGeneration === undefined || observedGeneration === model.metadata.generation;
-  // Only a replica can find out whether a host has the file.
+  // Only a replica can determine whether a host has the file.
   const isUnchecked = phase === "Pending" && parseSource(model.spec.source).kind === "file";
   if ((phase === "Ready" || isUnchecked) && isCurrent) return model;
   const why = [reason, message].filter((text) => text !== undefined && text !== "").join(": ");

@@ -1,4 +1,4 @@
-/** What a ControllerRevision keeps of a revision: enough to run it again, and to write it back into the spec. */
+/** The data of a revision in a ControllerRevision: enough to run it again, and to restore the spec. */
 import { z } from "zod";
 import { engineFields } from "../api/engine-settings.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
@@ -9,7 +9,7 @@ import type { Model } from "../api/model.ts";
 import { ENGINES } from "../engines/registry.ts";
 import { contentOf, type TemplateWithoutHost } from "./template.ts";
 
-/** The fields of InferenceService.spec that decide on the revision; a change of any other restarts nothing. */
+/** Fields of InferenceService.spec that determine the revision. A change of any other field restarts nothing. */
 export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   "modelRef",
   "runtime",
@@ -20,7 +20,7 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   ...(Object.keys(engineFields) as (keyof typeof engineFields)[]),
 ];
 
-/** Of the fields of pods, those that change what surrounds the pods, but not the pods. */
+/** Pod fields that change objects around the pods, but not the pods. */
 const AROUND_PODS = [
   "autoscaling",
   "rolloutPolicy",
@@ -37,7 +37,7 @@ const POD_SPEC_FIELDS = [
   "priority",
 ] as const;
 
-/** The same with those of the runtime, or of pods. */
+/** Adds the fields of the runtime, or of pods. */
 function revisionSpecFields(of: unknown, on: Side): typeof REVISION_SPEC_FIELDS {
   if (on === "Pods") return [...REVISION_SPEC_FIELDS, ...POD_SPEC_FIELDS];
   const entry = ENGINES.find(({ runtime }) => runtime === of);
@@ -46,12 +46,12 @@ function revisionSpecFields(of: unknown, on: Side): typeof REVISION_SPEC_FIELDS 
 
 type Side = "Hosts" | "Pods";
 
-/** Parts of `endpoint`, of which the rest restarts nothing. */
+/** Parts of `endpoint` that determine the revision. */
 const REVISION_ENDPOINT_FIELDS = ["gate", "tls"] as const;
 
 /**
- * What of a spec, or of kept revision data, decides on the revision: `endpoint` holds those parts alone. `runtime` is the
- * chosen one where the spec names none.
+ * The parts of a spec, or of stored revision data, that determine the revision. `runtime` is the chosen runtime if the spec
+ * names none.
  */
 export function revisionSpec(
   spec: Readonly<Record<string, unknown>>,
@@ -69,23 +69,23 @@ export function revisionSpec(
   };
 }
 
-/** `endpoint` as it becomes when these parts are written back. */
+/** `endpoint` with these parts restored. */
 export function endpointWith(
   endpoint: Readonly<Record<string, unknown>>,
   parts: unknown,
 ): Readonly<Record<string, unknown>> {
-  const kept = Object.entries(endpoint).filter(
+  const others = Object.entries(endpoint).filter(
     ([field]) => !REVISION_ENDPOINT_FIELDS.some((part) => part === field),
   );
-  return { ...Object.fromEntries(kept), ...(parts as object | undefined) };
+  return { ...Object.fromEntries(others), ...(parts as object | undefined) };
 }
 
 const revisionDataSchema = z.object({
-  /** Of replicas on hosts. Pods are made again from the spec alone. */
+  /** Template of replicas on hosts. Pods are rendered from the spec. */
   template: inferenceReplicaSpecSchema.shape.template.omit({ hostName: true }).optional(),
-  /** Those of REVISION_SPEC_FIELDS that were set; going back removes the others. */
+  /** The fields of REVISION_SPEC_FIELDS that were set; a rollback removes the others. */
   spec: z.record(z.string(), z.unknown()),
-  /** The Model as it was named, and what its weights were then: going back does not change a Model. */
+  /** Name, source and content of the Model. A rollback does not change a Model. */
   model: z.object({ name: z.string(), source: z.string(), revision: z.string().optional() }),
 });
 
@@ -114,14 +114,14 @@ function modelData({ metadata, spec }: Model, revision: string | undefined): Rev
   return { name: metadata.name, source: spec.source, revision };
 }
 
-/** What of the spec a kept revision stands for. */
-export function keptSpec({ spec, template }: RevisionData): Record<string, unknown> {
+/** The parts of the spec in a stored revision. */
+export function storedSpec({ spec, template }: RevisionData): Record<string, unknown> {
   return template === undefined
     ? revisionSpec(spec, undefined, "Pods")
     : revisionSpec(spec, template.runtime);
 }
 
-/** Undefined where it is not of this form: nothing can be taken from it then. */
+/** Undefined if the data is invalid. */
 export function parseRevisionData(data: unknown): RevisionData | undefined {
   return revisionDataSchema.safeParse(data).data;
 }

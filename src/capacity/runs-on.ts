@@ -1,10 +1,10 @@
-/** Whether a service runs as engines on hosts or as pods. Pure. */
+/** Determines whether a service runs as engines on hosts or as pods. Pure. */
 import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
 import type { Model } from "../api/model.ts";
 
-/** spec.placement.on, else by the accelerator of the Model; undefined where neither is known. */
+/** spec.placement.on, else according to the accelerator of the Model; undefined if neither is known. */
 export function runsOn({ spec }: InferenceService, model: Model | undefined): RunsOn | undefined {
   if (spec.placement.on !== undefined) return spec.placement.on;
   if (model === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Which runtime serves a service that names none: by the format of its Model, and by what hosts have. Pure. */
+/** Chooses the runtime of a service that names none, by the format of its Model and the runtimes of hosts. Pure. */
 import type { Mode } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
@@ -12,16 +12,16 @@ import { hostFacts } from "./placement/host-facts.ts";
 import type { Demand, HostFacts } from "./placement/types.ts";
 
 /**
- * spec.runtime where it can serve the format, else all that can, in order of preference; only those that hosts have a
- * driver for. Never empty. Throws HostRuntimeMissing or RuntimeMismatch.
+ * spec.runtime if it is set and can serve the format, else all runtimes with a driver on hosts that can, in order of preference.
+ * Never empty. Throws HostRuntimeMissing or RuntimeMismatch.
  */
 export function candidateRuntimes(
-  asked: Runtime | undefined,
+  requested: Runtime | undefined,
   format: ModelFormat,
   mode: Mode,
 ): readonly Runtime[] {
   const supported = hostRuntimes();
-  if (asked === undefined) {
+  if (requested === undefined) {
     const found = runtimesFor(format, DEFAULT_HOST_ACCELERATOR, mode).filter((runtime) =>
       supported.includes(runtime),
     );
@@ -29,22 +29,23 @@ export function candidateRuntimes(
     const message = `no runtime is chosen for format ${format} on hosts; runtime generic runs any native program: set spec.runtime and spec.command`;
     throw new MetalbridgeError("RuntimeMismatch", message);
   }
-  if (!supported.includes(asked)) {
+  if (!supported.includes(requested)) {
     throw new MetalbridgeError(
       "HostRuntimeMissing",
-      `${asked} has no driver on hosts in this version; supported: ${supported.join(", ")}`,
+      `${requested} has no driver on hosts in this version; supported: ${supported.join(", ")}`,
     );
   }
-  if (isRuntimeFor(asked, format, DEFAULT_HOST_ACCELERATOR)) return [asked];
-  throw new MetalbridgeError("RuntimeMismatch", `runtime ${asked} does not serve format ${format} on hosts`);
+  if (isRuntimeFor(requested, format, DEFAULT_HOST_ACCELERATOR)) return [requested];
+  const message = `runtime ${requested} does not serve format ${format} on hosts`;
+  throw new MetalbridgeError("RuntimeMismatch", message);
 }
 
-/** What one runtime needs for the service. */
+/** The service resolved for a runtime. */
 type Requested = Pick<DemandInput, "model" | "template" | "claim">;
 
 /**
- * The first that could run on a host that takes new replicas and whose memory is large enough for it, whatever else runs
- * there; else the first that an allowed host has at all.
+ * The first candidate that could run on a schedulable host with enough total memory, whatever else runs there; else the first
+ * candidate whose runtime an allowed host has.
  */
 export function preferredOnHosts<Candidate extends Requested>(
   service: InferenceService,
@@ -52,24 +53,24 @@ export function preferredOnHosts<Candidate extends Requested>(
   hosts: Iterable<Host>,
 ): Candidate | undefined {
   const all = [...hosts];
-  const asked = candidates.map((resolved) => {
-    const demand = demandFor(service, resolved);
-    return { resolved, demand, having: all.filter((host) => has(host, demand)) };
-  });
-  // Facts are gathered one host at a time: the first one usually settles it.
-  const found =
-    asked.find(({ demand, having }) => having.some((host) => couldRun(demand, hostFacts(host)))) ??
-    asked.find(({ demand, having }) => having.some((host) => isAllowedBy(demand.choice, hostFacts(host))));
-  return found?.resolved;
-}
-
-function demandFor(service: InferenceService, { model, template, claim }: Requested): Demand {
   const slot = { ordinal: 0, mayPreempt: false, predecessors: [], refusals: [] };
-  return demandOf({ service, model, template, claim, ...slot });
-}
-
-function has({ status }: Host, { runtime }: Demand): boolean {
-  return status?.runtimes?.some(({ name }) => name === runtime) === true;
+  const options = candidates.map((resolved) => {
+    const { model, template, claim } = resolved;
+    const demand = demandOf({ service, model, template, claim, ...slot });
+    const withRuntime = all.filter(({ status }) =>
+      status?.runtimes?.some(({ name }) => name === demand.runtime),
+    );
+    return { resolved, demand, withRuntime };
+  });
+  // Facts are read for one host at a time, because the first host is usually sufficient.
+  const chosen =
+    options.find(({ demand, withRuntime }) =>
+      withRuntime.some((host) => couldRun(demand, hostFacts(host))),
+    ) ??
+    options.find(({ demand, withRuntime }) =>
+      withRuntime.some((host) => isAllowedBy(demand.choice, hostFacts(host))),
+    );
+  return chosen?.resolved;
 }
 
 function couldRun(demand: Demand, host: HostFacts): boolean {

@@ -2,13 +2,8 @@ import { expect, test } from "vitest";
 import { inferenceReplicaSpecSchema } from "../api/inference-replica.ts";
 import { inferenceServiceSchema } from "../api/inference-service/index.ts";
 import { modelSchema } from "../api/model.ts";
-import {
-  revisionHistoryLimit,
-  toEngineSettings,
-  toReplicaModel,
-  toReplicaProbes,
-  toReplicaTemplate,
-} from "./template.ts";
+import { readProbes } from "../api/probes.ts";
+import { revisionHistoryLimit, toEngineSettings, toReplicaModel, toReplicaTemplate } from "./template.ts";
 
 function service(spec: Record<string, unknown> = {}) {
   return inferenceServiceSchema.parse({
@@ -118,19 +113,22 @@ test("learning the model's limits changes the default context of new replicas, b
 });
 
 test("probes are read from what a kubelet would do", () => {
-  expect(toReplicaProbes(service().spec)).toEqual({ timeoutSeconds: 5, failureThreshold: 3 });
+  expect(readProbes(service().spec.probeOverrides).value).toEqual({ timeoutSeconds: 5, failureThreshold: 3 });
   const spec = service({
     probeOverrides: {
       startup: { periodSeconds: 20, failureThreshold: 90 },
       liveness: { timeoutSeconds: 9, failureThreshold: "x" },
     },
   }).spec;
-  expect(toReplicaProbes(spec)).toEqual({ startSeconds: 1800, timeoutSeconds: 9, failureThreshold: 3 });
+  expect(readProbes(spec.probeOverrides).value).toEqual({
+    startSeconds: 1800,
+    timeoutSeconds: 9,
+    failureThreshold: 3,
+  });
 });
 
 test("one setting of a startup probe goes with a kubelet's default of the other", () => {
-  const startSeconds = (startup: object) =>
-    toReplicaProbes(service({ probeOverrides: { startup } }).spec).startSeconds;
+  const startSeconds = (startup: Record<string, unknown>) => readProbes({ startup }).value.startSeconds;
   expect(startSeconds({ periodSeconds: 60 })).toBe(180);
   expect(startSeconds({ failureThreshold: 60 })).toBe(600);
   expect(startSeconds({ periodSeconds: 60, failureThreshold: 0 })).toBe(180);

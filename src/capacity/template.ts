@@ -1,36 +1,36 @@
-/** From what a user asks for to what an agent runs: defaults filled in, references resolved. */
+/** Renders a service to the template of its replicas, with defaults filled in and references resolved. */
 
-import { type EngineSettings, engineFields, type Mode } from "../api/engine-settings.ts";
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+  engineFields,
+} from "../api/engine-settings.ts";
 import type { GgufFacts } from "../api/fields/gguf.ts";
-import type { ReplicaModel, ReplicaProbes, ReplicaTemplate } from "../api/inference-replica.ts";
+import type { ReplicaModel, ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
-import { readProbes } from "../api/probes.ts";
 import { revisionOfTemplate } from "../api/revision.ts";
 import { checkGate, engineDescription } from "../engines/registry.ts";
 import { parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
 
-/** Context of one slot, in tokens, where nothing is asked for. */
-export const DEFAULT_CONTEXT_PER_SLOT = 4096;
-/** Prompt cache of a chat engine, where nothing is asked for. */
-export const DEFAULT_PROMPT_CACHE_MIB = 1024;
-export const DEFAULT_REVISION_HISTORY = 10;
+const DEFAULT_REVISION_HISTORY = 10;
 
 const DRAFT_NEUTRAL = ["none", "disabled"];
 
 export interface SettingsContext {
-  /** What is known of the model: bounds the default context. */
+  /** Metadata of the model, which limits the default context. */
   readonly gguf?: GgufFacts | undefined;
   /** `hardware.gpu.layers` of the Model. */
   readonly gpuLayers?: number | undefined;
 }
 
-/** Engine settings of a service. What sizes memory is always explicit, so that what is claimed is what runs. */
+/** Engine settings of a service. Settings that affect memory are always explicit, so that the engine uses what is claimed. */
 export function toEngineSettings(spec: InferenceServiceSpec, context: SettingsContext = {}): EngineSettings {
   const mode = spec.mode ?? "chat";
   const parallelSlots = spec.parallelSlots ?? 1;
-  const given = Object.fromEntries(
+  const specified = Object.fromEntries(
     Object.keys(engineFields)
       .map((key) => [key, spec[key as keyof InferenceServiceSpec]] as const)
       .filter(([, value]) => value !== undefined),
@@ -38,12 +38,13 @@ export function toEngineSettings(spec: InferenceServiceSpec, context: SettingsCo
   const gpuLayers = spec.gpuLayers ?? context.gpuLayers;
   const speculativeDecoding = speculativeOf(spec);
   return {
-    ...given,
+    ...specified,
     mode,
     parallelSlots,
     contextSize: spec.contextSize ?? defaultContext(parallelSlots, context.gguf),
     kvUnified: spec.kvUnified ?? false,
-    promptCacheMiB: promptCache(spec, mode),
+    // Engines cache prompts for chat only.
+    promptCacheMiB: mode === "chat" ? (spec.promptCacheMiB ?? DEFAULT_PROMPT_CACHE_MIB) : 0,
     ...(gpuLayers === undefined ? {} : { gpuLayers }),
     ...(speculativeDecoding === undefined ? {} : { speculativeDecoding }),
   };
@@ -55,19 +56,14 @@ function defaultContext(slots: number, gguf: GgufFacts | undefined): number {
   return perSlot * slots;
 }
 
-/** Engines keep old prompts for chat only; for embedding and rerank the cache would be dead memory. */
-function promptCache(spec: InferenceServiceSpec, mode: Mode): number {
-  return mode === "chat" ? (spec.promptCacheMiB ?? DEFAULT_PROMPT_CACHE_MIB) : 0;
-}
-
 function speculativeOf(spec: InferenceServiceSpec): EngineSettings["speculativeDecoding"] {
-  const asked = spec.speculativeDecoding;
-  if (asked === undefined || DRAFT_NEUTRAL.includes(asked.type)) return undefined;
-  const { draftModelRef: _ref, draftModel: _file, ...tuning } = asked;
+  const { speculativeDecoding } = spec;
+  if (speculativeDecoding === undefined || DRAFT_NEUTRAL.includes(speculativeDecoding.type)) return undefined;
+  const { draftModelRef: _ref, draftModel: _file, ...tuning } = speculativeDecoding;
   return tuning;
 }
 
-/** A Model as a replica carries it. `format` is the one decided from spec or source. */
+/** The Model in the form of a replica's template. `format` is derived from spec or source. */
 export function toReplicaModel(model: Model, format: ReplicaModel["format"]): ReplicaModel {
   const { spec, status } = model;
   const { file, revision, changeMarker } = status?.pinned ?? {};
@@ -76,7 +72,7 @@ export function toReplicaModel(model: Model, format: ReplicaModel["format"]): Re
     files: file === undefined ? (spec.files ?? []) : [file],
     quantization: isHostFolder(spec) ? spec.quantization : undefined,
     revision,
-    // A commit is exact already.
+    // A commit already identifies the content.
     changeMarker: revision === undefined ? changeMarker : undefined,
     mmproj: spec.mmproj,
     sha256: spec.sha256?.toLowerCase(),
@@ -88,7 +84,7 @@ export function toReplicaModel(model: Model, format: ReplicaModel["format"]): Re
   });
 }
 
-/** What distinguishes the content of one revision from that of another; undefined where nothing does. */
+/** Identifies the content of a revision; undefined if nothing does. */
 export function contentOf(
   model: Pick<ReplicaModel, "revision" | "changeMarker"> | undefined,
 ): string | undefined {
@@ -100,7 +96,7 @@ export function shortRevision(revision: string): string {
   return revision.replace("sha256:", "").slice(0, 12);
 }
 
-/** The controller cannot list a folder of the host: the agent chooses in it. */
+/** The controller cannot list a folder of the host, so the agent selects the files. */
 function isHostFolder({ source, files = [] }: Model["spec"]): boolean {
   const parsed = parseSource(source);
   return parsed.kind === "file" && files.length === 0 && !/\.(gguf|safetensors)$/i.test(parsed.path);
@@ -116,10 +112,10 @@ export interface TemplateInput {
   readonly gpuLayers?: number | undefined;
 }
 
-/** Everything of a template but the host: what a revision stands for. */
+/** The template of a revision, before a host is chosen. */
 export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 
-/** The template of a service's replicas, revision included, before a host is chosen. Throws MetalbridgeError. */
+/** Renders the template of a service's replicas, including the revision. Throws MetalbridgeError. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   const { service, runtime, model, draft, loraModels = [], gpuLayers } = input;
   const { auth, endpoint, loraAdapters = [] } = service.spec;
@@ -146,16 +142,11 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   });
   checkGate(template);
   // The default context may depend on the header, and reading a header later must not restart an engine.
-  const asAsked = { ...template, engine: settings({ gpuLayers }) };
-  return { ...template, revision: revisionOfTemplate(asAsked) };
+  const withoutHeader = { ...template, engine: settings({ gpuLayers }) };
+  return { ...template, revision: revisionOfTemplate(withoutHeader) };
 }
 
-/** Health probes of a replica, from the parts of probeOverrides that mean something without a kubelet. */
-export function toReplicaProbes(spec: InferenceServiceSpec): ReplicaProbes {
-  return readProbes(spec.probeOverrides).value;
-}
-
-/** How many old revisions are kept; the field has two places, of which one may be set. */
+/** Number of old revisions to store. The field exists twice; only one of them may be set. */
 export function revisionHistoryLimit(spec: InferenceServiceSpec): number {
   return spec.rollout.revisionHistoryLimit ?? spec.revisionHistoryLimit ?? DEFAULT_REVISION_HISTORY;
 }

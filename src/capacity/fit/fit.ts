@@ -1,4 +1,4 @@
-/** For each host, whether a slot would fit there now: memory left, replicas to preempt, changes that make it fit. Pure. */
+/** Determines for each host whether a slot fits now: free memory, replicas to preempt, and changes that make it fit. Pure. */
 
 import type { ErrorCode } from "../../api/errors.ts";
 import { compareText } from "../../util/text.ts";
@@ -28,37 +28,37 @@ export interface ReplicaEviction {
 
 export interface HostFit {
   readonly host: string;
-  /** unknown: there is room, but only the host can read how much the model needs. */
+  /** unknown: the host has free memory, but only the host can determine how much the model needs. */
   readonly fits: boolean | "unknown";
-  /** What it would claim on this host. */
+  /** Claim on this host. */
   readonly claimBytes?: number;
-  /** What its engines may still claim, and of how much; absent where the host has not said. */
+  /** Free part and total of the memory budget; absent if the host has not reported it. */
   readonly leftBytes?: number;
   readonly budgetBytes?: number;
-  /** Why not, where it does not fit. */
+  /** Reason if the slot does not fit. */
   readonly code?: ErrorCode;
   readonly message?: string;
-  /** Replicas it would preempt; absent if there are none, or none have to go. */
+  /** Replicas to preempt, if any. */
   readonly evicts?: readonly ReplicaEviction[];
-  /** What would make it fit beside what runs there; for the nearest misses only. */
+  /** Changes with which the slot fits in addition to the current claims; for the nearest misses only. */
   readonly helps?: readonly Suggestion[];
-  /** What would if nothing else ran there, where not even then it fits as it is. */
+  /** Changes with which the slot fits on the empty host, if it does not fit there as it is. */
   readonly helpsWhenEmpty?: readonly Suggestion[];
 }
 
 export interface FitReport {
-  /** Where it would go now. */
+  /** The host that would be chosen now. */
   readonly choice?: { readonly host: string; readonly score: number; readonly why: string };
-  /** That no host has the runtime, and how to install it. */
+  /** Message that no host has the runtime, with the install command. */
   readonly missing?: string;
-  /** By how near they are: hosts that fit, then by the bytes that are missing. */
+  /** Hosts that fit first, then by missing bytes. */
   readonly hosts: readonly HostFit[];
 }
 
-/** Suggestions for one host cost some hundred claims. */
+/** Suggestions for a host calculate several hundred claims. */
 const MAX_HELPED = 10;
 
-/** Ignores other pending slots: the report says what fits, not whose turn it is. */
+/** Ignores other pending slots: the report shows where the slot fits, not when it is scheduled. */
 export function explainFit(input: FitInput, now: number): FitReport {
   const cache = newCache();
   for (const host of input.hosts) setHost(cache, host);
@@ -86,12 +86,12 @@ function fitOn(cache: SchedulerCache, info: HostInfo, slot: PendingSlot, now: nu
   };
   const miss = placementMissOf(info, slot, now);
   if (miss === undefined) return { host: info.name, fits: isClaimKnown || "unknown", ...known };
-  const no = { host: info.name, fits: false, ...known, code: miss.code, message: miss.message };
-  // Where something else stands in the way, no smaller claim helps.
-  if (!budget.known || !isAllowed(info, slot, now)) return no;
+  const unfit = { host: info.name, fits: false, ...known, code: miss.code, message: miss.message };
+  // A smaller claim does not help if something other than memory rejects the slot.
+  if (!budget.known || !isAllowed(info, slot, now)) return unfit;
   const victims = findCandidate(cache, slot, now, [info.name])?.victims ?? [];
   const evicts = victims.map(({ service, replica, bytes }) => ({ service, replica, bytes }));
-  return evicts.length === 0 ? no : { ...no, evicts };
+  return evicts.length === 0 ? unfit : { ...unfit, evicts };
 }
 
 function helpOn(
@@ -100,19 +100,14 @@ function helpOn(
   { settings, claimWith }: FitInput,
 ): Pick<HostFit, "helps" | "helpsWhenEmpty"> {
   const { budget } = info.facts;
-  const helps = suggestFor(freeFor(info, slot), settings, claimWith, info.facts);
-  const helpsWhenEmpty =
-    helps.length > 0 || !budget.known || fitsEmpty(slot, info)
-      ? []
-      : suggestFor(budget.bytes, settings, claimWith, info.facts);
-  return {
-    helps: helps.length === 0 ? undefined : helps,
-    helpsWhenEmpty: helpsWhenEmpty.length === 0 ? undefined : helpsWhenEmpty,
+  const suggest = (freeBytes: number) => {
+    const suggestions = suggestFor(freeBytes, settings, claimWith, info.facts);
+    return suggestions.length === 0 ? undefined : suggestions;
   };
-}
-
-function fitsEmpty({ demand }: PendingSlot, { facts }: HostInfo): boolean {
-  return facts.budget.known && needBytes(demand, facts) <= facts.budget.bytes;
+  const helps = suggest(freeFor(info, slot));
+  const fitsWhenEmpty = budget.known && needBytes(slot.demand, info.facts) <= budget.bytes;
+  const needsMore = helps === undefined && budget.known && !fitsWhenEmpty;
+  return { helps, helpsWhenEmpty: needsMore ? suggest(budget.bytes) : undefined };
 }
 
 function byNearness(a: HostFit, b: HostFit): number {

@@ -1,4 +1,4 @@
-/** Where one more replica of a service would fit, from the objects of the cluster, as the controller would find out. Pure. */
+/** Determines where another replica of a service would fit, from the objects of the cluster, in the same way as the controller. Pure. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Host } from "../../api/host.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
@@ -19,7 +19,7 @@ export interface ServiceObjects {
   readonly draftModel?: Model | undefined;
   /** In the order of `spec.loraAdapters`. */
   readonly loraModels?: readonly (Model | undefined)[] | undefined;
-  /** All of the cluster. */
+  /** All hosts of the cluster. */
   readonly hosts: readonly Host[];
   readonly replicas: readonly InferenceReplica[];
   readonly services: readonly InferenceService[];
@@ -33,12 +33,12 @@ export interface ServiceFit {
   readonly beyondTraining: string | undefined;
 }
 
-/** Throws MetalbridgeError where the service cannot run anywhere as it is. */
+/** Throws MetalbridgeError if the service cannot run anywhere in its current form. */
 export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit {
   const { model: givenModel, draftModel, loraModels, hosts, replicas, services } = objects;
   const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
   const uid = byKey.get(keyOf(objects.service.metadata))?.metadata.uid;
-  // With the uid of one that runs, its replicas keep the runtime that was chosen for them.
+  // With the uid of the existing service, the replicas keep their runtime.
   const service = {
     ...objects.service,
     metadata: { ...objects.service.metadata, ...(uid === undefined ? {} : { uid }) },
@@ -48,7 +48,7 @@ export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit
     const owner = keyOf({ namespace: replica.metadata.namespace, name: replica.spec.template.serviceName });
     return claimOfReplica(replica, byKey.get(owner), moment);
   });
-  // Their agents have read the headers of files that only hosts have.
+  // The agents of these replicas have read the headers of files that only hosts have.
   const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
   const input = { service, model: givenModel, draftModel, loraModels };
   const resolution = resolveService({ ...input, replicas: ofNamespace, hosts });

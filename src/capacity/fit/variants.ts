@@ -1,4 +1,4 @@
-/** Settings that make an engine smaller, and which of them would make it fit. Pure: the claim is worked out by the caller. */
+/** Settings that reduce the memory of an engine, and those that would make it fit. Pure; the caller calculates claims. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import type { Backend } from "../placement/types.ts";
@@ -8,25 +8,25 @@ export type SizeSettings = Pick<
   "contextSize" | "parallelSlots" | "cacheTypeK" | "cacheTypeV" | "promptCacheMiB" | "flashAttention"
 >;
 
-/** The claim with other settings, on a host of this kind; undefined where no estimate is possible. */
+/** Calculates the claim with other settings; undefined if no estimate is possible. */
 export type ClaimWith = (change: Partial<SizeSettings>, on?: Backend) => number | undefined;
 
 export interface Suggestion {
-  /** What to change, by the names of InferenceService.spec. */
+  /** Changes, by the field names of InferenceService.spec. */
   readonly change: Partial<SizeSettings>;
   readonly claimBytes: number;
-  /** "contextSize 16384 (now 32768): 30.1 GiB" */
+  /** For example "contextSize 16384 (now 32768): 30.1 GiB". */
   readonly text: string;
 }
 
 const CONTEXT_STEP = 256;
-/** Less than this for a request is no service. */
+/** A smaller context per request is not useful. */
 const MIN_CONTEXT_PER_SLOT = 1024;
-/** The mildest first. */
+/** In order of their effect on quality, the smallest first. */
 const CACHE_TYPES = ["q8_0", "q4_0"] as const;
 const SMALLER_CACHES: readonly string[] = CACHE_TYPES;
 
-/** Each change that is enough alone; if none is, all of them together; empty if not even that helps. */
+/** Suggests each change that is sufficient alone; if none is, all changes together; nothing if that is not enough. */
 export function suggestFor(
   roomBytes: number,
   settings: SizeSettings,
@@ -36,7 +36,7 @@ export function suggestFor(
   const fits = (change: Partial<SizeSettings>) => {
     const claimBytes = claimWith(change, on);
     if (claimBytes === undefined || claimBytes > roomBytes) return undefined;
-    return { change, claimBytes, text: `${inWords(change, settings)}: ${formatBytes(claimBytes)}` };
+    return { change, claimBytes, text: `${describe(change, settings)}: ${formatBytes(claimBytes)}` };
   };
   const single = [
     cacheChanges(settings)
@@ -45,19 +45,19 @@ export function suggestFor(
     fits(largestContext(settings, {}, fits)),
     fits(mostSlots(settings, fits)),
     settings.promptCacheMiB === 0 ? undefined : fits({ promptCacheMiB: 0 }),
-  ].filter((one) => one !== undefined && Object.keys(one.change).length > 0);
-  if (single.length > 0) return unique(single);
+  ].flatMap((one) => (one !== undefined && Object.keys(one.change).length > 0 ? [one] : []));
+  if (single.length > 0) return [...new Map(single.map((one) => [one.text, one])).values()];
   for (const cache of [...cacheChanges(settings), {}]) {
-    const small = { ...cache, ...(settings.promptCacheMiB === 0 ? {} : { promptCacheMiB: 0 }) };
-    const together = fits({ ...small, ...largestContext(settings, small, fits) });
-    if (together !== undefined && Object.keys(together.change).length > 0) return [together];
+    const smaller = { ...cache, ...(settings.promptCacheMiB === 0 ? {} : { promptCacheMiB: 0 }) };
+    const combined = fits({ ...smaller, ...largestContext(settings, smaller, fits) });
+    if (combined !== undefined && Object.keys(combined.change).length > 0) return [combined];
   }
   return [];
 }
 
 type Fits = (change: Partial<SizeSettings>) => Suggestion | undefined;
 
-/** The mildest first; a quantised cache needs flash attention. */
+/** Smaller cache types, which require flash attention. */
 function cacheChanges({ cacheTypeK, cacheTypeV, flashAttention }: SizeSettings): Partial<SizeSettings>[] {
   if (flashAttention === false) return [];
   const rank = (type: string | undefined) => (type === undefined ? -1 : SMALLER_CACHES.indexOf(type));
@@ -68,7 +68,7 @@ function cacheChanges({ cacheTypeK, cacheTypeV, flashAttention }: SizeSettings):
   }));
 }
 
-/** The largest context that fits besides other changes, by bisection; the least there is where none does. */
+/** The largest context that fits together with other changes, by bisection; the minimum if none fits. */
 function largestContext(
   settings: SizeSettings,
   others: Partial<SizeSettings>,
@@ -89,7 +89,7 @@ function largestContext(
   return { contextSize: low * CONTEXT_STEP };
 }
 
-/** Fewer requests at once, each with as much context as before. */
+/** The maximum number of slots that fit, each with its current context. */
 function mostSlots({ contextSize = 0, parallelSlots = 1 }: SizeSettings, fits: Fits): Partial<SizeSettings> {
   const perSlot = Math.floor(contextSize / Math.max(1, parallelSlots));
   const changeTo = (slots: number) => ({ parallelSlots: slots, contextSize: perSlot * slots });
@@ -104,7 +104,7 @@ function mostSlots({ contextSize = 0, parallelSlots = 1 }: SizeSettings, fits: F
   return changeTo(low);
 }
 
-function inWords(change: Partial<SizeSettings>, settings: SizeSettings): string {
+function describe(change: Partial<SizeSettings>, settings: SizeSettings): string {
   const { cacheTypeK, cacheTypeV, parallelSlots, contextSize, promptCacheMiB } = change;
   const words: string[] = [];
   if (parallelSlots !== undefined)
@@ -115,9 +115,4 @@ function inWords(change: Partial<SizeSettings>, settings: SizeSettings): string 
   if (promptCacheMiB !== undefined)
     words.push(`promptCacheMiB ${promptCacheMiB} (now ${settings.promptCacheMiB ?? 0})`);
   return words.join(", ");
-}
-
-function unique(suggestions: readonly (Suggestion | undefined)[]): readonly Suggestion[] {
-  const byText = new Map(suggestions.flatMap((one) => (one === undefined ? [] : [[one.text, one] as const])));
-  return [...byText.values()];
 }

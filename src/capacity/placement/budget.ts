@@ -1,18 +1,18 @@
-/** How much memory the engines of a host may claim together. */
+/** The memory budget of a host: the total that its engines may claim. */
 import { parseQuantity } from "../../api/fields/quantity.ts";
 import type { Host } from "../../api/host.ts";
 
-/** Memory that a host has for engines and the source of that figure, or why it is unknown. */
+/** Memory budget and its source, or the reason why it is unknown. */
 export type HostBudget =
   | { readonly known: true; readonly bytes: number; readonly basis: string }
   | { readonly known: false; readonly why: string };
 
 const SMALL_BYTES = 36 * 1024 ** 3;
-/** Where neither host nor operator names a GPU budget: what Metal allows by default, by installed memory. */
+/** Fractions of the installed memory that Metal allows by default, used if neither host nor operator states a GPU budget. */
 const SMALL_FRACTION = 0.67;
 const LARGE_FRACTION = 0.75;
 
-/** The operator's word, but no more than the host has, else the host's own GPU budget, else a share of its memory; less the system reserve. */
+/** The budget in the spec, at most the host's memory, else the reported GPU budget, else a fraction of its memory; minus the system reserve. */
 export function hostBudget({ spec, status }: Pick<Host, "spec" | "status">): HostBudget {
   const gross = grossBudget(spec.memory.gpuBudget, status?.memory);
   if (!gross.known) return gross;
@@ -25,17 +25,14 @@ function grossBudget(
   override: string | number | undefined,
   memory: NonNullable<Host["status"]>["memory"],
 ): HostBudget {
+  const { totalBytes = 0, gpuBudgetBytes = 0 } = memory ?? {};
   if (override !== undefined) {
     const bytes = parseQuantity(override);
     if (bytes === undefined) return { known: false, why: "spec.memory.gpuBudget is no quantity" };
-    const has = memory?.totalBytes ?? 0;
-    if (has <= 0 || bytes <= has) return { known: true, bytes, basis: "spec.memory.gpuBudget" };
-    return { known: true, bytes: has, basis: "its memory, which is less than spec.memory.gpuBudget" };
+    if (totalBytes <= 0 || bytes <= totalBytes) return { known: true, bytes, basis: "spec.memory.gpuBudget" };
+    return { known: true, bytes: totalBytes, basis: "its memory, which is less than spec.memory.gpuBudget" };
   }
-  if (memory?.gpuBudgetBytes !== undefined && memory.gpuBudgetBytes > 0) {
-    return { known: true, bytes: memory.gpuBudgetBytes, basis: "the host's GPU budget" };
-  }
-  const totalBytes = memory?.totalBytes ?? 0;
+  if (gpuBudgetBytes > 0) return { known: true, bytes: gpuBudgetBytes, basis: "the host's GPU budget" };
   if (totalBytes === 0) return { known: false, why: "memory not reported" };
   const fraction = totalBytes <= SMALL_BYTES ? SMALL_FRACTION : LARGE_FRACTION;
   return { known: true, bytes: Math.floor(totalBytes * fraction), basis: `${fraction} of its memory` };

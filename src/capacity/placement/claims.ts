@@ -1,4 +1,4 @@
-/** What a replica holds of its host, and whether a higher priority may take its place. Pure. */
+/** The claim of a replica on its host, and the priority from which it may be preempted. Pure. */
 import { getCondition } from "../../api/conditions.ts";
 import { ANNOTATION_PREEMPTED_BY } from "../../api/group.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
@@ -8,7 +8,7 @@ import type { Moment } from "../../util/moment.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
 
-/** A replica whose service is unknown or going keeps its place until it is gone. */
+/** A replica whose service is unknown or being deleted cannot be preempted. */
 export function claimOfReplica(
   replica: InferenceReplica,
   service: InferenceService | undefined,
@@ -23,7 +23,7 @@ export function claimOfReplica(
   return { ...claim, eviction: earned === undefined ? { priority } : { priority, earned } };
 }
 
-/** Since when a service waits, on the monotonic clock; undefined where its status does not say. */
+/** Monotonic time since which a service is pending; undefined if its status does not state it. */
 export function waitingSince({ status }: InferenceService, moment: Moment): number | undefined {
   const placed = getCondition(status?.conditions, "Placed");
   if (placed?.status !== "False") return undefined;
@@ -38,7 +38,7 @@ function earnedBy(
   const reached = status?.effectivePriority ?? 0;
   const placed = getCondition(status?.conditions, "Placed");
   if (reached <= priority || placed === undefined) return undefined;
-  // While part of it still waits, what has been placed keeps the class too.
+  // While some replicas are still pending, the placed replicas keep the class too.
   const since =
     placed.status === "True" ? monotonicOf(placed.lastTransitionTime, moment) : moment.monotonicMs;
   const untilMs = since + EARNED_MS;
@@ -50,23 +50,15 @@ function monotonicOf(timestamp: string, { wallMs, monotonicMs }: Moment): number
   return Number.isFinite(agoMs) ? monotonicMs - Math.max(0, agoMs) : monotonicMs;
 }
 
-/** What a replica holds of its host: the estimate, or what is really used where that is more. It counts until the object is gone. */
+/** Claims the estimate, or the used memory if that is more. The claim counts until the object is deleted. */
 function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
   const { claimBytes = 0, footprintBytes = 0 } = status?.memory ?? {};
+  const isLeaving = metadata.deletionTimestamp !== undefined || spec.drain !== undefined;
   return {
     replica: keyOf(metadata),
     service: keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     host: spec.template.hostName,
     bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
-    ...leavingOf({ metadata, spec }),
+    leaving: isLeaving ? { for: metadata.annotations?.[ANNOTATION_PREEMPTED_BY] } : undefined,
   };
-}
-
-function leavingOf({
-  metadata,
-  spec,
-}: Pick<InferenceReplica, "metadata" | "spec">): Pick<HostClaim, "leaving"> {
-  if (metadata.deletionTimestamp === undefined && spec.drain === undefined) return {};
-  const slot = metadata.annotations?.[ANNOTATION_PREEMPTED_BY];
-  return { leaving: slot === undefined ? {} : { for: slot } };
 }

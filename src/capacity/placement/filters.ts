@@ -1,32 +1,32 @@
-/** The filters of placement, in order: a host that fails a later one is the nearer miss. A new filter is one entry. */
+/** The filters of placement, in order: a host that fails a later filter is a nearer miss. */
 
 import type { ErrorCode } from "../../api/errors.ts";
 import { selectorMatches } from "../../api/fields/kubernetes.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import { type Demand, type HostChoice, type HostFacts, needBytes } from "./types.ts";
 
-/** How long a host that refused a replica gets no other of its service. */
+/** Time for which a host that refused a replica gets no other replica of its service. */
 export const REFUSAL_MS = 10 * 60_000;
 
 export interface FilterContext {
   /** Replicas of the demand's own service on this host. */
   readonly siblings: number;
   readonly now: number;
-  /** What the host is reserved for, where that binds this demand. */
-  readonly heldFor?: string | undefined;
+  /** The slot that the host is reserved for, if the reservation excludes this demand. */
+  readonly reservedFor?: string | undefined;
 }
 
 export const NO_CONTEXT: FilterContext = { siblings: 0, now: 0 };
 
 export interface Filter {
   readonly code: ErrorCode;
-  /** host: depends on the host alone, and is remembered until the host changes. */
+  /** host: depends only on the host, and is cached until the host changes. */
   readonly scope: "host" | "slot";
-  /** The reason why the host is out, or undefined where it passes. */
+  /** Returns the reason why the host is rejected; undefined if it passes. */
   readonly refuse: (demand: Demand, host: HostFacts, context: FilterContext) => string | undefined;
 }
 
-/** Why a host is out; `passed` counts the filters before that one: more is nearer. */
+/** The reason why a host was rejected. `passed` is the number of filters before; more is nearer. */
 export interface FilterRejection {
   readonly code: ErrorCode;
   readonly message: string;
@@ -101,16 +101,17 @@ export const filters: readonly Filter[] = [
   {
     code: "HostHeld",
     scope: "slot",
-    refuse: (_, __, { heldFor }) => (heldFor === undefined ? undefined : `reserved for ${heldFor}`),
+    refuse: (_, __, { reservedFor }) =>
+      reservedFor === undefined ? undefined : `reserved for ${reservedFor}`,
   },
 ];
 
-/** Whether spec.placement lets the service run there, whatever the host's state. */
+/** True if spec.placement allows the host, regardless of its state. */
 export function isAllowedBy(choice: HostChoice, host: HostFacts): boolean {
   return isNamed(choice, host) && isSelected(choice, host);
 }
 
-/** The first filter of a scope that a host fails. Memory comes last and is judged by figures: {@link memoryShortageText}. */
+/** The first filter of a scope that a host fails. Memory is checked last, see {@link missingBytes}. */
 export function firstRefusal(
   scope: Filter["scope"],
   demand: Demand,
@@ -125,7 +126,7 @@ export function firstRefusal(
   return undefined;
 }
 
-/** How many bytes are missing on a host; 0 where nothing is, or nothing is known. */
+/** Number of bytes that are missing on a host; 0 if none, or if it is unknown. */
 export function missingBytes(demand: Demand, host: HostFacts, freeBytes: number): number {
   if (!(demand.memory.known && host.budget.known)) return 0;
   return Math.max(0, Math.ceil(needBytes(demand, host) - freeBytes));
@@ -146,12 +147,12 @@ function isSelected({ hostSelector }: HostChoice, { labels }: HostFacts): boolea
 
 function lacksRuntime({ runtime }: Demand, host: HostFacts): string | undefined {
   if (host.runtimes.includes(runtime)) return undefined;
-  if (host.runtimeTrouble !== undefined) return `${runtime} cannot be used: ${host.runtimeTrouble}`;
+  if (host.runtimeProblem !== undefined) return `${runtime} cannot be used: ${host.runtimeProblem}`;
   const found = host.runtimes.length === 0 ? "no runtime was found" : `it has ${host.runtimes.join(", ")}`;
   return `${runtime} is not installed (${found})`;
 }
 
-/** spec.hardware of the Model: no more than so many bytes, or than this share of the host's memory. */
+/** Checks the limits in spec.hardware of the Model: bytes, or a fraction of the host's memory. */
 function beyondLimit(demand: Demand, host: HostFacts): string | undefined {
   const { memory, limit } = demand;
   const { totalBytes } = host;

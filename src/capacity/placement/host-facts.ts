@@ -1,65 +1,49 @@
-/** From a Host object to what placement reads. */
+/** Extracts the facts for placement from a Host. */
 import type { Condition } from "../../api/conditions.ts";
 import { getCondition, isConditionTrue } from "../../api/conditions.ts";
-import type { Host, HostModel as StoredModel } from "../../api/host.ts";
+import type { Host } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
 import { hostBudget } from "./budget.ts";
-import type { HostFacts, HostWeights, ReportedCondition } from "./types.ts";
+import type { HostFacts, ReportedCondition } from "./types.ts";
 
-/** Condition of a Host by which its agent says whether engines were found, and what is wrong with those that cannot be used. */
+/** Condition in which the agent reports whether engines were found, and the problems of those that cannot be used. */
 export const RUNTIMES_USABLE = "RuntimesUsable";
 
 const PRESSURES = ["MemoryPressure", "DiskPressure", "ThermalPressure"];
 
-/** Absent conditions are Unknown, and unknown is never good enough. */
+/** Absent conditions count as Unknown, which never passes a filter. */
 export function hostFacts(host: Host): HostFacts {
   const conditions = host.status?.conditions;
   const { drain, unschedulable } = host.spec;
   const cordon = drain ? "drain" : unschedulable ? "unschedulable" : undefined;
+  const { compute, totalBytes = 0 } = host.status?.memory ?? {};
+  const flapping = getCondition(conditions, "Flapping");
+  const runtimesUsable = getCondition(conditions, RUNTIMES_USABLE);
   return {
     name: host.metadata.name,
     labels: host.metadata.labels ?? {},
-    ready: claimed(getCondition(conditions, "Ready")),
-    reachable: claimed(getCondition(conditions, "Reachable")),
+    ready: reported(getCondition(conditions, "Ready")),
+    reachable: reported(getCondition(conditions, "Reachable")),
     isAwaited: !hasJoined(host),
     isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
     cordon,
     pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),
-    ...flappingOf(getCondition(conditions, "Flapping")),
-    ...runtimeTrouble(getCondition(conditions, RUNTIMES_USABLE)),
+    flapping: flapping?.status === "True" ? flapping.message : undefined,
+    runtimeProblem: runtimesUsable?.status === "False" ? runtimesUsable.message : undefined,
     accelerator: hostAccelerator(host.status?.info?.os),
-    compute: host.status?.memory?.compute,
+    compute,
     runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
     budget: hostBudget(host),
-    ...totalOf(host.status?.memory?.totalBytes),
-    models: (host.status?.models ?? []).map(modelFacts),
+    totalBytes: totalBytes > 0 ? totalBytes : undefined,
+    models: (host.status?.models ?? []).map(({ source, sha256, tokensPerSecond = 0 }) => ({
+      source,
+      sha256,
+      tokensPerSecond: tokensPerSecond > 0 ? tokensPerSecond : undefined,
+    })),
   };
 }
 
-/** A speed that is none was not measured. */
-function modelFacts({ source, sha256, tokensPerSecond = 0 }: StoredModel): HostWeights {
-  return {
-    source,
-    sha256,
-    tokensPerSecond: tokensPerSecond > 0 ? tokensPerSecond : undefined,
-  };
-}
-
-function runtimeTrouble(condition: Condition | undefined): Pick<HostFacts, "runtimeTrouble"> {
-  return condition?.status === "False" ? { runtimeTrouble: condition.message } : {};
-}
-
-function flappingOf(condition: Condition | undefined): Pick<HostFacts, "flapping"> {
-  return condition?.status === "True" ? { flapping: condition.message } : {};
-}
-
-function totalOf(totalBytes: number | undefined): Pick<HostFacts, "totalBytes"> {
-  return totalBytes === undefined || totalBytes <= 0 ? {} : { totalBytes };
-}
-
-function claimed(condition: Condition | undefined): ReportedCondition {
-  return condition === undefined
-    ? { status: "Unknown" }
-    : { status: condition.status, message: condition.message };
+function reported({ status = "Unknown", message }: Partial<Condition> = {}): ReportedCondition {
+  return { status, message };
 }

@@ -1,4 +1,4 @@
-/** Priorities as numbers, and how waiting raises them. Pure: waiting times are arguments. */
+/** Priorities as numbers, and their increase with the waiting time. Pure. */
 import type { Priority } from "../../api/fields/shared.ts";
 
 export const PRIORITIES: Readonly<Record<Priority, number>> = {
@@ -9,17 +9,17 @@ export const PRIORITIES: Readonly<Record<Priority, number>> = {
   batch: 100,
 };
 
-/** Classes that waiting raises a service through; the last one is the limit: never critical. */
+/** Priority classes through which a waiting service rises. The last one is the limit, so none becomes critical. */
 const LADDER = [PRIORITIES.batch, PRIORITIES.low, PRIORITIES.normal, PRIORITIES.high];
 
-/** How long a service waits for its next class. */
+/** Waiting time until the next class. */
 export const AGE_STEP_MS = 30 * 60_000;
-/** How long a placed service keeps the class it earned by waiting: no service of that class or below preempts it. */
+/** Time for which a placed service keeps the class that it earned by waiting: no service of that class or below preempts it. */
 export const EARNED_MS = 60 * 60_000;
-/** After this much waiting a host is reserved for it, then for as long not, alternately. */
+/** Waiting time after which a host is reserved for a service. Times with and without a reservation of this length alternate. */
 export const HOLD_MS = 30 * 60_000;
 
-/** The priority that orders the queue: one class more for each half hour, up to high. It gives no right to preempt. */
+/** Priority in the queue: one class higher for each 30 minutes, up to high. It gives no right to preempt. */
 export function agedPriority(priority: number, waitedMs: number): number {
   const at = LADDER.findIndex((step) => step >= priority);
   if (at === -1) return priority;
@@ -33,13 +33,13 @@ export function isHoldTime(waitedMs: number): boolean {
   return Math.floor(waitedMs / HOLD_MS) % 2 === 1;
 }
 
-/** Milliseconds until waiting alone changes something: the next class, or the start or end of a reservation. */
+/** Milliseconds until the waiting time changes something: the class, or the start or end of a reservation. */
 export function nextStepMs(waitedMs: number): number {
   const step = Math.min(AGE_STEP_MS, HOLD_MS);
   return step - (Math.max(0, waitedMs) % step);
 }
 
-/** How many hosts may be reserved at a time in a fleet of this size. */
+/** Maximum number of reserved hosts in a fleet of this size. */
 export function holdLimit(hosts: number): number {
   return Math.max(1, Math.floor(hosts / 50));
 }

@@ -1,15 +1,15 @@
-/** The scores of placement: each from 0 to 1, weighted, summed. A new score is one entry. */
+/** The scores of placement, each from 0 to 1, which are weighted and summed. */
 import { type Demand, type HostFacts, needBytes } from "./types.ts";
 
 export interface ScoreContext {
   readonly claimedBytes: number;
   /** Replicas of the demand's own service on this host. */
   readonly siblings: number;
-  /** The weights are on its disk, or will be. */
+  /** The weights are on the host's disk, or will be. */
   readonly hasWeights: boolean;
-  /** Tokens per second as measured there with this model. */
+  /** Measured tokens per second of the host with this model. */
   readonly speed: number | undefined;
-  /** The most tokens per second that any host was measured at with this model; 0 where none was. */
+  /** Maximum measured tokens per second of any host with this model; 0 if none was measured. */
   readonly fastest: number;
 }
 
@@ -19,17 +19,17 @@ export interface Scorer {
   readonly rate: (demand: Demand, host: HostFacts, context: ScoreContext) => number;
 }
 
-/** What a host can get at most besides speed and memory left, with the weights on its disk and without. */
+/** Maximum score of a host without speed and free memory, with and without the weights on its disk. */
 export const MAX_SCORE_WITH_WEIGHTS = 6;
 export const MAX_SCORE_WITHOUT_WEIGHTS = 4;
 export const MAX_SPEED_SCORE = 2;
-/** What a host gets for its speed while only others were measured: between the fast and the slow. */
+/** Speed score of a host without a measurement if others were measured: between fast and slow hosts. */
 export const UNMEASURED = MAX_SPEED_SCORE / 2;
 
 const SPEED = "measured speed";
 
 export const scores: readonly Scorer[] = [
-  // One host that fails must not take all replicas along: worth more than a download.
+  // A failing host must not take down all replicas, which is worth more than a download.
   {
     name: "spread",
     weight: 4,
@@ -47,7 +47,7 @@ export function rateHost(demand: Demand, host: HostFacts, context: ScoreContext)
   return total;
 }
 
-/** The names of what spoke for the host. */
+/** The scores that contributed to the choice. */
 export function placementReason(demand: Demand, host: HostFacts, context: ScoreContext): string {
   return scores
     .map((score) => ({ name: score.name, value: score.rate(demand, host, context) }))
@@ -56,7 +56,7 @@ export function placementReason(demand: Demand, host: HostFacts, context: ScoreC
     .join(", ");
 }
 
-/** Bytes that decide the memory score, as a share of the budget. */
+/** Free memory after placement as a fraction of the budget; its complement without spread. */
 export function rateMemory(
   demand: Pick<Demand, "memory" | "choice">,
   host: HostFacts,

@@ -1,4 +1,4 @@
-/** What placement reads and what it answers: plain data, so that a plan can be written down and compared. */
+/** Input and output of placement as plain data, which tests can store and compare. */
 
 import type { ErrorCode } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
@@ -6,7 +6,7 @@ import type { LabelSelector } from "../../api/fields/kubernetes.ts";
 import type { HostCompute } from "../../api/host.ts";
 import type { HostBudget } from "./budget.ts";
 
-/** What a condition of a host says; absent counts as Unknown. */
+/** A condition of a host; an absent condition counts as Unknown. */
 export interface ReportedCondition {
   readonly status: "True" | "False" | "Unknown";
   readonly message?: string;
@@ -17,54 +17,54 @@ export interface StoredWeights {
   readonly sha256?: string;
 }
 
-/** Weights on a host, with what is known of them there. */
+/** Weights on the disk of a host. */
 export interface HostWeights extends StoredWeights {
-  /** As last measured on this host; absent if never measured. */
+  /** Last measurement on this host; absent if there is none. */
   readonly tokensPerSecond?: number;
 }
 
-/** One host as the placement sees it. */
+/** Facts about a host for placement. */
 export interface HostFacts {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
   readonly ready: ReportedCondition;
   readonly reachable: ReportedCondition;
-  /** Only registered: no agent has joined as this host yet. */
+  /** True if the host is registered but no agent has joined yet. */
   readonly isAwaited?: boolean;
   readonly isLost: boolean;
   readonly cordon?: "unschedulable" | "drain";
-  /** Names of the conditions of pressure that hold: no new engine starts there. */
+  /** Pressure conditions that are true: no new engine starts on the host. */
   readonly pressures: readonly string[];
-  /** The host is flapping: why, and until when no new replicas are placed on it. */
+  /** Message of the condition Flapping if it is true. */
   readonly flapping?: string;
-  /** What its engines compute on; decides which estimate of the claim holds. */
+  /** Accelerator of the engines, which determines the estimate of the claim. */
   readonly accelerator?: Accelerator;
-  /** What the host has measured of compute buffers: wins over the accelerator's estimate. */
+  /** Measured coefficients for compute buffers, which override the estimate of the accelerator. */
   readonly compute?: HostCompute | undefined;
   readonly runtimes: readonly string[];
-  /** Why an engine that is there cannot be used, or how to get one. */
-  readonly runtimeTrouble?: string;
+  /** Reason why an installed engine cannot be used, or how to install one. */
+  readonly runtimeProblem?: string;
   readonly budget: HostBudget;
-  /** Installed memory, where the host has reported it. */
+  /** Installed memory, if the host has reported it. */
   readonly totalBytes?: number;
   readonly models: readonly HostWeights[];
 }
 
-/** Memory that is spoken for on a host: a replica in any phase, also draining, or a create that is not confirmed yet. */
+/** Claimed memory on a host: of a replica in any phase, including draining, or of an assigned slot without a replica yet. */
 export interface HostClaim {
   readonly replica: string;
   readonly service: string;
   readonly host: string;
   readonly bytes: number;
-  /** Absent: it may not be preempted. */
+  /** Absent if the replica must not be preempted. */
   readonly eviction?: {
     readonly priority: number;
-    /** A higher class that its service earned by waiting, for a while. */
+    /** A higher class that the service earned by waiting, with its expiry. */
     readonly earned?: { readonly priority: number; readonly untilMs: number };
   };
-  /** It is on its way out; its bytes count until it is gone. */
+  /** Set if the replica is being stopped. Its bytes count until it is deleted. */
   readonly leaving?: {
-    /** The slot that preempts it, as in {@link slotKey}. */
+    /** Key of the slot that preempts the replica, see {@link slotKey}. */
     readonly for?: string;
   };
 }
@@ -83,65 +83,59 @@ export interface HostChoice {
 }
 
 export interface Predecessor {
-  /** `namespace/name`, as in claims. */
+  /** `namespace/name`, the same as in claims. */
   readonly replica: string;
   readonly host: string;
-  /** It runs from the same source, so its host has the weights, whether or not the host lists them. */
+  /** The replica has the same source, so its host has the weights even if the host does not list them. */
   readonly sharesWeights: boolean;
 }
 
-/** Unknown means that only the host can read the model's size (a file on its disk): its agent decides on admission. */
+/** Unknown if only the host can read the size of the model (a file on its disk): its agent decides on admission. */
 export type MemoryNeed =
   | {
       readonly known: true;
       readonly bytes: number;
-      /** Where the claim differs by what a host computes on. */
+      /** Claims by accelerator of the host. */
       readonly on?: Readonly<Partial<Record<Accelerator, number>>>;
-      /** Compute buffers as laid out, one for each model that the engine loads, and all other bytes. */
+      /** Laid-out compute buffers, one for each model that the engine loads, and all other bytes. */
       readonly measurable?: { readonly buffers: readonly number[]; readonly otherBytes: number };
     }
   | { readonly known: false };
 
-/** One slot of a service that wants a host. */
+/** A slot of a service that needs a host. */
 export interface Demand {
   /** `namespace/name` of the service. */
   readonly service: string;
   readonly ordinal: number;
   readonly priority: number;
-  /** Creation of the service, seconds or milliseconds since the epoch: only compared. */
+  /** Creation time of the service, which is only compared. */
   readonly since: number;
-  /** When it was queued, on the clock of the plan's `now`. Absent: now. */
+  /** Time at which the slot was queued, on the clock of `now`. Defaults to now. */
   readonly waitingSinceMs?: number;
-  /** May it preempt lower priorities? Not if something of its slot serves already. */
+  /** True if the slot may preempt lower priorities; false if a replica of the slot already serves. */
   readonly mayPreempt?: boolean;
-  /** It ran and was preempted: by what, and where. */
+  /** Set if a replica of the slot was preempted: by what, and on which host. */
   readonly preempted?: { readonly by: string; readonly host: string };
-  /** The most that its Model allows it to claim on a host. */
+  /** Maximum claim on a host according to the Model. */
   readonly limit?:
     | { readonly of: "bytes"; readonly bytes: number }
     | { readonly of: "fraction"; readonly fraction: number };
-  /** What a host must have, as its `status.runtimes` names it. */
+  /** Required entry in `status.runtimes` of the host. */
   readonly runtime: string;
   readonly memory: MemoryNeed;
   readonly weights: StoredWeights;
-  /** Replicas of the same slot, which end when the new one serves: no siblings of it. */
+  /** Replicas of the same slot, which stop once the new one serves, so they do not count as siblings. */
   readonly predecessors: readonly Predecessor[];
   readonly choice: HostChoice;
   readonly refusals: readonly HostRefusal[];
 }
 
-export interface PlacementInput {
-  readonly hosts: readonly HostFacts[];
-  readonly claims: readonly HostClaim[];
-  readonly demands: readonly Demand[];
-}
-
-/** Why one host cannot take a demand. */
+/** The reason why a host cannot run a slot. */
 export interface PlacementMiss {
   readonly host: string;
   readonly code: ErrorCode;
   readonly message: string;
-  /** Bytes of memory that were missing, where that was the reason. */
+  /** Missing memory in bytes, if that was the reason. */
   readonly shortBytes?: number;
 }
 
@@ -151,7 +145,7 @@ export interface Placed {
   readonly host: string;
   readonly score: number;
   readonly why: string;
-  /** The class that it had reached by waiting, where that is above its own. */
+  /** The class that the slot reached by waiting, if it is above its own. */
   readonly earned?: number;
 }
 
@@ -162,7 +156,7 @@ export interface Preemption {
   /** `namespace/name` of its service. */
   readonly service: string;
   readonly host: string;
-  /** The slot that takes its place, as in {@link slotKey}. */
+  /** Key of the preempting slot, see {@link slotKey}. */
   readonly for: string;
 }
 
@@ -171,31 +165,23 @@ export interface Unplaced {
   readonly ordinal: number;
   readonly code: ErrorCode;
   readonly message: string;
-  /** 1 is next, over all services that wait: by priority, then age. */
+  /** Position among all pending services, by priority, then age. 1 is next. */
   readonly queuePosition: number;
   readonly waitingFor: string;
-  /** At most ten, the nearest first. */
+  /** The nearest misses, at most ten, the nearest first. */
   readonly misses: readonly PlacementMiss[];
   readonly counts: Readonly<Record<string, number>>;
 }
 
-export interface PlacementPlan {
-  readonly placed: readonly Placed[];
-  readonly waiting: readonly Unplaced[];
-  readonly preemptions: readonly Preemption[];
-  /** When time alone changes the answer: a refusal ends, waiting raises a class, a hold begins or ends. */
-  readonly recheckAfterMs?: number;
-}
-
-/** What of a host decides the size of a claim there. */
+/** Facts about a host that determine the size of a claim. */
 export type Backend = { readonly [K in "accelerator" | "compute"]?: HostFacts[K] | undefined };
 
-/** A compute buffer by a host's coefficients, in whole bytes. */
+/** Size of a compute buffer according to a host's coefficients, in whole bytes. */
 export function measuredBytes({ factor, extraBytes }: HostCompute, laidOutBytes: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, Math.ceil(factor * laidOutBytes + extraBytes));
 }
 
-/** What a slot claims on a host; 0 where only the host can tell. */
+/** Claim of a slot on a host; 0 if only the host can determine it. */
 export function needBytes({ memory }: Pick<Demand, "memory">, { accelerator, compute }: Backend): number {
   if (!memory.known) return 0;
   if (compute !== undefined && memory.measurable !== undefined) {
@@ -205,12 +191,12 @@ export function needBytes({ memory }: Pick<Demand, "memory">, { accelerator, com
   return (accelerator === undefined ? undefined : memory.on?.[accelerator]) ?? memory.bytes;
 }
 
-/** One slot of one service, as a key. */
+/** Key of a slot. */
 export function slotKey({ service, ordinal }: Pick<Demand, "service" | "ordinal">): string {
   return `${service}/${ordinal}`;
 }
 
-/** The service of a slot's key. */
+/** Service in a slot key. */
 export function serviceOfSlot(key: string): string {
   return key.slice(0, key.lastIndexOf("/"));
 }

@@ -1,32 +1,31 @@
-/** What engines that share a daemon have in common: names of servers and models by their settings, and the context. Pure. */
-import type { EngineSettings } from "../../api/engine-settings.ts";
+/** Common parts of engines that share a daemon: names of servers and models, and the context of a request. Pure. */
+import { DEFAULT_CONTEXT_PER_SLOT, type EngineSettings } from "../../api/engine-settings.ts";
 import { hash } from "../../util/hash.ts";
 
 const OWN_PREFIX = "metalbridge-";
-const CONTEXT_PER_SLOT = 4096;
 
-/** A server's name: services with the same settings share one. */
+/** Name of a server, which services with the same settings share. */
 export function serverNameOf(runtime: string, settings: unknown): string {
   return `${runtime}-${shortHash(settings)}`;
 }
 
-/** A model's name in its daemon, the same for the same weights and settings. */
+/** Name of a model in its daemon, which is the same for the same weights and settings. */
 export function ownModelName(identity: unknown): string {
   return `${OWN_PREFIX}${shortHash(identity)}`;
 }
 
-/** Whether the agent created it, and so may delete it. */
+/** True if the agent created the model, and so may delete it. */
 export function isOwnModel(name: string): boolean {
   return name.startsWith(OWN_PREFIX);
 }
 
-/** Tokens that one request may use. */
+/** Maximum number of tokens of a request. */
 export function contextOfRequest(
   { contextSize, parallelSlots = 1 }: Pick<EngineSettings, "contextSize" | "parallelSlots">,
   trained: { readonly contextLength?: number | undefined } = {},
 ): number {
   if (contextSize !== undefined) return Math.floor(contextSize / parallelSlots);
-  return Math.min(CONTEXT_PER_SLOT, trained.contextLength || CONTEXT_PER_SLOT);
+  return Math.min(DEFAULT_CONTEXT_PER_SLOT, trained.contextLength || DEFAULT_CONTEXT_PER_SLOT);
 }
 
 function shortHash(value: unknown): string {

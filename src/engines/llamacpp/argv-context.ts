@@ -1,17 +1,19 @@
-/** Context, slots, caches and batches: the arguments that decide how much memory the engine takes. */
-import type { EngineSettings } from "../../api/engine-settings.ts";
+/** Arguments for context, slots, caches and batches, which determine the memory of the engine. */
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+} from "../../api/engine-settings.ts";
 import type { ArgvBuilder } from "./argv-builder.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 
-const CONTEXT_PER_SLOT = 4096;
-const PROMPT_CACHE_MIB = 1024;
 const BLOCK = 32;
-const UNQUANTISED = new Set(["f32", "f16", "bf16"]);
+const UNQUANTIZED = new Set(["f32", "f16", "bf16"]);
 
-/** Always explicit, so that what was claimed is what runs; what the build has no flag for, it does not do either. */
+/** Sets all values explicitly, so that the engine uses what was claimed. A build without a flag lacks the feature, too. */
 export function addContext(builder: ArgvBuilder, { settings, gguf }: LlamaServerInput): void {
   const slots = settings.parallelSlots ?? 1;
-  const perSlot = Math.min(CONTEXT_PER_SLOT, gguf?.contextLength || CONTEXT_PER_SLOT);
+  const perSlot = Math.min(DEFAULT_CONTEXT_PER_SLOT, gguf?.contextLength || DEFAULT_CONTEXT_PER_SLOT);
   builder.argv.push(
     "--ctx-size",
     String(settings.contextSize ?? perSlot * slots),
@@ -30,7 +32,7 @@ export function addContext(builder: ArgvBuilder, { settings, gguf }: LlamaServer
 }
 
 function addPromptCache(builder: ArgvBuilder, settings: EngineSettings): void {
-  const size = settings.mode === "chat" ? (settings.promptCacheMiB ?? PROMPT_CACHE_MIB) : 0;
+  const size = settings.mode === "chat" ? (settings.promptCacheMiB ?? DEFAULT_PROMPT_CACHE_MIB) : 0;
   const isTyped = settings.mode === "chat" && (settings.promptCacheMiB ?? 0) > 0;
   if (isTyped) builder.add("promptCacheMiB", ["--cache-ram"], String(size));
   else builder.addIfKnown(["--cache-ram"], String(size));
@@ -46,7 +48,7 @@ function addRope(builder: ArgvBuilder, settings: EngineSettings): void {
   }
 }
 
-/** Element types of the KV cache, and flash attention, which quantised values need. */
+/** Adds the data types of the KV cache, and flash attention, which quantized values require. */
 export function addCacheSettings(builder: ArgvBuilder, { settings, gguf }: LlamaServerInput): void {
   const keys = settings.cacheTypeCustomK ?? settings.cacheTypeK;
   const values = settings.cacheTypeCustomV ?? settings.cacheTypeV;
@@ -57,7 +59,7 @@ export function addCacheSettings(builder: ArgvBuilder, { settings, gguf }: Llama
   if (values !== undefined) {
     builder.add("cacheTypeV", ["--cache-type-v"], values);
     checkBlock(builder, "cacheTypeV", values, gguf?.valueLength);
-    if (settings.flashAttention === false && !UNQUANTISED.has(values)) {
+    if (settings.flashAttention === false && !UNQUANTIZED.has(values)) {
       builder.refuse(
         "cacheTypeV",
         `${values} needs flash attention, which flashAttention: false turns off`,
@@ -69,17 +71,17 @@ export function addCacheSettings(builder: ArgvBuilder, { settings, gguf }: Llama
   if (settings.noKvOffload === true) builder.add("noKvOffload", ["--no-kv-offload"]);
 }
 
-/** llama-server ends at the start when a head does not consist of whole blocks. */
+/** llama-server exits at the start if the head length is not a multiple of the block size. */
 function checkBlock(builder: ArgvBuilder, field: string, type: string, headLength: number | undefined): void {
-  if (headLength === undefined || headLength === 0 || UNQUANTISED.has(type) || headLength % BLOCK === 0)
+  if (headLength === undefined || headLength === 0 || UNQUANTIZED.has(type) || headLength % BLOCK === 0)
     return;
   const why = `${type} has blocks of ${BLOCK}, which do not divide this model's head length ${headLength}`;
   builder.refuse(field, why, "CacheTypeMismatch");
 }
 
-/** Older builds know only a switch, and their default is off. */
-function addFlashAttention(builder: ArgvBuilder, wanted: boolean | undefined): void {
+/** Older builds have a switch without a value, which is off by default. */
+function addFlashAttention(builder: ArgvBuilder, isOn: boolean | undefined): void {
   const takesValue = builder.flag("--flash-attn")?.value !== undefined;
-  if (takesValue) builder.addIfKnown(["--flash-attn"], wanted === undefined ? "auto" : wanted ? "on" : "off");
-  else if (wanted === true) builder.add("flashAttention", ["--flash-attn"]);
+  if (takesValue) builder.addIfKnown(["--flash-attn"], isOn === undefined ? "auto" : isOn ? "on" : "off");
+  else if (isOn === true) builder.add("flashAttention", ["--flash-attn"]);
 }

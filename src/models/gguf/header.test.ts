@@ -7,7 +7,7 @@ import {
 } from "../../../local/demo/gguf-writer.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import { GGUF_LIMITS } from "./fields.ts";
-import { createGgufReader, parseGgufHeader } from "./header.ts";
+import { createGgufReader } from "./header.ts";
 import { summarizeGguf } from "./summary.ts";
 import { fileTypeName } from "./tables.ts";
 import type { GgufHeader } from "./types.ts";
@@ -39,7 +39,7 @@ function render(metadata: Record<string, GgufWriteValue>): Uint8Array {
 }
 
 function headerOf(bytes: Uint8Array): GgufHeader {
-  const parsed = parseGgufHeader(bytes);
+  const parsed = createGgufReader().feed(bytes);
   if (!parsed.done) throw new Error(`needs ${parsed.needBytes} more bytes`);
   return parsed.header;
 }
@@ -102,12 +102,12 @@ test("chunks of any size give the same header", () => {
 
 test("says at least how many bytes are missing", () => {
   let have = 0;
-  let progress = parseGgufHeader(bytes.subarray(0, have));
+  let progress = createGgufReader().feed(bytes.subarray(0, have));
   let rounds = 0;
   while (!progress.done) {
     have += progress.needBytes;
     expect(have).toBeLessThanOrEqual(bytes.length);
-    progress = parseGgufHeader(bytes.subarray(0, have));
+    progress = createGgufReader().feed(bytes.subarray(0, have));
     rounds += 1;
   }
   expect(rounds).toBeGreaterThan(5);
@@ -272,7 +272,7 @@ test("any bytes end in a header, a wish for more, or a refusal with a code", () 
   fc.assert(
     fc.property(fc.oneof(mutated, framed, fc.uint8Array({ maxLength: 200 })), (input) => {
       try {
-        const parsed = parseGgufHeader(input);
+        const parsed = createGgufReader().feed(input);
         if (parsed.done) JSON.stringify(summarizeGguf(parsed.header));
         else expect(parsed.needBytes).toBeGreaterThan(0);
       } catch (error) {
@@ -347,7 +347,7 @@ test("file types have the names of the engine", () => {
 
 function codeOf(input: Uint8Array): string {
   try {
-    return parseGgufHeader(input).done ? "done" : "needs more";
+    return createGgufReader().feed(input).done ? "done" : "needs more";
   } catch (error) {
     if (error instanceof MetalbridgeError) return error.code;
     throw error;

@@ -40,11 +40,6 @@ export function createGgufReader(): GgufReader {
   };
 }
 
-/** The header of a file whose first bytes are given, or how many more are needed at least. */
-export function parseGgufHeader(bytes: Uint8Array): GgufProgress {
-  return createGgufReader().feed(bytes);
-}
-
 const DEFAULT_ALIGNMENT = 32;
 /** Whole headers of real models stay below 50 MiB. */
 const MAX_METADATA_ITEMS = 20_000_000;

@@ -16,9 +16,9 @@ import type { InferenceReplica } from "../../../../src/api/inference-replica.ts"
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import { replicaName, serviceName, sliceName } from "../../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../../src/api/owned.ts";
+import { readProbes } from "../../../../src/api/probes.ts";
 import type { Placed } from "../../../../src/capacity/placement/types.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
-import { toReplicaProbes } from "../../../../src/capacity/template.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 
 export interface ReplicaParts {
@@ -76,7 +76,7 @@ export function mutableSpec({ spec }: InferenceService): MutableSpec {
   return {
     priority: spec.priority,
     evictionProtection: spec.evictionProtection,
-    probes: toReplicaProbes(spec),
+    probes: readProbes(spec.probeOverrides).value,
     drainSeconds: spec.rollout.drainSeconds,
     hostLostSeconds: spec.hostLostSeconds,
   };

@@ -1,4 +1,4 @@
-/** The scheduler's cache: every host with its replicas, indexed by free memory and by the models on its disk. */
+/** The scheduler cache: all hosts with their replicas, indexed by free memory and by the models on their disks. */
 import { isDeepEqual } from "../../../util/deep-equal.ts";
 import { compareText } from "../../../util/text.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
@@ -7,19 +7,19 @@ import { type Compare, insertSorted, removeSorted } from "./sorted.ts";
 
 export interface SchedulerCache {
   readonly hosts: Map<string, HostInfo>;
-  /** Hosts that take replicas, by budget and what decides the size of claims; the last has the most free memory. */
+  /** Schedulable hosts, by budget and by the settings that determine claims. The last host has the most free memory. */
   readonly byBudget: Map<string, HostInfo[]>;
-  /** Hosts with a model on disk, by source and by checksum; the fastest first, those without a measurement last. */
+  /** Hosts with a model on disk, by source and by checksum; the fastest first, hosts without a measurement last. */
   readonly byModel: Map<string, HostInfo[]>;
   /** Host of each replica. */
   readonly hostOf: Map<string, string>;
-  /** Claims on hosts that are not known, or not any more. */
+  /** Claims on hosts that are not in the cache. */
   readonly orphans: Map<string, HostClaim>;
-  /** Hosts that may have more to give than at the last pass. */
+  /** Hosts that may have more free memory than in the last pass. */
   readonly changed: Set<string>;
 }
 
-/** Two readings of one moment on different clocks differ by less. */
+/** Maximum difference between readings of the same moment on different clocks. */
 const CLOCK_MS = 5_000;
 
 export function newCache(): SchedulerCache {
@@ -33,7 +33,7 @@ export function newCache(): SchedulerCache {
   };
 }
 
-/** Changes a host and puts it back into the index where it belongs then. */
+/** Changes a host and updates its position in the index. */
 export function update(cache: SchedulerCache, info: HostInfo, change: () => void): void {
   unindex(cache, info);
   change();
@@ -54,7 +54,7 @@ export function setHost(cache: SchedulerCache, facts: HostFacts): void {
   cache.changed.add(facts.name);
 }
 
-/** Its claims are kept for when it comes back. */
+/** The claims of the host are stored in case it returns. */
 export function removeHost(cache: SchedulerCache, name: string): void {
   const info = cache.hosts.get(name);
   if (info === undefined) return;
@@ -97,7 +97,7 @@ export function removeClaim(cache: SchedulerCache, replica: string): void {
   cache.changed.add(host);
 }
 
-/** Where an earned class expires, its replica can be preempted again. Returns when the next one expires. */
+/** Removes expired classes, so that their replicas can be preempted again. Returns when the next one expires. */
 export function expireEarned({ hosts, changed }: SchedulerCache, now: number): number {
   let next = Number.POSITIVE_INFINITY;
   for (const info of hosts.values()) {
@@ -150,7 +150,7 @@ function indexKey({ facts: { budget, accelerator, compute } }: HostInfo): string
   return budget.known ? `${budget.bytes} ${accelerator} ${measured}` : "";
 }
 
-/** Names descend, so that the last of equals has the first name. */
+/** Names are in descending order, so that the last of equal hosts has the first name. */
 function byFree(a: HostInfo, b: HostInfo): number {
   return a.freeBytes - b.freeBytes || compareText(b.name, a.name);
 }
@@ -164,7 +164,7 @@ function weightsOf({ models }: HostFacts): Map<string, number | undefined> {
   return weights;
 }
 
-/** Touches only what differs: a host with twenty models gets its twenty-first. */
+/** Updates only the entries that differ. */
 function setWeights({ byModel }: SchedulerCache, info: HostInfo, weights: HostInfo["weights"]): void {
   const before = info.weights;
   for (const [key, speed] of before) {

@@ -1,4 +1,4 @@
-/** One pass over what has changed: in turn, each slot gets a host, or preempts for one, or stays queued. */
+/** A pass over all changes: in order, each slot gets a host, preempts replicas, or stays queued. */
 import { needBytes, type Placed, type Preemption } from "../types.ts";
 import { expireEarned } from "./cache.ts";
 import { assign, nominate, type SchedulerState, withdrawDecision } from "./decisions.ts";
@@ -20,7 +20,7 @@ export interface PassOutcome {
   readonly preempted: readonly Preemption[];
   /** Services whose decisions have changed. */
   readonly touched: ReadonlySet<string>;
-  /** False: nothing had changed. */
+  /** False if nothing had changed. */
   readonly hasRun: boolean;
   readonly recheckAfterMs?: number;
 }
@@ -33,9 +33,9 @@ interface Pass {
   readonly touched: Set<string>;
 }
 
-/** With more changed hosts than this every host is considered: the indexes are faster than a long list. */
+/** If more hosts have changed, all hosts are considered, because the indexes are faster than a long list. */
 const MANY = 32;
-/** Rounds end because only higher priorities preempt; what is left after so many waits for the next pass. */
+/** Rounds end because only higher priorities preempt. Slots that are left after this many rounds wait for the next pass. */
 const MAX_ROUNDS = 100;
 
 export function runPass(state: SchedulerState, now: number): PassOutcome {
@@ -43,7 +43,7 @@ export function runPass(state: SchedulerState, now: number): PassOutcome {
   const pass: Pass = { state, now, placed: [], preempted: [], touched: new Set() };
   const expiresAtMs = expireEarned(cache, now);
   const aged = ageQueue(queue, now);
-  // Their status shows the effective priority.
+  // The status of these services shows the effective priority.
   for (const { demand } of aged) pass.touched.add(demand.service);
   let rounds = 0;
   for (; rounds < MAX_ROUNDS; rounds += 1) {
@@ -54,15 +54,13 @@ export function runPass(state: SchedulerState, now: number): PassOutcome {
     if (!runRound(pass, changed)) break;
   }
   const { placed, preempted, touched } = pass;
-  const outcome = { placed, preempted, touched, hasRun: rounds > 0 };
   const agesAtMs = queue.pending.length === 0 ? Number.POSITIVE_INFINITY : queue.recheckAtMs;
   const atMs = Math.min(agesAtMs, expiresAtMs);
-  return atMs === Number.POSITIVE_INFINITY
-    ? outcome
-    : { ...outcome, recheckAfterMs: Math.max(1, atMs - now) };
+  const recheckAfterMs = atMs === Number.POSITIVE_INFINITY ? undefined : Math.max(1, atMs - now);
+  return { placed, preempted, touched, hasRun: rounds > 0, recheckAfterMs };
 }
 
-/** Once through the queue; false where there was nothing to do. */
+/** Processes the queue once; false if there was nothing to do. */
 function runRound(pass: Pass, changed: readonly string[]): boolean {
   const { cache, queue } = pass.state;
   if (changed.length === 0 && !queue.pending.some(({ isNew }) => isNew)) return false;
@@ -75,7 +73,7 @@ function runRound(pass: Pass, changed: readonly string[]): boolean {
   return true;
 }
 
-/** False only where no changed host can give it anything: so it is for nearly all that are queued. */
+/** False if no changed host can run the slot, which is the case for nearly all queued slots. */
 function mayGain({ decision, demand }: PendingSlot, changed: readonly HostInfo[]): boolean {
   if (decision.at === "nominated" || !demand.memory.known || demand.predecessors.length > 0) return true;
   return changed.some((info) => {
@@ -86,7 +84,7 @@ function mayGain({ decision, demand }: PendingSlot, changed: readonly HostInfo[]
   });
 }
 
-/** `changed` names the hosts worth considering; absent: all. */
+/** `changed` names the hosts to consider; all if undefined. */
 function schedule(pass: Pass, slot: PendingSlot, changed: readonly string[] | undefined): void {
   const { state, now } = pass;
   const { cache } = state;
@@ -103,10 +101,10 @@ function schedule(pass: Pass, slot: PendingSlot, changed: readonly string[] | un
   let among: Iterable<string> = some ?? cache.hosts.keys();
   if (before.at === "nominated") {
     if (some?.includes(before.host) === false) return;
-    if (isStillComing(pass, slot, before.host)) return;
+    if (willFit(pass, slot, before.host)) return;
     withdrawDecision(state, slot);
     pass.touched.add(slot.demand.service);
-    // The room it was promised is not coming, so every host counts again.
+    // The nominated host will not have enough memory, so all hosts are considered again.
     among = cache.hosts.keys();
   }
   preempt(pass, slot, among);
@@ -124,12 +122,12 @@ function preempt({ state, now, preempted, touched }: Pass, slot: PendingSlot, am
   for (const { demand } of candidate.overtaken) touched.add(demand.service);
 }
 
-/** Will there be room once everything that leaves has left? */
-function isStillComing({ state, now }: Pass, slot: PendingSlot, host: string): boolean {
+/** True if the nominated host will have enough memory once the preempted replicas have stopped. */
+function willFit({ state, now }: Pass, slot: PendingSlot, host: string): boolean {
   const info = state.cache.hosts.get(host);
   if (info === undefined || !isAllowedToStay(info, slot, now) || !info.facts.budget.known) return false;
   const own = ownBytes(info, slot.demand);
   if (nominatedBytes(info, () => true) > freeAfterLeaving(info) + own) return false;
-  // A replica that waits there is admitted by its agent; any other would have been placed by now.
+  // The agent admits a replica that waits there; any other slot would have been placed by now.
   return own > 0 || freeFor(info, slot) < needBytes(slot.demand, info.facts);
 }

@@ -1,4 +1,4 @@
-/** Making and undoing decisions, and the demands that call for them. Every change of room goes through the cache's index. */
+/** Makes and withdraws decisions for demands. Every change of free memory updates the index of the cache. */
 import { type Demand, needBytes, type Placed, type Preemption } from "../types.ts";
 import { type SchedulerCache, update } from "./cache.ts";
 import type { PreemptionCandidate } from "./preempt.ts";
@@ -21,7 +21,7 @@ export interface SchedulerState {
   readonly reservations: Reservations;
 }
 
-/** Demands that ask for the same as before keep what was decided. True when the queue has changed. */
+/** Unchanged demands keep their decisions. True if the queue has changed. */
 export function setDemands(
   state: SchedulerState,
   service: string,
@@ -49,7 +49,7 @@ export function setDemands(
   return hasChanged;
 }
 
-/** Room is taken at once, in the slot's name, until the cache holds the replica itself. */
+/** Claims the memory immediately in the name of the slot, until the cache has the replica. */
 export function assign(state: SchedulerState, slot: PendingSlot, placed: Placed): void {
   const info = state.cache.hosts.get(placed.host);
   if (info === undefined) return;
@@ -66,7 +66,7 @@ export function assign(state: SchedulerState, slot: PendingSlot, placed: Placed)
   update(state.cache, info, () => info.claims.set(replica, claim));
 }
 
-/** Keeps the host for the slot and orders the victims to leave. */
+/** Nominates the host for the slot and marks the victims as preempted. */
 export function nominate(
   state: SchedulerState,
   slot: PendingSlot,
@@ -84,7 +84,7 @@ export function nominate(
   return victims.map(({ replica, service }) => ({ replica, service, host: info.name, for: slot.key }));
 }
 
-/** Back to pending. A victim whose object does not show the preemption yet stays. */
+/** Makes the slot pending again. Victims whose objects do not show the preemption yet are not preempted. */
 export function withdrawDecision({ cache, queue }: SchedulerState, slot: PendingSlot): void {
   const { decision } = slot;
   slot.decision = { at: "pending" };
@@ -109,13 +109,13 @@ function remove(state: SchedulerState, slot: PendingSlot): void {
   withdrawDecision(state, slot);
 }
 
-/** A decision stands while it is for the same thing; a turn that moved is a new turn. */
+/** A decision stays valid for the same demand, unless its position in the queue has changed. */
 function isSame(known: PendingSlot, slot: PendingSlot): boolean {
   if (!isSameDemand(known.demand, slot.demand)) return false;
   return known.decision.at === "assigned" || byTurn(known, { ...slot, effective: known.effective }) === 0;
 }
 
-/** No replica is called so: names have no blanks. */
+/** No replica can have this name, because names have no spaces. */
 function assumedReplica({ key }: PendingSlot): string {
   return `slot ${key}`;
 }

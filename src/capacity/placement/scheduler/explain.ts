@@ -1,4 +1,4 @@
-/** Why a slot has no host: the nearest misses first, each with its figures, and how many hosts fail for which reason. */
+/** Explains why a slot has no host: the nearest misses with their figures, and the number of hosts per reason. */
 
 import type { ErrorCode } from "../../../api/errors.ts";
 import { installHintOf } from "../../../engines/registry.ts";
@@ -20,7 +20,7 @@ import { isReservedAgainst } from "./search.ts";
 
 const MAX_MISSES = 10;
 
-/** A miss with what it is sorted by; without a message where memory is short. */
+/** A miss with its sort keys; without a message if memory is insufficient. */
 interface RankedMiss extends FilterRejection {
   readonly info: HostInfo;
   readonly missing: number;
@@ -43,35 +43,36 @@ export function explain(
     (a, b) => b.passed - a.passed || a.missing - b.missing || compareText(a.info.name, b.info.name),
   );
   for (const { code } of ranked) counts[code] = (counts[code] ?? 0) + 1;
-  const misses = ranked.slice(0, MAX_MISSES).map((miss) => inWords(miss, slot));
-  const word = wordOf(cache, slot, misses[0], sentence(misses, ranked.length));
-  return { service: demand.service, ordinal: demand.ordinal, ...word, queuePosition, misses, counts };
+  const misses = ranked.slice(0, MAX_MISSES).map((miss) => describeMiss(miss, slot));
+  const summary = summarize(cache, slot, misses[0], listMisses(misses, ranked.length));
+  return { service: demand.service, ordinal: demand.ordinal, ...summary, queuePosition, misses, counts };
 }
 
-/** Why this one host cannot take it now; undefined where it can. */
+/** The reason why a host cannot run the slot now; undefined if it can. */
 export function placementMissOf(info: HostInfo, slot: PendingSlot, now: number): PlacementMiss | undefined {
   const miss = rankMiss(info, slot, now);
-  return miss && inWords(miss, slot);
+  return miss && describeMiss(miss, slot);
 }
 
-function reservedFor({ reservedFor: slot }: HostInfo, now: number): string | undefined {
+function reservationText({ reservedFor: slot }: HostInfo, now: number): string | undefined {
   if (slot === undefined) return undefined;
   return `${slot.demand.service} (queued for ${Math.floor((now - slot.pendingSinceMs) / 60_000)} min)`;
 }
 
 function rankMiss(info: HostInfo, slot: PendingSlot, now: number): RankedMiss | undefined {
   const { demand } = slot;
-  const heldFor = isReservedAgainst(info, slot) ? reservedFor(info, now) : undefined;
+  const reservedFor = isReservedAgainst(info, slot) ? reservationText(info, now) : undefined;
   const siblings = demand.choice.spread === "Required" ? siblingsOn(info, demand) : 0;
-  const refused = earlier(info.refused, firstRefusal("slot", demand, info.facts, { siblings, now, heldFor }));
+  const context = { siblings, now, reservedFor };
+  const refused = earlier(info.refused, firstRefusal("slot", demand, info.facts, context));
   if (refused !== undefined) return { ...refused, info, missing: 0 };
   const missing = missingBytes(demand, info.facts, freeFor(info, slot));
   if (missing === 0) return undefined;
   return { code: "HostMemoryShort", message: "", passed: filters.length, info, missing };
 }
 
-/** Of a thousand misses ten are shown. */
-function inWords({ info, code, message, missing }: RankedMiss, slot: PendingSlot): PlacementMiss {
+/** Called only for the misses that are shown. */
+function describeMiss({ info, code, message, missing }: RankedMiss, slot: PendingSlot): PlacementMiss {
   const host = info.name;
   if (code !== "HostMemoryShort") return { host, code, message };
   const words = memoryShortageText(slot.demand, info.facts, freeFor(info, slot));
@@ -86,8 +87,8 @@ function earlier(
   return a.passed < b.passed ? a : b;
 }
 
-/** The first that applies: it preempts, it was preempted, or what the nearest miss lacks. */
-function wordOf(
+/** The first reason that applies: the slot preempts, it was preempted, or the nearest miss lacks something. */
+function summarize(
   cache: SchedulerCache,
   { demand, decision }: PendingSlot,
   nearest: PlacementMiss | undefined,
@@ -102,7 +103,7 @@ function wordOf(
       waitingFor: `room on ${decision.host}`,
     };
   }
-  const { code, waitingFor } = wants(demand, nearest);
+  const { code, waitingFor } = missingFor(demand, nearest);
   const nowhere = missingRuntimeText(cache, demand);
   const why = nowhere === undefined ? listed : `${nowhere}; ${listed}`;
   if (demand.preempted === undefined)
@@ -112,7 +113,7 @@ function wordOf(
   return { code: "Preempted", message, waitingFor };
 }
 
-/** By claims its host has room, but the memory is still used by other programs or by an engine that just stopped. */
+/** The claim fits on the host, but other programs or an engine that just stopped still use the memory. */
 function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waitingFor"> {
   return {
     code: "NoHostWithMemory",
@@ -121,7 +122,7 @@ function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waiti
   };
 }
 
-/** That no host which spec.placement allows has the runtime, and how to install it; undefined where one has it. */
+/** Message that no allowed host has the runtime, with the install command; undefined if a host has it. */
 export function missingRuntimeText(cache: SchedulerCache, { choice, runtime }: Demand): string | undefined {
   let isAnyAllowed = false;
   for (const { facts } of cache.hosts.values()) {
@@ -141,8 +142,8 @@ function leavingOn(cache: SchedulerCache, host: string): string[] {
   return [...new Set(leaving.map(({ service }) => service))].sort(compareText);
 }
 
-/** The nearest miss names what the demand waits for. */
-function wants(
+/** Derives from the nearest miss what the demand is waiting for. */
+function missingFor(
   { memory, runtime }: Demand,
   nearest: PlacementMiss | undefined,
 ): { code: ErrorCode; waitingFor: string } {
@@ -168,7 +169,7 @@ function wants(
   }
 }
 
-function sentence(shown: readonly PlacementMiss[], all: number): string {
+function listMisses(shown: readonly PlacementMiss[], all: number): string {
   if (all === 0) return "no host is registered";
   const listed = shown.map(({ host, message }) => `${host}: ${message}`).join("; ");
   return all > shown.length ? `${listed}; and ${all - shown.length} more` : listed;

@@ -1,4 +1,4 @@
-/** One host in the scheduler's cache, with the sums over its replicas, so that no pass adds up what has not changed. */
+/** A host in the scheduler cache, with sums over its replicas that are updated only when they change. */
 import { type FilterRejection, firstRefusal, NO_CONTEXT } from "../filters.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../types.ts";
 import type { PendingSlot } from "./queue.ts";
@@ -6,26 +6,26 @@ import type { PendingSlot } from "./queue.ts";
 export interface HostInfo {
   readonly name: string;
   facts: HostFacts;
-  /** Why no replica at all can go here. */
+  /** Reason why no replica can be scheduled on the host. */
   refused: FilterRejection | undefined;
   /** Models on its disk by source and by checksum, with tokens per second by source. */
   weights: ReadonlyMap<string, number | undefined>;
   readonly claims: Map<string, HostClaim>;
-  /** Replicas chosen for preemption whose objects do not show it yet, with the slot that needs their room. */
+  /** Replicas chosen for preemption whose objects do not show it yet, with the slot that preempts them. */
   readonly preempted: Map<string, string>;
   /** Slots that replicas are preempted for on this host. */
   readonly nominated: Set<PendingSlot>;
-  /** The slot that the host is reserved for: it has been queued for long. */
+  /** The slot, queued for a long time, that the host is reserved for. */
   reservedFor: PendingSlot | undefined;
   claimedBytes: number;
   leavingBytes: number;
-  /** Of replicas that may be preempted by some priority. */
+  /** Bytes of replicas that may be preempted by some priority. */
   evictableBytes: number;
-  /** The lowest priority among those; infinite where there are none. */
+  /** The lowest priority of these replicas; infinite if there are none. */
   lowestPriority: number;
-  /** When the first class that a replica earned by waiting expires; infinite where none does. */
+  /** Expiry of the first class that a replica earned by waiting; infinite if there is none. */
   earnedUntilMs: number;
-  /** What a newcomer may claim; the cache's indexes are in this order. */
+  /** Bytes that a new slot may claim; the indexes of the cache are sorted by it. */
   freeBytes: number;
 }
 
@@ -48,7 +48,7 @@ export function newHostInfo(facts: HostFacts): HostInfo {
   };
 }
 
-/** Brings everything that is derived from facts and claims up to date. */
+/** Updates all values that are derived from facts and claims. */
 export function refreshHostInfo(info: HostInfo): void {
   info.refused = firstRefusal("host", {} as Demand, info.facts, NO_CONTEXT);
   info.claimedBytes = 0;
@@ -69,7 +69,7 @@ export function refreshHostInfo(info: HostInfo): void {
   info.freeBytes = freeFor(info, undefined);
 }
 
-/** Bytes that a slot may claim now. Nominated slots come first, each but for itself. */
+/** Bytes that a slot may claim now, without those that are promised to other nominated slots. */
 export function freeFor(info: HostInfo, slot: PendingSlot | undefined): number {
   const { budget } = info.facts;
   if (!budget.known) return 0;
@@ -77,19 +77,19 @@ export function freeFor(info: HostInfo, slot: PendingSlot | undefined): number {
   return budget.bytes - info.claimedBytes - beyondLeaving;
 }
 
-/** What nominated slots will claim once the room is there. */
+/** Bytes that nominated slots will claim. */
 export function nominatedBytes(info: HostInfo, counts: (slot: PendingSlot) => boolean): number {
   let bytes = 0;
   for (const slot of info.nominated) if (counts(slot)) bytes += needBytes(slot.demand, info.facts);
   return bytes;
 }
 
-/** Free bytes once everything that leaves has left, nominated slots not counted. */
+/** Free bytes once all leaving replicas have stopped, without regard to nominated slots. */
 export function freeAfterLeaving({ facts, claimedBytes, leavingBytes }: HostInfo): number {
   return (facts.budget.known ? facts.budget.bytes : 0) - claimedBytes + leavingBytes;
 }
 
-/** The same if everything were preempted that a priority might preempt: an upper bound without a loop. */
+/** Upper bound of the free bytes if a priority preempted all replicas that it may preempt. */
 export function maxFreeBytes(info: HostInfo, priority: number): number {
   return freeAfterLeaving(info) + (info.lowestPriority < priority ? info.evictableBytes : 0);
 }
@@ -98,14 +98,14 @@ export function isClaimLeaving({ preempted }: HostInfo, { replica, leaving }: Ho
   return leaving !== undefined || preempted.has(replica);
 }
 
-/** Only a higher priority preempts it; infinite where none may. */
+/** The priority that a preempting slot must exceed; infinite if none may preempt. */
 export function evictionPriority({ eviction }: HostClaim, now: number): number {
   if (eviction === undefined) return Number.POSITIVE_INFINITY;
   const { priority, earned } = eviction;
   return earned !== undefined && now < earned.untilMs ? Math.max(priority, earned.priority) : priority;
 }
 
-/** Replicas of the same service here; those of the slot itself are replaced by it and do not count. */
+/** Number of replicas of the same service on the host, without those that the slot replaces. */
 export function siblingsOn(info: HostInfo, { service, predecessors }: Demand): number {
   let siblings = 0;
   for (const claim of info.claims.values()) {
@@ -115,7 +115,7 @@ export function siblingsOn(info: HostInfo, { service, predecessors }: Demand): n
   return siblings;
 }
 
-/** What replicas of the same slot claim here, those that leave not counted. */
+/** Bytes that the slot's own replicas claim on the host, without leaving ones. */
 export function ownBytes({ claims }: HostInfo, { predecessors }: Demand): number {
   let bytes = 0;
   for (const { replica } of predecessors) {

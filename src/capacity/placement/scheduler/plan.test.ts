@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { testGoldens } from "../../../../test/golden/golden.ts";
-import type { Demand, HostFacts, PlacementInput } from "../types.ts";
-import { planPlacement } from "./plan.ts";
+import { type PlacementInput, planPlacement } from "../../testing/plan-placement.ts";
+import type { Demand, HostFacts } from "../types.ts";
 
 const GIB = 1024 ** 3;
 

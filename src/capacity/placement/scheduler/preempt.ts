@@ -1,4 +1,4 @@
-/** Preemption: finds the host, and the victims on it, that cost least. */
+/** Preemption: finds the host and the victims with the lowest cost. */
 import { compareText } from "../../../util/text.ts";
 import type { HostClaim } from "../types.ts";
 import { needBytes } from "../types.ts";
@@ -22,7 +22,7 @@ export interface PreemptionCandidate {
   readonly overtaken: readonly PendingSlot[];
 }
 
-/** Compared from the left: highest priority of a victim, services, bytes, nominated slots. */
+/** Compared from the left: highest priority of a victim, number of services, bytes, overtaken slots. */
 type Cost = readonly [number, number, number, number];
 
 interface Priced {
@@ -30,10 +30,10 @@ interface Priced {
   readonly cost: Cost;
 }
 
-/** Combinations are tried of at most this many replicas of a host: the largest. */
+/** Maximum number of replicas per host whose combinations are tried, the largest first. */
 const MAX_TRIED = 12;
 
-/** The cheapest among these hosts; undefined if preemption helps on none. Memory that leaving replicas free costs nothing. */
+/** The cheapest candidate among these hosts; undefined if preemption does not help. Memory of leaving replicas is free. */
 export function findCandidate(
   cache: SchedulerCache,
   slot: PendingSlot,
@@ -54,12 +54,12 @@ export function findCandidate(
 function candidateOn(info: HostInfo, slot: PendingSlot, now: number): PreemptionCandidate | undefined {
   const { demand } = slot;
   if (!info.facts.budget.known) return undefined;
-  // A replica of this very slot may wait there already: its claim counts once.
-  const wanted = needBytes(demand, info.facts) - ownBytes(info, demand);
-  // Most hosts are out by this alone.
-  if (wanted > maxFreeBytes(info, demand.priority)) return undefined;
-  const need = wanted - freeAfterLeaving(info) + promisedBytes(info, slot);
-  if (need > evictableBytes(info, demand.priority, now)) return undefined;
+  // A replica of the slot may already wait on the host: its claim counts once.
+  const additional = needBytes(demand, info.facts) - ownBytes(info, demand);
+  // This check alone excludes most hosts.
+  if (additional > maxFreeBytes(info, demand.priority)) return undefined;
+  const promised = nominatedBytes(info, (nominated) => !mayOvertake(slot, nominated));
+  const need = additional - freeAfterLeaving(info) + promised;
   if (!isAllowedToStay(info, slot, now)) return undefined;
   const victims = need > 0 ? cheapest(info, slot, need, now) : [];
   return victims && { info, victims, overtaken: overtakenBy(info, slot, victims) };
@@ -69,22 +69,11 @@ function isEvictable(info: HostInfo, claim: HostClaim, priority: number, now: nu
   return claim.bytes > 0 && evictionPriority(claim, now) < priority && !isClaimLeaving(info, claim);
 }
 
-function evictableBytes(info: HostInfo, priority: number, now: number): number {
-  let bytes = 0;
-  for (const claim of info.claims.values()) if (isEvictable(info, claim, priority, now)) bytes += claim.bytes;
-  return bytes;
-}
-
-/** Bytes of nominated slots that this one may not displace. */
-function promisedBytes(info: HostInfo, slot: PendingSlot): number {
-  return nominatedBytes(info, (nominated) => !mayOvertake(slot, nominated));
-}
-
 function mayOvertake(slot: PendingSlot, nominated: PendingSlot): boolean {
   return nominated === slot || nominated.demand.priority < slot.demand.priority;
 }
 
-/** From the back of the queue, and no more than necessary. */
+/** Overtakes nominated slots from the end of the queue, and no more than necessary. */
 function overtakenBy(
   info: HostInfo,
   slot: PendingSlot,
@@ -104,7 +93,7 @@ function overtakenBy(
   return overtaken;
 }
 
-/** Only from the lowest priorities that suffice; there the fewest services, then the fewest bytes. */
+/** Victims of the lowest priorities that suffice, with the fewest services and then the fewest bytes. */
 function cheapest(
   info: HostInfo,
   { demand }: PendingSlot,
@@ -141,9 +130,9 @@ function smallestSet(candidates: readonly HostClaim[], need: number): readonly H
     const claim = tried[at];
     if (claim === undefined || bytes + left < need) return;
     const isKnown = set.some(({ service }) => service === claim.service);
-    const rest = left - claim.bytes;
-    visit(at + 1, [...set, claim], isKnown ? services : services + 1, bytes + claim.bytes, rest);
-    visit(at + 1, set, services, bytes, rest);
+    const remaining = left - claim.bytes;
+    visit(at + 1, [...set, claim], isKnown ? services : services + 1, bytes + claim.bytes, remaining);
+    visit(at + 1, set, services, bytes, remaining);
   };
   visit(0, [], 0, 0, sum(tried));
   return best?.set ?? tried;

@@ -1,4 +1,4 @@
-/** The scheduling queue: slots without a host by effective priority, which rises while they wait, then by age. */
+/** The scheduling queue: slots without a host, by effective priority, which rises with the waiting time, then by age. */
 import { isDeepEqual } from "../../../util/deep-equal.ts";
 import { compareText } from "../../../util/text.ts";
 import { REFUSAL_MS } from "../filters.ts";
@@ -8,7 +8,7 @@ import { insertSorted } from "./sorted.ts";
 
 export type Decision =
   | { readonly at: "pending" }
-  /** Replicas on this host are preempted for it. */
+  /** Replicas on this host are preempted for the slot. */
   | { readonly at: "nominated"; readonly host: string; readonly victims: readonly string[] }
   | { readonly at: "assigned"; readonly placed: Placed };
 
@@ -16,24 +16,24 @@ export interface PendingSlot {
   readonly key: string;
   demand: Demand;
   readonly pendingSinceMs: number;
-  /** Its priority with what waiting has added. */
+  /** Priority raised by the waiting time. */
   effective: number;
-  /** When time alone changes something for it. */
+  /** Next time at which the waiting time changes something. */
   recheckAtMs: number;
   decision: Decision;
-  /** Every host has to be considered, not only those that changed. */
+  /** All hosts must be considered, not only changed ones. */
   isNew: boolean;
 }
 
 export interface SchedulingQueue {
-  /** Also those that have a host and are still asked for. */
+  /** All slots, including assigned ones that are still requested. */
   readonly slots: Map<string, PendingSlot>;
   readonly byService: Map<string, Set<string>>;
-  /** Those without a host, in order. */
+  /** Slots without a host, in order. */
   pending: PendingSlot[];
-  /** Absent: the queue has changed since they were counted. */
+  /** Cached positions; undefined after a change of the queue. */
   positions: ReadonlyMap<string, number> | undefined;
-  /** The earliest moment at which time alone changes something. */
+  /** Earliest time at which the waiting time changes something. */
   recheckAtMs: number;
 }
 
@@ -56,7 +56,7 @@ export function newSlot(demand: Demand, now: number): PendingSlot {
   return slot;
 }
 
-/** By effective priority (higher first), then age, then name and ordinal: the same whatever the order of input. */
+/** Order of the queue: effective priority (higher first), age, name, ordinal. It does not depend on the order of input. */
 export function byTurn(a: PendingSlot, b: PendingSlot): number {
   return (
     b.effective - a.effective ||
@@ -66,7 +66,7 @@ export function byTurn(a: PendingSlot, b: PendingSlot): number {
   );
 }
 
-/** Does a decision for one still hold for the other? Predecessors change while a decision is carried out. */
+/** True if a decision for one demand is valid for the other. Predecessors are ignored, because they change while a decision is carried out. */
 export function isSameDemand(a: Demand, b: Demand): boolean {
   return isDeepEqual(decisive(a), decisive(b));
 }
@@ -107,24 +107,24 @@ export function enqueue(queue: SchedulingQueue, slot: PendingSlot): void {
 }
 
 export function dropAssigned(queue: SchedulingQueue): void {
-  const left = queue.pending.filter(({ decision }) => decision.at !== "assigned");
-  if (left.length === queue.pending.length) return;
-  queue.pending = left;
+  const pending = queue.pending.filter(({ decision }) => decision.at !== "assigned");
+  if (pending.length === queue.pending.length) return;
+  queue.pending = pending;
   queue.positions = undefined;
 }
 
-/** Raises what has waited long enough, and retries what was refused long enough ago; returns what changed. */
+/** Raises the priority of waiting slots and retries slots whose refusals have expired. Returns the changed slots. */
 export function ageQueue(queue: SchedulingQueue, now: number): readonly PendingSlot[] {
   if (now < queue.recheckAtMs) return [];
-  const due = queue.pending.filter(({ recheckAtMs }) => recheckAtMs <= now);
-  for (const slot of due) {
+  const changed = queue.pending.filter(({ recheckAtMs }) => recheckAtMs <= now);
+  for (const slot of changed) {
     age(slot, now);
     if (slot.demand.refusals.length > 0) slot.isNew = true;
   }
   queue.recheckAtMs = Math.min(Number.POSITIVE_INFINITY, ...queue.pending.map((slot) => slot.recheckAtMs));
   queue.pending.sort(byTurn);
   queue.positions = undefined;
-  return due;
+  return changed;
 }
 
 /** Position of each service in the queue; 1 is next. */

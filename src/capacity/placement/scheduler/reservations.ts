@@ -1,4 +1,4 @@
-/** Hosts that are reserved for slots queued for long, so that small newcomers do not take every byte that comes free. */
+/** Hosts that are reserved for slots that are queued for a long time, so that small new slots do not take all memory that is freed. */
 import { holdLimit, isHoldTime } from "../priority.ts";
 import { needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
@@ -6,10 +6,10 @@ import { freeFor } from "./host-info.ts";
 import type { PendingSlot } from "./queue.ts";
 import { isAllowed } from "./search.ts";
 
-/** By the key of the slot: its reserved host; undefined where no host is suitable. */
+/** The reserved host by slot key; undefined if no host is suitable. */
 export type Reservations = Map<string, string | undefined>;
 
-/** Keeps reservations that still hold, releases the rest, and reserves for the next in turn. A released host has changed. */
+/** Keeps valid reservations, releases the others, and reserves hosts for the next slots. A released host counts as changed. */
 export function reserveHosts(
   cache: SchedulerCache,
   reservations: Reservations,
@@ -31,13 +31,13 @@ export function reserveHosts(
   for (const key of [...reservations.keys()]) if (!entitled.has(key)) release(cache, reservations, key);
 }
 
-/** Not what serves already, and not what preempts. */
+/** Excludes slots that already have a serving replica, and slots that preempt. */
 function isEntitled({ decision, demand, pendingSinceMs }: PendingSlot, now: number): boolean {
   if (decision.at !== "pending" || demand.mayPreempt !== true || !demand.memory.known) return false;
   return isHoldTime(now - pendingSinceMs);
 }
 
-/** Only hosts that have changed can be nearer than what was found before. */
+/** Checks only the current and the changed hosts, because no other host can have become nearer. */
 function chooseHost(
   cache: SchedulerCache,
   reservations: Reservations,
@@ -45,13 +45,13 @@ function chooseHost(
   now: number,
 ): string | undefined {
   const known = reservations.get(slot.key);
-  const kept = known === undefined ? undefined : nearest(cache, slot, now, [known, ...cache.changed]);
-  if (kept !== undefined) return kept;
+  const current = known === undefined ? undefined : nearest(cache, slot, now, [known, ...cache.changed]);
+  if (current !== undefined) return current;
   const hadNone = reservations.has(slot.key) && known === undefined;
   return nearest(cache, slot, now, hadNone ? cache.changed : cache.hosts.keys());
 }
 
-/** The host that lacks least; only those that are large enough, and reserved for no other slot. */
+/** The host that lacks the fewest bytes, among those that are large enough and not reserved for another slot. */
 function nearest(
   { hosts }: SchedulerCache,
   slot: PendingSlot,

@@ -1,7 +1,7 @@
 /**
- * The scheduler: a cache of hosts and what they hold, and a queue of slots that want one, kept between passes.
- * A pass considers only what has changed since the last one: new demands, and hosts that may have more to give.
- * No clock and no effects: the same calls give the same answers.
+ * The scheduler: a cache of hosts with their claims, and a queue of pending slots, which are kept between passes.
+ * A pass considers only changes since the last one: new demands, and hosts that may have more free memory.
+ * It uses neither a clock nor effects: the same calls return the same answers.
  */
 import type { Demand, HostClaim, HostFacts, Placed, Preemption, Unplaced } from "../types.ts";
 import { newCache, removeClaim, removeHost, type SchedulerCache, setClaim, setHost } from "./cache.ts";
@@ -11,13 +11,13 @@ import { explain } from "./explain.ts";
 import { newQueue, pendingSlotsOf, positionsOf } from "./queue.ts";
 import { wouldHaveRoom } from "./what-if.ts";
 
-/** So many services at the head of the queue are reported when figures or positions change; the others at their next pass. */
+/** Number of services at the head of the queue that are reported when figures or positions change; others are reported at their next pass. */
 const REPORTED = 100;
-/** And no more often than this, however much changes. */
+/** Minimum interval between these reports. */
 const REPORT_MS = 5_000;
 
 export interface PassResult {
-  /** Slots that got a host in this pass. */
+  /** Slots that were assigned in this pass. */
   readonly placed: readonly Placed[];
   /** Replicas that this pass chose for preemption. */
   readonly preempted: readonly Preemption[];
@@ -34,29 +34,29 @@ export interface SchedulingAnswers {
 export interface Scheduler {
   readonly setHost: (host: HostFacts) => void;
   readonly removeHost: (name: string) => void;
-  /** A replica as it is now; its bytes count until it is removed. */
+  /** Sets the current state of a replica. Its bytes count until it is removed. */
   readonly setClaim: (claim: HostClaim) => void;
   readonly removeClaim: (replica: string) => void;
-  /** All that a service wants now; an empty list when it waits for nothing. True when that changes the queue. */
+  /** Sets all current demands of a service; an empty list if it has none. True if the queue has changed. */
   readonly setDemands: (service: string, demands: readonly Demand[], now: number) => boolean;
   readonly pass: (now: number) => PassResult;
-  /** What has been decided for a service's demands. */
+  /** Decisions for the demands of a service. */
   readonly answers: (service: string, now: number) => SchedulingAnswers;
-  /** Would a demand find a host if these replicas were gone? Only a question. */
+  /** True if a demand would fit on a host without these replicas. Changes nothing. */
   readonly hasRoom: (demand: Demand, without: readonly string[], now: number) => boolean;
   /** Replicas of a service that were chosen for preemption and whose objects do not show it yet. */
   readonly preemptions: (service: string) => readonly Preemption[];
-  /** Services with slots that have no host, in turn. */
+  /** Services with pending slots, in queue order. */
   readonly pending: () => readonly string[];
-  /** Hosts that are kept for slots in the queue. */
+  /** Hosts that are nominated or reserved for pending slots. */
   readonly reservations: () => readonly HostReservation[];
 }
 
 export interface HostReservation {
   readonly host: string;
-  /** As in `slotKey`. */
+  /** Slot key, see `slotKey`. */
   readonly slot: string;
-  /** nominated: replicas there are preempted for it. reserved: it has been queued for long. */
+  /** nominated: replicas on the host are preempted for the slot. reserved: the slot was queued for a long time. */
   readonly why: "nominated" | "reserved";
 }
 

@@ -1,4 +1,4 @@
-/** Filter and score: the best host for a slot, found by scoring as few hosts as the indexes allow. */
+/** Finds the best host for a slot by filters and scores. The indexes minimize the number of scored hosts. */
 
 import { firstRefusal } from "../filters.ts";
 import {
@@ -20,16 +20,16 @@ import { lowerBound } from "./sorted.ts";
 interface Search {
   readonly slot: PendingSlot;
   readonly now: number;
-  /** The most tokens per second that a host was measured at with this model; 0 where none was. */
+  /** Maximum measured tokens per second of a host with this model; 0 if none was measured. */
   readonly fastest: number;
   best: HostInfo | undefined;
   bestScore: number;
 }
 
-/** So many hosts with the model and without a measurement are scored one by one. */
+/** Maximum number of hosts with the model and without a measurement that are scored individually. */
 const FEW = 16;
 
-/** Among all hosts, or among some. */
+/** Finds the best host among all hosts, or among the given ones. */
 export function findHostFor(
   cache: SchedulerCache,
   slot: PendingSlot,
@@ -55,20 +55,20 @@ export function findHostFor(
   };
 }
 
-/** A reserved host is out for slots behind it in the queue whose own priority is not higher. */
+/** A reserved host is excluded for slots that are later in the queue and whose own priority is not higher. */
 export function isReservedAgainst({ reservedFor }: HostInfo, slot: PendingSlot): boolean {
   if (reservedFor === undefined || reservedFor.key === slot.key) return false;
   return slot.demand.priority <= reservedFor.demand.priority && byTurn(slot, reservedFor) > 0;
 }
 
-/** Passes every filter but memory. */
+/** True if the host passes all filters except memory. */
 export function isAllowed(info: HostInfo, slot: PendingSlot, now: number): boolean {
   if (info.refused !== undefined || isReservedAgainst(info, slot)) return false;
   const siblings = slot.demand.choice.spread === "Required" ? siblingsOn(info, slot.demand) : 0;
   return firstRefusal("slot", slot.demand, info.facts, { siblings, now }) === undefined;
 }
 
-/** The same where a replica of the slot is waiting already: its host refused it for the memory that is to be freed. */
+/** Same for a host on which a replica of the slot already waits: the host refused it for the memory that is being freed. */
 export function isAllowedToStay(info: HostInfo, slot: PendingSlot, now: number): boolean {
   if (ownBytes(info, slot.demand) === 0) return isAllowed(info, slot, now);
   return isAllowed(info, { ...slot, demand: { ...slot.demand, refusals: [] } }, now);
@@ -83,7 +83,7 @@ function searchIndexes(cache: SchedulerCache, search: Search): void {
     scoreByMemory(search, hosts, most + (search.fastest > 0 ? UNMEASURED : 0));
 }
 
-/** Hosts with the model, the fastest first, until the rest cannot win even with all of their memory free. */
+/** Scores hosts with the model, the fastest first, until the remaining ones cannot win even with all their memory free. */
 function scoreWithWeights({ byModel }: SchedulerCache, search: Search): boolean {
   const { source, sha256 = "" } = search.slot.demand.weights;
   let unmeasured = 0;
@@ -91,7 +91,7 @@ function scoreWithWeights({ byModel }: SchedulerCache, search: Search): boolean 
     for (const info of byModel.get(key) ?? []) {
       const speed = info.weights.get(source);
       const forSpeed = speedScore(search, speed);
-      // Hosts without a measurement come after the slowest.
+      // Hosts without a measurement are sorted after the slowest host.
       if (cannotWin(search, Math.max(forSpeed, UNMEASURED))) break;
       if (cannotWin(search, forSpeed)) continue;
       if (speed === undefined && ++unmeasured > FEW) return false;
@@ -105,12 +105,12 @@ function speedScore({ fastest }: Search, speed: number | undefined): number {
   return speed === undefined ? UNMEASURED : (MAX_SPEED_SCORE * speed) / fastest;
 }
 
-/** A host with the weights and this score for its speed, even with all of its memory free. */
+/** True if a host with the weights and this speed score cannot win even with all its memory free. */
 function cannotWin({ bestScore }: Search, forSpeed: number): boolean {
   return MAX_SCORE_WITH_WEIGHTS + forSpeed + 1 < bestScore;
 }
 
-/** Along hosts of one budget the memory score only falls, so the rest can be skipped once they cannot win. */
+/** The memory score decreases along the hosts of a budget, so the remaining hosts are skipped once they cannot win. */
 function scoreByMemory(search: Search, hosts: readonly HostInfo[], most: number): void {
   const { demand } = search.slot;
   const [any] = hosts;
@@ -137,7 +137,7 @@ function scoreNamed({ hosts }: SchedulerCache, search: Search, names: Iterable<s
   }
 }
 
-/** Keeps the host where it is the best so far; undefined where it cannot take the slot. */
+/** Records the host if it is the best so far; undefined if it cannot run the slot. */
 function score(search: Search, info: HostInfo): number | undefined {
   const { slot, now, best, bestScore } = search;
   const { demand } = slot;
@@ -167,7 +167,7 @@ function contextOf({ slot, fastest }: Search, info: HostInfo): ScoreContext {
   };
 }
 
-/** Claimed, or promised to nominated slots. */
+/** Bytes that are claimed, or promised to nominated slots. */
 export function unavailableBytes(info: HostInfo, slot: PendingSlot): number {
   const { budget } = info.facts;
   return budget.known ? budget.bytes - freeFor(info, slot) : info.claimedBytes;

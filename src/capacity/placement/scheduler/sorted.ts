@@ -2,7 +2,7 @@
 
 export type Compare<T> = (a: T, b: T) => number;
 
-/** Index of the first item that is not before. */
+/** Index of the first item for which `isBefore` is false. */
 export function lowerBound<T>(items: readonly T[], isBefore: (item: T) => boolean): number {
   let low = 0;
   let high = items.length;
@@ -19,7 +19,7 @@ export function insertSorted<T>(items: T[], item: T, compare: Compare<T>): void 
   items.splice(at, 0, item);
 }
 
-/** The item has to compare as it did when it was inserted. */
+/** The item must compare in the same way as when it was inserted. */
 export function removeSorted<T>(items: T[], item: T, compare: Compare<T>): void {
   const at = lowerBound(items, (other) => compare(other, item) < 0);
   if (items[at] === item) items.splice(at, 1);

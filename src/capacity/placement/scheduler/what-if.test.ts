@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { planPlacement } from "../../testing/plan-placement.ts";
 import type { Demand, HostClaim, HostFacts } from "../types.ts";
-import { planPlacement } from "./plan.ts";
 import { createScheduler } from "./scheduler.ts";
 
 const names = ["a", "b", "c", "d"];

@@ -1,11 +1,11 @@
-/** Whether stopping some replicas would give a slot a host. Only a question: nothing changes. */
+/** Tells whether a slot would get a host if some replicas were stopped. Changes nothing. */
 import { type Demand, needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, refreshHostInfo } from "./host-info.ts";
 import { byTurn, newSlot, type PendingSlot } from "./queue.ts";
 import { isAllowed } from "./search.ts";
 
-/** `without`: `namespace/name` of the replicas that would go. Room that slots earlier in turn would take first does not count. */
+/** `without`: `namespace/name` of the stopped replicas. Memory that slots earlier in the queue would take does not count. */
 export function wouldHaveRoom(
   cache: SchedulerCache,
   pending: readonly PendingSlot[],
@@ -40,8 +40,8 @@ function takenByEarlier(freed: HostInfo, earlier: readonly PendingSlot[], now: n
   return taken;
 }
 
-function infoWithout(info: HostInfo, gone: readonly string[]): HostInfo {
-  const claims = new Map([...info.claims].filter(([replica]) => !gone.includes(replica)));
+function infoWithout(info: HostInfo, stopped: readonly string[]): HostInfo {
+  const claims = new Map([...info.claims].filter(([replica]) => !stopped.includes(replica)));
   const copy = { ...info, claims };
   refreshHostInfo(copy);
   return copy;

@@ -1,5 +1,9 @@
-/** The engine settings that size memory, with the engine's own defaults; what is no size is refused. */
-import type { EngineSettings } from "../../../api/engine-settings.ts";
+/** Engine settings that affect memory, with the defaults of the engine. Invalid sizes are rejected. */
+import {
+  DEFAULT_CONTEXT_PER_SLOT,
+  DEFAULT_PROMPT_CACHE_MIB,
+  type EngineSettings,
+} from "../../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { ClaimFiles } from "../../contract/claims.ts";
 
@@ -19,39 +23,37 @@ type Sizing =
   | "metadataOverrides"
   | "speculativeDecoding";
 
-/** The engine settings that size memory, under their own names, and the files beside the model. */
+/** Engine settings that affect memory, and additional files. */
 export interface ClaimSettings extends Partial<Pick<EngineSettings, Sizing>>, ClaimFiles {}
 
 export interface ClaimSizes {
-  /** Of the whole engine. */
+  /** Context of the complete engine. */
   readonly contextSize: number;
   readonly slots: number;
   readonly uBatch: number;
   readonly isUnified: boolean;
   readonly isPooled: boolean;
   readonly hasFlashAttention: boolean;
-  /** Rows of logits in one step: each guess of speculative decoding is checked in the same step. */
+  /** Rows of logits in one step, in which the draft tokens are verified, too. */
   readonly outputs: number;
 }
 
-const CONTEXT_PER_SLOT = 4096;
 const MICRO_BATCH = 512;
 const BATCH = 2048;
-/** Tokens that llama-server drafts in one step where nothing else is asked for. */
-const GUESSES = 3;
-const NGRAM_GUESSES: Readonly<Record<string, number>> = {
+/** Number of tokens that llama-server drafts in one step by default. */
+const DRAFT_TOKENS = 3;
+const NGRAM_DRAFT_TOKENS: Readonly<Record<string, number>> = {
   "ngram-simple": 48,
   "ngram-map-k": 48,
   "ngram-map-k4v": 48,
   "ngram-mod": 64,
   "ngram-cache": 8,
 };
-const PROMPT_CACHE_MIB = 1024;
 
-/** Throws `ClaimUnknown` for what is no whole number of at least one: NaN, zero, less. */
+/** Throws `ClaimUnknown` for a value that is not a positive integer. */
 export function sizesOf(settings: ClaimSettings): ClaimSizes {
   const slots = positive("parallelSlots", settings.parallelSlots ?? 1);
-  const contextSize = positive("contextSize", settings.contextSize ?? CONTEXT_PER_SLOT * slots);
+  const contextSize = positive("contextSize", settings.contextSize ?? DEFAULT_CONTEXT_PER_SLOT * slots);
   const batch = positive("batchSize", settings.batchSize ?? BATCH);
   const uBatch = positive("uBatchSize", settings.uBatchSize ?? MICRO_BATCH);
   return {
@@ -61,20 +63,19 @@ export function sizesOf(settings: ClaimSettings): ClaimSizes {
     isUnified: settings.kvUnified ?? false,
     isPooled: settings.mode === "embedding" || settings.mode === "rerank",
     hasFlashAttention: settings.flashAttention ?? true,
-    outputs: Math.min(Math.max(batch, slots), slots * (1 + guessesOf(settings.speculativeDecoding))),
+    outputs: Math.min(Math.max(batch, slots), slots * (1 + draftTokensOf(settings.speculativeDecoding))),
   };
 }
 
-function guessesOf(speculative: ClaimSettings["speculativeDecoding"]): number {
+function draftTokensOf(speculative: ClaimSettings["speculativeDecoding"]): number {
   if (speculative === undefined) return 0;
-  return speculative.nDraftMax ?? NGRAM_GUESSES[speculative.type] ?? GUESSES;
+  return speculative.nDraftMax ?? NGRAM_DRAFT_TOKENS[speculative.type] ?? DRAFT_TOKENS;
 }
 
-/** None for embedding and rerank, where it would be dead memory. */
-export function promptCacheMiB({ mode = "chat", promptCacheMiB: wanted }: ClaimSettings): number {
-  if (mode !== "chat") return 0;
-  const size = wanted ?? PROMPT_CACHE_MIB;
-  return size === 0 ? 0 : positive("promptCacheMiB", size);
+/** Embedding and rerank do not use the cache. */
+export function promptCacheMiB({ mode = "chat", promptCacheMiB: size }: ClaimSettings): number {
+  if (mode !== "chat" || size === 0) return 0;
+  return positive("promptCacheMiB", size ?? DEFAULT_PROMPT_CACHE_MIB);
 }
 
 function positive(name: string, value: number): number {
