@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { Choices } from "../launchd/plan/entries.ts";
 import type { ManagedJob, ObservedAgent } from "../launchd/plan/observed.ts";
 import type { InstallPorts } from "../launchd/ports.ts";
-import { type InstalledServiceState, restart, serviceState, start, stop } from "../launchd/service.ts";
+import { type InstalledServiceState, serviceState, start, stop } from "../launchd/service.ts";
 import { type OutputFormat, outputFlag } from "./cluster/flags.ts";
 import {
   addInstallScopeFlags,
@@ -27,7 +27,7 @@ export function configureService(command: Command): void {
 /** Options and action of the verb. */
 export function configureStart(command: Command): void {
   addTimeout(command).action((flags: ChangeFlags) =>
-    change(flags, (ports, choices) => start(ports, choices, flags.timeoutSeconds * 1_000)),
+    change(flags, (ports, choices) => start(ports, choices, "load", flags.timeoutSeconds * 1_000)),
   );
 }
 
@@ -39,7 +39,7 @@ export function configureStop(command: Command): void {
 /** Options and action of the verb. */
 export function configureRestart(command: Command): void {
   addTimeout(command).action((flags: ChangeFlags) =>
-    change(flags, (ports, choices) => restart(ports, choices, flags.timeoutSeconds * 1_000)),
+    change(flags, (ports, choices) => start(ports, choices, "restart", flags.timeoutSeconds * 1_000)),
   );
 }
 

@@ -133,7 +133,7 @@ test.runIf(isRoot)("a path is as trustworthy as the first folder or link that is
   expect(() => accountControlling(path.join(two.victim, "file"))).toThrow(/every account may change/);
 });
 
-test("a file is read up to the limit, and its end when asked for", async () => {
+test("readPlainFile refuses a file above the limit, and reads its end on request", async () => {
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "log");
   fc.assert(
@@ -175,7 +175,7 @@ test.runIf(isRoot)("root's files in a folder of another account are removed by r
   expect(existsSync(own)).toBe(false);
 });
 
-test("a tree is removed with its links, and what they lead to stays", async () => {
+test("removeTree removes links, and retains their targets", async () => {
   await using folder = await temporaryFolder();
   const [tree, kept] = [path.join(folder.path, "tree"), path.join(folder.path, "kept")];
   mkdirSync(path.join(tree, "a/b/c"), { recursive: true });
@@ -191,7 +191,7 @@ test("a tree is removed with its links, and what they lead to stays", async () =
   expect(existsSync(kept)).toBe(true);
 });
 
-test("owners and rights are changed in one place", async () => {
+test("owners and rights are changed in one file only", async () => {
   const allowed = ["launchd/account-files.ts", "cli/install/installed-agent.ts"];
   const found: string[] = [];
   for (const part of ["launchd", "cli"])

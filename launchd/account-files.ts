@@ -1,6 +1,6 @@
 /**
- * The one place where root writes, reads and removes in folders of other accounts. There it has the rights of the account
- * and no others, so that links, hard links, FIFOs and swapped folders lead only to what the account may change itself.
+ * The only place where root writes, reads and removes files in folders of other accounts. It does so with the rights of the
+ * account, so that links, hard links, FIFOs and swapped folders lead only to files that the account may change anyway.
  */
 import {
   closeSync,
@@ -9,20 +9,19 @@ import {
   fchmodSync,
   fchownSync,
   fstatSync,
-  fsyncSync,
   lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
   readlinkSync,
-  renameSync,
   rmdirSync,
   rmSync,
+  type Stats,
   statSync,
   unlinkSync,
-  writeFileSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { systemError, writeFileAtomicSync } from "../src/util/atomic-file.ts";
 import type { Owner } from "./plan/entries.ts";
 
 export interface Ids {
@@ -30,18 +29,18 @@ export interface Ids {
   readonly gid: number;
 }
 
-/** As many as the kernels follow. */
+/** The kernels follow this many links at most. */
 const MAX_LINKS = 32;
 const WRITABLE_BY_ALL = 0o002;
 const STICKY = 0o1000;
 
-/** Runs `work` with the rights of the first account besides root that can change where `path` leads; as root if none can. */
+/** Runs `work` with the rights of the first account other than root that controls `path`, or as root if there is none. */
 export function asOwnerOf<T>(path: string, work: () => T): T {
   const account = process.geteuid?.() === 0 ? accountControlling(path) : undefined;
   return account === undefined ? work() : withRightsOf(account, work);
 }
 
-/** Synchronous: nothing else of this process runs meanwhile. */
+/** `work` must be synchronous, because the rights apply to the whole process. */
 function withRightsOf<T>({ uid, gid }: Ids, work: () => T): T {
   const own = process.getegid?.() ?? 0;
   process.setgroups?.([gid]);
@@ -52,12 +51,12 @@ function withRightsOf<T>({ uid, gid }: Ids, work: () => T): T {
   } finally {
     process.seteuid?.(0);
     process.setegid?.(own);
-    // Root needs no others, and macOS may report more than it accepts.
+    // Root needs no other groups, and macOS may report more groups than it accepts.
     process.setgroups?.([own]);
   }
 }
 
-/** Undefined: every part of the path, links included, belongs to root. Throws for a folder that any account may change. */
+/** Undefined if every part of the path, including links, belongs to root. Throws for a folder that any account may change. */
 export function accountControlling(path: string): (Ids & { readonly at: string }) | undefined {
   const names = path.split("/").filter(Boolean);
   let at = "/";
@@ -69,12 +68,12 @@ export function accountControlling(path: string): (Ids & { readonly at: string }
     if (found.uid !== 0) return { uid: found.uid, gid: found.gid, at: next };
     if (!found.isSymbolicLink()) {
       if (found.isDirectory() && (found.mode & WRITABLE_BY_ALL) !== 0 && (found.mode & STICKY) === 0)
-        throw refused("EACCES", `every account may change ${next}: chmod o-w ${next}`);
+        throw systemError("EACCES", `every account may change ${next}: chmod o-w ${next}`);
       at = next;
       continue;
     }
     links += 1;
-    if (links > MAX_LINKS) throw refused("ELOOP", `${path} leads through too many links`);
+    if (links > MAX_LINKS) throw systemError("ELOOP", `${path} leads through too many links`);
     const target = readlinkSync(next);
     if (target.startsWith("/")) at = "/";
     names.unshift(...target.split("/").filter(Boolean));
@@ -82,7 +81,7 @@ export function accountControlling(path: string): (Ids & { readonly at: string }
   return undefined;
 }
 
-/** `ids` undefined: whoever runs this, who cannot give files away. */
+/** `ids` is undefined for a user who cannot change the owner of files. */
 export function makeOwnedFolder(path: string, mode: number, ids: Ids | undefined): void {
   inFolderOf(path, ids, () => {
     mkdirSync(path, { recursive: true });
@@ -101,43 +100,30 @@ export function replaceFile(
     const temporary = temporaryOf(path);
     for (const place of [temporary, path]) refuseFolder(place);
     rmSync(temporary, { force: true });
-    try {
-      const file = openSync(temporary, "wx", 0o600);
-      try {
-        writeFileSync(file, text);
-        give(file, mode, ids);
-        fsyncSync(file);
-      } finally {
-        closeSync(file);
-      }
-      renameSync(temporary, path);
-    } catch (error) {
-      rmSync(temporary, { force: true });
-      throw error;
-    }
+    writeFileAtomicSync(path, text, { temporary, prepare: (file) => setAccess(file, mode, ids) });
   });
 }
 
-/** Corrects an existing file or folder. */
+/** Corrects owner and mode of an existing file or folder. */
 export function correctOwner(path: string, mode: number, ids: Ids | undefined): void {
   inFolderOf(path, ids, () => setOwner(path, mode, ids));
 }
 
-/** What belongs to root is root's to write, also below a folder of others: Homebrew gives some in /usr/local to a user. */
+/** Root writes its own files as root, even below a folder of another account: Homebrew gives folders in /usr/local to a user. */
 function inFolderOf(path: string, ids: Ids | undefined, work: () => void): void {
   if (ids === undefined || ids.uid === 0) work();
   else asOwnerOf(dirname(path), work);
 }
 
-/** Always the same: what a killed run left is replaced by the next. */
+/** The name is constant, so that the next run replaces a leftover of a killed run. */
 export function temporaryOf(path: string): string {
   return `${path}.metalbridge-new`;
 }
 
-/** Removing one with all it holds is for whoever reads this: it is not ours, and what is in it is not known. */
+/** The user must remove such a folder, because its content is unknown and not ours. */
 function refuseFolder(path: string): void {
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
-    throw refused(
+    throw systemError(
       "EISDIR",
       `${path} is a folder, where a file belongs: remove it (rm -r '${path}') and retry`,
     );
@@ -146,27 +132,27 @@ function refuseFolder(path: string): void {
 function setOwner(path: string, mode: number, ids: Ids | undefined): void {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
-    give(file, mode, ids);
+    setAccess(file, mode, ids);
   } finally {
     closeSync(file);
   }
 }
 
-/** A file with a second name elsewhere is never given away. */
-function give(file: number, mode: number, ids: Ids | undefined): void {
+/** Never changes the owner of a file that has a second name elsewhere. */
+function setAccess(file: number, mode: number, ids: Ids | undefined): void {
   const found = fstatSync(file);
   if (ids !== undefined && (found.uid !== ids.uid || found.gid !== ids.gid)) {
     if (!found.isDirectory() && !(found.isFile() && found.nlink === 1))
-      throw refused("EPERM", "the file has another name too, or is not a regular file: remove it");
+      throw systemError("EPERM", "the file has another name too, or is not a regular file: remove it");
     fchownSync(file, ids.uid, ids.gid);
   }
   fchmodSync(file, mode);
 }
 
 /**
- * Removes a file or a folder with all it holds; nothing to do when it is gone. Each folder in it is entered, and then known
- * by its inode: whoever may change a folder meanwhile cannot lead the removal elsewhere. What stands above has no such
- * proof: what is the account's is removed with the rights of whoever can change where the path leads.
+ * Removes a file or a folder with its content, if it exists. Each folder is entered and then checked by its inode, so that
+ * another account that changes a folder cannot redirect the removal. Folders above `path` are not checked in this way, so
+ * files of the account are removed with the rights of the account that controls the path.
  */
 export function removeTree(path: string, owner: Owner): void {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
@@ -200,19 +186,15 @@ function removeEntry(name: string): void {
   }
   const parent = statSync(".");
   process.chdir(name);
-  requireHere(found, name);
+  requireCurrentFolder(found, name);
   for (const entry of readdirSync(".")) removeEntry(entry);
   process.chdir("..");
-  requireHere(parent, name);
+  requireCurrentFolder(parent, name);
   rmdirSync(name);
 }
 
-function requireHere({ dev, ino }: { readonly dev: number; readonly ino: number }, name: string): void {
-  const here = statSync(".");
-  if (here.dev !== dev || here.ino !== ino)
-    throw refused("EBUSY", `${name} was moved while it was removed: run the command again`);
-}
-
-function refused(code: string, message: string): Error {
-  return Object.assign(new Error(message), { code });
+function requireCurrentFolder({ dev, ino }: Pick<Stats, "dev" | "ino">, name: string): void {
+  const current = statSync(".");
+  if (current.dev !== dev || current.ino !== ino)
+    throw systemError("EBUSY", `${name} was moved while it was removed: run the command again`);
 }

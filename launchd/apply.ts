@@ -1,4 +1,4 @@
-/** Does one step. Each is safe to repeat, and leaves either the old thing or the new one. */
+/** Applies one step. Each step is safe to repeat, and leaves either the old state or the new one. */
 import { lstat, mkdir, rename, rm, rmdir, symlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import {
@@ -10,7 +10,6 @@ import {
   temporaryOf,
 } from "./account-files.ts";
 import { type InstallLayout, placesBelow, socketOf } from "./layout/layout.ts";
-import { uidOf } from "./observe.ts";
 import type { InstallEntry } from "./plan/entries.ts";
 import type { InstallStep } from "./plan/steps.ts";
 import type { InstallPorts } from "./ports.ts";
@@ -19,7 +18,7 @@ import { drainEngines } from "./stop-engines.ts";
 
 export type ApplyInstallStep = (step: InstallStep) => Promise<void>;
 
-/** `source` is where a version comes from. */
+/** `source` is the release to stage. */
 export function createApply(
   ports: InstallPorts,
   layout: InstallLayout,
@@ -72,7 +71,7 @@ export function createApply(
 
 const STOPPING = ["SIGHUP", "SIGINT", "SIGTERM"] as const;
 
-/** Half-way, Ctrl-C or a closed terminal would leave the machine without its agent. */
+/** Ignores signals, because an interruption by Ctrl-C or a closed terminal would leave the machine without its agent. */
 async function uninterrupted(work: () => Promise<void>): Promise<void> {
   const ignore = () => undefined;
   for (const signal of STOPPING) process.on(signal, ignore);
@@ -83,7 +82,7 @@ async function uninterrupted(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Undefined: whoever runs this, who cannot give files away. */
+/** The owner of the entry; undefined for a user who cannot change the owner of files. */
 async function idsOf(
   { accounts, euid }: InstallPorts,
   { account }: InstallLayout,
@@ -106,7 +105,7 @@ async function make(entry: InstallEntry, ids: Ids | undefined): Promise<void> {
       return replaceLink(entry.path, entry.target);
     case "file": {
       const exists = await lstat(entry.path).catch(() => undefined);
-      return entry.isKept && exists?.isFile() === true
+      return entry.keepsExisting && exists?.isFile() === true
         ? correctOwner(entry.path, entry.mode, ids)
         : replaceFile(entry.path, entry.text, { mode: entry.mode, ids });
     }
@@ -115,7 +114,7 @@ async function make(entry: InstallEntry, ids: Ids | undefined): Promise<void> {
   }
 }
 
-/** A link is replaced by rename: at no moment is there none. */
+/** Replaces a link by rename, so that it always exists. */
 export async function replaceLink(path: string, target: string): Promise<void> {
   const temporary = temporaryOf(path);
   await rm(temporary, { force: true });
@@ -130,7 +129,5 @@ export async function replaceLink(path: string, target: string): Promise<void> {
 
 async function removeOwnAccount({ accounts }: InstallPorts, name: string): Promise<void> {
   const found = await accounts.observe(name);
-  const isOurs =
-    found.at === "incomplete" || (uidOf(found) !== undefined && found.at === "present" && found.isOurs);
-  if (isOurs) await accounts.remove(name);
+  if (found.at === "incomplete" || (found.at === "present" && found.isOurs)) await accounts.remove(name);
 }

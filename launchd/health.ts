@@ -1,4 +1,4 @@
-/** Waits until the agent serves, or until it is clear that it will not. */
+/** Waits until the agent serves, or until it is certain that it will not. */
 import { dirname } from "node:path";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import { asOwnerOf } from "./account-files.ts";
@@ -15,43 +15,35 @@ import {
 import type { InstallPorts } from "./ports.ts";
 import { pollUntil } from "./wait.ts";
 
-export interface HealthOutcome {
-  readonly healthy: boolean;
-  readonly why: string;
-}
-
-/** Asking the service manager takes processes, and the agent starts on the same cores. */
+/** The service manager is queried at this interval, because a query starts processes on the cores that the agent needs. */
 const JOB_EVERY_MS = 500;
 
 export async function awaitHealthy(
   { clock, supervisor }: Pick<InstallPorts, "clock" | "supervisor">,
   layout: InstallLayout,
   expected: ExpectedAgent & { readonly withinMs: number },
-): Promise<HealthOutcome> {
+): Promise<HealthAssessment> {
   let since: HealthySince | undefined;
-  let askedMs = clock.monotonicMs();
-  let verdict = { is: "waiting", why: "" } as HealthAssessment;
+  let queriedMs = clock.monotonicMs();
+  let assessment: HealthAssessment = { is: "waiting", why: "" };
   await pollUntil(clock, expected.withinMs, async () => {
     const agent = await queryAgent(socketOf(layout));
     const atMs = clock.monotonicMs();
     if (agent.at !== "answers" || healthProblem(agent, expected) !== undefined) since = undefined;
     else if (since?.pid !== agent.pid) since = { pid: agent.pid, atMs };
-    const isDue = atMs - askedMs >= JOB_EVERY_MS || hasSettled({ agent, atMs }, since);
-    if (isDue) askedMs = atMs;
-    verdict = assessHealth(
-      expected,
-      { atMs, agent, job: isDue ? await supervisor.observe() : undefined },
-      since,
-    );
-    return verdict.is !== "waiting";
+    const queriesJob = atMs - queriedMs >= JOB_EVERY_MS || hasSettled({ agent, atMs }, since);
+    if (queriesJob) queriedMs = atMs;
+    const job = queriesJob ? await supervisor.observe() : undefined;
+    assessment = assessHealth(expected, { atMs, agent, job }, since);
+    return assessment.is !== "waiting";
   });
-  return verdict.is === "healthy" ? { healthy: true, why: "" } : { healthy: false, why: verdict.why };
+  return assessment;
 }
 
 const LINES = 8;
 const MAX_BYTES = 64 << 10;
 
-/** The last lines of both logs, for a message; empty when there are none. systemd's are in the journal. */
+/** The last lines of both logs for a message, or the command for systemd's journal. */
 export function tailOfLogs({ agentLog, crashLog, manager }: InstallLayout): string {
   if (manager === "systemd") return "\n  journalctl -u metalbridge-agent -n 20";
   const texts = [];
@@ -63,7 +55,7 @@ export function tailOfLogs({ agentLog, crashLog, manager }: InstallLayout): stri
   return texts.join("");
 }
 
-/** Empty when it cannot be read. */
+/** Empty if the file cannot be read. */
 function endOf(path: string): string {
   try {
     return asOwnerOf(dirname(path), () => readPlainFile(path, { maxBytes: MAX_BYTES, atEnd: true }));

@@ -84,7 +84,7 @@ test.runIf(isRoot)(
     mkdirSync(machine.at(`${STATE}/models/blobs`), { recursive: true });
     writeFileSync(machine.at(`${STATE}/models/blobs/weights`), "weights");
     const gone = await machine.run(machine.installed, ["uninstall"]);
-    expect(gone).toMatchObject({ code: 0, out: expect.stringContaining("the models stay in") });
+    expect(gone).toMatchObject({ code: 0, out: expect.stringContaining("the models remain in") });
     expect(machine.launchd.labels()).toEqual([]);
     expect(machine.files()).toEqual([machine.at(`${STATE}/models/blobs/weights`)]);
     expect(await machine.run(one, ["uninstall"])).toMatchObject({
@@ -111,7 +111,7 @@ test.runIf(isRoot)(
     const run = async (verb: string) =>
       (await machine.run(machine.installed, [verb, ...(verb === "stop" ? [] : PATIENT)])).out;
     expect(await run("stop")).toMatch(/^the agent is stopped/);
-    expect(await run("stop")).toMatch(/stopped already/);
+    expect(await run("stop")).toMatch(/already stopped/);
     expect(machine.launchd.labels()).toEqual([]);
     expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
     const pid = machine.launchd.pidOf(LABEL);
@@ -270,7 +270,7 @@ test.runIf(isRoot)(
     try {
       for await (const text of terminal.stderr) if (text.includes('"agent started"')) break;
       const ran = await machine.run(one, ["install", "--user", "farm", "--timeout-seconds", "60"]);
-      expect(ran.err).toMatch(/^ServiceUnhealthy: .*(the service did not start|exits again and again)/);
+      expect(ran.err).toMatch(/^ServiceUnhealthy: .*(the service did not start|exits repeatedly)/);
       expect(ran.err).toContain("StateDirInUse");
     } finally {
       terminal.kill("SIGKILL");

@@ -1,19 +1,14 @@
-/** Install and upgrade: observe, plan, apply, and judge the version that runs now; back to the one before if it does not serve. */
+/** Install and upgrade: observe, plan, apply, and check that the new version serves. If it does not, roll back. */
+import { lstat, readdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import { accountControlling } from "./account-files.ts";
 import { type ApplyInstallStep, createApply } from "./apply.ts";
 import { readChoices } from "./choices.ts";
-import { awaitHealthy, type HealthOutcome, tailOfLogs } from "./health.ts";
+import { awaitHealthy, tailOfLogs } from "./health.ts";
 import { placesBelow } from "./layout/layout.ts";
-import {
-  listFolderOrUndefined,
-  observeInstallation,
-  ownerOfState,
-  uidOf,
-  unmountedVolume,
-} from "./observe.ts";
+import { observeInstallation, uidOf, unmountedVolume } from "./observe.ts";
 import type { Choices, ProvidedFiles } from "./plan/entries.ts";
 import {
   type PreviousInstall,
@@ -37,13 +32,13 @@ export interface InstallInput {
   readonly source: ReleaseSource;
   readonly allowDowngrade: boolean;
   readonly takeOver: boolean;
-  /** Print the steps and change nothing. */
+  /** Prints the steps and changes nothing. */
   readonly dryRun: boolean;
-  /** How long the agent may take until it serves. */
+  /** Time limit for the agent to serve. */
   readonly healthyWithinMs: number;
 }
 
-/** Throws MetalbridgeError; an interrupted or failed run continues where it stopped when it is run again. */
+/** Throws MetalbridgeError. Another run continues where an interrupted or failed run stopped. */
 export async function install(ports: InstallPorts, input: InstallInput): Promise<void> {
   const { choices, given, source, dryRun } = input;
   const { layout } = choices;
@@ -60,7 +55,7 @@ export async function install(ports: InstallPorts, input: InstallInput): Promise
   let runsBefore = runsOf(observed.job);
   const apply = createApply(ports, layout, source);
   const counting: ApplyInstallStep = async (step) => {
-    // A definition that is loaded again counts from 0. While a version was copied, the old agent may have crashed.
+    // The count starts at 0 after a load. Before a restart it is read again, because the old agent may have crashed meanwhile.
     if (step.do === "load" || step.do === "reload") runsBefore = 0;
     if (step.do === "restart") runsBefore = runsOf(await ports.supervisor.observe());
     await apply(step);
@@ -69,11 +64,11 @@ export async function install(ports: InstallPorts, input: InstallInput): Promise
   await change(ports, input, steps, run);
   const outcome = await awaitHealthy(ports, layout, {
     version,
-    knownTroubles: knownTroubles(observed),
+    knownProblems: knownProblems(observed),
     runsBefore,
     withinMs: input.healthyWithinMs,
   });
-  if (!outcome.healthy) return rollBack(ports, input, run, outcome);
+  if (outcome.is !== "healthy") return rollBack(ports, input, run, outcome.why);
   await applyAll(ports, planCleanup(layout, await observeInstallation(ports, choices, given)), run.apply);
   ports.print(
     steps.length === 0 ? `version ${version} runs already` : `version ${version} is installed and runs`,
@@ -85,7 +80,7 @@ interface Run {
   readonly before: PreviousInstall;
 }
 
-/** When a step fails, what was replaced before it is put back: the next start would find half of the change. */
+/** Restores the replaced files if a step fails, because the next start would otherwise find an incomplete change. */
 async function change(
   ports: InstallPorts,
   input: InstallInput,
@@ -102,15 +97,15 @@ async function change(
     const made = new Set(done.map((step) => (step.do === "make" ? step.entry.path : undefined)));
     const replaced = run.before.replaced.filter(({ path }) => made.has(path));
     if (replaced.length > 0 || done.some((step) => step.do === "switch"))
-      await goBack(ports, input, { ...run, before: { ...run.before, replaced } }).then(
-        (back) => back !== undefined && ports.print(back.says),
+      await restorePrevious(ports, input, { ...run, before: { ...run.before, replaced } }).then(
+        (restored) => restored !== undefined && ports.print(restored.message),
         (other: unknown) => ports.print(`the rollback failed: ${String(other)}`),
       );
     throw error;
   }
 }
 
-/** Applies in order; the system's errors become InstallFailed or InstallDiskFull. */
+/** Applies the steps in order. System errors become InstallFailed or InstallDiskFull. */
 export async function applyAll(
   ports: InstallPorts,
   steps: readonly InstallStep[],
@@ -131,12 +126,12 @@ export function printSteps(ports: InstallPorts, steps: readonly InstallStep[]): 
   if (steps.length === 0) ports.print("nothing to do");
 }
 
-/** Read before the steps are done. A run that was killed has no memory of it: its files stay as they are. */
+/** Reads the files that the steps will replace. After a killed run this is unknown, and its files remain. */
 function replacedBy(steps: readonly InstallStep[]): readonly ReplacedFile[] {
   return steps.flatMap((step) => {
     if (step.do !== "make" || step.because !== "differs") return [];
     const { entry } = step;
-    if (entry.kind !== "file" || entry.isKept || entry.owner !== "installer") return [];
+    if (entry.kind !== "file" || entry.keepsExisting || entry.owner !== "installer") return [];
     const text = readPlainFile(entry.path, { maxBytes: MAX_BYTES });
     return text === entry.text ? [] : [{ path: entry.path, text }];
   });
@@ -157,8 +152,8 @@ async function refuse(
       euid: ports.euid,
       allowDowngrade,
       takeOver,
-      stateOwner: await ownerOfState(layout.stateDir),
-      stateEntries: await listFolderOrUndefined(layout.stateDir),
+      stateOwner: (await lstat(layout.stateDir).catch(() => undefined))?.uid,
+      stateEntries: await readdir(layout.stateDir).catch(() => undefined),
       aboveState: ports.euid === 0 ? accountControlling(dirname(layout.stateDir)) : undefined,
       unmounted: layout.manager === "launchd" ? await unmountedVolume(layout.stateDir) : undefined,
       accountUid: layout.account === undefined ? ports.euid : uidOf(account),
@@ -168,37 +163,32 @@ async function refuse(
   if (refusal !== undefined) throw refusal;
 }
 
-/** What kept the version before from being ready is no fault of the new one; a first install may have no cluster yet. */
-function knownTroubles({ agent, current }: ObservedInstallation): readonly string[] | undefined {
+/** The problems of the previous version, which are no fault of the new one. A first install may have no cluster yet. */
+function knownProblems({ agent, current }: ObservedInstallation): readonly string[] | undefined {
   return current !== undefined && agent.at === "answers" && agent.phase === "serving"
     ? agent.troubles
     : undefined;
 }
 
-/** The version before has served: it gets the time that an agent takes on a busy machine, whatever the new one had. */
-const BACK_MS = 60_000;
+/** Minimum time for the previous version to serve. It is long enough for a busy machine, because this version is proven. */
+const ROLLBACK_MS = 60_000;
 
-async function rollBack(
-  ports: InstallPorts,
-  input: InstallInput,
-  run: Run,
-  { why }: HealthOutcome,
-): Promise<never> {
-  const message = `version ${input.source.manifest.version} does not serve: ${why}`;
+async function rollBack(ports: InstallPorts, input: InstallInput, run: Run, problem: string): Promise<never> {
+  const message = `version ${input.source.manifest.version} does not serve: ${problem}`;
   const logs = tailOfLogs(input.choices.layout);
   ports.print(message);
-  const back = await goBack(ports, input, run);
-  if (back === undefined) throw new MetalbridgeError("ServiceUnhealthy", `${message}${logs}`);
-  const code = back.healthy ? "UpgradeRolledBack" : "RollbackFailed";
-  throw new MetalbridgeError(code, `${message}; ${back.says}${logs}`);
+  const restored = await restorePrevious(ports, input, run);
+  if (restored === undefined) throw new MetalbridgeError("ServiceUnhealthy", `${message}${logs}`);
+  const code = restored.isHealthy ? "UpgradeRolledBack" : "RollbackFailed";
+  throw new MetalbridgeError(code, `${message}; ${restored.message}${logs}`);
 }
 
-/** Undefined when there is nothing to go back to. */
-async function goBack(
+/** Undefined if there is no previous state to restore. */
+async function restorePrevious(
   ports: InstallPorts,
   { choices, given, source, healthyWithinMs }: InstallInput,
   { apply, before }: Run,
-): Promise<{ readonly healthy: boolean; readonly says: string } | undefined> {
+): Promise<{ readonly isHealthy: boolean; readonly message: string } | undefined> {
   const { layout } = choices;
   const { version } = source.manifest;
   const now = await observeInstallation(ports, choices, given);
@@ -209,26 +199,25 @@ async function goBack(
   await applyAll(ports, steps, apply);
   // The restored record may name another state folder, and with it another socket.
   const restored = await readChoices(layout.prefix).catch(() => undefined);
-  const back = await awaitHealthy(ports, restored?.layout ?? layout, {
+  const outcome = await awaitHealthy(ports, restored?.layout ?? layout, {
     version: target,
-    knownTroubles: undefined,
+    knownProblems: undefined,
     runsBefore: undefined,
-    withinMs: Math.max(healthyWithinMs, BACK_MS),
+    withinMs: Math.max(healthyWithinMs, ROLLBACK_MS),
   });
   const files = before.replaced.map(({ path }) => path).join(", ");
-  const as = files === "" ? "" : `, with ${files} as before`;
-  if (!back.healthy) return { healthy: false, says: `version ${target}${as}: ${back.why}` };
-  const bad: InstallStep = {
-    do: "remove",
-    path: `${placesBelow(layout.prefix).versions}/${version}`,
-    owner: "installer",
-  };
+  const withFiles = files === "" ? "" : `, with ${files} as before`;
+  if (outcome.is !== "healthy")
+    return { isHealthy: false, message: `version ${target}${withFiles}: ${outcome.why}` };
+  const failed = `${placesBelow(layout.prefix).versions}/${version}`;
+  const remove: readonly InstallStep[] =
+    previous === undefined ? [] : [{ do: "remove", path: failed, owner: "installer" }];
   const after = await observeInstallation(ports, choices, given);
-  await applyAll(ports, [...(previous === undefined ? [] : [bad]), ...planCleanup(layout, after)], apply);
-  return { healthy: true, says: `version ${target} runs again${as}` };
+  await applyAll(ports, [...remove, ...planCleanup(layout, after)], apply);
+  return { isHealthy: true, message: `version ${target} runs again${withFiles}` };
 }
 
-/** A full disk has a code of its own. */
+/** A full disk has a separate code. */
 export function explainDiskFull(error: unknown, what: string): unknown {
   if (error instanceof MetalbridgeError || !(error instanceof Error) || !("code" in error)) return error;
   const code = error.code === "ENOSPC" || error.code === "EDQUOT" ? "InstallDiskFull" : "InstallFailed";

@@ -1,6 +1,5 @@
-/** Reads what is on the machine. Changes nothing. */
-import type { Stats } from "node:fs";
-import { lstat, readdir, readlink, stat } from "node:fs/promises";
+/** Observes the installation on the machine. Changes nothing. */
+import { lstat, readlink, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { readPlainFile } from "../src/util/plain-file.ts";
 import type { AccountState } from "./account/account.ts";
@@ -16,7 +15,7 @@ import { listVersions } from "./release/stage.ts";
 /** Maximum size of a configuration, a credential or a definition. */
 const MAX_BYTES = 1 << 20;
 
-/** `release` is what is to be installed: its version counts only where all its files are in place. */
+/** `release` is the release to install. Its version counts as present only if all its files are intact. */
 export async function observeInstallation(
   ports: InstallPorts,
   choices: Choices,
@@ -35,7 +34,7 @@ export async function observeInstallation(
     entries.push({ entry, state: await observeEntry(entry, uids, layout.prefix) });
   return {
     ...(await listVersions(versions, release)),
-    account: account?.at ?? "none wanted",
+    account: account?.at ?? "not needed",
     current: await versionOf(current),
     previous: await versionOf(previous),
     entries,
@@ -49,31 +48,15 @@ export function uidOf(account: AccountState | undefined): number | undefined {
   return account?.at === "present" ? account.uid : undefined;
 }
 
-/** Undefined when there is none. */
-export async function ownerOfState(stateDir: string): Promise<number | undefined> {
-  return lstat(stateDir).then(
-    ({ uid }) => uid,
-    () => undefined,
-  );
-}
-
-export async function listFolderOrUndefined(folder: string): Promise<readonly string[] | undefined> {
-  return readdir(folder).catch(() => undefined);
-}
-
-/** The folder below `volumes` that is to hold the path and that no volume is mounted on. */
+/** The folder of the path below `volumes`, if no volume is mounted on it. */
 export async function unmountedVolume(path: string, volumes = "/Volumes"): Promise<string | undefined> {
-  const [above, name] = [`${volumes}/`, path.slice(volumes.length + 1).split("/")[0] ?? ""];
-  if (!path.startsWith(above) || name === "") return undefined;
-  const [device, parent] = await Promise.all([deviceOf(above + name), deviceOf(volumes)]);
-  return device === undefined || device === parent ? above + name : undefined;
-}
-
-function deviceOf(folder: string): Promise<number | undefined> {
-  return stat(folder).then(
-    ({ dev }) => dev,
-    () => undefined,
+  const name = path.slice(volumes.length + 1).split("/")[0] ?? "";
+  const volume = `${volumes}/${name}`;
+  if (!path.startsWith(`${volumes}/`) || name === "") return undefined;
+  const [found, parent] = await Promise.all(
+    [volume, volumes].map((folder) => stat(folder).catch(() => undefined)),
   );
+  return found === undefined || found.dev === parent?.dev ? volume : undefined;
 }
 
 async function versionOf(link: string): Promise<string | undefined> {
@@ -86,24 +69,25 @@ type Uids = { readonly installer: number; readonly account: number | undefined }
 async function observeEntry(entry: InstallEntry, uids: Uids, prefix: string): Promise<EntryState> {
   const found = await lstat(entry.path).catch((error: NodeJS.ErrnoException) => error.code);
   if (found === "EACCES") return { is: "unreadable" };
-  const isThere = found !== undefined && typeof found !== "string";
+  const exists = found !== undefined && typeof found !== "string";
   if (entry.kind === "found") {
-    // In a folder of the account's own, a file of another owner may be a second name of any file.
-    const isRoots = (await lstat(dirname(entry.path)).catch(() => undefined))?.uid === 0;
-    return ownerState(!isRoots || !isThere || !found.isFile() || isOf(found, uids[entry.owner]));
+    // In a folder of the account itself, a file of another owner may be a second name of any file.
+    const isBelowRoot = (await lstat(dirname(entry.path)).catch(() => undefined))?.uid === 0;
+    return ownerState(!isBelowRoot || !exists || !found.isFile() || found.uid === uids[entry.owner]);
   }
-  if (!isThere) return { is: "missing" };
+  if (!exists) return { is: "missing" };
   if (entry.kind === "link") return observeLink(entry, found.isSymbolicLink(), prefix);
   const isKind = entry.kind === "folder" ? found.isDirectory() : found.isFile();
   if (!isKind) return { is: "different", what: "kind", isOurs: false };
-  if (entry.kind === "file" && !entry.isKept) {
+  if (entry.kind === "file" && !entry.keepsExisting) {
     const text = textOf(entry.path);
     if (text !== entry.text) return { is: "different", what: "text", isOurs: isOwnText(text, entry, prefix) };
   }
-  return ownerState(isOf(found, uids[entry.owner]) && (found.mode & 0o777) === entry.mode);
+  // The uid is undefined for an account that does not exist yet, which owns no file.
+  return ownerState(found.uid === uids[entry.owner] && (found.mode & 0o777) === entry.mode);
 }
 
-/** Empty where the owner of the folder may not read it: then it is written again. */
+/** Empty if the owner of the folder may not read the file. The file is then written again. */
 function textOf(path: string): string {
   try {
     return asOwnerOf(dirname(path), () => readPlainFile(path, { maxBytes: MAX_BYTES }));
@@ -112,13 +96,8 @@ function textOf(path: string): string {
   }
 }
 
-/** An account that is still to be created owns nothing yet. */
-function isOf({ uid }: Stats, wanted: number | undefined): boolean {
-  return uid === wanted;
-}
-
-function ownerState(isRight: boolean): EntryState {
-  return isRight ? { is: "as wanted" } : { is: "different", what: "owner", isOurs: true };
+function ownerState(isCorrect: boolean): EntryState {
+  return isCorrect ? { is: "correct" } : { is: "different", what: "owner", isOurs: true };
 }
 
 async function observeLink(
@@ -127,11 +106,11 @@ async function observeLink(
   prefix: string,
 ): Promise<EntryState> {
   const found = isLink ? await readlink(path) : undefined;
-  if (found === target) return { is: "as wanted" };
+  if (found === target) return { is: "correct" };
   return { is: "different", what: "target", isOurs: found?.startsWith(`${prefix}/`) === true };
 }
 
-/** A definition of another program is not ours to replace; a configuration or kubeconfig that was given is. */
+/** A definition of another program must not be replaced. A provided configuration or kubeconfig replaces any existing text. */
 function isOwnText(text: string, entry: InstallEntry, prefix: string): boolean {
   const isDefinition = /\.(plist|service)$/.test(entry.path);
   return !isDefinition || text.includes(join(prefix, "current", "bin", "node"));

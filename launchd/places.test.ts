@@ -212,7 +212,7 @@ test.runIf(isRoot)(
     asAccount(machine, "mkdir -p engines/5e1f; echo '7 x' > engines/5e1f/pid; chmod 0 engines/5e1f/pid");
     const refused = {
       code: 1,
-      err: expect.stringMatching(/^EnginesRunning: .*not known: .*could not be read/),
+      err: expect.stringMatching(/^EnginesRunning: cannot determine .*could not be read/),
     };
     expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
     asAccount(machine, "chmod 600 engines/5e1f/pid; chmod 0 engines");

@@ -1,4 +1,4 @@
-/** What install and its sisters act with. */
+/** The ports of install, upgrade, uninstall and the service commands. */
 import type { Clock } from "../src/util/ports.ts";
 import type { Accounts } from "./account/account.ts";
 import type { ManagedJob } from "./plan/observed.ts";
@@ -8,24 +8,24 @@ export interface InstallPorts {
   readonly euid: number;
   readonly supervisor: Supervisor;
   readonly accounts: Accounts;
-  /** Living engines in a state folder; undefined when it cannot be read. */
+  /** Number of running engines of a state folder; undefined if the folder cannot be read. */
   readonly countEngines: (stateDir: string) => Promise<number | undefined>;
-  /** One line for a person. */
+  /** Prints one line for the user. */
   readonly print: (line: string) => void;
 }
 
 /** launchd or systemd. */
 export interface Supervisor {
-  /** Throws ServiceLoadFailed when the service manager gives no usable answer. */
+  /** Throws ServiceLoadFailed if the service manager gives no usable answer. */
   readonly observe: () => Promise<ManagedJob>;
-  /** Starts the service, also at boot from now on; resolves when it is loaded. Nothing to do when it is loaded already. */
+  /** Starts the service now and at each boot, if it is not loaded yet. Resolves when it is loaded. */
   readonly load: () => Promise<void>;
-  /** Ends the old process and starts one. Not loaded: loads. */
+  /** Replaces the process, or loads the service if it is not loaded. */
   readonly restart: () => Promise<void>;
-  /** Ends the process with SIGKILL, which a program that hangs cannot ignore. Engines run on. */
+  /** Ends the process with SIGKILL, which a hanging program cannot ignore. Engines keep running. */
   readonly kill: () => Promise<void>;
-  /** Resolves when the service manager knows nothing of it any more, or when it is stopped (systemd). */
+  /** Resolves when the service manager has unloaded the service (launchd) or stopped it (systemd). */
   readonly unload: () => Promise<void>;
-  /** Before the definition is removed: it no longer starts at boot. */
+  /** Disables the start at boot. Must be called before the definition is removed. */
   readonly forget: () => Promise<void>;
 }

@@ -1,40 +1,30 @@
-/** start, stop, restart, uninstall, and what `metalbridge service` shows. */
+/** The commands start, stop, restart and uninstall, and the state for `metalbridge service`. */
 import { lstatSync } from "node:fs";
+import { readdir } from "node:fs/promises";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { createApply } from "./apply.ts";
 import { awaitHealthy, tailOfLogs } from "./health.ts";
 import { applyAll, printSteps } from "./install.ts";
 import type { InstallLayout } from "./layout/layout.ts";
-import { listFolderOrUndefined, observeInstallation } from "./observe.ts";
+import { observeInstallation } from "./observe.ts";
 import type { Choices } from "./plan/entries.ts";
 import { type ObservedInstallation, runsOf } from "./plan/observed.ts";
 import type { InstallStep } from "./plan/steps.ts";
-import { planUninstall } from "./plan/uninstall.ts";
+import { MODEL_STORE, planUninstall } from "./plan/uninstall.ts";
 import type { InstallPorts } from "./ports.ts";
 import { enginesRunning } from "./stop-engines.ts";
 
-export async function start(ports: InstallPorts, choices: Choices, withinMs: number): Promise<void> {
-  await change(ports, choices, "load", withinMs);
-}
-
-/** Engines keep running and are adopted. */
-export async function restart(ports: InstallPorts, choices: Choices, withinMs: number): Promise<void> {
-  await change(ports, choices, "restart", withinMs);
-}
-
-/** Until the next boot or start. Engines keep running, but leave their Services once the Lease has expired. */
+/** Stops the agent until the next boot or start. Engines keep running, but leave their Services once the Lease has expired. */
 export async function stop(ports: InstallPorts, choices: Choices): Promise<void> {
   const { job, engines } = await observeInstallation(ports, choices);
-  if (job.at === "absent") return ports.print("the agent is stopped already");
+  if (job.at === "absent") return ports.print("the agent is already stopped");
   await ports.supervisor.unload();
-  const keep =
-    engines === 0 || engines === undefined
-      ? ""
-      : `; ${engines} engines keep running, and leave their Services after 40 s`;
-  ports.print(`the agent is stopped${keep}`);
+  const running = engines ? `; ${engines} engines keep running, and leave their Services after 40 s` : "";
+  ports.print(`the agent is stopped${running}`);
 }
 
-async function change(
+/** Starts or restarts the agent, and waits until it serves. Engines keep running and are adopted. */
+export async function start(
   ports: InstallPorts,
   choices: Choices,
   verb: "load" | "restart",
@@ -49,18 +39,19 @@ async function change(
   await ports.supervisor[verb]();
   const outcome = await awaitHealthy(ports, layout, {
     version: current,
-    knownTroubles: undefined,
+    knownProblems: undefined,
     runsBefore: runsOf(job),
     withinMs,
   });
-  if (!outcome.healthy) throw new MetalbridgeError("ServiceUnhealthy", `${outcome.why}${tailOfLogs(layout)}`);
+  if (outcome.is !== "healthy")
+    throw new MetalbridgeError("ServiceUnhealthy", `${outcome.why}${tailOfLogs(layout)}`);
   ports.print(`the agent runs, version ${current}`);
 }
 
 export interface UninstallOptions {
-  /** The model store too. */
+  /** Removes the model store too. */
   readonly purge: boolean;
-  /** Drain and stop engines that still serve. */
+  /** Drains and stops running engines. */
   readonly stopEngines: boolean;
   readonly dryRun: boolean;
 }
@@ -73,26 +64,26 @@ export async function uninstall(
   const { layout } = choices;
   const observed = await observeInstallation(ports, choices);
   refuseForeign(choices, observed);
-  // Not known stays not known after a drain: before anything is stopped.
+  // An unknown number of engines is refused before anything is stopped, because a drain cannot make it known.
   const isRefused = observed.engines === undefined || (observed.engines !== 0 && !options.stopEngines);
   if (isRefused && !options.dryRun) throw enginesRunning(layout, observed.engines, "run on this host");
-  const stateEntries = await listFolderOrUndefined(layout.stateDir);
+  const stateEntries = await readdir(layout.stateDir).catch(() => undefined);
   const planned = planUninstall({ layout, observed, purge: options.purge, stateEntries });
   const steps = planned.filter((step) => isNeeded(step, layout));
   if (options.dryRun) return printSteps(ports, steps);
   await applyAll(ports, steps, createApply(ports, layout));
-  const isKept = !options.purge && stateEntries?.includes("models") === true;
-  ports.print(isKept ? `removed; the models stay in ${layout.stateDir}` : "removed");
+  const keepsModels = !options.purge && stateEntries?.includes(MODEL_STORE) === true;
+  ports.print(keepsModels ? `removed; the models remain in ${layout.stateDir}` : "removed");
 }
 
-/** What an interrupted run removed already is not removed again. */
+/** Skips the removal of paths that an interrupted run has already removed. */
 function isNeeded(step: InstallStep, { definition }: InstallLayout): boolean {
-  if (step.do === "forget") return isThere(definition);
-  return step.do === "remove" || step.do === "remove if empty" ? isThere(step.path) : true;
+  if (step.do === "forget") return exists(definition);
+  return step.do === "remove" || step.do === "remove if empty" ? exists(step.path) : true;
 }
 
-/** A link that leads nowhere is there. */
-function isThere(path: string): boolean {
+/** A link without a target exists too. */
+function exists(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
@@ -101,7 +92,7 @@ function refuseForeign({ layout }: Choices, { job }: ObservedInstallation): void
     throw new MetalbridgeError("ServiceForeign", `the running service was loaded from ${job.path}`);
 }
 
-/** For `metalbridge service`; `differing` are paths that are not as install would write them. */
+/** The state for `metalbridge service`. `differing`: paths that install would change. */
 export interface InstalledServiceState
   extends Pick<ObservedInstallation, "current" | "previous" | "versions" | "job" | "agent" | "engines"> {
   readonly manager: string;

@@ -1,4 +1,4 @@
-/** Ends the engines of a host for good: the installed agent itself drains them, as it does on `--stop-engines`. */
+/** Stops the engines of a host permanently. The installed agent drains them, as with `--stop-engines`. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -11,8 +11,9 @@ import { pollUntil } from "./wait.ts";
 const STARTS_WITHIN_MS = 30_000;
 
 /**
- * Resolves when none is left. Throws EnginesRunning. The account's code can signal that agent, so it shares neither the
- * terminal nor the session of root, and opens no inspector; when this process ends, so does its input, and it drains.
+ * Resolves when no engine is left. Throws EnginesRunning. Code of the account can signal this agent, so the agent shares
+ * neither the terminal nor the session of root, and opens no inspector. When this process ends, the input of the agent also
+ * ends, and the agent drains.
  */
 export async function drainEngines(
   ports: InstallPorts,
@@ -41,14 +42,14 @@ export async function drainEngines(
   if (left !== 0) throw enginesRunning(layout, left, "did not stop");
 }
 
-/** Where they could not be counted, some may run. */
+/** Engines may run if they could not be counted. */
 export function enginesRunning(
   { stateDir }: InstallLayout,
   count: number | undefined,
-  how: string,
+  predicate: string,
 ): MetalbridgeError {
-  if (count !== undefined) return new MetalbridgeError("EnginesRunning", `${count} engines ${how}`);
-  const message = `whether engines run on this host is not known: ${stateDir} could not be read`;
+  if (count !== undefined) return new MetalbridgeError("EnginesRunning", `${count} engines ${predicate}`);
+  const message = `cannot determine whether engines run on this host: ${stateDir} could not be read`;
   return new MetalbridgeError("EnginesRunning", message, {
     summary:
       "make it and its files readable for the agent's account, and the folders above it, then run the command again",

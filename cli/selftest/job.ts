@@ -4,12 +4,13 @@ import { dirname, join } from "node:path";
 import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { killIfSame } from "../../agent/instances/process/leftovers.ts";
 import { createLaunchctl } from "../../launchd/launchctl/launchctl.ts";
-import { type InstallLayout, LABEL, layoutFor } from "../../launchd/layout/layout.ts";
+import { type InstallLayout, layoutFor } from "../../launchd/layout/layout.ts";
 import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
 import type { Supervisor } from "../../launchd/ports.ts";
 import { pollUntil } from "../../launchd/wait.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { readService } from "../../src/macos/doctor/launchd.ts";
+import { LABEL } from "../../src/macos/launchctl.ts";
 import { createCommand } from "../../src/util/command.ts";
 import {
   type Bench,

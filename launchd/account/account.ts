@@ -1,14 +1,14 @@
 /** The account that agent and engines run as. */
 export type AccountState =
   | { readonly at: "missing" }
-  /** An interrupted creation: created again, which completes it. */
+  /** The creation was interrupted. Creating the account again completes it. */
   | { readonly at: "incomplete" }
-  /** `isOurs`: install created it, so uninstall may remove it. */
+  /** `isOurs`: install created the account, so uninstall may remove it. */
   | { readonly at: "present"; readonly uid: number; readonly gid: number; readonly isOurs: boolean };
 
 export interface Accounts {
   readonly observe: (name: string) => Promise<AccountState>;
-  /** Without password, shell and login; `home` is what engines find as HOME. Completes one that is incomplete. */
+  /** Creates or completes an account without password, shell and login. `home` becomes HOME of the engines. */
   readonly create: (name: string, home: string) => Promise<void>;
   readonly remove: (name: string) => Promise<void>;
 }

@@ -1,9 +1,9 @@
-/** The account on macOS, in the local directory. Hidden from the login screen. */
+/** The account on macOS, in the local directory and hidden from the login screen. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type Command, commandFailure } from "../../src/util/command.ts";
 import { type AccountState, type Accounts, FULL_NAME } from "./account.ts";
 
-/** Numbers of service accounts: below 500, which is where people's begin. */
+/** Ids of service accounts are below 500, where the ids of people begin. */
 const FIRST_ID = 420;
 const LAST_ID = 499;
 
@@ -40,7 +40,7 @@ export function createDsclAccounts(run: Command): Accounts {
       [user, "IsHidden", "1"],
       [user, "Password", "*"],
       [user, "PrimaryGroupID", id],
-      // Last: a user without it is an unfinished one.
+      // This record is last, because a user without it counts as incomplete.
       [user, "UniqueID", id],
     ];
     for (const record of records) await dscl("-create", ...record);
@@ -61,7 +61,7 @@ async function freeId(dscl: (...args: readonly string[]) => Promise<string>): Pr
   throw new MetalbridgeError("InstallFailed", `no free account number from ${FIRST_ID} to ${LAST_ID}`);
 }
 
-/** `Key: value`, or the value on the next line after a blank when it has blanks itself. Pure. */
+/** Parses lines `Key: value`. A value with spaces is on the next line after a space. Pure. */
 export function parseRecord(text: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>();
   let key: string | undefined;

@@ -98,7 +98,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
     rmSync(one);
     expect(await from(one, "--sha256", sums.one)).toMatchObject({
       code: 0,
-      out: `llama-server ${listed?.name} is in use already\n`,
+      out: `llama-server ${listed?.name} is already in use\n`,
     });
 
     // The agent of this installation prefers it to those on PATH, and doctor finds nothing wrong.
@@ -112,7 +112,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
     // Another version is used: a running engine keeps the files of its own, which cannot be removed.
     const running = spawn(listed?.program ?? "", ["--host", "127.0.0.1", "--port", "0"], { stdio: "pipe" });
     await once(running.stderr, "data");
-    expect((await from(two, "--sha256", sums.two)).out).toContain("engines that run keep theirs");
+    expect((await from(two, "--sha256", sums.two)).out).toContain("running engines keep their version");
     expect((await engine("remove", sums.one.slice(0, 12))).err).toMatch(/^EngineInUse: 1 processes run from/);
     running.kill("SIGKILL");
     await once(running, "exit");
@@ -175,7 +175,7 @@ test.skipIf(!isRoot || whyNoEngineArchive !== undefined)(
     expect((await engine("remove", listed?.name ?? "")).code).toBe(0);
     expect((await list()).map(({ sha256, isCurrent }) => [sha256, isCurrent])).toEqual([[sums.two, true]]);
     expect((await engine("remove", sums.two.slice(0, 12))).out).toContain(
-      "the agent looks for llama-server on its PATH",
+      "the agent searches its PATH for llama-server",
     );
     expect(machine.files().filter((file) => file.includes("/engines/"))).toEqual([]);
     await machine.run(machine.installed, ["stop"]);
@@ -227,7 +227,7 @@ test.skipIf(!isRoot)(
         / cannot be fetched: .*ECONNREFUSED/,
       );
       expect(await refusal(path.join(scratch.path, "none"), other)).toMatch(/none cannot be read: ENOENT/);
-      expect(await refusal(`${url}/cut`, other)).toMatch(/^EngineArchiveInvalid: .*\/cut was cut off/);
+      expect(await refusal(`${url}/cut`, other)).toMatch(/^EngineArchiveInvalid: .*\/cut was interrupted/);
       expect(await refusal(scratch.path, other)).toMatch(/^EngineArchiveInvalid: .* is not a regular file/);
       expect((await engine("use", "b1")).err).toMatch(
         /^EngineNotInstalled: b1 is not installed; installed: none/,

@@ -1,4 +1,4 @@
-/** Installs, switches and removes engines. A version appears whole, by one rename; running engines keep the files of their version. */
+/** Installs, switches and removes engines. A complete version appears by one rename. Running engines keep the files of their version. */
 import { createHash } from "node:crypto";
 import { createReadStream, createWriteStream } from "node:fs";
 import { mkdir, realpath, rm, stat, symlink } from "node:fs/promises";
@@ -20,16 +20,16 @@ import {
   recordedFrom,
   versionPlaces,
 } from "./store.ts";
-import { type FolderContents, invalidArchive, tapChunks, type UnpackLimits, unpackEngine } from "./unpack.ts";
+import { type FolderContents, invalidArchive, tapChunks, unpackEngine } from "./unpack.ts";
 
 export interface EngineStore {
   readonly prefix: string;
   /** Owner of the files: root, or the user of a LaunchAgent. */
   readonly owner: number;
-  /** As Node names it, such as darwin-arm64. */
+  /** Node's platform and architecture, such as darwin-arm64. */
   readonly platform: string;
   readonly run: Command;
-  /** The version that the program prints. It runs as the agent's account, never as root. */
+  /** Runs the program as the agent's account, never as root, and resolves to the version that it prints. */
   readonly readVersion: (program: string) => Promise<string>;
   /** Command lines of all processes. Throws when they cannot be read. */
   readonly commands: () => Promise<readonly string[]>;
@@ -41,19 +41,18 @@ export interface EngineSource {
   /** A path or a URL. */
   readonly from: string;
   readonly sha256?: string | undefined;
-  /** Without `sha256`: take the archive as it is. */
+  /** Accepts the archive without `sha256`. */
   readonly isTrusted: boolean;
-  readonly limits?: UnpackLimits;
 }
 
 const MAX_ARCHIVE_BYTES = 4 * 2 ** 30;
-const SHORT = 12;
+const SHORT_SUM = 12;
 const NOT_INSTALLED = {
   summary: `nothing was installed: unpack the archive elsewhere and run its ${PROGRAM} --version to see why, or take another release`,
 };
 const FIREWALL = "/usr/libexec/ApplicationFirewall/socketfilterfw";
 
-/** Throws MetalbridgeError or the system's error; the version in use stays in use. */
+/** Throws MetalbridgeError or the system error. After a failure, the current version remains in use. */
 export async function installEngine(store: EngineStore, source: EngineSource): Promise<void> {
   const { prefix, print } = store;
   const { folder } = enginePlaces(prefix);
@@ -66,15 +65,16 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
   const archive = join(folder, partialName("archive"));
   const partial = join(folder, partialName("unpacked"));
   try {
-    const sha256 = await bringArchive(source, archive);
-    await mkdir(versionPlaces(partial).files, { recursive: true });
-    const tree = await unpackEngine(archive, versionPlaces(partial).files, source.limits);
+    const sha256 = await copyArchive(source, archive);
+    const places = versionPlaces(partial);
+    await mkdir(places.files, { recursive: true });
+    const tree = await unpackEngine(archive, places.files);
     await linkProgram(store, partial, tree);
     const version = await readUnpackedVersion(store, partial, source);
-    const name = `${version}-${sha256.slice(0, SHORT)}`;
+    const name = `${version}-${sha256.slice(0, SHORT_SUM)}`;
     const from = recordedFrom(source.from);
     const record = { version, sha256, from, installedAt: store.now().toISOString(), ...tree };
-    replaceFile(versionPlaces(partial).record, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o644 });
+    replaceFile(places.record, `${JSON.stringify(record, undefined, 2)}\n`, { mode: 0o644 });
     await syncTree(
       partial,
       Object.keys(tree.files).map((path) => `files/${path}`),
@@ -87,7 +87,7 @@ export async function installEngine(store: EngineStore, source: EngineSource): P
   }
 }
 
-/** The folder is gone when a user reads why the program cannot be used: the message names its place in the archive. */
+/** The message of a failure names the program's path in the archive, because the unpacked folder is removed. */
 async function readUnpackedVersion(
   store: EngineStore,
   folder: string,
@@ -105,67 +105,67 @@ async function readUnpackedVersion(
   }
 }
 
-/** Removes temporary files of this and of interrupted commands, and a damaged version that was replaced. */
+/** Removes temporary files of this command and of interrupted commands, and a damaged version that was replaced. */
 async function removeLeftovers(prefix: string): Promise<void> {
   for (const path of await leftoversIn(prefix)) removeTree(path, "installer");
 }
 
-/** `wanted`: a folder's name, or a version that one folder has. Throws EngineNotInstalled, EngineFilesChanged. */
-export async function useEngine(store: EngineStore, wanted: string): Promise<void> {
-  const engine = pick(await listEngines(store.prefix), wanted);
+/** `name`: the name of a folder, or the version of one folder. Throws EngineNotInstalled, EngineFilesChanged. */
+export async function useEngine(store: EngineStore, name: string): Promise<void> {
+  const engine = findEngine(await listEngines(store.prefix), name);
   const changes = await changesOf(engine, store.owner);
   if (changes.length > 0)
     throw new MetalbridgeError("EngineFilesChanged", `${engine.folder}: ${changes.slice(0, 3).join("; ")}`);
   await useOne(store, engine);
 }
 
-/** Throws EngineNotInstalled, and EngineInUse where a process runs a file of it. */
-export async function removeEngine(store: EngineStore, wanted: string): Promise<void> {
-  const engine = pick(await listEngines(store.prefix), wanted);
+/** Throws EngineNotInstalled, or EngineInUse if a process runs a file of the engine. */
+export async function removeEngine(store: EngineStore, name: string): Promise<void> {
+  const engine = findEngine(await listEngines(store.prefix), name);
   const { folder } = engine;
   const running = (await store.commands()).filter((command) => command.includes(`${folder}/`));
   if (running.length > 0)
     throw new MetalbridgeError("EngineInUse", `${running.length} processes run from ${folder}`);
-  // The link first: it never leads to a folder that is half gone.
+  // The link is removed first, so that it never leads to an incomplete folder.
   if (engine.isCurrent) await rm(enginePlaces(store.prefix).current, { force: true });
   removeTree(folder, "installer");
   store.print(`${engine.name} is removed`);
-  if (engine.isCurrent) store.print(`no engine is in use here: the agent looks for ${PROGRAM} on its PATH`);
+  if (engine.isCurrent)
+    store.print(`no installed engine is in use: the agent searches its PATH for ${PROGRAM}`);
 }
 
 async function useOne({ prefix, platform, print }: EngineStore, engine: InstalledEngine): Promise<void> {
-  if (engine.isCurrent) return print(`${PROGRAM} ${engine.name} is in use already`);
+  if (engine.isCurrent) return print(`${PROGRAM} ${engine.name} is already in use`);
   await replaceLink(enginePlaces(prefix).current, engine.name);
-  print(`${PROGRAM} ${engine.name} is in use; engines that run keep theirs until their next start`);
+  print(`${PROGRAM} ${engine.name} is in use; running engines keep their version until their next start`);
   if (!platform.startsWith("darwin")) return;
   const program = await realpath(enginePlaces(prefix).program);
-  print("where the firewall is on, allow it:");
+  print("if the firewall is on, allow the program:");
   for (const flag of ["--add", "--unblockapp"]) print(`  sudo ${FIREWALL} ${flag} ${program}`);
 }
 
-function pick(engines: readonly InstalledEngine[], wanted: string): InstalledEngine {
-  const exact = engines.find(({ name }) => name === wanted);
-  const matching = engines.filter(({ version, name }) => version === wanted || name.endsWith(`-${wanted}`));
+function findEngine(engines: readonly InstalledEngine[], selector: string): InstalledEngine {
+  const exact = engines.find(({ name }) => name === selector);
+  const matching = engines.filter(
+    ({ version, name }) => version === selector || name.endsWith(`-${selector}`),
+  );
   const found = exact ?? (matching.length === 1 ? matching[0] : undefined);
   if (found !== undefined) return found;
-  const names = engines.map(({ name }) => name).join(", ");
-  const which = matching.length > 1 ? `several versions match ${wanted}` : `${wanted} is not installed`;
-  throw new MetalbridgeError("EngineNotInstalled", `${which}; installed: ${names === "" ? "none" : names}`);
+  const names = engines.map(({ name }) => name).join(", ") || "none";
+  const problem = matching.length > 1 ? `several versions match ${selector}` : `${selector} is not installed`;
+  throw new MetalbridgeError("EngineNotInstalled", `${problem}; installed: ${names}`);
 }
 
-/** Copies it into root's folder first: other accounts may change the original between the check and the unpacking. */
-async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: string): Promise<string> {
+/** Copies the archive to root's folder, because other accounts could change the original between the check and the unpacking. */
+async function copyArchive({ from, sha256, isTrusted }: EngineSource, to: string): Promise<string> {
   const hash = createHash("sha256");
   let bytes = 0;
-  const look = (chunk: Buffer) => {
+  const chunks = tapChunks(await openSource(from), (chunk) => {
     bytes += chunk.length;
     if (bytes > MAX_ARCHIVE_BYTES) throw invalidArchive(`${from} has more than ${MAX_ARCHIVE_BYTES} bytes`);
     hash.update(chunk);
-  };
-  await pipeline(
-    tapChunks(await openSource(from), look),
-    createWriteStream(to, { flags: "wx", mode: 0o600 }),
-  );
+  });
+  await pipeline(chunks, createWriteStream(to, { flags: "wx", mode: 0o600 }));
   const sum = hash.digest("hex");
   if (sha256 === undefined && !isTrusted)
     throw new MetalbridgeError("EngineSumMissing", `${from} has the SHA-256 ${sum}`);
@@ -177,13 +177,13 @@ async function bringArchive({ from, sha256, isTrusted }: EngineSource, to: strin
 async function openSource(from: string): Promise<AsyncIterable<unknown>> {
   if (!/^https?:/.test(from)) {
     const found = await stat(from).catch((cause: unknown) => {
-      throw invalidArchive(`${from} cannot be read: ${whyOf(cause)}`, cause);
+      throw invalidArchive(`${from} cannot be read: ${reasonOf(cause)}`, cause);
     });
     if (!found.isFile()) throw invalidArchive(`${from} is not a regular file`);
     return createReadStream(from);
   }
   const answer = await fetch(from).catch((cause: unknown) => {
-    throw invalidArchive(`${from} cannot be fetched: ${whyOf(cause)}`, cause);
+    throw invalidArchive(`${from} cannot be fetched: ${reasonOf(cause)}`, cause);
   });
   if (!answer.ok || answer.body === null) throw invalidArchive(`${from} answers ${answer.status}`);
   return bytesOf(answer.body, from);
@@ -193,18 +193,18 @@ async function* bytesOf(body: AsyncIterable<unknown>, from: string): AsyncIterab
   try {
     yield* body;
   } catch (cause) {
-    throw invalidArchive(`the download of ${from} was cut off: ${whyOf(cause)}`, cause);
+    throw invalidArchive(`the download of ${from} was interrupted: ${reasonOf(cause)}`, cause);
   }
 }
 
-/** fetch says only that it failed, and its cause why; an attempt at several addresses has only a code. */
-function whyOf(error: unknown): string {
+/** The reason is in the cause of an error of fetch. The error of an attempt at several addresses has only a code. */
+function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   if (!(cause instanceof Error)) return String(cause);
   return cause.message === "" && "code" in cause ? String(cause.code) : cause.message;
 }
 
-/** The archive keeps it where its build put it: at the top, in `bin`, or in `build/bin`. */
+/** Links the program, which is at the top of the archive, in `bin`, or in `build/bin`. */
 async function linkProgram(
   { platform, run }: EngineStore,
   folder: string,
@@ -225,6 +225,6 @@ async function linkProgram(
       `${path} in the archive is for ${platforms.join(", ")}; this machine is ${platform}`,
     );
   await symlink(`files/${path}`, program);
-  // Only after the sum was checked. An error is ignored: usually nothing was quarantined.
+  // The quarantine is removed only after the check of the sum. An error is ignored, because there is usually no quarantine.
   if (platform.startsWith("darwin")) await run("xattr", ["-dr", "com.apple.quarantine", folder]);
 }

@@ -1,16 +1,16 @@
-/** Reads from a program's first bytes which machines it was built for, without running it. */
+/** Reads the platforms of a program from its first bytes, without running it. */
 import { open } from "node:fs/promises";
 
-const MOST = 4_096;
+const MAX_BYTES = 4_096;
 const ELF_MACHINES: Readonly<Record<number, string>> = { 62: "x64", 183: "arm64" };
 const MACH_O_CPUS: Readonly<Record<number, string>> = { 16777223: "x64", 16777228: "arm64" };
 const FAT_ENTRY = 20;
 
-/** As Node names them, such as darwin-arm64. Undefined for a script, which runs anywhere. */
+/** Node's platforms and architectures, such as darwin-arm64. Undefined for a script, which runs on any machine. */
 export async function platformsOf(program: string): Promise<readonly string[] | undefined> {
   const file = await open(program, "r");
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(MOST), 0, MOST, 0);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(MAX_BYTES), 0, MAX_BYTES, 0);
     return platformsIn(buffer.subarray(0, bytesRead));
   } finally {
     await file.close();

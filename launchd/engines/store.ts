@@ -1,4 +1,4 @@
-/** Engines that root has installed: a folder for each version, with the hash of every file, and the link `current`. */
+/** The engines that root has installed: a folder for each version, with the hash of every file, and the link `current`. */
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path/posix";
 import * as z from "zod";
@@ -10,11 +10,11 @@ const RECORD = "engine.json";
 const WRITABLE_BY_OTHERS = 0o022;
 
 const recordSchema = z.object({
-  /** As the program says: b11669. */
+  /** The version that the program prints, such as b11669. */
   version: z.string(),
   /** SHA-256 of the archive. */
   sha256: z.string(),
-  /** Where it came from. */
+  /** Path or URL of the archive. */
   from: z.string(),
   installedAt: z.string(),
   files: z.record(z.string(), z.string()),
@@ -30,32 +30,32 @@ export interface InstalledEngine {
   readonly version: string;
   readonly folder: string;
   readonly isCurrent: boolean;
-  /** Or why it cannot be read. */
+  /** The record, or the reason why it cannot be read. */
   readonly record: EngineRecord | { readonly damage: string };
 }
 
-/** Below the prefix of an installation. */
+/** Paths below the prefix of an installation. */
 export const enginePlaces = (prefix: string) => {
   const folder = `${prefix}/engines/llamacpp`;
   return { folder, current: `${folder}/current`, program: `${folder}/current/${PROGRAM}` };
 };
 
-/** In a version's folder. */
+/** Paths in the folder of a version. */
 export const versionPlaces = (folder: string) => ({
   record: `${folder}/${RECORD}`,
-  /** The archive's content. */
+  /** The content of the archive. */
   files: `${folder}/files`,
-  /** Links to where the archive has it. */
+  /** A link to the program in `files`. */
   program: `${folder}/${PROGRAM}`,
 });
 
-/** Drops the parts of a URL that may be secret, such as a bucket's signature: every account can read the record. */
+/** Removes the parts of a URL that may be secret, such as a bucket's signature, because every account can read the record. */
 export function recordedFrom(from: string): string {
   const url = /^https?:/.test(from) ? URL.parse(from) : null;
   return url === null ? from : `${url.origin}${url.pathname}`;
 }
 
-/** Oldest first, after those whose record is damaged. */
+/** Lists engines with a damaged record first, then the others, oldest first. */
 export async function listEngines(prefix: string): Promise<readonly InstalledEngine[]> {
   const { folder, current } = enginePlaces(prefix);
   const [entries, used] = await Promise.all([
@@ -67,16 +67,13 @@ export async function listEngines(prefix: string): Promise<readonly InstalledEng
       .filter((entry) => entry.isDirectory() && !isPartial(entry.name))
       .map(async ({ name }): Promise<InstalledEngine> => {
         const record = await readRecord(join(folder, name));
-        // Folders are named by their version and the beginning of the sum.
+        // The name of a folder is its version and the beginning of the sum.
         const version = "damage" in record ? name.replace(/-[^-]*$/, "") : record.version;
         return { name, version, folder: join(folder, name), isCurrent: name === used, record };
       }),
   );
+  const installedAt = ({ record }: InstalledEngine) => ("damage" in record ? "" : record.installedAt);
   return found.sort((one, other) => installedAt(one).localeCompare(installedAt(other)));
-}
-
-function installedAt({ record }: InstalledEngine): string {
-  return "damage" in record ? "" : record.installedAt;
 }
 
 /** Temporary files of interrupted commands. */
@@ -99,7 +96,7 @@ async function readRecord(folder: string): Promise<InstalledEngine["record"]> {
   }
 }
 
-/** How the files on the disk differ from those that were installed, one sentence each. `owner` is the uid that must own them. */
+/** Describes each difference between the files on the disk and the installed files. `owner`: required uid of the files. */
 export async function changesOf(engine: InstalledEngine, owner: number): Promise<readonly string[]> {
   const { folder, record } = engine;
   if ("damage" in record) return [record.damage];
@@ -116,7 +113,7 @@ export async function changesOf(engine: InstalledEngine, owner: number): Promise
   return [...changes, ...[...known].map((path) => `${path} is missing`)].sort();
 }
 
-/** The agent starts the link beside the files. */
+/** True if the link that the agent starts leads to an installed program. */
 async function hasOwnProgram(folder: string, { files }: EngineRecord): Promise<boolean> {
   const target = await readlink(versionPlaces(folder).program).catch(() => "");
   return Object.keys(files).some((path) => target === `files/${path}` && basename(path) === PROGRAM);

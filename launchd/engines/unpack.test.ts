@@ -62,8 +62,8 @@ const file = { name: "llama/llama-server", mode: 0o755, text: "x" } as const;
 const symlink = (name: string, linkname: string) => ({ name, type: "symlink", linkname }) as const;
 
 test.each<[string, readonly PackedEntry[], RegExp]>([
-  ["a path above the archive", [{ ...file, name: "a/../../evil" }], /"a\/..\/..\/evil" is no path within/],
-  ["an absolute path", [{ ...file, name: "/etc/evil" }], /"\/etc\/evil" is no path within/],
+  ["a path above the archive", [{ ...file, name: "a/../../evil" }], /"a\/..\/..\/evil" is not a path within/],
+  ["an absolute path", [{ ...file, name: "/etc/evil" }], /"\/etc\/evil" is not a path within/],
   ["a link to an absolute path", [file, symlink("llama/l", "/etc")], /leads out of the archive, to \/etc/],
   ["a link above the archive", [file, symlink("l", "../x")], /the link l leads out of the archive/],
   [
@@ -106,7 +106,7 @@ test.each<[string, readonly PackedEntry[], RegExp]>([
   expect(done.outside.sort()).toEqual(["a.tar.gz", "out"]);
 });
 
-test("whatever the paths and links of an archive are, nothing is written outside, and no link leads there", async () => {
+test("unpackEngine writes nothing outside the folder and creates no link that leads there", async () => {
   const parts = fc.array(fc.constantFrom("a", "b", "c", "..", "."), { minLength: 1, maxLength: 5 });
   const relative = parts.map((some) => some.join("/"));
   const entry: fc.Arbitrary<PackedEntry> = fc.oneof(
@@ -174,7 +174,7 @@ function paxHeaders(): Buffer {
   return Buffer.concat(Array(16).fill(Buffer.concat([head, body])));
 }
 
-test("a file that is no archive, or is truncated, is refused", async () => {
+test("a file that is not an archive, or is truncated, is refused", async () => {
   await using scratch = await temporaryFolder();
   const [archive, out] = [path.join(scratch.path, "a"), path.join(scratch.path, "out")];
   await mkdir(out);

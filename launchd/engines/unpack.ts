@@ -1,6 +1,6 @@
 /**
- * Unpacks the archive of an engine as root. Nothing is written outside the folder: no entry replaces another one, and links are
- * made after all files. An archive with anything that an engine does not need (devices, set-user-ID programs) is refused.
+ * Unpacks the archive of an engine as root. Nothing is written outside the folder: no entry replaces another one, and links
+ * are created after all files. An archive with devices or set-user-ID programs, which no engine needs, is refused.
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -11,11 +11,11 @@ import { createGunzip } from "node:zlib";
 import { type Extract, extract, type Header } from "tar-stream";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 
-/** What a folder holds, by relative path. */
+/** The contents of a folder, by relative path. */
 export interface FolderContents {
   /** SHA-256 of regular files. */
   readonly files: Readonly<Record<string, string>>;
-  /** Targets as they are written. */
+  /** Unresolved targets of links. */
   readonly links: Readonly<Record<string, string>>;
 }
 
@@ -29,14 +29,14 @@ export const UNPACK_LIMITS: UnpackLimits = { bytes: 8 * 2 ** 30, entries: 20_000
 const MAX_DEPTH = 32;
 const MAX_PATH = 1_024;
 const SET_ID = 0o6000;
-/** Headers and padding of an entry with a long path and a long link. */
+/** Size of headers and padding of an entry with a long path and a long link. */
 const ENTRY_BYTES = 4_096;
-/** Zeros at the end: archives are filled up to a whole record. */
+/** Maximum size of the zeros at the end, because archives are padded to a complete record. */
 const END_BYTES = 2 ** 20;
 
 type Entry = Extract extends AsyncIterable<infer One> ? One : never;
 
-/** `folder` exists and is empty. Throws EngineArchiveInvalid, or the system's error; what was written then stays. */
+/** `folder` must exist and be empty. Throws EngineArchiveInvalid or the system error, and leaves the files that were written. */
 export async function unpackEngine(
   archive: string,
   folder: string,
@@ -47,14 +47,14 @@ export async function unpackEngine(
     pipeline(createReadStream(archive), createGunzip(), (chunks) => bounded(chunks, limits), entries),
     writeAll(entries, folder, limits),
   ]);
-  // A refused entry also ends the reading with an error: report the entry's.
+  // A refused entry also fails the read, so the error of the entry takes precedence.
   if (written.status === "rejected" && isOwn(written.reason)) throw written.reason;
   if (read.status === "rejected") throw readError(read.reason);
   if (written.status === "rejected") throw written.reason;
   return written.value;
 }
 
-/** Counts also the bytes between entries: extended headers, padding, and everything after the end. */
+/** Limits all bytes, including extended headers, padding, and everything after the end. */
 function bounded(chunks: AsyncIterable<unknown>, { bytes, entries }: UnpackLimits): AsyncIterable<Buffer> {
   const limit = bytes + entries * ENTRY_BYTES + END_BYTES;
   let total = 0;
@@ -64,17 +64,17 @@ function bounded(chunks: AsyncIterable<unknown>, { bytes, entries }: UnpackLimit
   });
 }
 
-export function invalidArchive(why: string, cause?: unknown): MetalbridgeError {
-  return new MetalbridgeError("EngineArchiveInvalid", why, undefined, { cause });
+export function invalidArchive(message: string, cause?: unknown): MetalbridgeError {
+  return new MetalbridgeError("EngineArchiveInvalid", message, undefined, { cause });
 }
 
-/** The chunks of a stream of bytes, each shown to `look` first. */
+/** Yields the chunks of a byte stream and calls `inspect` with each chunk first. */
 export async function* tapChunks(
   chunks: AsyncIterable<unknown>,
-  look: (chunk: Buffer) => unknown,
+  inspect: (chunk: Buffer) => unknown,
 ): AsyncIterable<Buffer> {
   for await (const chunk of chunks as AsyncIterable<Buffer>) {
-    look(chunk);
+    inspect(chunk);
     yield chunk;
   }
 }
@@ -108,12 +108,12 @@ async function writeAll(
   return { files, links };
 }
 
-/** The entry's path within the folder, normalized. */
+/** The normalized path of an entry within the folder. */
 function placeOf(name: string): string {
   const parts = name.split("/").filter((part) => part !== "" && part !== ".");
   const isSafe = !name.startsWith("/") && !parts.includes("..") && !/[\0\\]/.test(name);
   if (isSafe && parts.length <= MAX_DEPTH && name.length <= MAX_PATH) return parts.join("/");
-  throw invalidArchive(`${JSON.stringify(name.slice(0, 200))} is no path within the archive`);
+  throw invalidArchive(`${JSON.stringify(name.slice(0, 200))} is not a path within the archive`);
 }
 
 function unused(path: string, links: Readonly<Record<string, string>>): string {
@@ -144,7 +144,7 @@ async function writeFile(entry: Entry, folder: string, path: string): Promise<st
   return hash.digest("hex");
 }
 
-/** Refuses a link below another link: it would be made elsewhere than its path says, perhaps outside of the folder. */
+/** Refuses a link below another link, because it would be created at another path, possibly outside of the folder. */
 async function requireOwnPlace(folder: string, path: string): Promise<void> {
   for (let above = dirname(path); above !== "."; above = dirname(above)) {
     const found = await lstat(join(folder, above)).catch(() => undefined);
@@ -152,7 +152,7 @@ async function requireOwnPlace(folder: string, path: string): Promise<void> {
   }
 }
 
-/** A link through another one may lead further than its text says. */
+/** Resolves a link, because a link through another link may lead further than its text. */
 async function requireInside(folder: string, path: string): Promise<void> {
   const [inside, found] = await Promise.all([
     realpath(folder),
@@ -163,7 +163,7 @@ async function requireInside(folder: string, path: string): Promise<void> {
   if (!found.startsWith(`${inside}/`)) throw invalidArchive(`the link ${path} leads out of the archive`);
 }
 
-/** Another entry has the place, or one whose name differs in case where the disk does not tell them apart. */
+/** Handles a path that another entry already uses, possibly with different case on a case-insensitive disk. */
 function taken(path: string) {
   return (error: NodeJS.ErrnoException): never => {
     if (!["EEXIST", "ENOTDIR", "EISDIR"].includes(error.code ?? "")) throw error;
@@ -176,6 +176,6 @@ const isOwn = (error: unknown): boolean =>
 
 function readError(error: unknown): unknown {
   if (isOwn(error)) return error;
-  const why = error instanceof Error ? error.message : String(error);
-  return invalidArchive(`it is no .tar.gz archive: ${why}`, error);
+  const reason = error instanceof Error ? error.message : String(error);
+  return invalidArchive(`it is not a .tar.gz archive: ${reason}`, error);
 }

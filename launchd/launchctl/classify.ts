@@ -1,65 +1,49 @@
-/** Why `launchctl bootstrap` failed: it answers 5 to most causes, so the machine is asked. Pure. */
+/** Classifies failures of `launchctl bootstrap`, which exits with 5 for most causes, by the state of the machine. Pure. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { NO_DOMAIN } from "../../src/macos/launchctl.ts";
 import type { ManagedJob } from "../plan/observed.ts";
-import { NO_DOMAIN } from "./print.ts";
 
 export interface BootstrapFacts {
   readonly exitCode: number;
-  /** Its first line. */
-  readonly said: string;
   readonly definition: string;
-  /** Observed after the failure. */
+  /** The job after the failure. */
   readonly job: ManagedJob;
-  /** What plutil says against the plist; undefined when it is well-formed or plutil could not be asked. */
+  /** The message of plutil; undefined if the plist is well-formed or plutil could not run. */
   readonly plistFault: string | undefined;
   readonly file: { readonly uid: number; readonly mode: number } | undefined;
-  /** Who must own it: root in the system domain. */
+  /** Required owner of the file: root in the system domain. */
   readonly ownerUid: number;
   readonly euid: number;
   readonly domain: string;
 }
 
-export type BootstrapFailure =
-  | { readonly do: "nothing" }
-  | { readonly do: "wait until gone" }
-  | { readonly do: "enable" }
-  | { readonly do: "retry"; readonly why: string }
-  | {
-      readonly do: "fail";
-      readonly code: "RootRequired" | "ServiceForeign" | "ServiceLoadFailed";
-      readonly why: string;
-    };
+/** An error is final. leaving: wait until the job is unloaded, and retry. disabled: enable the label, and retry. */
+export type BootstrapFailure = "loaded" | "leaving" | "disabled" | "retry" | MetalbridgeError;
 
 const WRITABLE_BY_OTHERS = 0o022;
 
-/** The most specific cause first. */
+/** Checks the most specific cause first. */
 export function classifyBootstrap(facts: BootstrapFacts): BootstrapFailure {
-  const { job, definition, domain, exitCode, said } = facts;
+  const { job, definition, domain, exitCode } = facts;
   if (domain === "system" && facts.euid !== 0)
-    return fail("RootRequired", "launchd's system domain can be changed by root only");
+    return new MetalbridgeError("RootRequired", "only root can change launchd's system domain");
   if (exitCode === NO_DOMAIN)
-    return fail(
+    return new MetalbridgeError(
       "ServiceLoadFailed",
-      `launchd has no domain ${domain} here: no user is logged in at the screen`,
+      `launchd has no domain ${domain}: no user is logged in at the screen`,
     );
-  if (job.at === "loaded" && job.isLeaving) return { do: "wait until gone" };
+  if (job.at === "loaded" && job.isLeaving) return "leaving";
   if (job.at === "loaded" && job.path !== undefined && job.path !== definition)
-    return fail("ServiceForeign", `launchd has this label already, loaded from ${job.path}`);
-  if (job.at === "loaded") return { do: "nothing" };
-  return fileFault(facts) ?? (job.isDisabled ? { do: "enable" } : { do: "retry", why: said });
+    return new MetalbridgeError("ServiceForeign", `launchd already has this label, loaded from ${job.path}`);
+  if (job.at === "loaded") return "loaded";
+  const fault = fileFault(facts);
+  if (fault !== undefined) return new MetalbridgeError("ServiceLoadFailed", fault);
+  return job.isDisabled ? "disabled" : "retry";
 }
 
-function fileFault({ file, definition, ownerUid, plistFault }: BootstrapFacts): BootstrapFailure | undefined {
-  if (file === undefined) return fail("ServiceLoadFailed", `${definition} does not exist`);
-  if (file.uid !== ownerUid)
-    return fail("ServiceLoadFailed", `${definition} belongs to uid ${file.uid}, not to ${ownerUid}`);
-  if ((file.mode & WRITABLE_BY_OTHERS) !== 0)
-    return fail(
-      "ServiceLoadFailed",
-      `${definition} can be written by others (mode ${file.mode.toString(8)})`,
-    );
-  return plistFault === undefined ? undefined : fail("ServiceLoadFailed", plistFault);
-}
-
-function fail(code: "RootRequired" | "ServiceForeign" | "ServiceLoadFailed", why: string): BootstrapFailure {
-  return { do: "fail", code, why };
+function fileFault({ file, definition, ownerUid, plistFault }: BootstrapFacts): string | undefined {
+  if (file === undefined) return `${definition} does not exist`;
+  if (file.uid !== ownerUid) return `${definition} belongs to uid ${file.uid}, not to ${ownerUid}`;
+  if ((file.mode & WRITABLE_BY_OTHERS) === 0) return plistFault;
+  return `${definition} can be written by others (mode ${file.mode.toString(8)})`;
 }

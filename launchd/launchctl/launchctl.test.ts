@@ -10,7 +10,7 @@ import { replayCommands } from "../../test/bed/launchd/replayed-commands.ts";
 import { renderPlistXml } from "../plist/xml.ts";
 import { type BootstrapFacts, classifyBootstrap } from "./classify.ts";
 import { createLaunchctl } from "./launchctl.ts";
-import { isDisabledIn, jobOf, parsePrint } from "./print.ts";
+import { isDisabledIn, parseJob } from "./print.ts";
 
 const RECORDED = `gui/501/com.x = {
 	active count = 1
@@ -30,8 +30,11 @@ const RECORDED = `gui/501/com.x = {
 }
 `;
 
-test("print's own lines are read, nested blocks are not", () => {
-  expect(parsePrint(RECORDED)).toEqual({
+test("parseJob reads the lines of the job and ignores nested blocks", () => {
+  expect(parseJob(RECORDED, false)).toEqual({
+    at: "loaded",
+    isDisabled: false,
+    isLeaving: false,
     path: "/Users/me/Library/LaunchAgents/com.x.plist",
     state: "running",
     pid: 16090,
@@ -50,11 +53,11 @@ test.each([
   ["\tstate = xpcproxy\n\tlast exit code = (never exited)", { lastExit: undefined, pid: undefined }],
   ["\truns = many", { state: "unknown", runs: undefined }],
   ["", { state: "unknown", path: undefined }],
-])("%j is understood", (text, expected) => {
-  expect(jobOf(parsePrint(text), false)).toMatchObject(expected);
+])("parseJob reads %j", (text, expected) => {
+  expect(parseJob(text, false)).toMatchObject(expected);
 });
 
-test("disabled labels are found in both formats", () => {
+test("isDisabledIn finds disabled labels in both formats", () => {
   const text =
     '\n\tdisabled services = {\n\t\t"com.x" => disabled\n\t\t"com.y" => enabled\n\t\t"com.z" => true\n\t}\n';
   expect(["com.x", "com.y", "com.z", "com"].map((label) => isDisabledIn(text, label))).toEqual([
@@ -67,7 +70,6 @@ test("disabled labels are found in both formats", () => {
 
 const facts: BootstrapFacts = {
   exitCode: 5,
-  said: "Bootstrap failed: 5: Input/output error",
   definition: "/d.plist",
   domain: "system",
   job: { at: "absent", isDisabled: false },
@@ -87,40 +89,32 @@ const loaded = {
   isLeaving: false,
 };
 
-test.each<[string, Partial<BootstrapFacts>, object]>([
-  ["already loaded", { job: loaded }, { do: "nothing" }],
-  ["still booting out", { job: { ...loaded, isLeaving: true } }, { do: "wait until gone" }],
-  [
-    "loaded from elsewhere",
-    { job: { ...loaded, path: "/other.plist" } },
-    { do: "fail", code: "ServiceForeign" },
-  ],
-  ["disabled", { job: { at: "absent", isDisabled: true } }, { do: "enable" }],
+test.each<[string, Partial<BootstrapFacts>, string | object]>([
+  ["already loaded", { job: loaded }, "loaded"],
+  ["still booting out", { job: { ...loaded, isLeaving: true } }, "leaving"],
+  ["loaded from elsewhere", { job: { ...loaded, path: "/other.plist" } }, { code: "ServiceForeign" }],
+  ["disabled", { job: { at: "absent", isDisabled: true } }, "disabled"],
   [
     "bad plist",
     { plistFault: "/d.plist: Encountered unknown tag YES on line 6" },
-    { do: "fail", code: "ServiceLoadFailed", why: "/d.plist: Encountered unknown tag YES on line 6" },
+    { code: "ServiceLoadFailed", message: "/d.plist: Encountered unknown tag YES on line 6" },
   ],
-  [
-    "wrong owner",
-    { file: { uid: 501, mode: 0o644 } },
-    { do: "fail", why: "/d.plist belongs to uid 501, not to 0" },
-  ],
+  ["wrong owner", { file: { uid: 501, mode: 0o644 } }, { message: "/d.plist belongs to uid 501, not to 0" }],
   [
     "wrong mode",
     { file: { uid: 0, mode: 0o666 } },
-    { do: "fail", why: "/d.plist can be written by others (mode 666)" },
+    { message: "/d.plist can be written by others (mode 666)" },
   ],
-  ["no file", { file: undefined }, { do: "fail", why: "/d.plist does not exist" }],
-  ["no root", { euid: 501 }, { do: "fail", code: "RootRequired" }],
+  ["no file", { file: undefined }, { message: "/d.plist does not exist" }],
+  ["no root", { euid: 501 }, { code: "RootRequired" }],
   [
     "no such domain",
     { exitCode: 125, domain: "gui/501", ownerUid: 501, file: { uid: 501, mode: 0o644 } },
-    { do: "fail", code: "ServiceLoadFailed" },
+    { code: "ServiceLoadFailed" },
   ],
-  ["no visible cause", {}, { do: "retry", why: facts.said }],
-])("bootstrap's 5 means: %s", (_, change, expected) => {
-  expect(classifyBootstrap({ ...facts, ...change })).toMatchObject(expected);
+  ["no visible cause", {}, "retry"],
+])("bootstrap's exit code 5 means: %s", (_, change, expected) => {
+  expect({ failure: classifyBootstrap({ ...facts, ...change }) }).toMatchObject({ failure: expected });
 });
 
 async function bed() {
@@ -167,7 +161,7 @@ async function bed() {
   };
 }
 
-test("load starts it once, unload returns only when it is gone, and both may be repeated", async () => {
+test("load starts the job once, unload returns only when the job is unloaded, and both may be repeated", async () => {
   await using it = await bed();
   expect(await it.supervisor.observe()).toEqual({ at: "absent", isDisabled: false });
   await it.supervisor.load();
@@ -179,7 +173,7 @@ test("load starts it once, unload returns only when it is gone, and both may be 
   expect(it.calls.filter((call) => call.startsWith("launchctl bootstrap"))).toHaveLength(1);
 });
 
-test("load waits for a job that is booting out, and retries what has no visible cause", async () => {
+test("load waits for a job that is booting out, and retries a failure without a visible cause", async () => {
   await using it = await bed();
   await it.supervisor.load();
   await it.run("launchctl", ["bootout", `${it.domain}/dev.metalbridge.agent`]);
@@ -188,7 +182,7 @@ test("load waits for a job that is booting out, and retries what has no visible 
   expect(await it.supervisor.observe()).toMatchObject({ at: "loaded", isLeaving: false });
 });
 
-test("load enables a disabled label; a malformed plist and one that others can write are named", async () => {
+test("load enables a disabled label, and reports a malformed plist and one that others can write", async () => {
   await using it = await bed();
   await it.run("launchctl", ["disable", `${it.domain}/dev.metalbridge.agent`]);
   await it.supervisor.load();
@@ -200,7 +194,7 @@ test("load enables a disabled label; a malformed plist and one that others can w
   await expect(it.supervisor.load()).rejects.toMatchObject({ code: "ServiceLoadFailed" });
 });
 
-test("restart makes a new process, and loads what is not loaded", async () => {
+test("restart starts a new process, and loads a job that is not loaded", async () => {
   await using it = await bed();
   await it.supervisor.restart();
   const pid = async () => {
@@ -216,7 +210,7 @@ test("restart makes a new process, and loads what is not loaded", async () => {
   expect(next).not.toBe(first);
 });
 
-test("without a login at the screen a LaunchAgent is absent, and loading it says why it cannot be", async () => {
+test("without a login at the screen, a LaunchAgent is absent, and load reports the reason", async () => {
   const { launchctl } = startLaunchd({ hasLogin: false });
   await using commands = await replayCommands({ launchctl, plutil });
   const run = createCommand(`${commands.bin}:/usr/bin:/bin`);

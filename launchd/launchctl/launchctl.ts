@@ -1,21 +1,22 @@
 /** The agent's job in launchd. */
 import { lstat } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { LABEL, NO_DOMAIN, NOT_FOUND } from "../../src/macos/launchctl.ts";
 import { type Command, type CommandResult, commandFailure } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import { type InstallLayout, LABEL } from "../layout/layout.ts";
+import type { InstallLayout } from "../layout/layout.ts";
 import type { ManagedJob } from "../plan/observed.ts";
 import type { Supervisor } from "../ports.ts";
 import { pollUntil } from "../wait.ts";
-import { type BootstrapFailure, classifyBootstrap } from "./classify.ts";
-import { isDisabledIn, jobOf, NO_DOMAIN, NOT_FOUND, parsePrint } from "./print.ts";
+import { classifyBootstrap } from "./classify.ts";
+import { isDisabledIn, parseJob } from "./print.ts";
 
 const NO_SUCH_PROCESS = 3;
-/** There is no such job. */
-const NONE: readonly number[] = [NO_SUCH_PROCESS, NOT_FOUND, NO_DOMAIN];
-/** "Operation already in progress", "Operation now in progress": it leaves already. */
+/** Exit codes for a missing job. */
+const MISSING: readonly number[] = [NO_SUCH_PROCESS, NOT_FOUND, NO_DOMAIN];
+/** Exit codes for "Operation already in progress" and "Operation now in progress": the job is already being unloaded. */
 const IN_PROGRESS: readonly number[] = [36, 37];
-/** For causes that pass, such as a job that launchd is still cleaning up. */
+/** Retry limit for temporary causes, such as a job that launchd is still cleaning up. */
 const RETRY_MS = 10_000;
 
 export interface LaunchctlPorts {
@@ -23,7 +24,7 @@ export interface LaunchctlPorts {
   readonly clock: Clock;
   readonly euid: number;
   readonly layout: Pick<InstallLayout, "domain" | "definition">;
-  /** Longest time from bootout until the job is gone: the plist's ExitTimeOut and a margin. */
+  /** Maximum time from bootout until the job is unloaded: the plist's ExitTimeOut and a margin. */
   readonly leaveMs: number;
 }
 
@@ -32,9 +33,9 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
   const { domain } = layout;
   const target = `${domain}/${LABEL}`;
   const observe = () => observeJob(run, domain);
-  const gone = () => pollUntil(clock, leaveMs, async () => (await observe()).at === "absent");
-  const waitUntilGone = async (): Promise<void> => {
-    if (await gone()) return;
+  const enable = () => run("launchctl", ["enable", target]);
+  const waitUntilUnloaded = async (): Promise<void> => {
+    if (await pollUntil(clock, leaveMs, async () => (await observe()).at === "absent")) return;
     throw new MetalbridgeError("ServiceLoadFailed", `${target} is still stopping after ${leaveMs / 1_000} s`);
   };
   const bootstrap = async (): Promise<void> => {
@@ -42,34 +43,37 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
     const isLoaded = await pollUntil(clock, RETRY_MS + leaveMs, async () => {
       const result = await run("launchctl", ["bootstrap", domain, layout.definition]);
       if (result.exitCode === 0) return true;
-      const cause = classifyBootstrap(await factsOf(ports, result, await observe()));
-      last = "why" in cause ? cause.why : "";
-      return actOn(cause, { enable: () => run("launchctl", ["enable", target]), waitUntilGone });
+      last = commandFailure(result);
+      const failure = classifyBootstrap(await factsOf(ports, result, await observe()));
+      if (failure instanceof MetalbridgeError) throw failure;
+      if (failure === "leaving") await waitUntilUnloaded();
+      if (failure === "disabled") await enable();
+      return failure === "loaded";
     });
     if (!isLoaded) throw new MetalbridgeError("ServiceLoadFailed", `launchctl bootstrap: ${last}`);
   };
   const unload = async (): Promise<void> => {
     const result = await run("launchctl", ["bootout", target]);
-    if (NONE.includes(result.exitCode)) return;
+    if (MISSING.includes(result.exitCode)) return;
     if (result.exitCode !== 0 && !IN_PROGRESS.includes(result.exitCode) && (await observe()).at === "loaded")
       throw new MetalbridgeError("ServiceLoadFailed", `launchctl bootout: ${commandFailure(result)}`);
-    await waitUntilGone();
+    await waitUntilUnloaded();
   };
   const load = async (): Promise<void> => {
     const job = await observe();
     if (job.at === "loaded" && !job.isLeaving) return;
-    if (job.at === "loaded") await waitUntilGone();
-    if (job.isDisabled) await run("launchctl", ["enable", target]);
+    if (job.at === "loaded") await waitUntilUnloaded();
+    if (job.isDisabled) await enable();
     await bootstrap();
   };
   const restart = async (): Promise<void> => {
     const result = await run("launchctl", ["kickstart", "-k", target]);
-    if (NONE.includes(result.exitCode)) return load();
+    if (MISSING.includes(result.exitCode)) return load();
     if (result.exitCode !== 0)
       throw new MetalbridgeError("ServiceLoadFailed", `launchctl kickstart: ${commandFailure(result)}`);
   };
   const kill = async (): Promise<void> => {
-    // Without a process it fails, and there is nothing to do.
+    // The command fails without a process, which needs no action.
     await run("launchctl", ["kill", "SIGKILL", target]);
   };
   return { observe, load, unload, restart, kill, forget: async () => undefined };
@@ -79,33 +83,10 @@ async function observeJob(run: Command, domain: string): Promise<ManagedJob> {
   const printed = await run("launchctl", ["print", `${domain}/${LABEL}`]);
   const disabled = await run("launchctl", ["print-disabled", domain]);
   const isDisabled = disabled.exitCode === 0 && isDisabledIn(disabled.stdout, LABEL);
-  if (printed.exitCode === 0) return jobOf(parsePrint(printed.stdout), isDisabled);
-  if (NONE.includes(printed.exitCode) || /could not find/i.test(printed.stderr))
+  if (printed.exitCode === 0) return parseJob(printed.stdout, isDisabled);
+  if (MISSING.includes(printed.exitCode) || /could not find/i.test(printed.stderr))
     return { at: "absent", isDisabled };
   throw new MetalbridgeError("ServiceLoadFailed", `launchctl print: ${commandFailure(printed)}`);
-}
-
-/** Whether it is loaded now; false tries once more. */
-async function actOn(
-  cause: BootstrapFailure,
-  acts: { readonly enable: () => Promise<CommandResult>; readonly waitUntilGone: () => Promise<void> },
-): Promise<boolean> {
-  switch (cause.do) {
-    case "nothing":
-      return true;
-    case "wait until gone":
-      await acts.waitUntilGone();
-      return false;
-    case "enable":
-      await acts.enable();
-      return false;
-    case "retry":
-      return false;
-    case "fail":
-      throw new MetalbridgeError(cause.code, cause.why);
-    default:
-      return cause satisfies never;
-  }
 }
 
 async function factsOf({ run, euid, layout }: LaunchctlPorts, result: CommandResult, job: ManagedJob) {
@@ -114,7 +95,6 @@ async function factsOf({ run, euid, layout }: LaunchctlPorts, result: CommandRes
   const lint = await run("plutil", ["-lint", definition]);
   return {
     exitCode: result.exitCode,
-    said: commandFailure(result),
     definition,
     job,
     domain,

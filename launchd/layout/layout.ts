@@ -1,37 +1,45 @@
-/** Where an installation puts what, and under whose name it runs. Pure: the plist, the unit and all steps follow from it. */
+/** The paths and the account of an installation. Pure: the plist, the unit and all steps follow from it. */
+import * as z from "zod";
+import { LABEL } from "../../src/macos/launchctl.ts";
 
-/** system: starts at boot, under an account of its own. user: a LaunchAgent, from login to logout, as that user. */
-export type Scope = "system" | "user";
+/** system: starts at boot, under its own account. user: a LaunchAgent that runs as the user from login to logout. */
+const scopeSchema = z.enum(["system", "user"]);
 
-export interface InstallLayout {
-  readonly manager: "launchd" | "systemd";
-  readonly scope: Scope;
-  /** Where `versions/`, `current` and `previous` are; the program's path in the plist never names a version. */
-  readonly prefix: string;
-  /** The plist or unit. */
-  readonly definition: string;
-  readonly configFile: string;
-  readonly kubeconfig: string;
-  readonly stateDir: string;
-  /** What the agent writes and rotates itself; undefined where the journal keeps it. */
-  readonly agentLog?: string | undefined;
-  /** What launchd writes before the agent opens its own log, and a crash's last words. */
-  readonly crashLog?: string | undefined;
-  /** The link on the PATH of a terminal. */
-  readonly command: string;
-  /** Undefined: the user who installs. */
-  readonly account?: string | undefined;
-  /** Of launchctl, such as `system` or `gui/501`. */
-  readonly domain: string;
-}
+export type Scope = z.infer<typeof scopeSchema>;
 
-export const LABEL = "dev.metalbridge.agent";
+export const installLayoutSchema = z
+  .object({
+    manager: z.enum(["launchd", "systemd"]),
+    scope: scopeSchema,
+    /** Folder of `versions/`, `current` and `previous`. The program's path in the plist never names a version. */
+    prefix: z.string(),
+    /** Path of the plist or unit. */
+    definition: z.string(),
+    configFile: z.string(),
+    /** `metalbridge join` stores the credential here, and the agent replaces it when it renews the credential. */
+    kubeconfig: z.string(),
+    stateDir: z.string(),
+    /** The log that the agent writes and rotates; undefined if the journal stores it. */
+    agentLog: z.string().optional(),
+    /** Output before the agent opens its log, and the last output before a crash. launchd writes it. */
+    crashLog: z.string().optional(),
+    /** The link on the PATH of a terminal. */
+    command: z.string(),
+    /** Undefined: the user who installs. */
+    account: z.string().optional(),
+    /** Domain of launchctl, such as `system` or `gui/501`. */
+    domain: z.string(),
+  })
+  .readonly();
+
+export type InstallLayout = z.infer<typeof installLayoutSchema>;
+
 export const UNIT = "metalbridge-agent.service";
 
 export interface LayoutInput {
   readonly platform: "darwin" | "linux";
   readonly scope: Scope;
-  /** All paths are below this folder; "" for the real one. */
+  /** All paths are below this folder; "" for the real root. */
   readonly root: string;
   readonly home: string;
   readonly uid: number;
@@ -53,14 +61,9 @@ export const placesBelow = (prefix: string) => ({
   choices: `${prefix}/install.json`,
 });
 
-/** The agent's socket, which answers with pid and version. */
+/** The agent's socket, which reports its pid and version. */
 export function socketOf({ stateDir }: Pick<InstallLayout, "stateDir">): string {
   return `${stateDir}/agent.sock`;
-}
-
-/** Where `metalbridge join` stores the credential, and the agent looks for one: it replaces it there when it renews it. */
-function kubeconfigIn(stateDir: string): string {
-  return `${stateDir}/kubeconfig`;
 }
 
 function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): InstallLayout {
@@ -71,7 +74,7 @@ function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): Inst
     prefix: `${root}/usr/local/lib/metalbridge`,
     definition: `${root}/Library/LaunchDaemons/${LABEL}.plist`,
     configFile: `${root}/usr/local/etc/metalbridge/agent.yaml`,
-    kubeconfig: kubeconfigIn(state),
+    kubeconfig: `${state}/kubeconfig`,
     stateDir: state,
     agentLog: `${state}/logs/agent.log`,
     crashLog: `${root}/Library/Logs/Metalbridge/agent.crash.log`,
@@ -89,12 +92,11 @@ function launchAgent({ home, uid, stateDir }: LayoutInput): InstallLayout {
     prefix: `${home}/.local/lib/metalbridge`,
     definition: `${home}/Library/LaunchAgents/${LABEL}.plist`,
     configFile: `${home}/.config/metalbridge/agent.yaml`,
-    kubeconfig: kubeconfigIn(state),
+    kubeconfig: `${state}/kubeconfig`,
     stateDir: state,
     agentLog: `${state}/logs/agent.log`,
     crashLog: `${home}/Library/Logs/Metalbridge/agent.crash.log`,
     command: `${home}/.local/bin/metalbridge`,
-    account: undefined,
     domain: `gui/${uid}`,
   };
 }
@@ -107,10 +109,8 @@ function linux({ root, account = "metalbridge", stateDir }: LayoutInput): Instal
     prefix: `${root}/usr/local/lib/metalbridge`,
     definition: `${root}/etc/systemd/system/${UNIT}`,
     configFile: `${root}/etc/metalbridge/agent.yaml`,
-    kubeconfig: kubeconfigIn(state),
+    kubeconfig: `${state}/kubeconfig`,
     stateDir: state,
-    agentLog: undefined,
-    crashLog: undefined,
     command: `${root}/usr/local/bin/metalbridge`,
     account,
     domain: "system",

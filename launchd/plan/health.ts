@@ -1,14 +1,14 @@
-/** Whether the version that was just started works. Pure. */
+/** Assesses whether the version that was just started works. Pure. */
 import type { ManagedJob, ObservedAgent } from "./observed.ts";
 
 export interface HealthObservation {
   readonly atMs: number;
   readonly agent: ObservedAgent;
-  /** Undefined where the service manager was not asked. */
+  /** Undefined if the service manager was not queried. */
   readonly job: ManagedJob | undefined;
 }
 
-/** The process that answered as healthy, and since when. */
+/** The process that reports healthy, and the time since when. */
 export interface HealthySince {
   readonly pid: number;
   readonly atMs: number;
@@ -16,9 +16,9 @@ export interface HealthySince {
 
 export interface ExpectedAgent {
   readonly version: string;
-  /** Troubles that are no fault of this version: the one before had them too. Undefined: any. */
-  readonly knownTroubles: readonly string[] | undefined;
-  /** Starts before this one; undefined where they are not known: then no exit is judged. */
+  /** Problems that the previous version also had, which are ignored. Undefined: all problems are ignored. */
+  readonly knownProblems: readonly string[] | undefined;
+  /** Number of earlier starts. If it is undefined, exits are not assessed. */
   readonly runsBefore: number | undefined;
 }
 
@@ -27,12 +27,12 @@ export type HealthAssessment =
   | { readonly is: "waiting"; readonly why: string }
   | { readonly is: "failed"; readonly why: string };
 
-/** It has to answer as healthy, by one process, for this long. */
+/** One process must report healthy for this long. */
 const SETTLED_MS = 1_000;
-/** The one that we made, and one that the service manager made after a crash. */
+/** The start by the install, and a start by the service manager after a crash. */
 const RESTARTS_OF_A_CRASH = 2;
 
-/** `since` is of the readings before. Healthy is only a process that the service manager started. */
+/** Only a process that the service manager started is healthy. `since` is from earlier readings. */
 export function assessHealth(
   expected: ExpectedAgent,
   seen: HealthObservation,
@@ -49,7 +49,7 @@ export function assessHealth(
   return { is: "waiting", why: `an agent answers that the service did not start (pid ${pid})` };
 }
 
-/** Whether the same process has answered as healthy for long enough. */
+/** True if the same process has reported healthy for long enough. */
 export function hasSettled(
   { agent, atMs }: Pick<HealthObservation, "agent" | "atMs">,
   since: HealthySince | undefined,
@@ -57,27 +57,27 @@ export function hasSettled(
   return agent.at === "answers" && since?.pid === agent.pid && atMs - since.atMs >= SETTLED_MS;
 }
 
-/** Undefined when the agent answers as it should. */
+/** Undefined if the agent is healthy. */
 export function healthProblem(
   agent: ObservedAgent,
-  { version, knownTroubles }: ExpectedAgent,
+  { version, knownProblems }: ExpectedAgent,
 ): string | undefined {
   if (agent.at === "none") return "the agent does not listen on its socket";
   if (agent.at === "unknown") return `the agent's socket: ${agent.why}`;
   if (agent.at === "old") return `an agent without a version answers (pid ${agent.pid})`;
   if (agent.version !== version) return `version ${agent.version} answers (pid ${agent.pid}), not ${version}`;
   if (agent.phase !== "serving") return "the agent is still starting";
-  const fresh = agent.troubles.filter((code) => knownTroubles !== undefined && !knownTroubles.includes(code));
-  return fresh.length === 0 ? undefined : `the agent is not ready: ${fresh.join(", ")}`;
+  const problems = agent.troubles.filter((code) => knownProblems?.includes(code) === false);
+  return problems.length === 0 ? undefined : `the agent is not ready: ${problems.join(", ")}`;
 }
 
-/** What cannot get better. */
+/** A fault that waiting cannot solve. */
 function faultOf(job: ManagedJob, runsBefore: number | undefined): string | undefined {
   if (job.at === "absent" || job.pid !== undefined || runsBefore === undefined) return undefined;
   const runs = (job.runs ?? 0) - runsBefore;
-  // Before the first start, the last exit is that of an earlier version.
+  // Before the first start, the last exit belongs to an earlier version.
   if (runs > 0 && job.lastExit?.startsWith("78") === true)
     return "launchd cannot start the program (EX_CONFIG)";
   if (runs < RESTARTS_OF_A_CRASH) return undefined;
-  return `the agent exits again and again (${job.lastExit ?? "reason unknown"})`;
+  return `the agent exits repeatedly (${job.lastExit ?? "reason unknown"})`;
 }

@@ -1,10 +1,9 @@
-/** What is left to do until a version is installed and runs. Pure and total: an interrupted install is planned again. */
+/** Plans the remaining steps until a version is installed and runs. Pure and total: an interrupted install is planned again. */
 import { type InstallLayout, placesBelow } from "../layout/layout.ts";
-import type { InstallEntry } from "./entries.ts";
-import type { EntryState, ObservedInstallation } from "./observed.ts";
+import type { ObservedInstallation } from "./observed.ts";
 import type { InstallStep } from "./steps.ts";
 
-/** Empty when everything is as it should be. What must be refused was refused before (refuse.ts). */
+/** Empty if nothing needs to change. refuse.ts has already refused invalid requests. */
 export function planInstall(
   layout: InstallLayout,
   version: string,
@@ -12,16 +11,16 @@ export function planInstall(
 ): readonly InstallStep[] {
   return [
     ...accountSteps(layout, observed),
-    // What needs the most room comes first: on a full disk nothing else has changed.
-    ...stageSteps(version, observed),
-    ...fileSteps(layout, observed),
+    // Staging needs the most space, so it runs before other changes, in case the disk is full.
+    ...(observed.versions.includes(version) ? [] : [{ do: "stage", version } as const]),
+    ...makeSteps(observed, (path) => path !== layout.definition),
     ...switchSteps(version, observed),
-    ...definitionSteps(layout, observed),
+    ...makeSteps(observed, (path) => path === layout.definition),
     ...serviceSteps(layout, version, observed),
   ];
 }
 
-/** After the version was seen to work: it is marked so, and what no rollback needs is removed. */
+/** Plans the steps after the version was found to work: marks it as proven, and removes versions that no rollback needs. */
 export function planCleanup(layout: InstallLayout, observed: ObservedInstallation): readonly InstallStep[] {
   const { versions } = placesBelow(layout.prefix);
   const { current, proven } = observed;
@@ -36,23 +35,22 @@ export function planCleanup(layout: InstallLayout, observed: ObservedInstallatio
   return [...approve, ...remove];
 }
 
-/** What an install replaces that root owns, with the text that stands there now: configuration, definition and record. */
+/** A file of root that an install replaces, with its text before the install: configuration, definition or record. */
 export interface ReplacedFile {
   readonly path: string;
   readonly text: string;
 }
 
-/** What an install found. */
+/** The state before an install. */
 export interface PreviousInstall {
-  /** That was the current one. */
+  /** The current version. */
   readonly version: string | undefined;
   readonly replaced: readonly ReplacedFile[];
 }
 
 /**
- * Back to the version that this run replaced and the files that it ran with, else to the one that has served before it;
- * only to the files when the current version was installed before and has served with them. Empty when there is nothing
- * to go back to.
+ * Plans the return to the version and the files that this run replaced, or else to the proven version before it. Restores
+ * only the files if the current version was already installed and has served with them. Empty if no rollback is possible.
  */
 export function planRollback(
   layout: InstallLayout,
@@ -68,10 +66,10 @@ export function planRollback(
   const restore = observed.entries.flatMap(({ entry }): readonly InstallStep[] => {
     const before = replaced.find(({ path }) => path === entry.path);
     if (before === undefined || entry.kind !== "file") return [];
-    return [{ do: "make", entry: { ...entry, text: before.text, isKept: false }, because: "differs" }];
+    return [{ do: "make", entry: { ...entry, text: before.text, keepsExisting: false }, because: "differs" }];
   });
   const isReloaded = replaced.some(({ path }) => path === layout.definition);
-  // It never served like this: nothing in it is worth the time that a stopping agent may take.
+  // The agent never served in this state, so it is killed without waiting for it to stop.
   const again: readonly InstallStep[] =
     observed.job.at === "loaded"
       ? [{ do: "kill" }, { do: isReloaded ? "reload" : "restart" }]
@@ -84,30 +82,20 @@ function accountSteps({ account }: InstallLayout, observed: ObservedInstallation
   return account !== undefined && isMissing ? [{ do: "create account", name: account }] : [];
 }
 
-function fileSteps(layout: InstallLayout, observed: ObservedInstallation): readonly InstallStep[] {
-  return observed.entries.filter(({ entry }) => entry.path !== layout.definition).flatMap(makeStep);
+function makeSteps(
+  { entries }: ObservedInstallation,
+  isIncluded: (path: string) => boolean,
+): readonly InstallStep[] {
+  return entries
+    .filter(({ entry, state }) => isIncluded(entry.path) && state.is !== "correct")
+    .map(({ entry, state }) => ({
+      do: "make",
+      entry,
+      because: state.is === "missing" ? "missing" : "differs",
+    }));
 }
 
-function definitionSteps(layout: InstallLayout, observed: ObservedInstallation): readonly InstallStep[] {
-  return observed.entries.filter(({ entry }) => entry.path === layout.definition).flatMap(makeStep);
-}
-
-function makeStep({
-  entry,
-  state,
-}: {
-  readonly entry: InstallEntry;
-  readonly state: EntryState;
-}): readonly InstallStep[] {
-  if (state.is === "as wanted") return [];
-  return [{ do: "make", entry, because: state.is === "missing" ? "missing" : "differs" }];
-}
-
-function stageSteps(version: string, { versions }: ObservedInstallation): readonly InstallStep[] {
-  return versions.includes(version) ? [] : [{ do: "stage", version }];
-}
-
-/** `previous` never names a version that has not served, such as one that an interrupted run has switched to. */
+/** `previous` never names a version that has not served, such as a version that an interrupted run switched to. */
 function switchSteps(
   version: string,
   { versions, proven, current, previous }: ObservedInstallation,
@@ -127,11 +115,11 @@ function serviceSteps(
   const { job, agent, entries, current, versions } = observed;
   if (job.at === "absent" || job.isLeaving) return [{ do: "load" }];
   const isChanged = entries.some(
-    ({ entry, state }) => entry.path === layout.definition && state.is !== "as wanted",
+    ({ entry, state }) => entry.path === layout.definition && state.is !== "correct",
   );
   if (isChanged) return [{ do: "reload" }];
-  // Configuration is read at start. The agent may be a stranger in a terminal: then the restart says so.
-  const hasNewFiles = entries.some(({ entry, state }) => entry.kind === "file" && state.is !== "as wanted");
+  // The agent reads its configuration at start. If an agent from a terminal answers instead, the restart reports it.
+  const hasNewFiles = entries.some(({ entry, state }) => entry.kind === "file" && state.is !== "correct");
   const isInPlace = current === version && versions.includes(version);
   const runsIt = isInPlace && agent.at === "answers" && agent.version === version;
   return runsIt && !hasNewFiles ? [] : [{ do: "restart" }];

@@ -11,7 +11,7 @@ import { compareReleases, isVersion } from "./version.ts";
 
 const layout = layoutFor({ platform: "darwin", scope: "system", root: "", home: "/Users/me", uid: 501 });
 const entries = entriesOf({ layout, drainSeconds: 30 });
-const wanted = entries.map((entry) => ({ entry, state: { is: "as wanted" } as const }));
+const wanted = entries.map((entry) => ({ entry, state: { is: "correct" } as const }));
 const missing = entries.map((entry) => ({ entry, state: { is: "missing" } as const }));
 const loaded: ManagedJob = {
   at: "loaded",
@@ -54,7 +54,7 @@ const installed: ObservedInstallation = {
 };
 const names = (steps: readonly { readonly do: string }[]) => steps.map((step) => step.do);
 
-test("a bare machine gets the account first, the definition after the version, and the start last", () => {
+test("an install creates the account first, the definition after the version, and starts the service last", () => {
   const steps = planInstall(layout, "1.0.0", nothing);
   expect(names(steps).filter((name) => name !== "make")).toEqual([
     "create account",
@@ -68,7 +68,7 @@ test("a bare machine gets the account first, the definition after the version, a
   expect(steps.at(-2)).toMatchObject({ entry: { path: layout.definition } });
 });
 
-test("what is as wanted is left alone", () => {
+test("planInstall plans no step for a correct installation", () => {
   expect(planInstall(layout, "1.0.0", installed)).toEqual([]);
   expect(planCleanup(layout, installed)).toEqual([]);
 });
@@ -81,7 +81,7 @@ test("a damaged version is replaced, and the agent that still runs from it is re
   ]);
 });
 
-test("an upgrade remembers the version before, switches, and restarts without reloading", () => {
+test("an upgrade records the previous version, switches, and restarts without reloading", () => {
   expect(planInstall(layout, "1.1.0", installed)).toEqual([
     { do: "stage", version: "1.1.0" },
     { do: "remember", previous: "1.0.0" },
@@ -109,7 +109,7 @@ test.each<[string, Partial<ObservedInstallation>, string | undefined]>([
   expect(steps.find((step) => step.do === "remember")?.previous).toBe(expected);
 });
 
-test("a second upgrade after one that was cut off goes back to the version that served", () => {
+test("an upgrade after an interrupted upgrade rolls back to the version that served", () => {
   const observed: ObservedInstallation = {
     ...installed,
     versions: ["1.0.0", "1.0.1", "1.1.0"],
@@ -130,7 +130,7 @@ const switched: ObservedInstallation = {
   previous: "1.0.0",
 };
 
-test("an upgrade that was interrupted after the switch restarts, and still knows where to go back", () => {
+test("an upgrade that was interrupted after the switch restarts, and can still roll back", () => {
   expect(planInstall(layout, "1.1.0", switched)).toEqual([{ do: "restart" }]);
   expect(planRollback(layout, switched, { version: "1.1.0", replaced: [] })).toEqual([
     { do: "switch", version: "1.0.0" },
@@ -156,12 +156,15 @@ test.each<[string, string | undefined, readonly string[], Partial<ObservedInstal
   },
 );
 
-test("a rollback brings back the files that the version before ran with, and reloads a definition", () => {
+test("a rollback restores the files of the previous version, and reloads a changed definition", () => {
   const back = (...paths: readonly string[]) =>
     planRollback(layout, switched, { version: "1.0.0", replaced: replacing(...paths) });
   expect(back(layout.configFile)).toMatchObject([
     { do: "switch", version: "1.0.0" },
-    { do: "make", entry: { path: layout.configFile, text: `old ${layout.configFile}`, isKept: false } },
+    {
+      do: "make",
+      entry: { path: layout.configFile, text: `old ${layout.configFile}`, keepsExisting: false },
+    },
     { do: "kill" },
     { do: "restart" },
   ]);
@@ -206,7 +209,7 @@ test("a changed definition is reloaded, a changed configuration restarts", () =>
   ]);
 });
 
-test("after success only the version and the one before stay, and leftovers of interrupted runs go", () => {
+test("cleanup retains the current and the previous version, and removes leftovers of interrupted runs", () => {
   const steps = planCleanup(layout, {
     ...switched,
     versions: ["0.9.0", "1.0.0", "1.1.0"],
@@ -259,19 +262,19 @@ test.each([
   ).toBe(code);
 });
 
-test("state below a folder of the agent's own account is accepted", () => {
+test("a state folder below a folder of the agent's account is accepted", () => {
   const aboveState = { at: "/Users/farm", uid: request.accountUid };
   expect(installRefusalOf({ ...request, aboveState }, installed)).toBeUndefined();
 });
 
-test("an older version and a foreign job are accepted when asked for", () => {
+test("an older version and a foreign job are accepted with the corresponding flags", () => {
   const foreign: ObservedInstallation = { ...installed, job: { ...loaded, path: "/else.plist" } };
   expect(
     installRefusalOf({ ...request, version: "0.9.0", allowDowngrade: true, takeOver: true }, foreign),
   ).toBeUndefined();
 });
 
-test("uninstall ends the service first and removes its own record last; models and their account stay", () => {
+test("uninstall stops the service first and removes its record last, and retains the models and their account", () => {
   const stateEntries = ["models", "engines", "agent.sock"];
   const steps = planUninstall({ layout, observed: { ...installed, engines: 2 }, purge: false, stateEntries });
   expect(names(steps).slice(0, 3)).toEqual(["unload", "stop engines", "remove"]);
@@ -289,7 +292,7 @@ test("uninstall ends the service first and removes its own record last; models a
   );
 });
 
-const expected = { version: "1.1.0", knownTroubles: ["ApiUnreachable"], runsBefore: 1 };
+const expected = { version: "1.1.0", knownProblems: ["ApiUnreachable"], runsBefore: 1 };
 
 test.each<[string, ObservedAgent, ManagedJob | undefined, { pid: number; atMs: number } | undefined, string]>(
   [
@@ -346,7 +349,7 @@ test.each<[string, ObservedAgent, ManagedJob | undefined, { pid: number; atMs: n
   expect(assessHealth(expected, { atMs: 1_000, agent, job }, since).is).toBe(is);
 });
 
-test("versions are ordered as Semantic Versioning says", () => {
+test("compareReleases orders versions by Semantic Versioning", () => {
   const ordered = [
     "1.0.0-alpha",
     "1.0.0-alpha.1",
@@ -366,7 +369,7 @@ test("versions are ordered as Semantic Versioning says", () => {
   expect(["1.0", "v1.0.0", "1.0.0-..", "../1.0.0", "1.0.0/x"].map(isVersion)).toEqual(Array(5).fill(false));
 });
 
-test("whatever is observed, every plan ends with a version to switch to staged before", () => {
+test("every plan stages a version before it switches to it", () => {
   const version = fc.constantFrom("1.0.0", "1.1.0", "1.2.0");
   const seen = fc.record({
     versions: fc.uniqueArray(version),

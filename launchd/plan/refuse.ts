@@ -1,5 +1,5 @@
-/** What install and upgrade do not do, decided before anything is changed. Pure. */
-import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+/** Decides which installs and upgrades are refused, before anything is changed. Pure. */
+import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InstallLayout } from "../layout/layout.ts";
 import type { ObservedInstallation } from "./observed.ts";
 import { MODEL_STORE } from "./uninstall.ts";
@@ -12,22 +12,22 @@ export interface InstallRequest {
   readonly allowDowngrade: boolean;
   /** Replace a service of our name that we did not install. */
   readonly takeOver: boolean;
-  /** Who owns what is in the state folder already; undefined when there is nothing. */
+  /** Owner of the existing state folder; undefined if there is none. */
   readonly stateOwner: number | undefined;
-  /** What is in the state folder; undefined when there is none. */
+  /** Names in the state folder; undefined if there is none. */
   readonly stateEntries?: readonly string[] | undefined;
-  /** The first folder above it that is not root's. */
+  /** The first folder above the state folder that does not belong to root. */
   readonly aboveState?: { readonly at: string; readonly uid: number } | undefined;
-  /** The folder below /Volumes that is to hold it, where no volume is mounted. */
+  /** The folder of the state folder below /Volumes, if no volume is mounted on it. */
   readonly unmounted?: string | undefined;
-  /** Whom it should belong to; undefined while the account does not exist. */
+  /** Required owner of the state folder; undefined while the account does not exist. */
   readonly accountUid: number | undefined;
 }
 
-/** What shows that an agent has run on a folder; the first comes with its first contact to the cluster. */
-const OF_AN_AGENT: readonly string[] = ["instance-id", "agent.sock", "desired", "engines"];
-/** What join, an interrupted install and an uninstall leave there. */
-const BEFORE_AN_AGENT: readonly string[] = ["kubeconfig", "logs", MODEL_STORE];
+/** Names that show that an agent has run in a folder. The first is created with its first contact to the cluster. */
+const AGENT_ENTRIES: readonly string[] = ["instance-id", "agent.sock", "desired", "engines"];
+/** Names that join, an interrupted install or an uninstall leave in a folder. */
+const INSTALL_ENTRIES: readonly string[] = ["kubeconfig", "logs", MODEL_STORE];
 
 export function installRefusalOf(
   request: InstallRequest,
@@ -36,22 +36,22 @@ export function installRefusalOf(
   return (
     requireRoot(request) ??
     downgrade(request, observed) ??
-    foreign(request, observed) ??
-    withoutVolume(request) ??
-    belowStranger(request) ??
-    strangersState(request)
+    foreignService(request, observed) ??
+    unmountedVolume(request) ??
+    foreignParent(request) ??
+    foreignState(request)
   );
 }
 
-/** For every verb that changes the service. */
+/** Applies to every verb that changes the service. */
 export function requireRoot({
   layout,
   euid,
 }: Pick<InstallRequest, "layout" | "euid">): MetalbridgeError | undefined {
   if ((layout.domain === "system") === (euid === 0)) return undefined;
   return euid === 0
-    ? error("RootRefused", `${layout.definition} belongs to a user`)
-    : error("RootRequired", `${layout.definition} belongs to the system`);
+    ? new MetalbridgeError("RootRefused", `${layout.definition} belongs to a user`)
+    : new MetalbridgeError("RootRequired", `${layout.definition} belongs to the system`);
 }
 
 function downgrade(
@@ -60,34 +60,37 @@ function downgrade(
 ): MetalbridgeError | undefined {
   if (allowDowngrade || current === undefined || !isVersion(current)) return undefined;
   if (compareReleases(version, current) >= 0) return undefined;
-  return error("DowngradeRefused", `version ${version} is older than the installed ${current}`);
+  return new MetalbridgeError(
+    "DowngradeRefused",
+    `version ${version} is older than the installed ${current}`,
+  );
 }
 
-function foreign(
+function foreignService(
   { layout, takeOver }: InstallRequest,
   { job, entries }: ObservedInstallation,
 ): MetalbridgeError | undefined {
   if (takeOver) return undefined;
   if (job.at === "loaded" && job.path !== undefined && job.path !== layout.definition)
-    return error(
+    return new MetalbridgeError(
       "ServiceForeign",
       `the running service was loaded from ${job.path}, not from ${layout.definition}`,
     );
-  const strange = entries.find(({ state }) => state.is === "different" && !state.isOurs);
-  if (strange === undefined) return undefined;
-  return error("ServiceForeign", `${strange.entry.path} was not made by this installation`);
+  const foreign = entries.find(({ state }) => state.is === "different" && !state.isOurs);
+  if (foreign === undefined) return undefined;
+  return new MetalbridgeError("ServiceForeign", `${foreign.entry.path} was not made by this installation`);
 }
 
-/** Its models would fill the disk of the system, and be hidden once the volume is mounted. */
-function withoutVolume({ layout, unmounted }: InstallRequest): MetalbridgeError | undefined {
+/** Models would fill the system disk, and would be hidden once the volume is mounted. */
+function unmountedVolume({ layout, unmounted }: InstallRequest): MetalbridgeError | undefined {
   if (unmounted === undefined) return undefined;
   return new MetalbridgeError("StateDirUnusable", `no volume is mounted at ${unmounted}`, {
     summary: `mount the volume that ${layout.stateDir} belongs to, or choose another folder with --state-dir`,
   });
 }
 
-/** Neither the agent's account nor root with its rights could make the state folder there, and that owner can replace it. */
-function belowStranger({ layout, aboveState, accountUid }: InstallRequest): MetalbridgeError | undefined {
+/** The agent's account could not create the state folder there, and the owner of the parent folder could replace it. */
+function foreignParent({ layout, aboveState, accountUid }: InstallRequest): MetalbridgeError | undefined {
   if (aboveState === undefined || aboveState.uid === accountUid) return undefined;
   const { at, uid } = aboveState;
   return new MetalbridgeError(
@@ -100,20 +103,20 @@ function belowStranger({ layout, aboveState, accountUid }: InstallRequest): Meta
   );
 }
 
-/** Files of others in there would stop the agent, and uninstall would remove them. */
-function strangersState({
+/** Foreign files in the state folder would stop the agent, and uninstall would remove them. */
+function foreignState({
   layout,
   stateOwner,
   accountUid,
   stateEntries = [],
 }: InstallRequest): MetalbridgeError | undefined {
-  const strange = stateEntries.some((name) => OF_AN_AGENT.includes(name))
+  const foreign = stateEntries.some((name) => AGENT_ENTRIES.includes(name))
     ? undefined
-    : stateEntries.find((name) => !BEFORE_AN_AGENT.includes(name.split(".")[0] ?? ""));
-  if (strange !== undefined)
+    : stateEntries.find((name) => !INSTALL_ENTRIES.includes(name.split(".")[0] ?? ""));
+  if (foreign !== undefined)
     return new MetalbridgeError(
       "ServiceForeign",
-      `${layout.stateDir} holds files that are not the agent's: ${strange}`,
+      `${layout.stateDir} holds files that are not the agent's: ${foreign}`,
       {
         summary:
           "choose an empty or a new folder with --state-dir: all of it belongs to the agent, and uninstall removes it",
@@ -125,8 +128,4 @@ function strangersState({
   };
   const message = `${layout.stateDir} belongs to the account with uid ${stateOwner}`;
   return new MetalbridgeError("ServiceForeign", message, remedy);
-}
-
-function error(code: ErrorCode, message: string): MetalbridgeError {
-  return new MetalbridgeError(code, message);
 }

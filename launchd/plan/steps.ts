@@ -1,4 +1,4 @@
-/** The steps of install, upgrade and uninstall. Each is safe to repeat, and each says what it does. */
+/** The steps of install, upgrade and uninstall. Each is safe to repeat. */
 import type { InstallEntry, Owner } from "./entries.ts";
 
 export type InstallStep =
@@ -8,7 +8,7 @@ export type InstallStep =
   | { readonly do: "make"; readonly entry: InstallEntry; readonly because: "missing" | "differs" }
   | { readonly do: "remember"; readonly previous: string }
   | { readonly do: "switch"; readonly version: string }
-  /** It served: a rollback may go to it. */
+  /** Marks a version that has served as a candidate for rollbacks. */
   | { readonly do: "approve"; readonly version: string }
   | { readonly do: "load" }
   | { readonly do: "reload" }
@@ -18,10 +18,10 @@ export type InstallStep =
   | { readonly do: "forget" }
   | { readonly do: "stop engines"; readonly count: number | undefined }
   | { readonly do: "remove"; readonly path: string; readonly owner: Owner }
-  /** A folder that may hold what others put there. */
+  /** For a folder that may hold files of other programs. */
   | { readonly do: "remove if empty"; readonly path: string };
 
-/** For `--dry-run` and for what a terminal shows. Pure. */
+/** Describes a step for `--dry-run` and for the terminal. Pure. */
 export function describeStep(step: InstallStep): string {
   switch (step.do) {
     case "create account":
@@ -45,7 +45,7 @@ export function describeStep(step: InstallStep): string {
     case "restart":
       return "restart the agent; its engines keep running";
     case "kill":
-      return "end the agent that does not serve";
+      return "kill the agent that does not serve";
     case "unload":
       return "stop the agent";
     case "forget":

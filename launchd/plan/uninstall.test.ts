@@ -41,7 +41,7 @@ function stepsOf(
   return steps.map(({ do: what, ...more }) => [what, ...Object.values(more)].join(" "));
 }
 
-test("a machine on which everything is gone has nothing to stop", () => {
+test("an uninstall on a machine without an installation stops nothing", () => {
   expect(stepsOf(daemon)).toEqual([
     "remove /Library/LaunchDaemons/dev.metalbridge.agent.plist installer",
     "remove /usr/local/bin/metalbridge installer",
@@ -102,7 +102,7 @@ test.each<
     launchAgent,
     [],
     false,
-    "none wanted",
+    "not needed",
     [`remove ${launchAgent.stateDir} account`],
   ],
 ])("of the state folder and the account: %s", (_, layout, stateEntries, purge, account, expected) => {

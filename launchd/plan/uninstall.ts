@@ -1,4 +1,4 @@
-/** What is left to remove. Pure. */
+/** Plans the remaining steps of an uninstall. Pure. */
 import { dirname } from "node:path/posix";
 import { type InstallLayout, placesBelow } from "../layout/layout.ts";
 import type { ObservedInstallation } from "./observed.ts";
@@ -7,16 +7,16 @@ import type { InstallStep } from "./steps.ts";
 export interface UninstallInput {
   readonly layout: InstallLayout;
   readonly observed: ObservedInstallation;
-  /** The model store too. */
+  /** Removes the model store too. */
   readonly purge: boolean;
-  /** What is in the state folder; undefined when there is none. */
+  /** Names in the state folder; undefined if there is none. */
   readonly stateEntries: readonly string[] | undefined;
 }
 
-/** The folder of the state folder that stays: weights take days to download. */
+/** This folder of the state folder is retained by default, because weights take days to download. */
 export const MODEL_STORE = "models";
 
-/** The service first, so that nothing is restarted; the record of where everything is, last. */
+/** Removes the service first, so that nothing is restarted, and the record of the installation last. */
 export function planUninstall({
   layout,
   observed,
@@ -32,7 +32,7 @@ export function planUninstall({
   return [
     ...(observed.job.at === "loaded" ? [{ do: "unload" } as const] : []),
     ...(engines !== 0 ? [{ do: "stop engines", count: engines } as const] : []),
-    // launchd reads its folder at boot: without the plist there is nothing to forget.
+    // launchd needs no such step, because it reads its folder of plists at boot.
     ...(layout.manager === "systemd" ? [{ do: "forget" } as const] : []),
     ...paths.map((path) => ({ do: "remove", path, owner: "installer" }) as const),
     ...folders.map((path) => ({ do: "remove if empty", path }) as const),
@@ -45,7 +45,7 @@ export function planUninstall({
   ];
 }
 
-/** The account stays with the store, whose files would else belong to a number that another account may get. */
+/** The account is retained with the store, because otherwise another account could get the uid of the store's files. */
 function stateSteps(
   { stateDir }: InstallLayout,
   keepsModels: boolean,

@@ -2,12 +2,12 @@
 
 const SEMVER = /^(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$/;
 
-/** Safe as the name of a folder too. */
+/** A valid version is also safe as a folder name. */
 export function isVersion(text: string): boolean {
   return SEMVER.test(text) && !text.includes("..");
 }
 
-/** Negative when `one` is older. A release is newer than its own pre-releases. Throws on what is no version. */
+/** Negative if `one` is older. A release is newer than its pre-releases. Throws for text that is not a version. */
 export function compareReleases(one: string, other: string): number {
   const [a, b] = [partsOf(one), partsOf(other)];
   for (let index = 0; index < 3; index += 1) {
@@ -20,7 +20,7 @@ export function compareReleases(one: string, other: string): number {
 
 function partsOf(version: string): { readonly numbers: readonly number[]; readonly pre: readonly string[] } {
   const match = SEMVER.exec(version);
-  if (match === null) throw new TypeError(`${JSON.stringify(version)} is no version`);
+  if (match === null) throw new TypeError(`${JSON.stringify(version)} is not a version`);
   return { numbers: match.slice(1, 4).map(Number), pre: match[4]?.split(".") ?? [] };
 }
 

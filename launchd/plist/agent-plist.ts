@@ -1,40 +1,37 @@
-/** The agent's launchd job. Pure; every key has its reason, and docs/install-a-mac.md says it to users. */
+/** The agent's launchd job. Pure. docs/install-a-mac.md explains the keys to users. */
+import { LABEL } from "../../src/macos/launchctl.ts";
 import { agentCommand, agentPath, stopSeconds } from "../layout/agent-command.ts";
-import { type InstallLayout, LABEL } from "../layout/layout.ts";
-import { type PlistDict, renderPlistXml } from "./xml.ts";
+import type { InstallLayout } from "../layout/layout.ts";
+import { renderPlistXml } from "./xml.ts";
 
-/** Between two starts; launchd has no limit on their number, so this alone slows a crash loop. */
+/** Minimum time between two starts. It alone slows a crash loop, because launchd does not limit the number of starts. */
 const THROTTLE_SECONDS = 10;
 const MAX_FILES = 65_536;
 
 export function renderAgentPlist(layout: InstallLayout, drainSeconds: number): string {
-  return renderPlistXml(agentJob(layout, drainSeconds));
-}
-
-function agentJob(layout: InstallLayout, drainSeconds: number): PlistDict {
   const { account, scope, crashLog, stateDir } = layout;
-  return {
+  return renderPlistXml({
     Label: LABEL,
     ...(account === undefined ? {} : { UserName: account }),
     ProgramArguments: agentCommand(layout),
-    // Strings only, and launchd's own PATH lacks Homebrew's folders.
+    // Values must be strings. launchd's default PATH lacks the folders of Homebrew.
     EnvironmentVariables: { PATH: agentPath, ...(scope === "system" ? { HOME: stateDir } : {}) },
     WorkingDirectory: "/",
     RunAtLoad: true,
     KeepAlive: true,
     ThrottleInterval: THROTTLE_SECONDS,
-    // Unset means that launchd throttles CPU and I/O, of the engines too.
+    // Without it, launchd throttles CPU and I/O of the agent and its engines.
     ProcessType: "Interactive",
-    // Else launchd kills whatever is left in the job's process group when the agent ends.
+    // Without it, launchd kills the engines in the job's process group when the agent exits.
     AbandonProcessGroup: true,
-    // Not 0, which waits without limit.
+    // 0 would wait without a limit.
     ExitTimeOut: stopSeconds(drainSeconds),
-    // Octal as a string; the same number as an integer would be decimal.
+    // A string is read as octal, an integer as decimal.
     Umask: "077",
-    // Only here: a daemon's value also becomes the sysctl kern.maxfiles of the whole Mac, and may lower it. Node raises
-    // its own limit to the hard one at start, and engines inherit that.
+    // Not for a daemon, whose value also becomes the sysctl kern.maxfiles of the whole Mac and may lower it. Node raises its
+    // limit to the hard limit at start, and engines inherit that limit.
     ...(scope === "user" ? { SoftResourceLimits: { NumberOfFiles: MAX_FILES } } : {}),
-    // Opened once per start, appended to and never rotated: for a crash's last words only.
+    // launchd appends to this file and never rotates it, so it is only for the output of a crash.
     ...(crashLog === undefined ? {} : { StandardOutPath: crashLog, StandardErrorPath: crashLog }),
-  };
+  });
 }

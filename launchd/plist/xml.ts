@@ -6,7 +6,7 @@ export interface PlistDict {
   readonly [key: string]: PlistValue;
 }
 
-/** Throws on what XML 1.0 cannot hold and on numbers that are no integers: launchd rejects both and gives no reason. */
+/** Throws for characters that XML 1.0 does not allow and for numbers that are not integers: launchd rejects both without a reason. */
 export function renderPlistXml(dict: PlistDict): string {
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
@@ -22,7 +22,7 @@ function linesOf(value: PlistValue, indent: string): readonly string[] {
   if (typeof value === "string") return [`${indent}<string>${escapeText(value)}</string>`];
   if (typeof value === "boolean") return [`${indent}<${value}/>`];
   if (typeof value === "number") {
-    if (!Number.isSafeInteger(value)) throw new TypeError(`${value} is no integer`);
+    if (!Number.isSafeInteger(value)) throw new TypeError(`${value} is not an integer`);
     return [`${indent}<integer>${value}</integer>`];
   }
   if (isList(value))

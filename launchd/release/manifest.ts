@@ -1,10 +1,11 @@
-/** release.json: what a release consists of. Written by `npm run release`, checked by install and upgrade. */
+/** Reads release.json, the list of a release's files. `npm run release` writes it, install and upgrade check it. */
 import { createHash } from "node:crypto";
 import { closeSync, lstatSync, openSync, readSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, normalize } from "node:path";
 import * as z from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { parseJson } from "../../src/util/parse-json.ts";
 import { isVersion } from "../plan/version.ts";
 
 export const MANIFEST = "release.json";
@@ -16,10 +17,10 @@ const relativePath = z
   );
 
 const manifestSchema = z.object({
-  version: z.string().refine(isVersion, "is no version"),
-  /** As Node names it, such as darwin-arm64. */
+  version: z.string().refine(isVersion, "is not a version"),
+  /** Node's platform and architecture, such as darwin-arm64. */
   platform: z.string().min(1),
-  /** The version of the Node in it. */
+  /** The version of the included Node. */
   node: z.string().min(1),
   /** SHA-256 by path. */
   files: z.record(relativePath, z.string().regex(/^[0-9a-f]{64}$/)),
@@ -27,18 +28,18 @@ const manifestSchema = z.object({
 
 export type ReleaseManifest = z.infer<typeof manifestSchema>;
 
-/** Undefined when the folder is no release. Throws ReleaseInvalid. */
+/** Undefined if the folder is not a release. Throws ReleaseInvalid. */
 export async function readReleaseManifest(folder: string): Promise<ReleaseManifest | undefined> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => undefined);
   return text === undefined ? undefined : parseReleaseManifest(text, join(folder, MANIFEST));
 }
 
-/** `where` is for the message. Throws ReleaseInvalid. */
-export function parseReleaseManifest(text: string, where: string): ReleaseManifest {
-  const parsed = manifestSchema.safeParse(jsonOf(text));
+/** `name` is the file's name for messages. Throws ReleaseInvalid. */
+export function parseReleaseManifest(text: string, name: string): ReleaseManifest {
+  const parsed = manifestSchema.safeParse(parseJson(text));
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  throw invalidRelease(`${where}: ${issue?.path.join(".") ?? ""} ${issue?.message ?? "is no JSON"}`);
+  throw invalidRelease(`${name}: ${issue?.path.join(".")} ${issue?.message}`);
 }
 
 /** Throws ReleaseInvalid for the first file that is missing, is a link, or has other bytes. */
@@ -53,17 +54,17 @@ export async function checkFiles(folder: string, { files }: ReleaseManifest): Pr
   }
 }
 
-/** Throws ReleaseInvalid when it is not for this machine. */
-export function checkPlatform({ platform, version }: ReleaseManifest, here: string): void {
-  if (platform !== here)
-    throw invalidRelease(`version ${version} is for ${platform}; this machine is ${here}`);
+/** Throws ReleaseInvalid if the release is not for this machine. */
+export function checkPlatform({ platform, version }: ReleaseManifest, currentPlatform: string): void {
+  if (platform !== currentPlatform)
+    throw invalidRelease(`version ${version} is for ${platform}; this machine is ${currentPlatform}`);
 }
 
 const CHUNK_BYTES = 1 << 18;
 
 /**
- * Reads synchronously: an installation hashes hundreds of small files three times, and asynchronous calls cost more CPU
- * time than hashing.
+ * Reads synchronously, because an installation hashes hundreds of small files three times, and asynchronous calls would use
+ * more CPU time than hashing.
  */
 export async function sha256Of(file: string): Promise<string> {
   const hash = createHash("sha256");
@@ -80,12 +81,4 @@ export async function sha256Of(file: string): Promise<string> {
 
 export function invalidRelease(message: string): MetalbridgeError {
   return new MetalbridgeError("ReleaseInvalid", message);
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -151,7 +151,7 @@ test.runIf(isRoot)(
   200_000,
 );
 
-test("the name of an archive's folder is no option of tar", async () => {
+test("the name of an archive's folder is not read as an option of tar", async () => {
   await using folder = await temporaryFolder();
   const archive = path.join(folder.path, "a.tar.gz");
   const text = readFileSync(path.join(one, MANIFEST));

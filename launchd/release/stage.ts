@@ -1,8 +1,9 @@
-/** Brings a release into the versions folder. A version appears there whole, by one rename, or not at all. */
+/** Copies a release to the versions folder. A complete version appears there by one rename. */
 import { chmodSync, constants, copyFileSync, mkdirSync, statSync } from "node:fs";
-import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { ifExists, syncPath, systemError } from "../../src/util/atomic-file.ts";
 import { type Command, type CommandResult, commandFailure } from "../../src/util/command.ts";
 import {
   checkFiles,
@@ -15,16 +16,16 @@ import {
   sha256Of,
 } from "./manifest.ts";
 
-/** A release whose files were checked, waiting to become a version. */
+/** A release whose files were checked, and which can be staged as a version. */
 export interface ReleaseSource {
   readonly manifest: ReleaseManifest;
-  /** Throws ReleaseInvalid or the system's error; leaves nothing behind then. */
+  /** Throws ReleaseInvalid or the system error, and leaves no files behind then. */
   readonly stage: (versions: string) => Promise<void>;
-  /** Removes what was unpacked. */
+  /** Removes the unpacked files. */
   readonly discard: () => Promise<void>;
 }
 
-/** Folders that interrupted runs may leave; they are removed after the next success. */
+/** True for leftovers of interrupted runs, which are removed after the next successful run. */
 export const isPartial = (name: string): boolean => name.startsWith(".") && name.endsWith(".partial");
 
 /** Name of a folder or file that is incomplete. */
@@ -46,10 +47,10 @@ export async function sourceFromFolder(folder: string, platform: string): Promis
 
 export interface ArchiveInput {
   readonly archive: string;
-  /** Absent: the file beside the archive, with .sha256 at its end. */
+  /** Absent: it is read from the file with the suffix .sha256 next to the archive. */
   readonly sha256?: string | undefined;
   readonly platform: string;
-  /** Where it is unpacked: on the volume it will stay on. */
+  /** Folder in which the archive is unpacked, on the same volume as the versions. */
   readonly versions: string;
   readonly run: Command;
 }
@@ -69,8 +70,7 @@ export async function sourceFromArchive(input: ArchiveInput): Promise<ReleaseSou
       archive,
       "-C",
       partial,
-      "--strip-components",
-      "1",
+      "--strip-components=1",
       "--no-same-owner",
     ]);
     if (result.exitCode !== 0) throw unpackError(archive, result);
@@ -89,7 +89,7 @@ export interface ReadArchive {
   readonly archive: string;
   readonly sha256: string;
   readonly version: string;
-  /** As Node names it, such as darwin-arm64. */
+  /** Node's platform and architecture, such as darwin-arm64. */
   readonly platform: string;
 }
 
@@ -115,7 +115,7 @@ async function checkSum(archive: string, expected: string): Promise<void> {
   throw new MetalbridgeError("ReleaseSumMismatch", `${archive} has the SHA-256 ${sum}, not ${expected}`);
 }
 
-/** As sha256sum writes it: the sum, two blanks, the name. */
+/** Reads a file in the format of sha256sum: the sum, two spaces, the name. */
 async function sumBeside(archive: string): Promise<string> {
   const text = await readFile(`${archive}.sha256`, "utf8").catch(() => undefined);
   const line = text
@@ -126,12 +126,12 @@ async function sumBeside(archive: string): Promise<string> {
   throw new MetalbridgeError("ReleaseSumMissing", `${archive}.sha256 is missing or has no sum of this file`);
 }
 
-/** GNU tar says how much it wrote, bsdtar that no space is left. */
+/** On a full disk, GNU tar reports how much it wrote, and bsdtar that no space is left. */
 function unpackError(archive: string, result: CommandResult): Error {
   const reason = commandFailure(result);
   if (!/no space left|wrote only/i.test(result.stderr))
     return invalidRelease(`${archive} cannot be unpacked: ${reason}`);
-  return Object.assign(new Error(`${archive}: ${reason}`), { code: "ENOSPC" });
+  return systemError("ENOSPC", `${archive}: ${reason}`);
 }
 
 async function copyInto(versions: string, folder: string, manifest: ReleaseManifest): Promise<void> {
@@ -140,7 +140,7 @@ async function copyInto(versions: string, folder: string, manifest: ReleaseManif
     await rm(partial, { recursive: true, force: true });
     await mkdir(partial, { recursive: true });
     copyRelease(folder, partial, manifest);
-    // The copies: what is started later is what was checked.
+    // The copies are checked, because they are the files that run later.
     await checkFiles(partial, manifest);
     await publish(partial, versions, manifest);
   } catch (error) {
@@ -149,7 +149,7 @@ async function copyInto(versions: string, folder: string, manifest: ReleaseManif
   }
 }
 
-/** A version must survive a power cut right after the switch, so all of it is on the disk before it has its name. */
+/** Syncs all files before the rename, because a version must survive a power loss right after the switch. */
 async function publish(
   partial: string,
   versions: string,
@@ -159,12 +159,12 @@ async function publish(
   await replaceFolder(partial, join(versions, version));
 }
 
-/** The files and all folders above them. */
+/** Syncs the files and all folders above them. */
 export async function syncTree(folder: string, paths: readonly string[]): Promise<void> {
   for (const path of [...paths, ...foldersOf(paths)]) await syncPath(join(folder, path));
 }
 
-/** With all folders above them, and the one that they are relative to. */
+/** All folders above the paths, including the folder that the paths are relative to. */
 function foldersOf(paths: readonly string[]): ReadonlySet<string> {
   const folders = new Set(["."]);
   for (const path of paths)
@@ -173,19 +173,13 @@ function foldersOf(paths: readonly string[]): ReadonlySet<string> {
 }
 
 /**
- * The folder is on the disk under its name when this resolves. A damaged version that the agent may still run is moved aside,
- * and removed after the new one has served.
+ * Resolves when the folder is on the disk under its name. A damaged version that the agent may still run is renamed, and
+ * removed after the new version has served.
  */
 export async function replaceFolder(from: string, to: string): Promise<void> {
   const aside = join(dirname(to), partialName(`${basename(to)}.damaged`));
   await rm(aside, { recursive: true, force: true });
-  const isReplaced = await rename(to, aside).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT") throw error;
-      return false;
-    },
-  );
+  const isReplaced = await ifExists(rename(to, aside).then(() => true));
   try {
     await rename(from, to);
   } catch (error) {
@@ -195,7 +189,7 @@ export async function replaceFolder(from: string, to: string): Promise<void> {
   await syncPath(dirname(to));
 }
 
-/** Synchronous, for the same reason as `sha256Of`. */
+/** Copies synchronously, for the same reason as `sha256Of`. */
 function copyRelease(from: string, to: string, { files }: ReleaseManifest): void {
   const paths = [MANIFEST, ...Object.keys(files)];
   for (const folder of foldersOf(paths)) mkdirSync(join(to, folder), { recursive: true });
@@ -206,16 +200,7 @@ function copyRelease(from: string, to: string, { files }: ReleaseManifest): void
   }
 }
 
-async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, "r");
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Written once the version has served. */
+/** This file is written once the version has served. */
 export const provenMark = (versions: string, version: string): string => join(versions, version, ".proven");
 
 export interface InstalledVersions {
@@ -224,22 +209,22 @@ export interface InstalledVersions {
   readonly partials: readonly string[];
 }
 
-/** What is in the versions folder; a folder without release.json is no version, nor is one that is not as `release` has it. */
+/** Lists the versions folder. A folder without release.json, or one that differs from `release`, does not count as a version. */
 export async function listVersions(versions: string, release?: ReleaseManifest): Promise<InstalledVersions> {
   const names = await readdir(versions).catch(() => []);
   const has = async (path: string) => (await stat(path).catch(() => undefined)) !== undefined;
-  const kept: string[] = [];
+  const complete: string[] = [];
   const proven: string[] = [];
   for (const name of names) {
     if (isPartial(name) || !(await has(join(versions, name, MANIFEST)))) continue;
-    if (name === release?.version && !(await isWhole(join(versions, name), release))) continue;
-    kept.push(name);
+    if (name === release?.version && !(await isIntact(join(versions, name), release))) continue;
+    complete.push(name);
     if (await has(provenMark(versions, name))) proven.push(name);
   }
-  return { versions: kept.sort(), proven, partials: names.filter((name) => !kept.includes(name)) };
+  return { versions: complete.sort(), proven, partials: names.filter((name) => !complete.includes(name)) };
 }
 
-async function isWhole(folder: string, release: ReleaseManifest): Promise<boolean> {
+async function isIntact(folder: string, release: ReleaseManifest): Promise<boolean> {
   try {
     await checkFiles(folder, release);
     return (await readReleaseManifest(folder)) !== undefined;

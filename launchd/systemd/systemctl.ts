@@ -23,7 +23,7 @@ export function createSystemctl(run: Command, definition: string): Supervisor {
   };
   const start = async (verb: "start" | "restart"): Promise<void> => {
     await call("daemon-reload");
-    // A unit that an administrator has masked stays so: enable says it.
+    // `enable` fails for a unit that an administrator has masked.
     await call("enable", UNIT);
     await run("systemctl", ["reset-failed", UNIT]);
     await call(verb, UNIT);
@@ -33,11 +33,11 @@ export function createSystemctl(run: Command, definition: string): Supervisor {
     load: () => start("start"),
     restart: () => start("restart"),
     kill: async () => {
-      // Without a process it fails, and there is nothing to do.
+      // The command fails without a process, which needs no action.
       await run("systemctl", ["kill", "--kill-who=main", "--signal=KILL", UNIT]);
     },
     unload: () => call("stop", UNIT),
-    // disable reads the unit, so that the file is removed here, between the two.
+    // `disable` reads the unit and daemon-reload must not find it, so the file is removed between the two.
     forget: async () => {
       await run("systemctl", ["disable", UNIT]);
       await rm(definition, { force: true });
@@ -47,7 +47,7 @@ export function createSystemctl(run: Command, definition: string): Supervisor {
   };
 }
 
-/** A unit that is not active is absent: systemd reads its file again at every start. */
+/** A unit that is not active counts as absent, because systemd reads its file again at every start. */
 export function parseShow(text: string): ManagedJob {
   const fields = new Map(
     text.split("\n").map((line) => {

@@ -10,7 +10,7 @@ export function renderUnit(layout: InstallLayout, drainSeconds: number): string 
     "Description=Metalbridge agent",
     "Wants=network-online.target",
     "After=network-online.target",
-    // An agent that waits for its API server is no failure, however often it starts.
+    // An agent that waits for its API server must not count as failed, regardless of the number of starts.
     "StartLimitIntervalSec=0",
     "",
     "[Service]",
@@ -18,13 +18,13 @@ export function renderUnit(layout: InstallLayout, drainSeconds: number): string 
     `ExecStart=${agentCommand(layout).map(quote).join(" ")}`,
     "Restart=always",
     "RestartSec=1",
-    // Engines outlive the agent, also one that was killed; without these systemd would stop the unit's other processes.
+    // Engines outlive the agent, even if it was killed. Without these, systemd would stop the other processes of the unit.
     "KillMode=process",
     "OOMPolicy=continue",
     `TimeoutStopSec=${stopSeconds(drainSeconds)}`,
     "UMask=0077",
     "LimitNOFILE=65536",
-    // The engines are in this unit too: no memory limit, no limit of tasks.
+    // The engines run in this unit too, so it has no limit for tasks.
     "TasksMax=infinity",
     "NoNewPrivileges=yes",
     "",
@@ -34,7 +34,7 @@ export function renderUnit(layout: InstallLayout, drainSeconds: number): string 
   ].join("\n")}`;
 }
 
-/** systemd expands % and $, and splits at blanks. */
+/** systemd expands % and $, and splits at spaces. */
 function quote(text: string): string {
   const escaped = text
     .replaceAll("%", "%%")

@@ -20,17 +20,28 @@ export async function writeFileAtomic(path: string, text: string): Promise<void>
     await rm(temporary, { force: true });
     throw error;
   }
-  await syncFolder(dirname(path));
+  await syncPath(dirname(path));
+}
+
+export interface AtomicWriteOptions {
+  /** Name of the temporary file; absent: a random name. */
+  readonly temporary?: string;
+  /** Changes the temporary file, such as its mode, before it replaces the old file. */
+  readonly prepare?: (file: number) => void;
 }
 
 /** The synchronous version, for content that must be on disk before the next step. It blocks the process until then. */
-export function writeFileAtomicSync(path: string, text: string): void {
-  const temporary = `${path}.${randomUUID()}.tmp`;
+export function writeFileAtomicSync(
+  path: string,
+  text: string,
+  { temporary = `${path}.${randomUUID()}.tmp`, prepare }: AtomicWriteOptions = {},
+): void {
   try {
     const file = openSync(temporary, "wx", 0o600);
     try {
       // Not writeSync: on a disk that is almost full, writeSync may write only a part and report success.
       writeFileSync(file, text);
+      prepare?.(file);
       fsyncSync(file);
     } finally {
       closeSync(file);
@@ -48,13 +59,13 @@ export function writeFileAtomicSync(path: string, text: string): void {
   }
 }
 
-/** Makes a rename inside the folder survive a power cut. */
-export async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, "r");
+/** Makes a file, or the renames inside a folder, survive a power loss. */
+export async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, "r");
   try {
-    await folder.sync();
+    await handle.sync();
   } finally {
-    await folder.close();
+    await handle.close();
   }
 }
 
@@ -66,6 +77,11 @@ export async function ifExists<T>(work: Promise<T>): Promise<T | undefined> {
     if (systemCode(error) === "ENOENT") return undefined;
     throw error;
   }
+}
+
+/** An error that has a `code`, like an error of the system. */
+export function systemError(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code });
 }
 
 /** The `code` of a system error, such as ENOENT. */

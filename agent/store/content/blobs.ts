@@ -1,7 +1,7 @@
 /** Stores content by checksum, and makes views: folders of links with the names that engines expect. */
 import { chmod, readlink, rename, rm, stat, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { ifExists, syncFolder, systemCode } from "../../../src/util/atomic-file.ts";
+import { ifExists, syncPath, systemCode } from "../../../src/util/atomic-file.ts";
 import { listFolder, makeFolder } from "../../../src/util/folder.ts";
 import type { StoreLayout } from "./layout.ts";
 
@@ -19,7 +19,7 @@ export async function publishBlob(layout: StoreLayout, sha256: string, partPath:
   const target = blobPath(layout, sha256);
   await chmod(partPath, 0o444);
   await rename(partPath, target);
-  await syncFolder(layout.blobs);
+  await syncPath(layout.blobs);
 }
 
 /** Creates the links of a view that are missing or point elsewhere. An intact view costs one `readlink` per file. */
@@ -44,8 +44,8 @@ export async function publishView(
     isChanged = true;
   }
   if (!isChanged) return;
-  await syncFolder(folder);
-  await syncFolder(layout.views);
+  await syncPath(folder);
+  await syncPath(layout.views);
 }
 
 export async function removeBlob(layout: StoreLayout, sha256: string): Promise<void> {
@@ -59,7 +59,7 @@ export async function quarantineBlob(layout: StoreLayout, sha256: string, inode:
   if (info?.ino !== inode) return false;
   await makeFolder(layout.quarantine);
   await rename(path, join(layout.quarantine, sha256));
-  await syncFolder(layout.blobs);
+  await syncPath(layout.blobs);
   return true;
 }
 

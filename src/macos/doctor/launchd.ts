@@ -1,15 +1,16 @@
-/** Jobs of launchd: the agent's own, and those of other supervisors. */
+/** Reads launchd jobs: the agent's own job, and jobs of other supervisors. */
+import * as z from "zod";
 import type { Reading, Readings, ServiceReading } from "../../doctor/readings.ts";
 import { TRACES } from "../../engines/traces.ts";
 import type { RunTool } from "../../util/command.ts";
+import { parseJson } from "../../util/parse-json.ts";
+import { LABEL, NO_DOMAIN, NOT_FOUND, parseJobFields } from "../launchctl.ts";
+import { parseCount } from "../parse.ts";
 import { readTool } from "./reading.ts";
 
-const LABEL = "dev.metalbridge.agent";
-/** launchctl print, for a service that the domain does not have, and for the domain of a user who is not logged in. */
-const ABSENT: readonly number[] = [113, 125];
 const FORMULAS = TRACES.flatMap(({ formula }) => (formula === undefined ? [] : [formula]));
 
-/** In the system's domain first, then in that of the user. */
+/** Searches the domain of the system first, then the domains of the user. */
 export async function readService(run: RunTool, uid: number): Promise<Reading<ServiceReading>> {
   for (const domain of ["system", `gui/${uid}`, `user/${uid}`]) {
     const reading = await readJob(run, domain);
@@ -22,26 +23,27 @@ async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceRea
   const target = `${domain}/${LABEL}`;
   const answer = await run("launchctl", ["print", target]);
   if ("failed" in answer) return { unknown: answer.failed };
-  if (ABSENT.includes(answer.code)) return "absent";
+  if (answer.code === NOT_FOUND || answer.code === NO_DOMAIN) return "absent";
   if (answer.code !== 0) return { unknown: `launchctl print ${target} exited with ${answer.code}` };
-  const fields = parsePrint(answer.stdout);
+  const fields = parseJobFields(answer.stdout);
   const state = fields.get("state");
   if (state === undefined) return { unknown: `the output of launchctl print ${target} is not understood` };
-  const processType = await readProcessType(run, fields.get("path"));
-  const lastExit = fields.get("last exit code") ?? fields.get("last terminating signal");
-  const found = {
-    name: target,
-    kind: domain === "system" ? ("daemon" as const) : ("loginAgent" as const),
-    state,
-    ...numberOf("pid", fields.get("pid")),
-    ...numberOf("runs", fields.get("runs")),
-    ...(lastExit === undefined ? {} : { lastExit }),
-    ...(processType === undefined ? {} : { processType }),
+  return {
+    value: {
+      found: {
+        name: target,
+        kind: domain === "system" ? "daemon" : "loginAgent",
+        state,
+        pid: parseCount(fields.get("pid")),
+        runs: parseCount(fields.get("runs")),
+        lastExit: fields.get("last exit code") ?? fields.get("last terminating signal"),
+        processType: await readProcessType(run, fields.get("path")),
+      },
+    },
   };
-  return { value: { found } };
 }
 
-/** Engines that Homebrew or a plist of the user keeps running. */
+/** Lists engines that Homebrew or a plist of the user keeps running. */
 export function readSupervised(run: RunTool): Promise<Reading<Readings["supervised"]>> {
   return readTool(run, ["launchctl", "list"], (text) => {
     if (!text.startsWith("PID")) return undefined;
@@ -55,31 +57,12 @@ export function readSupervised(run: RunTool): Promise<Reading<Readings["supervis
   });
 }
 
-/** Only lines with a single leading tab: nested blocks repeat the keys. */
-function parsePrint(text: string): ReadonlyMap<string, string> {
-  return new Map(
-    [...text.matchAll(/^\t([a-z][a-z ]*) = (.*)$/gm)].map(([, key = "", value = ""]) => [key, value]),
-  );
-}
+/** "Standard" is launchd's default. */
+const plistSchema = z.object({ ProcessType: z.string().catch("Standard") });
 
-/** launchd's default where the plist does not say; undefined where the plist cannot be read. */
+/** Undefined if the plist cannot be read. */
 async function readProcessType(run: RunTool, plist: string | undefined): Promise<string | undefined> {
   if (plist === undefined) return undefined;
   const reading = await readTool(run, ["plutil", "-convert", "json", "-o", "-", plist], parseJson);
-  if ("unknown" in reading) return undefined;
-  const { ProcessType: type } = reading.value;
-  return typeof type === "string" ? type : "Standard";
-}
-
-function parseJson(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function numberOf<Key extends string>(key: Key, text: string | undefined): { readonly [K in Key]?: number } {
-  return text !== undefined && /^\d+$/.test(text) ? ({ [key]: Number(text) } as { [K in Key]: number }) : {};
+  return "value" in reading ? plistSchema.safeParse(reading.value).data?.ProcessType : undefined;
 }
