@@ -118,7 +118,7 @@ async function runUntilStopped(
   const onAnswer = (verb: string, status: number) => apiRequests.add({ verb, code: String(status) });
   const connection = await connectWithRetry(
     () => ({ kubeconfigPath: path(), context, userAgent: USER_AGENT, onAnswer }),
-    { clock, log, signal, onTrouble: (problem) => state.setConnectProblem(problem) },
+    { clock, log, signal, onFailure: (problem) => state.setConnectProblem(problem) },
   );
   if (connection !== undefined) {
     state.setConnectProblem(undefined);
@@ -168,7 +168,7 @@ function serve({ config, clock, signal, log }: AgentInputs, agent: Agent): Promi
     clock,
     log,
     signal,
-    troubles: () => state.problems(agent.address()),
+    problems: () => state.problems(agent.address()),
     facts: () => factsOf(agent),
     readEngines: (timeoutMs) => runner.readEngines(timeoutMs),
     readGate: (timeoutMs) => gate.read(timeoutMs),

@@ -59,10 +59,10 @@ export async function startSession(agent: Agent, connection: KubeConnection): Pr
     clock,
     log,
     signal,
-    askRoute: readRoute,
-    onLook: (everyMs) => {
+    readRoute,
+    onPoll: (everyMs) => {
       checkPause(everyMs);
-      agent.addressesUp.look();
+      agent.addressesUp.refresh();
     },
     onRouted: (address) => state.setRoute(address),
     address: () => addressOf(agent.address()),

@@ -9,28 +9,28 @@ export interface ConnectPorts {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Called after each failure, with its reason. */
-  readonly onTrouble: (error: MetalbridgeError) => void;
+  /** Called after each failure. */
+  readonly onFailure: (error: MetalbridgeError) => void;
 }
 
 const RETRY = { firstMs: 500, capMs: 15_000 };
 
-/** Undefined when the signal was aborted first. */
+/** Undefined if the signal was aborted first. */
 export async function connectWithRetry(
-  /** Asked at each attempt: a host may join at any time. */
+  /** Called for each attempt: a host may join at any time. */
   options: () => ConnectOptions,
-  { clock, log, signal, onTrouble }: ConnectPorts,
+  { clock, log, signal, onFailure }: ConnectPorts,
 ): Promise<KubeConnection | undefined> {
-  let said: string | undefined;
+  let logged: string | undefined;
   for (let failures = 1; !signal.aborted; failures += 1) {
     try {
       return await connect(options());
     } catch (error) {
       if (!(error instanceof MetalbridgeError)) throw error;
       const message = describeError(error);
-      if (message !== said) log.warn({ code: error.code }, message);
-      said = message;
-      onTrouble(error);
+      if (message !== logged) log.warn({ code: error.code }, message);
+      logged = message;
+      onFailure(error);
       await waitMs(clock, backoffMs(failures, RETRY), signal);
     }
   }

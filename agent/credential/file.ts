@@ -1,4 +1,4 @@
-/** The credential that `metalbridge join` leaves on a host: a kubeconfig with a token, in the state folder. */
+/** The credential that `metalbridge join` writes on a host: a kubeconfig with a token, in the state folder. */
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
@@ -7,7 +7,7 @@ import { writeFileAtomic } from "../../src/util/atomic-file.ts";
 
 const FILE = "kubeconfig";
 
-/** A token of a host's account, with what it says of itself. */
+/** A token of a host's account, and its claims. */
 export interface HostToken {
   readonly token: string;
   readonly claims: TokenClaims & { readonly host: string };
@@ -17,20 +17,21 @@ interface Kubeconfig {
   readonly users?: readonly { readonly user?: { readonly token?: unknown } }[];
 }
 
-/** Where `join` keeps the credential by default. */
+/** The default path of the credential. */
 export function joinedKubeconfigPath(stateDir: string): string {
   return join(stateDir, FILE);
 }
 
 /** The token in a kubeconfig with one user; undefined for any other kubeconfig, and for one that cannot be read. */
 export function readHostToken(path: string): HostToken | undefined {
-  const token = onlyTokenOf(readKubeconfig(path));
-  const claims = token === undefined ? undefined : readTokenClaims(token);
-  if (token === undefined || claims?.host === undefined) return undefined;
-  return { token, claims: { ...claims, host: claims.host } };
+  const [only, other] = readKubeconfig(path)?.users ?? [];
+  const token = only?.user?.token;
+  if (other !== undefined || typeof token !== "string") return undefined;
+  const claims = readTokenClaims(token);
+  return claims?.host === undefined ? undefined : { token, claims: { ...claims, host: claims.host } };
 }
 
-/** Puts another token into such a kubeconfig, for this user's eyes only. Throws the system's error. */
+/** Replaces the token in such a kubeconfig, which only this user can read. Throws the system's error. */
 export async function replaceToken(path: string, token: string): Promise<void> {
   const config = readKubeconfig(path);
   const [only] = config?.users ?? [];
@@ -38,13 +39,7 @@ export async function replaceToken(path: string, token: string): Promise<void> {
   await writeFileAtomic(path, stringify({ ...config, users }));
 }
 
-function onlyTokenOf(config: Kubeconfig | undefined): string | undefined {
-  const [only, other] = config?.users ?? [];
-  const token = only?.user?.token;
-  return other === undefined && typeof token === "string" ? token : undefined;
-}
-
-/** Never waits for a writer of a FIFO. */
+/** Does not wait for a writer if the path is a FIFO. */
 function readKubeconfig(path: string): Kubeconfig | undefined {
   try {
     const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -1,4 +1,4 @@
-/** Renews the host's own token at two thirds of its life, and takes up a kubeconfig that was replaced. */
+/** Renews the host's token after two thirds of its lifetime, and loads a kubeconfig that was replaced. */
 import { statSync } from "node:fs";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
@@ -18,39 +18,39 @@ export interface RenewalOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Called when renewal is due or done; with undefined while the token in the file is the newest. */
-  readonly onRenewal?: (trouble: MetalbridgeError | undefined) => void;
+  /** Called after each attempt to renew; with undefined if it succeeded. */
+  readonly onRenewal?: (failure: MetalbridgeError | undefined) => void;
 }
 
-/** One `stat` each time; the file is read when it has changed. */
-const LOOK_MS = 10_000;
+/** Each check is one `stat`; the file is read when it has changed. */
+const CHECK_MS = 10_000;
 
-/** Starts at once; ends with `signal`. Leaves kubeconfigs of other forms alone, but for noticing a new one. */
+/** Starts at once; ends with `signal`. Other kubeconfigs are not renewed, only reloaded after a change. */
 export function renewCredential(options: RenewalOptions): void {
   const { clock, log, path, signal, connection } = options;
-  let seen = versionOf(path);
-  let held = readHostToken(path);
-  let said: string | undefined;
-  /** Issued and not written yet: on a full disk the writing is repeated, and no other token is requested. */
+  let version = versionOf(path);
+  let current = readHostToken(path);
+  let logged: string | undefined;
+  /** Issued but not written: on a full disk the write is retried, and no other token is requested. */
   let unwritten: Issued | undefined;
   let cancel = (): void => {};
 
-  const look = async (): Promise<void> => {
-    const version = versionOf(path);
-    if (version !== undefined && version !== seen && connection.reload()) {
-      seen = version;
-      held = readHostToken(path);
+  const check = async (): Promise<void> => {
+    const newVersion = versionOf(path);
+    if (newVersion !== undefined && newVersion !== version && connection.reload()) {
+      version = newVersion;
+      current = readHostToken(path);
       unwritten = undefined;
-      log.info({ path, host: held?.claims.host }, "the credential was replaced");
+      log.info({ path, host: current?.claims.host }, "the credential was replaced");
     }
-    if (held === undefined || !isDue(held.claims)) return;
-    const trouble = await renew(held);
-    if (trouble !== undefined && trouble.message !== said)
-      log.warn({ code: trouble.code, path }, describeError(trouble));
-    said = trouble?.message;
-    options.onRenewal?.(trouble);
+    if (current === undefined || !isDue(current.claims)) return;
+    const failure = await renew(current);
+    if (failure !== undefined && failure.message !== logged)
+      log.warn({ code: failure.code, path }, describeError(failure));
+    logged = failure?.message;
+    options.onRenewal?.(failure);
   };
-  // The server's clock made the token; this machine's may be wrong.
+  // By the server's clock, which dated the token: this machine's clock may be wrong.
   const isDue = (claims: Pick<TokenClaims, "issuedAt" | "expiresAt">): boolean =>
     clock.nowMs() + (connection.serverAheadMs() ?? 0) >= renewAtMs(claims);
   const renew = async ({ claims }: HostToken): Promise<MetalbridgeError | undefined> => {
@@ -65,19 +65,18 @@ export function renewCredential(options: RenewalOptions): void {
       return notRenewed(path, cause instanceof Error ? cause.message : String(cause), cause);
     }
     connection.reload();
-    seen = versionOf(path);
-    held = readHostToken(path);
-    log.info({ path, until: held && isoOf(held.claims.expiresAt) }, "the credential was renewed");
+    version = versionOf(path);
+    current = readHostToken(path);
+    const until = current && new Date(current.claims.expiresAt * 1_000).toISOString();
+    log.info({ path, until }, "the credential was renewed");
     return undefined;
   };
-  const again = (): void => {
-    if (signal.aborted) return;
-    cancel = clock.after(msToAlignedTime(clock.monotonicMs(), LOOK_MS), run);
-  };
   const run = (): void => {
-    look()
-      .catch((err: unknown) => log.error({ err }, "cannot look after the credential"))
-      .finally(again);
+    check()
+      .catch((err: unknown) => log.error({ err }, "cannot check the credential"))
+      .finally(() => {
+        if (!signal.aborted) cancel = clock.after(msToAlignedTime(clock.monotonicMs(), CHECK_MS), run);
+      });
   };
   signal.addEventListener("abort", () => cancel(), { once: true });
   run();
@@ -88,7 +87,7 @@ interface Issued {
   readonly claims: Pick<TokenClaims, "issuedAt" | "expiresAt">;
 }
 
-/** Bound to the same Secret as the token before. */
+/** The new token is bound to the same Secret as the previous one. */
 async function issue(
   connection: KubeConnection,
   { host, secret }: HostToken["claims"],
@@ -113,8 +112,4 @@ function versionOf(path: string): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isoOf(seconds: number): string {
-  return new Date(seconds * 1_000).toISOString();
 }

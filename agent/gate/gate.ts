@@ -1,7 +1,7 @@
 /** The agent's side of the gate: one process per host that outlives the agent, configured by a file and queried over a socket. */
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
+import { ifExists, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { createSerializer } from "../../src/util/serializer.ts";
 import type { Instance } from "../instances/instance.ts";
@@ -378,10 +378,6 @@ function nextRestartMs(before: number): number {
 
 /** The routes of the file in the gate's folder; none without a file. Rejects if the file cannot be read. */
 export async function readRoutes(folder: string): Promise<readonly GateRoute[]> {
-  try {
-    return parseRoutes(await readFile(join(folder, ROUTES_FILE), "utf8"));
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return [];
-    throw error;
-  }
+  const text = await ifExists(readFile(join(folder, ROUTES_FILE), "utf8"));
+  return text === undefined ? [] : parseRoutes(text);
 }

@@ -1,7 +1,7 @@
 import { networkInterfaces } from "node:os";
 import { expect, test } from "vitest";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
-import { type AddressQuestion, chooseAddress, watchAddressesUp } from "./addresses.ts";
+import { type AddressInputs, chooseAddress, watchAddressesUp } from "./addresses.ts";
 import { routedAddress } from "./routed-address.ts";
 
 test("addresses are read once for all callers between two refreshes, and again at each refresh", () => {
@@ -12,7 +12,7 @@ test("addresses are read once for all callers between two refreshes, and again a
   expect([...first]).toEqual([...new Set(all.map(({ address }) => address))]);
   clock.advance(1_100);
   expect(up.now()).toBe(first);
-  up.look();
+  up.refresh();
   const second = up.now();
   expect(second).not.toBe(first);
   clock.advance(1_600);
@@ -46,8 +46,8 @@ const WIFI = "192.168.1.20";
 const CABLE = "192.168.1.30";
 const VPN = "10.8.0.2";
 
-function choose(upNow: readonly string[], question: Partial<AddressQuestion>) {
-  const whole: AddressQuestion = { configured: [], allowed: [], routed: undefined, inUse: [], ...question };
+function choose(upNow: readonly string[], question: Partial<AddressInputs>) {
+  const whole: AddressInputs = { configured: [], allowed: [], routed: undefined, inUse: [], ...question };
   const answer = chooseAddress(whole, new Set(["127.0.0.1", "::1", "fe80::1", "169.254.7.7", ...upNow]));
   return answer.at === "up" ? answer.address : answer;
 }

@@ -1,18 +1,18 @@
-/** The address this host serves on: its engines' while allowed, else a configured one, the route's, or the only one. */
+/** Chooses the address that this host serves on: that of its engines if allowed, else a configured one, the route's, or the only one. */
 import { isIPv6, SocketAddress } from "node:net";
 import { networkInterfaces } from "node:os";
 import { isAddressWithin } from "../../src/util/address-within.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { addressProblem } from "../config/address.ts";
 
-export interface AddressQuestion {
+export interface AddressInputs {
   /** In order of preference; empty: any address that the Host allows. */
   readonly configured: readonly string[];
-  /** `Host.spec.addresses`; undefined while the Host is not known, which forbids nothing yet. */
+  /** `Host.spec.addresses`; undefined while the Host is unknown, when every address is allowed. */
   readonly allowed: readonly string[] | undefined;
-  /** The local address of the route to the API server; undefined where none is known. */
+  /** The local address of the route to the API server; undefined if unknown. */
   readonly routed: string | undefined;
-  /** What the engines of this host listen on, once for each engine. */
+  /** The listen addresses of this host's engines, once for each engine. */
   readonly inUse: readonly string[];
 }
 
@@ -23,7 +23,7 @@ export type AddressAnswer =
       readonly at: "none";
       readonly code: "AddressNotRegistered";
       readonly why: string;
-      /** What this machine would serve on if the Host allowed it. */
+      /** The address that this machine would serve on if the Host allowed it. */
       readonly register: string;
     };
 
@@ -33,20 +33,20 @@ export function addressOf(answer: AddressAnswer): string | undefined {
 
 /**
  * Chooses among the addresses that are up. The answer is in the system's spelling, because engines bind to it. A running
- * engine cannot change its address, so the one in use comes first, whatever route a VPN or a cable has added.
+ * engine cannot change its address, so the address in use comes first, even if a VPN or a cable has added another route.
  */
-export function chooseAddress(question: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
-  const { configured, allowed } = question;
+export function chooseAddress(inputs: AddressInputs, up: ReadonlySet<string>): AddressAnswer {
+  const { configured, allowed } = inputs;
   const isAllowed = (address: string): boolean => allowed === undefined || isAddressWithin(address, allowed);
-  const address = candidatesOf(question, up)
+  const address = candidatesOf(inputs, up)
     .map(canonicalAddress)
     .find((candidate) => up.has(candidate) && isAllowed(candidate));
   if (address !== undefined) return { at: "up", address };
-  return configured.length > 0 ? configuredIsNone(question, up, isAllowed) : foundIsNone(question, up);
+  return configured.length > 0 ? explainConfigured(inputs, up, isAllowed) : explainDetected(inputs, up);
 }
 
 function candidatesOf(
-  { configured, allowed, routed, inUse }: AddressQuestion,
+  { configured, allowed, routed, inUse }: AddressInputs,
   up: ReadonlySet<string>,
 ): readonly string[] {
   const engines = mostEnginesFirst(inUse, routed);
@@ -57,7 +57,7 @@ function candidatesOf(
   return [...engines, ...(routed === undefined ? [] : [routed]), ...withoutChoice(allowed ?? [], up)];
 }
 
-/** They differ only if an address left and returned while engines moved: keep the one that makes the fewest move again. */
+/** Several are in use only if an address went down and up while engines moved: the first one makes the fewest engines move again. */
 function mostEnginesFirst(inUse: readonly string[], routed: string | undefined): readonly string[] {
   const counts = new Map<string, number>();
   for (const address of inUse) counts.set(address, (counts.get(address) ?? 0) + 1);
@@ -65,7 +65,7 @@ function mostEnginesFirst(inUse: readonly string[], routed: string | undefined):
   return [...counts.keys()].sort((one, other) => weight(other) - weight(one));
 }
 
-/** Listed addresses, or the only one up within listed networks: the agent does not guess which of several nodes reach. */
+/** Listed addresses, or the only one up within listed networks: the agent does not guess which of several addresses nodes can reach. */
 function withoutChoice(allowed: readonly string[], up: ReadonlySet<string>): readonly string[] {
   const within = allowedUp(allowed, up);
   return [...allowed.map((entry) => entry.trim()), ...(within.length === 1 ? within : [])];
@@ -79,8 +79,9 @@ function usableOf(up: ReadonlySet<string>): readonly string[] {
   return [...up].filter((address) => addressProblem(address) === undefined);
 }
 
-function configuredIsNone(
-  { configured, allowed }: AddressQuestion,
+/** Explains why none of the configured addresses can be used. */
+function explainConfigured(
+  { configured, allowed }: AddressInputs,
   up: ReadonlySet<string>,
   isAllowed: (address: string) => boolean,
 ): AddressAnswer {
@@ -91,7 +92,8 @@ function configuredIsNone(
   return { at: "none", code: "AddressNotRegistered", why, register: first };
 }
 
-function foundIsNone({ allowed, routed }: AddressQuestion, up: ReadonlySet<string>): AddressAnswer {
+/** Explains why none of the machine's addresses can be used. */
+function explainDetected({ allowed, routed }: AddressInputs, up: ReadonlySet<string>): AddressAnswer {
   const isRouteUp = routed !== undefined && up.has(routed);
   if (allowed === undefined) {
     return unknown(
@@ -106,7 +108,7 @@ function foundIsNone({ allowed, routed }: AddressQuestion, up: ReadonlySet<strin
       `${listed(several)} are all allowed by spec.addresses of the Host, and none of them leads to the API server`,
     );
   }
-  // Without a route the network itself may be down, and the remaining address a container bridge.
+  // Without a route the network may be down, and the remaining address may be that of a container bridge.
   const has = [...new Set([...(isRouteUp ? [routed] : []), ...usableOf(up)])];
   const [register] = isRouteUp || allowed.length === 0 ? has : [];
   if (register === undefined) {
@@ -122,9 +124,9 @@ function unknown(why: string): AddressAnswer {
   return { at: "none", code: "AddressUnknown", why };
 }
 
+/** Maximum number of listed addresses: a machine with containers can have dozens. */
 const LISTED = 8;
 
-/** A machine with containers can have dozens. */
 function listed(addresses: readonly string[]): string {
   if (addresses.length === 0) return "there is none";
   const more = addresses.length > LISTED ? ", …" : "";
@@ -137,30 +139,30 @@ const FRESH_MS = 1_500;
 export interface AddressesUp {
   readonly now: () => ReadonlySet<string>;
   /** Reads again: a check for changes must not get a reading that is half a second old. */
-  readonly look: () => void;
+  readonly refresh: () => void;
 }
 
-/** Every address of this machine's interfaces. One reading costs dozens of system calls, and every pass asks for it. */
+/** Reads every address of this machine's interfaces. Cached: a reading costs dozens of system calls, and every pass needs it. */
 export function watchAddressesUp(clock: Clock): AddressesUp {
   let up: ReadonlySet<string> = new Set();
-  let lookedAtMs = Number.NEGATIVE_INFINITY;
-  const look = (): void => {
+  let readAtMs = Number.NEGATIVE_INFINITY;
+  const refresh = (): void => {
     const interfaces = Object.values(networkInterfaces());
     up = new Set(interfaces.flatMap((found) => (found ?? []).map(({ address }) => address)));
-    lookedAtMs = clock.monotonicMs();
+    readAtMs = clock.monotonicMs();
   };
   return {
-    look,
+    refresh,
     now: () => {
-      if (clock.monotonicMs() - lookedAtMs >= FRESH_MS) look();
+      if (clock.monotonicMs() - readAtMs >= FRESH_MS) refresh();
       return up;
     },
   };
 }
 
-/** Users may write 2001:DB8::5 where the system has 2001:db8::5. Only plain IPv6 addresses have several spellings. */
+/** Users may write 2001:DB8::5 for the system's 2001:db8::5. Only plain IPv6 addresses have several spellings. */
 function canonicalAddress(address: string): string {
-  // A zone would be lost.
+  // SocketAddress would drop a zone.
   if (!isIPv6(address) || address.includes("%")) return address;
   return new SocketAddress({ address, family: "ipv6" }).address;
 }

@@ -1,4 +1,4 @@
-/** Reads of a Mac what doctor's checks turn into conditions of its Host: a few short tools, and nothing that takes long. */
+/** Reads the state of a Mac that doctor's checks turn into conditions of its Host, with a few short tools. */
 import { realpath } from "node:fs/promises";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
@@ -16,16 +16,16 @@ interface EngineProgram {
   readonly path: string;
 }
 
-/** Half a dozen short children. */
-const EVERY_MS = 600_000;
-/** One child; at every beat it would cost as much as all else that an idle agent reads. */
+/** A reading of settings starts half a dozen short processes. */
+const SETTINGS_MS = 600_000;
+/** A reading starts one process; at every heartbeat that would cost as much as everything else that an idle agent reads. */
 const THERMAL_MS = 30_000;
-/** While the machine is slowed down: replicas wait for the next answer. Less than a beat. */
+/** Used under thermal pressure, when replicas wait for the next reading. Less than the heartbeat interval. */
 const THERMAL_RAISED_MS = 4_000;
 
 /**
- * Heat decides where replicas are placed and is read often; settings are remembered for ten minutes. Other systems have none of
- * these conditions; a dry run does not need them.
+ * Thermal pressure affects the placement of replicas and is read often; settings are cached for ten minutes. Other systems have
+ * none of these conditions, and a dry run does not need them.
  */
 export function createHostConditions(
   { platform, dryRun }: Pick<AgentConfig, "platform" | "dryRun">,
@@ -36,27 +36,27 @@ export function createHostConditions(
   let engines: readonly HostRuntime[] = [];
   const settings = cacheUntilStale(
     clock,
-    () => EVERY_MS,
+    () => SETTINGS_MS,
     () => readSettings(toolPath, programsOf(engines)),
   );
-  const heat = cacheUntilStale(
+  const thermal = cacheUntilStale(
     clock,
-    (found) => (isRaised(found) ? THERMAL_RAISED_MS : THERMAL_MS),
-    () => readHeat(toolPath),
+    (found) => (hasThermalPressure(found) ? THERMAL_RAISED_MS : THERMAL_MS),
+    () => readThermalState(toolPath),
   );
   return async (found) => {
     engines = found;
-    return hostConditions("darwin", { ...(await settings()), ...(await heat()) });
+    return hostConditions("darwin", { ...(await settings()), ...(await thermal()) });
   };
 }
 
-function isRaised(heat: TakenReadings): boolean {
-  return hostConditions("darwin", heat).some(
+function hasThermalPressure(readings: TakenReadings): boolean {
+  return hostConditions("darwin", readings).some(
     ({ type, status }) => type === "ThermalPressure" && status === "True",
   );
 }
 
-/** Those behind an address have no program here. */
+/** Engines behind a configured address have no program path. */
 function programsOf(found: readonly HostRuntime[]): readonly EngineProgram[] {
   return found.flatMap(({ name, path }) => (path?.startsWith("/") ? [{ engine: name, path }] : []));
 }
@@ -66,17 +66,20 @@ export async function readHostConditions(
   toolPath: string,
   programs: readonly EngineProgram[],
 ): Promise<readonly ConditionUpdate[]> {
-  const [settings, heat] = await Promise.all([readSettings(toolPath, programs), readHeat(toolPath)]);
-  return hostConditions("darwin", { ...settings, ...heat });
+  const [settings, thermal] = await Promise.all([
+    readSettings(toolPath, programs),
+    readThermalState(toolPath),
+  ]);
+  return hostConditions("darwin", { ...settings, ...thermal });
 }
 
-async function readHeat(toolPath: string) {
+async function readThermalState(toolPath: string) {
   return { thermal: await readThermal(createRunTool(toolPath)) };
 }
 
 async function readSettings(toolPath: string, programs: readonly EngineProgram[]) {
   const run = createRunTool(`${toolPath}:${FIREWALL_FOLDER}`);
-  // The firewall knows programs by their real paths.
+  // The firewall lists programs by their real paths.
   const real = await Promise.all(
     programs.map(async ({ engine, path }) => ({ engine, path: await realpath(path).catch(() => path) })),
   );

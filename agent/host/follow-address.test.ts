@@ -17,7 +17,7 @@ function following(first: string | undefined) {
     clock,
     log: quiet,
     signal: end.signal,
-    askRoute: async () => farm.route,
+    readRoute: async () => farm.route,
     onRouted: (address) => {
       farm.served = address;
     },
@@ -58,13 +58,13 @@ test("a changed route is reported while the address that engines are served on s
     log: quiet,
     signal: end.signal,
     onRouted: () => {},
-    askRoute: async () => farm.route,
+    readRoute: async () => farm.route,
     address: () => "192.0.2.10",
     onChange: () => {
       farm.changes += 1;
     },
   });
-  const look = async (route: string | undefined): Promise<number> => {
+  const poll = async (route: string | undefined): Promise<number> => {
     farm.route = route;
     clock.advance(1_000);
     // What was due when the clock moved has fired before this does.
@@ -72,11 +72,11 @@ test("a changed route is reported while the address that engines are served on s
     await new Promise(setImmediate);
     return farm.changes;
   };
-  expect(await look("192.0.2.10")).toBe(0);
-  expect(await look("10.8.0.2")).toBe(1);
-  expect(await look(undefined)).toBe(1);
-  expect(await look("10.8.0.2")).toBe(1);
-  expect(await look("192.0.2.10")).toBe(2);
+  expect(await poll("192.0.2.10")).toBe(0);
+  expect(await poll("10.8.0.2")).toBe(1);
+  expect(await poll(undefined)).toBe(1);
+  expect(await poll("10.8.0.2")).toBe(1);
+  expect(await poll("192.0.2.10")).toBe(2);
 });
 
 test("it ends with its signal", async () => {
@@ -100,8 +100,8 @@ function followingSlowly() {
     clock,
     log: quiet,
     signal: end.signal,
-    onLook: createPauseWatch({ clock, log: quiet, onPause: (pause) => pauses.push(pause) }),
-    askRoute: () => {
+    onPoll: createPauseWatch({ clock, log: quiet, onPause: (pause) => pauses.push(pause) }),
+    readRoute: () => {
       farm.asked += 1;
       return new Promise((resolve) => open.push(resolve));
     },

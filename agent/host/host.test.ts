@@ -132,8 +132,7 @@ test("a machine within a limit is only as large as that, in either version of cg
   expect(withinGroup(machine, group)).toEqual({ totalBytes: 8 * GIB, availableBytes: 3 * GIB });
   expect(withinGroup({ ...machine, availableBytes: GIB }, group).availableBytes).toBe(GIB);
   expect(withinGroup(machine, undefined)).toEqual(machine);
-  const folders = (text: string) =>
-    groupFolders(text).map(({ folder, dialect }) => `${folder} ${dialect.limit}`);
+  const folders = (text: string) => groupFolders(text).map(({ folder, files }) => `${folder} ${files.limit}`);
   expect(folders("0::/system.slice/metalbridge.service\n")).toEqual([
     "/sys/fs/cgroup/system.slice/metalbridge.service memory.max",
     "/sys/fs/cgroup/system.slice memory.max",

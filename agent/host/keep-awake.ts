@@ -1,10 +1,10 @@
-/** Keeps a Mac awake while engines run: a power assertion of `caffeinate` that ends with this process, however it ends. */
+/** Keeps a Mac awake while engines run, with a power assertion of `caffeinate` that ends when this process exits or crashes. */
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 
 export interface AwakeOptions {
-  /** Where `caffeinate` is searched. */
+  /** The PATH that has `caffeinate`. */
   readonly path: string;
   readonly hasEngines: () => boolean;
   readonly clock: Clock;
@@ -12,10 +12,10 @@ export interface AwakeOptions {
   readonly signal: AbortSignal;
 }
 
-/** Shared with the agent's other periodic work; a Mac waits for minutes before it sleeps. */
+/** The interval of the agent's other periodic work; a Mac waits for minutes before it sleeps. */
 const CHECK_MS = 5_000;
 
-/** Holds the assertion while there are engines. It prevents idle sleep; a closed lid still puts the Mac to sleep. */
+/** Holds the assertion while there are engines. The assertion prevents idle sleep; a closed lid still puts the Mac to sleep. */
 export function keepAwake({ path, hasEngines, clock, log, signal }: AwakeOptions): void {
   let child: ChildProcess | undefined;
   let isUnavailable = false;

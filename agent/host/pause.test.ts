@@ -34,11 +34,11 @@ test("each pause is reported once", () => {
   let [wallMs, monotonicMs] = [0, 0];
   const clock = { nowMs: () => wallMs, monotonicMs: () => monotonicMs, after: () => () => undefined };
   const onPause = vi.fn();
-  const look = createPauseWatch({ clock, log: quiet, onPause });
+  const check = createPauseWatch({ clock, log: quiet, onPause });
   for (const sleptMs of [0, HOUR, 0, 0, HOUR, 0]) {
     wallMs += 2_000 + sleptMs;
     monotonicMs += 2_000;
-    look(2_000);
+    check(2_000);
   }
   expect(onPause.mock.calls).toEqual(Array.from({ length: 2 }, () => [{ pausedMs: HOUR, countedMs: 0 }]));
 });

@@ -1,4 +1,4 @@
-/** Did the machine sleep, or was this process paused? Detected from both clocks at two moments. */
+/** Detects that the machine slept or this process was paused, from both clocks at two times. */
 import type { Clock, Log } from "../../src/util/ports.ts";
 
 /** Both clocks, read together. */
@@ -8,18 +8,18 @@ interface Moment {
 }
 
 export interface Pause {
-  /** About how long nothing ran. */
+  /** The approximate length of the pause. */
   readonly pausedMs: number;
-  /** How much of that the monotonic clock counted: all on a system whose clock runs on in sleep, else nothing. */
+  /** The part that the monotonic clock counted: all of it if that clock runs during sleep, else none. */
   readonly countedMs: number;
 }
 
-/** A busy machine fires timers late; a shorter gap is not a sleep, and would do no harm either. */
+/** A busy machine fires timers late; a shorter gap is not a sleep, and is harmless. */
 const TOLERANCE_MS = 10_000;
 
 /**
- * The pause between two readings that should have been `expectedMs` apart. A wall clock set forward looks like a sleep,
- * which costs some requests; one set back is not a pause.
+ * The pause between two readings that should have been `expectedMs` apart. A wall clock that is set forward looks like a sleep,
+ * which costs some requests; one that is set back is not a pause.
  */
 export function findPause(before: Moment, now: Moment, expectedMs: number): Pause | undefined {
   const passedMs = now.monotonicMs - before.monotonicMs;

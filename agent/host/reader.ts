@@ -1,4 +1,4 @@
-/** The reader of this machine's kind. */
+/** The reader of this machine's platform. */
 import { readFile } from "node:fs/promises";
 import type { HostReader } from "../../src/macos/host-reader.ts";
 import { parseSysctl } from "../../src/macos/parse.ts";
@@ -6,7 +6,7 @@ import { createDarwinReader } from "../../src/macos/reader.ts";
 import type { RunCommand } from "../../src/util/command.ts";
 import { createLinuxReader } from "./linux/reader.ts";
 
-/** `runOften` runs what is read every few seconds, where that costs less. */
+/** `runOften`: a cheaper way to run the tools that are needed every few seconds. */
 export function createHostReader(
   platform: "darwin" | "linux",
   run: RunCommand,
@@ -15,7 +15,7 @@ export function createHostReader(
   return platform === "darwin" ? createDarwinReader(run, runOften) : createLinuxReader(run);
 }
 
-/** Identifies this boot of the machine, whatever the clock was set to since; undefined if the system has no such id. */
+/** Identifies this boot of the machine independently of its clock; undefined if the system has no such id. */
 export async function readBootId(platform: "darwin" | "linux", run: RunCommand): Promise<string | undefined> {
   if (platform === "darwin")
     return parseSysctl((await run("sysctl", ["kern.bootsessionuuid"])) ?? "").get("kern.bootsessionuuid");

@@ -34,7 +34,7 @@ async function serve(port: number, lines: LogLine[] = []) {
     facts: someFacts,
     readEngines: async () => [],
     readGate: async () => [],
-    troubles: () => [{ code: "HostNotRegistered", message: "there is no Host mac-1" }],
+    problems: () => [{ code: "HostNotRegistered", message: "there is no Host mac-1" }],
     outside: { address: testAddress(), port, tokenFile },
   });
   const ask = async (path: string, authorization?: string): Promise<string> => {

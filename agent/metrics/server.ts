@@ -18,8 +18,8 @@ export interface AgentServerOptions extends MetricsSource {
   /** 0 takes a free one. */
   readonly port: number;
   readonly outside: ExternalListener | undefined;
-  /** What keeps the agent from being ready; empty when it is. */
-  readonly troubles: () => readonly { readonly code: string; readonly message: string }[];
+  /** The problems that keep the agent from being ready; empty if it is ready. */
+  readonly problems: () => readonly { readonly code: string; readonly message: string }[];
 }
 
 export interface ExternalListener {
@@ -30,10 +30,10 @@ export interface ExternalListener {
 
 /** Resolves with the loopback port; rejects with `PortTaken` where another program has it. */
 export async function startServer(options: AgentServerOptions): Promise<number> {
-  const { log, port, outside, troubles, signal } = options;
+  const { log, port, outside, problems, signal } = options;
   const { text } = createMetrics(options);
   const metrics = async () => ({ status: 200, body: await text(), type: METRICS_TYPE });
-  const notReady = () => troubles().map(({ code, message }) => `${code}: ${message}`);
+  const notReady = () => problems().map(({ code, message }) => `${code}: ${message}`);
   const routes = healthRoutes({ notReady, metrics });
   const bound = await listen({ address: "127.0.0.1", port, routes, signal });
   log.info({ port: bound }, "listening on loopback for /healthz, /readyz and /metrics");

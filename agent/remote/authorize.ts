@@ -1,10 +1,10 @@
-/** Has the API server review the token of each request; only tokens that were issued for this host are accepted. */
+/** Lets the API server review the token of each request; only tokens that were issued for this host are accepted. */
 import { remoteAudience } from "../../src/api/access/remote.ts";
 import { TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock } from "../../src/util/ports.ts";
 
-/** `unknown`: the review failed, and the request is refused. */
+/** `unknown`: the review failed, and the request is rejected. */
 export type Requester =
   | { readonly at: "account"; readonly namespace: string; readonly name: string }
   | { readonly at: "stranger" }
@@ -36,24 +36,20 @@ export function createTokenAuthorizer({
 }: AuthorizeOptions): AuthorizeToken {
   const audience = remoteAudience(hostName);
   const { atOnce, burst, perSecond } = limits;
-  let asking = 0;
-  let left = burst;
-  let at = clock.monotonicMs();
-  const mayAsk = (): boolean => {
-    const now = clock.monotonicMs();
-    left = Math.min(burst, left + ((now - at) / 1_000) * perSecond);
-    at = now;
-    if (left < 1 || asking >= atOnce) return false;
-    left -= 1;
-    return true;
-  };
+  let reviews = 0;
+  let allowance = burst;
+  let updatedMs = clock.monotonicMs();
   return async (token) => {
-    if (!mayAsk()) return BUSY;
-    asking += 1;
+    const nowMs = clock.monotonicMs();
+    allowance = Math.min(burst, allowance + ((nowMs - updatedMs) / 1_000) * perSecond);
+    updatedMs = nowMs;
+    if (allowance < 1 || reviews >= atOnce) return BUSY;
+    allowance -= 1;
+    reviews += 1;
     try {
       return await review(client, token, audience);
     } finally {
-      asking -= 1;
+      reviews -= 1;
     }
   };
 }

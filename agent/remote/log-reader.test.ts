@@ -23,8 +23,8 @@ function textOf(reader: LogReader): string {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-const readerFrom = (wanted: LogRange, signal = new AbortController().signal) =>
-  LogReader.open(dir, wanted, signal);
+const readerFrom = (range: LogRange, signal = new AbortController().signal) =>
+  LogReader.open(dir, range, signal);
 
 describe("reading on", () => {
   it("takes the end of what was rotated away, then the new log", async () => {
@@ -160,7 +160,7 @@ async function play({ operations, keep, maxBytes }: Run) {
 }
 
 describe("where reading begins", () => {
-  const startText = async (wanted: LogRange) => textOf(await readerFrom(wanted));
+  const startText = async (range: LogRange) => textOf(await readerFrom(range));
 
   beforeEach(() => {
     for (const [from, count] of [

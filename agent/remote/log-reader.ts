@@ -11,11 +11,11 @@ import { openPlainFile } from "../../src/util/plain-file.ts";
 export type LogRange = "all" | "current" | { readonly lines: number };
 
 const CHUNK_BYTES = 256 * 1024;
-/** The last bytes read: they mark the place in a copy whose head was left out. Many, because logs repeat themselves. */
+/** Number of bytes read last that are stored to find the position in a copy without its head. Many, because logs repeat themselves. */
 const RECENT_BYTES = 64 * 1024;
-/** Polls for the copy of a truncated log, after which it counts as truncated without one. */
+/** Maximum number of polls for the copy of a truncated log, after which it counts as truncated without a copy. */
 const POLLS_FOR_COPY = 50;
-/** Searches for the first line wanted that a rotation may disturb. */
+/** Maximum number of searches for the first line of the range that a rotation may disturb. */
 const MAX_SEARCHES = 3;
 const NEWLINE = 0x0a;
 const NOTHING = Buffer.alloc(0);
@@ -26,7 +26,7 @@ interface RotatedFile {
   readonly identity: string;
 }
 
-/** A place in the file that follows `after`: in the next copy, or, as long as there is none, in `log`. */
+/** A position in the file that follows `after`: in the next copy, or in `log` while there is no next copy. */
 interface Place {
   readonly offset: number;
   /** The last bytes before it. */
@@ -37,7 +37,7 @@ interface Place {
 
 /** `dir` is the engine's folder. */
 export class LogReader {
-  /** How often bytes were rotated away before they were read, for example on a full disk. */
+  /** Number of times that bytes were rotated away before they were read, for example on a full disk. */
   losses = 0;
   readonly #dir: string;
   #place: Place;
@@ -48,9 +48,9 @@ export class LogReader {
     this.#place = place;
   }
 
-  /** Finds where to begin. The signal ends the search early, for a reader that has left. */
-  static async open(dir: string, wanted: LogRange, signal: AbortSignal): Promise<LogReader> {
-    return new LogReader(dir, await startOf(dir, wanted, signal));
+  /** Finds the start of the range. The signal ends the search early, for a client that has disconnected. */
+  static async open(dir: string, range: LogRange, signal: AbortSignal): Promise<LogReader> {
+    return new LogReader(dir, await startOf(dir, range, signal));
   }
 
   /** True between a truncation and the arrival of the copy: call `read` again. */
@@ -69,7 +69,7 @@ export class LogReader {
       }
       if (this.#isTruncated()) return;
       const [bytes] = chunks(path.join(this.#dir, "log"), this.#place.offset);
-      // Rotated since the first look: these bytes come after those of the copy.
+      // The log was rotated since the first check: these bytes come after those of the copy.
       if (this.#unreadCopy() !== undefined) continue;
       if (bytes === undefined) return;
       const recent = Buffer.concat([this.#place.recent, bytes]).subarray(-RECENT_BYTES);
@@ -83,11 +83,11 @@ export class LogReader {
     this.#polls = 0;
   }
 
-  /** The oldest one; if the last one that was read is gone, all are newer. */
+  /** The oldest unread copy. All copies are unread if the one that was read last no longer exists. */
   #unreadCopy(): RotatedFile | undefined {
     const copies = rotatedFiles(this.#dir);
-    const known = copies.findIndex(({ identity }) => identity === this.#place.after);
-    return copies[known === -1 ? copies.length - 1 : known - 1];
+    const lastRead = copies.findIndex(({ identity }) => identity === this.#place.after);
+    return copies[lastRead === -1 ? copies.length - 1 : lastRead - 1];
   }
 
   /** True until the copy exists, or too many polls have found none. */
@@ -101,7 +101,7 @@ export class LogReader {
     return false;
   }
 
-  /** Offset after the last bytes read: at most what it was in the log, because only the head may be left out. */
+  /** Offset after the bytes read last: at most the offset in the log, because a copy may only lack its head. */
   #placeIn({ file }: RotatedFile): number {
     const { offset, recent } = this.#place;
     if (offset === 0) return 0;
@@ -110,7 +110,7 @@ export class LogReader {
     const copy = Buffer.concat([...chunks(file, 0)]);
     const at = copy.subarray(0, offset).lastIndexOf(recent);
     if (at !== -1) return at + recent.length;
-    // The copy may begin within the bytes read last.
+    // The copy may start within the bytes read last.
     for (let length = Math.min(recent.length, copy.length); length > 0; length -= 1)
       if (recent.subarray(-length).equals(copy.subarray(0, length))) return length;
     this.losses += 1;
@@ -120,29 +120,29 @@ export class LogReader {
 
 async function startOf(
   dir: string,
-  wanted: LogRange,
+  range: LogRange,
   signal: AbortSignal,
   searches = MAX_SEARCHES,
 ): Promise<Place> {
   const rotated = rotatedFiles(dir);
-  // A log that rotates during every search is read whole: the lines wanted are among its lines.
-  if (wanted === "all" || searches === 0) return { offset: 0, recent: NOTHING, after: undefined };
+  // A log that rotates during every search is read completely, which includes the lines of the range.
+  if (range === "all" || searches === 0) return { offset: 0, recent: NOTHING, after: undefined };
   let start: Place = { offset: 0, recent: NOTHING, after: rotated[0]?.identity };
-  if (wanted === "current") return start;
-  let missing = wanted.lines;
+  if (range === "current") return start;
+  let missing = range.lines;
   for (const [index, file] of [path.join(dir, "log"), ...rotated.map((one) => one.file)].entries()) {
     const { lines, ...place } = await lastLines(file, missing, signal);
     start = { ...place, after: rotated[index]?.identity };
     missing -= lines;
     if (missing === 0 || signal.aborted) break;
   }
-  const isRotatedSince = rotatedFiles(dir)[0]?.identity !== rotated[0]?.identity;
-  return isRotatedSince ? startOf(dir, wanted, signal, searches - 1) : start;
+  const wasRotated = rotatedFiles(dir)[0]?.identity !== rotated[0]?.identity;
+  return wasRotated ? startOf(dir, range, signal, searches - 1) : start;
 }
 
 /**
- * Where the last lines of a file begin, and how many it has of them. Holds one chunk at a time, and yields to the event
- * loop after each: the agent searches logs of any length for users of other machines.
+ * The start of the last lines of a file, and how many of them it has. Reads one chunk at a time and yields to the event loop
+ * after each one, because the agent searches logs of any length for users of other machines.
  */
 async function lastLines(
   file: string,
@@ -160,7 +160,7 @@ async function lastLines(
     });
     if (lines === 0) return startsAt(size);
     let found = 0;
-    // The newline at the very end ends the last line and begins none.
+    // The newline at the very end ends the last line and starts no line.
     for (let end = size - 1; end > 0 && !signal.aborted; end -= CHUNK_BYTES) {
       const start = Math.max(0, end - CHUNK_BYTES);
       const chunk = readAt(fd, start, end);
@@ -177,15 +177,14 @@ async function lastLines(
 }
 
 function* newlinesBackwards(chunk: Buffer): Generator<number> {
-  for (let rest = chunk; ; ) {
-    const at = rest.lastIndexOf(NEWLINE);
+  for (let at = chunk.length; ; ) {
+    at = chunk.subarray(0, at).lastIndexOf(NEWLINE);
     if (at === -1) return;
     yield at;
-    rest = rest.subarray(0, at);
   }
 }
 
-/** `log.1`, `log.2`, …: newest first. Those behind one that is being renamed at this moment are missing. */
+/** `log.1`, `log.2`, …: newest first. Files after one that is just being renamed are missing. */
 function rotatedFiles(dir: string): readonly RotatedFile[] {
   const files: RotatedFile[] = [];
   for (;;) {
@@ -212,7 +211,7 @@ function* chunks(file: string, offset: number): Generator<Buffer> {
   }
 }
 
-/** Whether the file has these bytes before this offset. */
+/** True if the file has these bytes before this offset. */
 function endsAt(file: string, offset: number, bytes: Buffer): boolean {
   const fd = openLog(file);
   if (fd === undefined) return false;

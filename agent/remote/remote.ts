@@ -1,4 +1,4 @@
-/** This host's remote access: off by default; if on, for users whom the cluster authorizes. */
+/** Remote access to this host for users whom the cluster authorizes; off by default. */
 import type { HostRemote } from "../../src/api/host.ts";
 import { retryListen } from "../../src/http/listener.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -21,7 +21,7 @@ export interface RemoteOptions {
 }
 
 export interface RemoteAccess {
-  /** For the Host's status; undefined while it does not listen. */
+  /** For the Host's status; undefined while the server does not listen. */
   readonly status: () => HostRemote | undefined;
   /** Listens on this address from now on, and on no other; undefined: on none. */
   readonly listenOn: (address: string | undefined, replicas: () => readonly ReplicaSnapshot[]) => void;
@@ -44,9 +44,8 @@ export function createRemoteAccess({
   return {
     status: () => {
       if (port === undefined) return undefined;
-      const { fingerprint } = identity;
       return {
-        fingerprint,
+        fingerprint: identity.fingerprint,
         port,
         logs: remoteAccess.logs,
         doctor: remoteAccess.doctor && doctor !== undefined,
@@ -76,7 +75,6 @@ export function createRemoteAccess({
         });
       };
       const onListening = (bound: number): void => {
-        if (stop.aborted) return;
         port = bound;
         onChange();
       };

@@ -1,4 +1,4 @@
-/** Sends a replica's log to a reader on another machine: no faster than the reader and the limits of this host allow. */
+/** Sends a replica's log to a client on another machine, no faster than the client and the limits of this host allow. */
 import { existsSync } from "node:fs";
 import type { ServerResponse } from "node:http";
 import { type LogEnd, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
@@ -10,28 +10,28 @@ import { type LogRange, LogReader } from "./log-reader.ts";
 export interface LogLimits {
   /** Maximum size of one answer. */
   readonly maxBytes: number;
-  /** Maximum duration of one answer; a client that follows a log asks again. */
+  /** Maximum duration of one answer; a client that follows a log sends another request. */
   readonly maxMs: number;
-  /** A reader that takes nothing for this long is cut off. */
+  /** A client that reads nothing for this long is disconnected. */
   readonly stallMs: number;
 }
 
 export interface SentLog {
   /** The engine's folder; it may not exist yet. */
   readonly dir: string;
-  readonly wanted: LogRange;
+  readonly range: LogRange;
   readonly follow: boolean;
   readonly limits: LogLimits;
   readonly pace: RateLimiter;
   readonly clock: Clock;
-  /** The reader has left, or the agent stops. */
+  /** Aborted when the client disconnects or the agent stops. */
   readonly signal: AbortSignal;
 }
 
 /** Maximum delay of a new line. */
 const POLL_MS = 500;
 
-/** Ends the response; the trailers say why. */
+/** Sends the log and ends the response; the trailers have the reason for the end. */
 export async function sendLog(response: ServerResponse, sent: SentLog): Promise<void> {
   response.writeHead(200, {
     "content-type": "text/plain; charset=utf-8",
@@ -39,33 +39,31 @@ export async function sendLog(response: ServerResponse, sent: SentLog): Promise<
     connection: "close",
   });
   response.flushHeaders();
-  const { end, losses } = await pump(response, sent);
-  if (end === undefined) return void response.destroy();
-  response.addTrailers({ [TRAILER_END]: end, [TRAILER_LOSSES]: String(losses) });
+  const reader = await LogReader.open(sent.dir, sent.range, sent.signal);
+  const end = await sendUntilEnd(response, reader, sent);
+  if (end === "cut") return void response.destroy();
+  response.addTrailers({ [TRAILER_END]: end, [TRAILER_LOSSES]: String(reader.losses) });
   response.end();
 }
 
-type Pumped = { readonly end: LogEnd | undefined; readonly losses: number };
-
-/** `end` is undefined if the reader has left, or is too slow. */
-async function pump(response: ServerResponse, sent: SentLog): Promise<Pumped> {
-  const { dir, wanted, follow, limits, clock, signal } = sent;
+/** "cut": the client has disconnected, or is too slow. */
+async function sendUntilEnd(
+  response: ServerResponse,
+  reader: LogReader,
+  sent: SentLog,
+): Promise<LogEnd | "cut"> {
+  const { dir, follow, limits, clock, signal } = sent;
   const untilMs = clock.monotonicMs() + limits.maxMs;
-  const wasThere = existsSync(dir);
-  const reader = await LogReader.open(dir, wanted, signal);
+  const existed = existsSync(dir);
   const budget = { bytes: limits.maxBytes, untilMs };
-  const next = async (): Promise<LogEnd | "cut" | undefined> => {
+  for (;;) {
     const stopped = await sendNew(response, reader, sent, budget);
     if (stopped !== undefined) return stopped;
     if (!follow && !reader.isWaiting) return "read";
-    if (wasThere && !existsSync(dir)) return "left";
+    if (existed && !existsSync(dir)) return "left";
     if (clock.monotonicMs() >= untilMs) return "time";
     await waitMs(clock, POLL_MS, signal);
-    return signal.aborted ? "cut" : undefined;
-  };
-  for (;;) {
-    const end = await next();
-    if (end !== undefined) return { end: end === "cut" ? undefined : end, losses: reader.losses };
+    if (signal.aborted) return "cut";
   }
 }
 
@@ -86,15 +84,15 @@ async function sendNew(
   return undefined;
 }
 
-/** False if the reader has left, or reads nothing for `stallMs`. */
+/** False if the client has disconnected, or reads nothing for `stallMs`. */
 function write(response: ServerResponse, bytes: Buffer, clock: Clock, stallMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     if (response.destroyed) return resolve(false);
-    const finish = (isTaken: boolean): void => {
+    const finish = (isWritten: boolean): void => {
       cancel();
       response.off("drain", onDrain);
       response.off("close", onClose);
-      resolve(isTaken);
+      resolve(isWritten);
     };
     const onDrain = (): void => finish(true);
     const onClose = (): void => finish(false);

@@ -1,4 +1,4 @@
-/** Answers users of the cluster who have no login on this host: an engine's log, and doctor. Loaded only where it is on. */
+/** Serves engine logs and doctor's report to users of the cluster who have no login on this host. Loaded only if remote access is on. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import { join } from "node:path";
@@ -87,7 +87,7 @@ export async function startRemoteServer(options: RemoteServerOptions): Promise<n
           else refuse(response, { status: 500, message: "the agent could not answer; see its log" });
         })
         .finally(() => {
-          // An answer that is not read occupies memory.
+          // An unread answer occupies memory.
           if (response.closed) return;
           const cancel = clock.after(limits.log.stallMs, () => response.destroy());
           response.once("close", cancel);
@@ -118,13 +118,13 @@ async function answer(
   if (typeof handle !== "function") return handle;
   const token = /^Bearer (\S+)$/.exec(request.headers.authorization ?? "")?.[1];
   if (token === undefined) return { status: 401, message: "send a token: Authorization: Bearer …" };
-  const asker = await options.authorize(token);
-  if (asker.at === "unknown") return { status: 503, message: asker.why };
-  if (asker.at === "stranger")
+  const requester = await options.authorize(token);
+  if (requester.at === "unknown") return { status: 503, message: requester.why };
+  if (requester.at === "stranger")
     return { status: 401, message: "the API server does not accept this token for this host" };
-  // The event `close` has been emitted already: a log would keep its reader's place until its time has elapsed.
+  // After `close` was emitted, a log would occupy one of the reader slots until its maximum duration.
   if (response.closed) return undefined;
-  return handle(response, asker.namespace, asker.name);
+  return handle(response, requester.namespace, requester.name);
 }
 
 function routeOf(target: string, options: RemoteServerOptions, { logs, doctor }: Routes): Handle | Refusal {
@@ -146,29 +146,29 @@ function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS 
   const reading: string[] = [];
   return (uid: string, query: URLSearchParams): Handle =>
     async (response, namespace, name) => {
-      const isHere = replicas?.().some((one) => one.uid === uid && one.namespace === namespace) === true;
-      if (name !== LOGS_ACCOUNT || !isHere)
+      const exists = replicas?.().some((one) => one.uid === uid && one.namespace === namespace) === true;
+      if (name !== LOGS_ACCOUNT || !exists)
         return {
           status: 404,
           message: `no replica of the token's account is here: ${LOGS_ACCOUNT} in the replica's namespace has to have issued it`,
         };
-      const wanted = wantedOf(query);
-      if (wanted === undefined) return { status: 400, message: "tail has to be a number of lines" };
+      const range = rangeOf(query);
+      if (range === undefined) return { status: 400, message: "tail has to be a number of lines" };
       const own = reading.filter((one) => one === namespace).length;
       if (reading.length >= limits.readers || own >= limits.readersPerNamespace)
         return { status: 429, message: "too many logs of this host are being read; try again later" };
       reading.push(namespace);
-      const leave = new AbortController();
-      response.once("close", () => leave.abort());
+      const closed = new AbortController();
+      response.once("close", () => closed.abort());
       try {
         await sendLog(response, {
-          wanted,
+          range,
           pace,
           clock,
           limits: limits.log,
           dir: join(stateDir, ENGINES_FOLDER, uid),
           follow: query.has("follow"),
-          signal: AbortSignal.any([signal, leave.signal]),
+          signal: AbortSignal.any([signal, closed.signal]),
         });
       } finally {
         reading.splice(reading.indexOf(namespace), 1);
@@ -177,7 +177,7 @@ function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS 
     };
 }
 
-function wantedOf(query: URLSearchParams): LogRange | undefined {
+function rangeOf(query: URLSearchParams): LogRange | undefined {
   const tail = query.get("tail");
   if (tail === null) return query.has("all") ? "all" : "current";
   return /^\d{1,9}$/.test(tail) ? { lines: Number(tail) } : undefined;
@@ -190,7 +190,7 @@ function createDoctor({ doctor, clock, signal, limits = REMOTE_LIMITS }: RemoteS
     const now = clock.monotonicMs();
     if (last !== undefined && now - last.atMs < limits.reportMs) return last.report;
     const report = doctor?.(signal) ?? Promise.reject(new Error("doctor is off"));
-    // Counted from the end of the run, so that a long run is never started twice.
+    // The age counts from the end of the run, so that no second run starts during a long one.
     last = { atMs: Number.POSITIVE_INFINITY, report };
     const done = (): void => {
       last = { atMs: clock.monotonicMs(), report };

@@ -41,13 +41,13 @@ function ownFolder(): { readonly folder: string; readonly limit: string } | unde
   if (!existsSync("/proc/self/cgroup")) return undefined;
   const [nearest] = groupFolders(readFileSync("/proc/self/cgroup", "utf8"));
   if (nearest === undefined) return undefined;
-  const { folder, dialect } = nearest;
-  return { folder: dialect.limit === "memory.max" ? dirname(folder) : folder, limit: dialect.limit };
+  const { folder, files } = nearest;
+  return { folder: files.limit === "memory.max" ? dirname(folder) : folder, limit: files.limit };
 }
 
 /** What a process of the group could still be given. */
 export function availableTo(pid: number): { readonly availableBytes: number; readonly limitBytes: number } {
-  const memory = createGroupMemoryReader(pid).read(Number.MAX_SAFE_INTEGER);
+  const memory = createGroupMemoryReader(pid)(Number.MAX_SAFE_INTEGER);
   if (memory === undefined) throw new Error(`process ${pid} is in no group with a limit`);
   const { limitBytes, usedBytes, reclaimableBytes } = memory;
   return { limitBytes, availableBytes: limitBytes - usedBytes + reclaimableBytes };

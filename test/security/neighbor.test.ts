@@ -223,7 +223,7 @@ describe("metrics on the host's address", () => {
       log,
       signal: untilEnd(),
       facts: someFacts,
-      troubles: () => [],
+      problems: () => [],
       readEngines: async () => [],
       readGate: async () => [],
       outside: { ...place, tokenFile: fileWithSecret() },

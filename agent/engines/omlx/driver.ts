@@ -13,7 +13,7 @@ import {
   serverName,
 } from "../../../src/engines/omlx/settings.ts";
 import { hostAccelerator } from "../../../src/engines/registry.ts";
-import { systemCode } from "../../../src/util/atomic-file.ts";
+import { ifExists, systemCode } from "../../../src/util/atomic-file.ts";
 import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
@@ -164,12 +164,9 @@ async function readOrCreateKey(path: string): Promise<string> {
 /** Services choose the folder, so this host must allow it. */
 async function checkCacheFolder(folder: string | undefined, roots: readonly string[]): Promise<void> {
   if (folder === undefined) return;
-  const real = await resolveInside(folder, roots).catch((error: unknown) => {
-    if (systemCode(error) === "ENOENT") return "missing" as const;
-    throw error;
-  });
+  const real = await ifExists(resolveInside(folder, roots));
   const setting = `pagedSSDCacheDir: ${folder}`;
-  if (real === "missing")
+  if (real === undefined)
     throw new MetalbridgeError("SettingUnavailable", `${setting} does not exist on this host`);
   if (real === "outside")
     throw new MetalbridgeError("EngineSettingsRefused", `${setting} is not in omlx.cacheRoots of this host`);

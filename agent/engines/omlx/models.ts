@@ -2,7 +2,7 @@
 import { mkdir, readFile, readlink, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { systemCode, writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { ifExists, writeFileAtomic } from "../../../src/util/atomic-file.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import { createSerializer } from "../../../src/util/serializer.ts";
 import type { StoredFile } from "../../store/types.ts";
@@ -64,10 +64,7 @@ async function linkFiles(folder: string, files: readonly StoredFile[]): Promise<
 }
 
 async function readSettings(path: string): Promise<z.output<typeof settingsSchema> | undefined> {
-  const text = await readFile(path, "utf8").catch((error: unknown) => {
-    if (systemCode(error) === "ENOENT") return undefined;
-    throw error;
-  });
+  const text = await ifExists(readFile(path, "utf8"));
   if (text === undefined) return undefined;
   const parsed = settingsSchema.safeParse(parseJson(text));
   if (!parsed.success) throw new Error(`${path} is not what oMLX writes; it is left as it is`);

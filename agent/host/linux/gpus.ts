@@ -1,4 +1,4 @@
-/** GPUs of a Linux machine, by the files of their drivers: every PCI graphics device of a vendor whose GPUs run models. */
+/** Finds the GPUs of a Linux machine by the files of their drivers: every PCI graphics device of a vendor whose GPUs run models. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_GPUS, type ReportedGpu } from "../../../src/api/fields/reported-gpu.ts";
@@ -8,7 +8,7 @@ import type { HardwareRoots } from "./roots.ts";
 export interface FoundGpu extends Omit<ReportedGpu, "count"> {
   /** PCI address, such as 0000:03:00.0. */
   readonly bus: string;
-  /** False: `name` is only made of the vendor's number. */
+  /** False if `name` is only derived from the vendor. */
   readonly isNamed: boolean;
 }
 
@@ -19,9 +19,9 @@ const VENDORS: Readonly<Record<string, ReportedGpu["vendor"]>> = {
   "0x1002": "amd",
   "0x8086": "intel",
 };
-/** Without it under /dev, no program can compute there; in a pod it says nothing. */
+/** Without this file under /dev no program can use the GPU; the /dev of a pod is not that of the machine. */
 const DEVICE_NODE = { nvidia: "nvidiactl", amd: "dri", intel: "dri" } as const;
-/** By driver: amdgpu, xe, i915. */
+/** Files with the memory size, of the drivers amdgpu, xe and i915. */
 const MEMORY_FILES = {
   nvidia: [],
   amd: ["device/mem_info_vram_total"],
@@ -29,14 +29,14 @@ const MEMORY_FILES = {
 } as const;
 const MAX_GPU_BYTES = 1024 ** 4;
 const MAX_NAME = 256;
-/** Less is the part of the machine's memory that firmware sets aside for a GPU inside the processor. */
+/** A smaller size is the part of the machine's memory that firmware reserves for a GPU inside the processor. */
 const MIN_OWN_BYTES = 2 * 1024 ** 3;
 const NVIDIA_UNIFIED = /\b(GB10|Thor|Orin|Tegra|nvgpu)\b/i;
 const AMD_UNIFIED = /ryzen ai max/i;
 /** The address of the GPU inside every Intel processor that has one. */
 const INTEL_INTEGRATED = "0000:00:02.0";
 
-/** Those of which nothing says how large they are, too. */
+/** Includes GPUs of unknown size. */
 export function findLinuxGpus(
   files: Files,
   cpuName = "",
@@ -45,7 +45,7 @@ export function findLinuxGpus(
   const driven = new Set<string>();
   const all = [...nvidiaDriver(files), ...cards(files, cpuName, { leftOut, driven })];
   const gpus = all.filter(({ vendor, bus }, index) => {
-    // NVIDIA's driver and the kernel's list show the same device.
+    // NVIDIA's driver and the kernel list the same device.
     if (all.findIndex((one) => one.bus === bus) !== index) return false;
     const node = DEVICE_NODE[vendor];
     if (driven.has(bus) || existsSync(join(files.dev, node))) return true;
@@ -65,13 +65,13 @@ function nvidiaDriver({ proc }: Files): readonly FoundGpu[] {
   });
 }
 
-interface Noted {
+interface Findings {
   readonly leftOut: string[];
-  /** Addresses of GPUs whose driver shows their memory, and so is loaded. */
+  /** Addresses of GPUs whose driver is loaded, as it shows their memory. */
   readonly driven: Set<string>;
 }
 
-function cards(files: Files, cpuName: string, { leftOut, driven }: Noted): readonly FoundGpu[] {
+function cards(files: Files, cpuName: string, { leftOut, driven }: Findings): readonly FoundGpu[] {
   const folder = join(files.sys, "class/drm");
   const names = entriesOf(folder).filter((name) => /^card\d+$/.test(name));
   return names.flatMap((name) => {
@@ -82,8 +82,8 @@ function cards(files: Files, cpuName: string, { leftOut, driven }: Noted): reado
     const uevent = readKernelFile(join(card, "device/uevent")) ?? "";
     const bus = /^PCI_SLOT_NAME=(\S+)$/m.exec(uevent)?.[1] ?? name;
     const read = readMemory(card, MEMORY_FILES[vendor]);
-    if (read.why !== undefined) leftOut.push(`GPU ${bus}: ${read.why}`);
-    if (read.isThere) driven.add(bus);
+    if (read.problem !== undefined) leftOut.push(`GPU ${bus}: ${read.problem}`);
+    if (read.exists) driven.add(bus);
     const unified = isUnified({ vendor, bus }, cpuName, read);
     const found = nameOf(card, bus, files);
     const gpu = { vendor, bus, name: found ?? `${vendor} GPU`, isNamed: found !== undefined, unified };
@@ -92,19 +92,20 @@ function cards(files: Files, cpuName: string, { leftOut, driven }: Noted): reado
 }
 
 interface MemoryRead {
-  readonly isThere: boolean;
+  /** True if the driver has a file with the memory size. */
+  readonly exists: boolean;
   readonly bytes?: number;
-  readonly why?: string;
+  readonly problem?: string;
 }
 
-/** It computes in the machine's own memory. */
+/** True if the GPU uses the machine's memory. */
 function isUnified(
   { vendor, bus }: Pick<FoundGpu, "vendor" | "bus">,
   cpuName: string,
-  { isThere, bytes }: MemoryRead,
+  { exists, bytes }: MemoryRead,
 ): boolean {
   if ((vendor === "amd" ? AMD_UNIFIED : NVIDIA_UNIFIED).test(cpuName)) return true;
-  if (vendor === "intel" && !isThere) return bus === INTEL_INTEGRATED;
+  if (vendor === "intel" && !exists) return bus === INTEL_INTEGRATED;
   return bytes !== undefined && bytes < MIN_OWN_BYTES;
 }
 
@@ -113,13 +114,13 @@ function readMemory(card: string, names: readonly string[]): MemoryRead {
     const text = readKernelFile(join(card, name))?.trim();
     if (text === undefined) continue;
     const bytes = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
-    if (bytes > 0 && bytes <= MAX_GPU_BYTES) return { isThere: true, bytes };
-    return { isThere: true, why: `${name} says ${text.slice(0, 40)}, which is no size of a GPU` };
+    if (bytes > 0 && bytes <= MAX_GPU_BYTES) return { exists: true, bytes };
+    return { exists: true, problem: `${name} says ${text.slice(0, 40)}, which is no size of a GPU` };
   }
-  return { isThere: false };
+  return { exists: false };
 }
 
-/** As the driver calls it, or udev's database of PCI devices. */
+/** The name from the driver, or from udev's database of PCI devices. */
 function nameOf(card: string, bus: string, { udev }: Files): string | undefined {
   const own = readKernelFile(join(card, "device/product_name"))?.trim();
   if (own !== undefined && own !== "") return own;
@@ -127,7 +128,7 @@ function nameOf(card: string, bus: string, { udev }: Files): string | undefined 
   return /^E:ID_MODEL_FROM_DATABASE=(\S.*)$/m.exec(known)?.[1]?.trim();
 }
 
-/** Equal ones together, in the order found. */
+/** Combines equal GPUs, in the order found. */
 export function groupGpus(gpus: readonly FoundGpu[]): ReportedGpu[] {
   const groups = new Map<string, ReportedGpu>();
   for (const { bus: _, isNamed: __, ...gpu } of gpus) {
@@ -138,7 +139,7 @@ export function groupGpus(gpus: readonly FoundGpu[]): ReportedGpu[] {
   return [...groups.values()].slice(0, MAX_GPUS);
 }
 
-/** None where the folder cannot be read. */
+/** Empty if the folder cannot be read. */
 function entriesOf(folder: string): readonly string[] {
   try {
     return readdirSync(folder).sort();

@@ -1,4 +1,4 @@
-/** What models run on, of a Linux machine: memory, processor, GPUs. Read from files under a root, so that a pod can read its node. */
+/** Reads the memory, processor and GPUs of a Linux machine from files under a root, so that a pod can read its node. */
 import { arch } from "node:os";
 import { join } from "node:path";
 import type { NodeReport } from "../../../src/api/node-report.ts";
@@ -12,9 +12,9 @@ import { readSystemGpus, readVendorGpus } from "./vendor.ts";
 export type Hardware = Pick<NodeReport, "memory" | "cpu" | "gpus" | "leftOut">;
 
 export interface HardwareReader {
-  /** Memory is read each time, the rest once, and again after `forget`. */
+  /** Reads memory each time; processor and GPUs once, and again after `forget`. */
   readonly read: () => Promise<Hardware>;
-  /** Devices came or went. */
+  /** Called when devices were added or removed. */
   readonly forget: () => void;
 }
 
@@ -22,25 +22,25 @@ const MAX_BYTES = 64 * 1024 ** 4;
 
 /** `run` finds the vendors' tools, such as nvidia-smi. */
 export function createHardwareReader(roots: HardwareRoots, run: RunCommand): HardwareReader {
-  let lasting: Promise<Omit<Hardware, "memory">> | undefined;
+  let devices: Promise<Omit<Hardware, "memory">> | undefined;
   return {
     read: async () => {
-      lasting ??= readLasting(roots, run);
-      const { leftOut, ...rest } = await lasting;
+      devices ??= readDevices(roots, run);
+      const found = await devices;
       const memory = readMemory(roots);
-      return { ...rest, ...memory, leftOut: [...leftOut, ...memory.leftOut] };
+      return { ...found, ...memory, leftOut: [...found.leftOut, ...memory.leftOut] };
     },
     forget: () => {
-      lasting = undefined;
+      devices = undefined;
     },
   };
 }
 
-async function readLasting(roots: HardwareRoots, run: RunCommand): Promise<Omit<Hardware, "memory">> {
+async function readDevices(roots: HardwareRoots, run: RunCommand): Promise<Omit<Hardware, "memory">> {
   const cpu = readCpu(roots);
   const files = findLinuxGpus(roots, cpu.name);
-  const asked = await readVendorGpus(files.gpus, run);
-  const gpus = roots.isOwn ? await readSystemGpus(asked) : asked;
+  const vendorGpus = await readVendorGpus(files.gpus, run);
+  const gpus = roots.isOwn ? await readSystemGpus(vendorGpus) : vendorGpus;
   return { cpu, gpus: groupGpus(gpus), leftOut: [...files.leftOut, ...gpus.flatMap(unknownMemory)] };
 }
 
@@ -50,7 +50,7 @@ function unknownMemory({ bus, memoryBytes, unified }: FoundGpu): string[] {
     : [];
 }
 
-/** Bytes are digits there: a negative number, or none, is no reading. */
+/** A missing value, such as one that is not a number of digits, is reported in `leftOut`. */
 function readMemory({ proc }: HardwareRoots): Pick<Hardware, "memory" | "leftOut"> {
   const values = parseMeminfo(readKernelFile(join(proc, "meminfo")) ?? "");
   const totalBytes = values.get("MemTotal");
@@ -78,7 +78,7 @@ function readCpu({ proc, sys }: HardwareRoots): NodeReport["cpu"] {
   };
 }
 
-/** Of a list such as `0-3,8`. */
+/** Counts the entries of a list such as `0-3,8`. */
 function coresIn(text: string | undefined): number | undefined {
   const ranges = (text ?? "").trim().matchAll(/(\d{1,5})(?:-(\d{1,5}))?/g);
   const count = [...ranges].reduce((sum, [, from, to = from]) => sum + Number(to) - Number(from) + 1, 0);

@@ -1,4 +1,4 @@
-/** Reads files of /proc and /etc. Pure. */
+/** Parses files of /proc and /etc. Pure. */
 import type { Pressure } from "../../../src/macos/host-reader.ts";
 import type { GroupMemory } from "./cgroup.ts";
 
@@ -12,14 +12,14 @@ export function parseMeminfo(text: string): ReadonlyMap<string, number> {
   return values;
 }
 
-/** `/proc/PID/status`: what is resident or swapped out, in bytes; undefined for a zombie, which has neither. */
+/** Resident and swapped-out bytes from `/proc/PID/status`; undefined for a zombie, which has neither. */
 export function parseFootprint(text: string | undefined): number | undefined {
   const values = parseMeminfo((text ?? "").replaceAll("\t", " "));
   const resident = values.get("VmRSS");
   return resident === undefined ? undefined : resident + (values.get("VmSwap") ?? 0);
 }
 
-/** `/proc/pressure/memory`: stalls of the last ten seconds, in percent of the time. */
+/** The level from `/proc/pressure/memory`: stalls of the last ten seconds, in percent of the time. */
 export function pressureFromPsi(text: string | undefined): Pressure {
   const some = average("some", text);
   const full = average("full", text);
@@ -28,11 +28,11 @@ export function pressureFromPsi(text: string | undefined): Pressure {
   return some >= 20 ? "Warning" : "Normal";
 }
 
-/** Below these shares of memory the kernel is about to OOM-kill a process, with or without stalls before it. */
+/** Below these shares of memory the kernel is about to OOM-kill a process, possibly without stalls before it. */
 const WARNING_SHARE = 0.1;
 const CRITICAL_SHARE = 0.05;
 
-/** From what the kernel says is available. Without swap it runs out before anything stalls. */
+/** The level from the available memory: without swap, memory runs out before any process stalls. */
 export function pressureFromShare(
   availableBytes: number | undefined,
   totalBytes: number | undefined,
@@ -45,7 +45,7 @@ export function pressureFromShare(
 
 const SEVERITY: Readonly<Record<Pressure, number>> = { Unknown: 0, Normal: 1, Warning: 2, Critical: 3 };
 
-/** The worse of two answers; where one is unknown the other counts. */
+/** The worse of two levels; if one is unknown, the other one. */
 export function worsePressure(a: Pressure, b: Pressure): Pressure {
   return SEVERITY[a] >= SEVERITY[b] ? a : b;
 }
@@ -56,10 +56,10 @@ export function withinGroup(
   group: GroupMemory | undefined,
 ): { readonly totalBytes: number | undefined; readonly availableBytes: number | undefined } {
   if (group === undefined) return machine;
-  const left = Math.max(0, group.limitBytes - group.usedBytes + group.reclaimableBytes);
+  const freeBytes = Math.max(0, group.limitBytes - group.usedBytes + group.reclaimableBytes);
   return {
     totalBytes: group.limitBytes,
-    availableBytes: Math.min(left, machine.availableBytes ?? left),
+    availableBytes: Math.min(freeBytes, machine.availableBytes ?? freeBytes),
   };
 }
 

@@ -1,9 +1,9 @@
-/** Reads a Linux machine from /proc and /sys, without children but nvidia-smi, once. */
+/** Reads a Linux machine from /proc and /sys. The only process that it starts is nvidia-smi, once. */
 import { readFile } from "node:fs/promises";
 import { arch, cpus, totalmem } from "node:os";
 import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.ts";
 import type { RunCommand } from "../../../src/util/command.ts";
-import { createGroupMemoryReader, type GroupMemoryReader, readKernelFile } from "./cgroup.ts";
+import { createGroupMemoryReader, type ReadGroupMemory, readKernelFile } from "./cgroup.ts";
 import { findLinuxGpus, groupGpus } from "./gpus.ts";
 import {
   parseFootprint,
@@ -17,15 +17,15 @@ import {
 import { rootsUnder } from "./roots.ts";
 import { readVendorGpus } from "./vendor.ts";
 
-/** `run` finds nvidia-smi, for what no file says of NVIDIA's GPUs. */
+/** `run` finds nvidia-smi, which knows facts about NVIDIA's GPUs that no file has. */
 export function createLinuxReader(run: RunCommand): HostReader {
-  const group = createGroupMemoryReader("self");
+  const readGroup = createGroupMemoryReader("self");
   return {
     info: () => readInfo(run),
-    memory: async () => readMemory(group),
+    memory: async () => readMemory(readGroup),
     wiredBytes: async () => undefined,
     gpuBudgetBytes: async () => undefined,
-    // The kernel keeps these sums; smaps would walk every page of the weights.
+    // The kernel maintains these sums; smaps would walk every page of the weights.
     footprintBytes: async (pid) => parseFootprint(await readText(`/proc/${pid}/status`)),
   };
 }
@@ -34,18 +34,17 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   const [machineId, release, product, stat] = await Promise.all(
     ["/etc/machine-id", "/etc/os-release", "/sys/class/dmi/id/product_name", "/proc/stat"].map(readText),
   );
-  const limited = createGroupMemoryReader("self").read(totalmem());
+  const limited = createGroupMemoryReader("self")(totalmem());
   const chip = cpus()[0]?.model.trim();
   const gpus = groupGpus(await readVendorGpus(findLinuxGpus(rootsUnder("/"), chip).gpus, run));
-  const osVersion = parseOsRelease(release);
   const bootSeconds = /^btime (\d+)$/m.exec(stat ?? "")?.[1];
   return {
-    machineId: machineId?.trim() ? machineId.trim() : undefined,
+    machineId: machineId?.trim() || undefined,
     os: "linux",
     arch: arch(),
-    osVersion,
-    chip: chip === undefined || chip === "" ? undefined : chip,
-    hardwareModel: product === undefined ? undefined : product.trim(),
+    osVersion: parseOsRelease(release),
+    chip: chip || undefined,
+    hardwareModel: product?.trim(),
     performanceCores: cpus().length,
     gpus: gpus.length === 0 ? undefined : gpus,
     memoryBytes: limited?.limitBytes ?? totalmem(),
@@ -53,11 +52,11 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
   };
 }
 
-/** Kernel files return at once: handing the read to another thread costs more than reading. */
-function readMemory(group: GroupMemoryReader): MemoryReading {
+/** Reads synchronously: kernel files return at once, and a read on another thread would cost more. */
+function readMemory(readGroup: ReadGroupMemory): MemoryReading {
   const values = parseMeminfo(readKernelFile("/proc/meminfo") ?? "");
   const machine = { totalBytes: values.get("MemTotal"), availableBytes: values.get("MemAvailable") };
-  const limited = machine.totalBytes === undefined ? undefined : group.read(machine.totalBytes);
+  const limited = machine.totalBytes === undefined ? undefined : readGroup(machine.totalBytes);
   const { totalBytes, availableBytes } = withinGroup(machine, limited);
   const [swapTotal, swapFree] = [values.get("SwapTotal"), values.get("SwapFree")];
   const stalls = pressureFromPsi(readKernelFile("/proc/pressure/memory"));

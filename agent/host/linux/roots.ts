@@ -1,4 +1,4 @@
-/** Where the files of a Linux machine are: its own, or those of the node that a pod sees. */
+/** The folders with the files of a Linux machine: its own, or those of the node that are mounted in a pod. */
 import { join } from "node:path";
 
 export interface HardwareRoots {

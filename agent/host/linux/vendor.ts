@@ -1,4 +1,4 @@
-/** What programs know of GPUs beyond the files: NVIDIA's own tool, and where it is this machine, lspci by systeminformation. */
+/** Completes facts about GPUs that no file has: with nvidia-smi and, on this machine's own files, with systeminformation's lspci. */
 import type { RunCommand } from "../../../src/util/command.ts";
 import type { FoundGpu } from "./gpus.ts";
 
@@ -6,7 +6,7 @@ const MIB = 1024 ** 2;
 const MAX_MIB = 1024 ** 2;
 const QUERY = ["--query-gpu=pci.bus_id,memory.total,name", "--format=csv,noheader,nounits"];
 
-/** The driver answers in a pod too, where its container runtime puts the tool there. Asked only for what no file says. */
+/** Runs nvidia-smi only if facts are missing. In a pod it works if the container runtime mounts the tool. */
 export async function readVendorGpus(
   gpus: readonly FoundGpu[],
   run: RunCommand,
@@ -15,11 +15,11 @@ export async function readVendorGpus(
   const rows = ((await run("nvidia-smi", QUERY)) ?? "").split("\n").map((line) => line.split(", "));
   return gpus.map((gpu) => {
     const row = rows.find(([bus = ""]) => isSameBus(bus, gpu.bus));
-    return row === undefined ? gpu : completed(gpu, Number(row[1]), row[2]);
+    return row === undefined ? gpu : complete(gpu, Number(row[1]), row[2]);
   });
 }
 
-/** It knows fixed paths alone, starts programs one after the other, and waits for each: once, and where something is missing. */
+/** Runs systeminformation only if facts are missing: it starts several programs, one after the other, and searches fixed paths only. */
 export async function readSystemGpus(gpus: readonly FoundGpu[]): Promise<readonly FoundGpu[]> {
   if (!gpus.some(isIncomplete)) return gpus;
   const { default: systeminformation } = await import("systeminformation");
@@ -31,11 +31,11 @@ interface Controller {
   readonly busAddress?: string | undefined;
   readonly name?: string | undefined;
   readonly model?: string | undefined;
-  /** In MiB; only nvidia-smi says it. */
+  /** In MiB; only nvidia-smi reports it. */
   readonly memoryTotal?: number | undefined;
 }
 
-/** `vram` is not asked: on Linux it is the largest window of the GPU on the PCI bus. */
+/** Ignores `vram`, which on Linux is the largest window of the GPU on the PCI bus. */
 export function withControllers(
   gpus: readonly FoundGpu[],
   controllers: readonly Controller[],
@@ -43,7 +43,7 @@ export function withControllers(
   return gpus.map((gpu) => {
     const found = controllers.find(({ busAddress = "" }) => isSameBus(busAddress, gpu.bus));
     if (found === undefined) return gpu;
-    return completed(gpu, found.memoryTotal ?? Number.NaN, found.name ?? found.model);
+    return complete(gpu, found.memoryTotal ?? Number.NaN, found.name ?? found.model);
   });
 }
 
@@ -51,8 +51,8 @@ function isIncomplete({ memoryBytes, isNamed, unified }: FoundGpu): boolean {
   return !isNamed || (memoryBytes === undefined && !unified);
 }
 
-/** What the files say stays. */
-function completed(gpu: FoundGpu, mib: number, name: string | undefined): FoundGpu {
+/** Facts from files take precedence. */
+function complete(gpu: FoundGpu, mib: number, name: string | undefined): FoundGpu {
   const isSize = mib > 0 && mib <= MAX_MIB && !gpu.unified && gpu.memoryBytes === undefined;
   const isName = !gpu.isNamed && name !== undefined && name.trim() !== "";
   return {

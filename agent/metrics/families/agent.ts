@@ -1,4 +1,4 @@
-/** The agent itself. */
+/** Metrics of the agent. */
 import { flag, type MetricFamily, sampleIfKnown } from "../../../src/http/metrics/family.ts";
 import type { DrainOutcome } from "../../replicas/state/counts.ts";
 import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";

@@ -1,15 +1,10 @@
 /** The engines' own metrics, read during the scrape, under common names for all engines. */
 import type { EngineGauges } from "../../../src/engines/contract/engine-gauges.ts";
-import type { Labels, MetricFamily } from "../../../src/http/metrics/family.ts";
-import type { EngineReading } from "../../replicas/state/counts.ts";
-import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
+import type { MetricFamily } from "../../../src/http/metrics/family.ts";
+import { labeledReadings, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
-function* readings(scrape: Scrape): Iterable<readonly [EngineReading["gauges"], Labels]> {
-  const byUid = new Map(scrape.engines.map(({ uid, gauges }) => [uid, gauges]));
-  for (const [{ uid }, labels] of namedReplicas(scrape)) {
-    const gauges = byUid.get(uid);
-    if (gauges !== undefined) yield [gauges, labels];
-  }
+function readings(scrape: Scrape) {
+  return labeledReadings(scrape, new Map(scrape.engines.map(({ uid, gauges }) => [uid, gauges])));
 }
 
 function family(

@@ -1,14 +1,9 @@
-/** What the gate counts in front of its replicas: the times that an engine itself does not report. */
-import type { Labels, MetricFamily } from "../../../src/http/metrics/family.ts";
-import type { RouteReading } from "../../gate/gate-routes.ts";
-import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
+/** The gate's metrics of each replica, including the latencies that an engine does not report. */
+import type { MetricFamily } from "../../../src/http/metrics/family.ts";
+import { labeledReadings, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
-function* readings(scrape: Scrape): Iterable<readonly [RouteReading, Labels]> {
-  const byUid = new Map(scrape.gate.map((reading) => [reading.id, reading]));
-  for (const [{ uid }, labels] of namedReplicas(scrape)) {
-    const reading = byUid.get(uid);
-    if (reading !== undefined) yield [reading, labels];
-  }
+function readings(scrape: Scrape) {
+  return labeledReadings(scrape, new Map(scrape.gate.map((reading) => [reading.id, reading])));
 }
 
 function counter(

@@ -1,4 +1,4 @@
-/** One replica as its agent sees it. Series end with the object. */
+/** Metrics of each replica. Series end when the object is deleted. */
 import { REPLICA_PHASES } from "../../../src/api/inference-replica.ts";
 import {
   flag,
@@ -11,7 +11,7 @@ import {
 import type { DownloadReading, ReplicaSnapshot } from "../../replicas/ports.ts";
 import { namedReplicas, REPLICA_LABELS, type Scrape } from "./scrape.ts";
 
-/** Shown as 0 from the beginning: an increase is only seen where there was a value before it. */
+/** Reported as 0 from the start: Prometheus sees an increase only after an earlier value. */
 const USUAL_EXITS: Readonly<Record<string, number>> = {
   EngineCrashed: 0,
   EngineDegraded: 0,
@@ -28,6 +28,15 @@ function each(
   return function* (scrape) {
     for (const [replica, labels] of namedReplicas(scrape)) yield* read(replica, labels);
   };
+}
+
+function replicaGauge(
+  name: string,
+  help: string,
+  read: (replica: ReplicaSnapshot) => number | undefined,
+): MetricFamily<Scrape> {
+  const samples = each((replica, labels) => sampleIfKnown(read(replica), labels));
+  return { name, type: "gauge", help, labels: REPLICA_LABELS, read: samples };
 }
 
 export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
@@ -69,62 +78,44 @@ export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
         yield { labels: { ...labels, reason }, value };
     }),
   },
-  {
-    name: "metalbridge_replica_download_received_bytes",
-    type: "gauge",
-    help: "Bytes of the replica's weights that are on disk, while they are downloaded.",
-    labels: REPLICA_LABELS,
-    read: each(({ download }, labels) => sampleIfKnown(download?.bytes, labels)),
-  },
-  {
-    name: "metalbridge_replica_download_size_bytes",
-    type: "gauge",
-    help: "Size of the replica's weights, while they are downloaded; absent while it is unknown.",
-    labels: REPLICA_LABELS,
-    read: each(({ download }, labels) => sampleIfKnown(download?.totalBytes, labels)),
-  },
-  {
-    name: "metalbridge_replica_download_remaining_seconds",
-    type: "gauge",
-    help: "Time until the download is expected to end, at the speed of the last second.",
-    labels: REPLICA_LABELS,
-    read: each(({ download }, labels) => sampleIfKnown(secondsLeft(download), labels)),
-  },
-  {
-    name: "metalbridge_replica_memory_claim_bytes",
-    type: "gauge",
-    help: "Memory reserved for the replica; 0 without a reservation.",
-    labels: REPLICA_LABELS,
-    read: each(({ claimBytes }, labels) => sampleIfKnown(claimBytes, labels)),
-  },
-  {
-    name: "metalbridge_replica_memory_footprint_bytes",
-    type: "gauge",
-    help: "Memory footprint of the engine's processes, as last measured (about every 5 minutes, or 30 while it is idle).",
-    labels: REPLICA_LABELS,
-    read: each(({ footprintBytes }, labels) => sampleIfKnown(footprintBytes, labels)),
-  },
-  {
-    name: "metalbridge_replica_start_time_seconds",
-    type: "gauge",
-    help: "Start time of the running engine, in seconds since the epoch.",
-    labels: REPLICA_LABELS,
-    read: each(({ startedAtMs }, labels) => sampleIfKnown(seconds(startedAtMs), labels)),
-  },
-  {
-    name: "metalbridge_replica_start_duration_seconds",
-    type: "gauge",
-    help: "Startup time of the running engine: from process start until ready.",
-    labels: REPLICA_LABELS,
-    read: each(({ startedAtMs, readyAtMs }, labels) =>
-      sampleIfKnown(
-        startedAtMs === undefined || readyAtMs === undefined
-          ? undefined
-          : seconds(Math.max(0, readyAtMs - startedAtMs)),
-        labels,
-      ),
-    ),
-  },
+  replicaGauge(
+    "metalbridge_replica_download_received_bytes",
+    "Bytes of the replica's weights that are on disk, while they are downloaded.",
+    ({ download }) => download?.bytes,
+  ),
+  replicaGauge(
+    "metalbridge_replica_download_size_bytes",
+    "Size of the replica's weights, while they are downloaded; absent while it is unknown.",
+    ({ download }) => download?.totalBytes,
+  ),
+  replicaGauge(
+    "metalbridge_replica_download_remaining_seconds",
+    "Time until the download is expected to end, at the speed of the last second.",
+    ({ download }) => secondsLeft(download),
+  ),
+  replicaGauge(
+    "metalbridge_replica_memory_claim_bytes",
+    "Memory reserved for the replica; 0 without a reservation.",
+    ({ claimBytes }) => claimBytes,
+  ),
+  replicaGauge(
+    "metalbridge_replica_memory_footprint_bytes",
+    "Memory footprint of the engine's processes, as last measured (about every 5 minutes, or 30 while it is idle).",
+    ({ footprintBytes }) => footprintBytes,
+  ),
+  replicaGauge(
+    "metalbridge_replica_start_time_seconds",
+    "Start time of the running engine, in seconds since the epoch.",
+    ({ startedAtMs }) => seconds(startedAtMs),
+  ),
+  replicaGauge(
+    "metalbridge_replica_start_duration_seconds",
+    "Startup time of the running engine: from process start until ready.",
+    ({ startedAtMs, readyAtMs }) =>
+      startedAtMs === undefined || readyAtMs === undefined
+        ? undefined
+        : seconds(Math.max(0, readyAtMs - startedAtMs)),
+  ),
   {
     name: "metalbridge_replica_probe_duration_seconds",
     type: "histogram",
@@ -149,7 +140,7 @@ export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
   },
 ];
 
-/** Undefined while size or speed are unknown, and while nothing arrives. */
+/** Undefined while the size or speed is unknown, and while no bytes arrive. */
 function secondsLeft(download: DownloadReading | undefined): number | undefined {
   const { bytes = 0, totalBytes, bytesPerSecond = 0 } = download ?? {};
   return totalBytes === undefined || bytesPerSecond === 0 ? undefined : (totalBytes - bytes) / bytesPerSecond;

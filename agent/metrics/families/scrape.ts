@@ -1,6 +1,6 @@
-/** What one scrape found, and the labels that go with it. */
+/** The readings of one scrape, and their labels. */
 import { keyOf } from "../../../src/api/names.ts";
-import type { Labels } from "../../../src/http/metrics/family.ts";
+import { type Labels, type MetricFamily, sampleIfKnown } from "../../../src/http/metrics/family.ts";
 import type { ProcessFacts } from "../../../src/http/metrics/process.ts";
 import type { RouteReading } from "../../gate/gate-routes.ts";
 import type { ReplicaSnapshot } from "../../replicas/ports.ts";
@@ -20,13 +20,34 @@ export function hostLabels({ hostName }: MetricsFacts): Labels {
   return { host: hostName };
 }
 
-/** Replicas known only from a folder on disk have no name yet, and would share one series. */
+/** A gauge of the host; without a sample while its value is undefined. */
+export function hostGauge(
+  name: string,
+  help: string,
+  read: (scrape: Scrape) => number | undefined,
+): MetricFamily<Scrape> {
+  const samples = (scrape: Scrape) => sampleIfKnown(read(scrape), hostLabels(scrape));
+  return { name, type: "gauge", help, labels: HOST_LABELS, read: samples };
+}
+
+/** The readings of named replicas, with the replica's labels. */
+export function* labeledReadings<T>(
+  scrape: Scrape,
+  byUid: ReadonlyMap<string, T>,
+): Iterable<readonly [T, Labels]> {
+  for (const [{ uid }, labels] of namedReplicas(scrape)) {
+    const reading = byUid.get(uid);
+    if (reading !== undefined) yield [reading, labels];
+  }
+}
+
+/** Skips replicas known only from a folder on disk: they have no name yet, and would share one series. */
 export function* namedReplicas(scrape: Scrape): Iterable<readonly [ReplicaSnapshot, Labels]> {
   const seen = new Set<string>();
   for (const replica of scrape.replicas) {
     const { namespace, service, name } = replica;
     const key = keyOf({ namespace, name });
-    // The engine of a deleted object may still end while a new object of the same name begins.
+    // The engine of a deleted object may still be stopping while a new object of the same name starts.
     if (name === "" || seen.has(key)) continue;
     seen.add(key);
     yield [replica, { host: scrape.hostName, namespace, service, replica: name }];
