@@ -1,11 +1,11 @@
-/** What the agent takes from its environment besides configuration: search paths and what engines inherit. */
+/** The agent's environment apart from its configuration: search paths, and variables for engines. */
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 
 export interface Environment {
-  /** The whole environment; engines get a chosen part of it. */
+  /** All variables; engines get a selection of them. */
   readonly all: Readonly<Record<string, string | undefined>>;
-  /** Where tools of the system are looked for. */
+  /** The search path for tools of the system. */
   readonly toolPath: string;
   readonly tempDir: string;
   readonly agentVersion: string;
@@ -20,14 +20,14 @@ export function readEnvironment(): Environment {
   };
 }
 
-/** Of the package that this file is in; a bundle lies one folder below its package.json as well. */
+/** The version in the package.json of this file, or of the bundle, which is one folder below its package.json. */
 function packageVersion(): string {
   for (const place of ["../../package.json", "../package.json", "./package.json"]) {
     try {
       const parsed: unknown = JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8"));
       if (typeof parsed === "object" && parsed !== null && "version" in parsed) return String(parsed.version);
     } catch {
-      // The next place.
+      // Tries the next path.
     }
   }
   return "unknown";

@@ -1,4 +1,4 @@
-/** Reads the agent's configuration once, at start: flags, managed preferences, file, environment, this machine's defaults. */
+/** Reads the agent's configuration once, at start, from flags, managed preferences, a file, the environment and defaults. */
 
 import { existsSync, readFileSync } from "node:fs";
 import { homedir, hostname } from "node:os";
@@ -15,39 +15,36 @@ import { type AgentConfig, type AgentSettings, agentConfigSchema } from "./schem
 export interface ConfigInput {
   /** YAML or JSON. */
   readonly file?: string | undefined;
-  /** What a device management profile sets; it overrides the file. Absent: macOS's own place, on a Mac. */
+  /** Settings of a device management profile, which override the file. Absent: on a Mac, macOS's path for them. */
   readonly managedFile?: string;
-  /** They override both. */
+  /** Override the file and the profile. */
   readonly flags?: AgentSettings;
-  /** A host that joins: this name in place of the machine's, and no kubeconfig of the environment. */
+  /** For a host that joins: replaces the machine's name, and ignores the kubeconfig of the environment. */
   readonly joiningAs?: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Called with the keys of an earlier version that the file or the profile sets. */
+  /** Called with the retired keys that the file or the profile sets. */
   readonly onRetired?: (keys: readonly string[]) => void;
 }
 
-/** Accepted and ignored: an agent starts with the file of an earlier version. */
+/** Keys of earlier versions: they are accepted and ignored, so that an upgraded agent starts with its old file. */
 const RETIRED_KEYS = ["disk.verifyRate", "drain.propagationMs"];
 
 /** Throws MetalbridgeError that names the key. */
 export function loadAgentConfig(input: ConfigInput): AgentConfig {
   const { env = process.env, joiningAs } = input;
-  const { said, from } = readSettings(input, env);
-  const platform = said.platform ?? (process.platform === "darwin" ? "darwin" : "linux");
-  const huggingFace = merge({ token: env.HF_TOKEN, endpoint: env.HF_ENDPOINT }, said.huggingFace ?? {});
-  // The default is not asked for where a folder is given: an account may have no home folder.
-  const stateDir = said.stateDir ?? defaultStateDir(platform, env);
+  const { settings, from } = readSettings(input, env);
+  const platform = settings.platform ?? (process.platform === "darwin" ? "darwin" : "linux");
+  const huggingFace = merge({ token: env.HF_TOKEN, endpoint: env.HF_ENDPOINT }, settings.huggingFace ?? {});
+  // The default is not computed for a configured folder: an account may have no home folder.
+  const stateDir = settings.stateDir ?? defaultStateDir(platform, env);
   const joined = joinedKubeconfigPath(stateDir);
-  const ofEnvironment = joiningAs !== undefined || env.KUBECONFIG === "" ? undefined : env.KUBECONFIG;
-  const kubeconfig = existsSync(joined) ? joined : ofEnvironment;
-  const defaults = {
-    platform,
-    hostName: joiningAs ?? readHostToken(said.kubeconfig ?? joined)?.claims.host ?? hostNameFrom(hostname()),
-    stateDir,
-    kubeconfig,
-  };
+  const fromEnvironment = joiningAs === undefined ? env.KUBECONFIG || undefined : undefined;
+  const kubeconfig = existsSync(joined) ? joined : fromEnvironment;
+  const joinedName = readHostToken(settings.kubeconfig ?? joined)?.claims.host;
+  const hostName = joiningAs ?? joinedName ?? hostNameFrom(hostname());
+  const defaults = { platform, hostName, stateDir, kubeconfig };
   const parsed = agentConfigSchema.safeParse(
-    defined({ ...defaults, ...said, huggingFace: defined(huggingFace) }),
+    defined({ ...defaults, ...settings, huggingFace: defined(huggingFace) }),
   );
   if (!parsed.success) throw invalid(parsed.error, from);
   const config = parsed.data;
@@ -59,38 +56,30 @@ export function loadAgentConfig(input: ConfigInput): AgentConfig {
   });
 }
 
-/** Flags over managed preferences over the file, and where the last two came from. */
+/** Merges flags over managed preferences over the file; `from` has the paths of the last two. */
 function readSettings({ file, flags = {}, ...input }: ConfigInput, env: NodeJS.ProcessEnv) {
-  const managedFile = input.managedFile ?? (onMac(flags) ? MANAGED_PREFERENCES : undefined);
+  const isMac = (flags.platform ?? process.platform) === "darwin";
+  const managedFile = input.managedFile ?? (isMac ? MANAGED_PREFERENCES : undefined);
   const managed = managedFile === undefined ? undefined : readManagedPreferences(managedFile, env.PATH);
   const ownFile = file === undefined ? {} : readConfigFile(file);
   const { settings, retired } = withoutRetired(merge(ownFile, managed ?? {}));
   if (retired.length > 0) input.onRetired?.(retired);
-  const said = merge(settings, defined(flags));
-  return { said, from: [file, managed === undefined ? undefined : managedFile] };
+  const merged = merge(settings, defined(flags));
+  return { settings: merged, from: [file, managed === undefined ? undefined : managedFile] };
 }
 
-/** Settings of earlier versions are accepted, and named so that the caller can warn. */
+/** Removes retired keys, and returns their names so that the caller can warn. */
 export function withoutRetired(settings: AgentSettings) {
-  const retired: string[] = [];
-  const groups = Object.entries(settings).map(([name, group]) => {
-    if (!isGroup(group)) return [name, group];
-    const isRetired = (key: string) => RETIRED_KEYS.includes(`${name}.${key}`);
-    retired.push(
-      ...Object.keys(group)
-        .filter(isRetired)
-        .map((key) => `${name}.${key}`),
-    );
-    return [name, Object.fromEntries(Object.entries(group).filter(([key]) => !isRetired(key)))];
+  const remaining: Record<string, unknown> = structuredClone(settings);
+  const retired = RETIRED_KEYS.filter((path) => {
+    const [group = "", key = ""] = path.split(".");
+    const values = remaining[group];
+    return isGroup(values) && Object.hasOwn(values, key) && Reflect.deleteProperty(values, key);
   });
-  return { settings: Object.fromEntries(groups) as AgentSettings, retired };
+  return { settings: remaining as AgentSettings, retired };
 }
 
-function onMac({ platform }: AgentSettings): boolean {
-  return (platform ?? process.platform) === "darwin";
-}
-
-/** A machine's name as a DNS label. */
+/** Converts a machine's name to a DNS label. */
 export function hostNameFrom(name: string): string {
   const label = (name.split(".")[0] ?? "")
     .toLowerCase()
@@ -116,10 +105,8 @@ function readConfigFile(path: string): AgentSettings {
     throw new MetalbridgeError("AgentConfigUnreadable", `${path}: ${where}`, undefined, { cause: error });
   }
   if (parsed === null || parsed === undefined) return {};
-  if (typeof parsed !== "object" || Array.isArray(parsed)) {
-    throw new MetalbridgeError("AgentConfigInvalid", `${path} must hold keys and values`);
-  }
-  return parsed as AgentSettings;
+  if (!isGroup(parsed)) throw new MetalbridgeError("AgentConfigInvalid", `${path} must hold keys and values`);
+  return parsed;
 }
 
 function readText(path: string, what: string): string {
@@ -145,20 +132,25 @@ function withCredentials(
   settings: AgentConfig["sources"],
   env: Readonly<Record<string, string | undefined>>,
 ): AgentConfig["sources"] {
-  const { credentialsFile, credentials: said } = settings;
-  const ofFile = credentialsFile === undefined ? {} : readConfigFile(credentialsFile);
+  const { credentialsFile, credentials: configured } = settings;
+  const fromFile = credentialsFile === undefined ? {} : readConfigFile(credentialsFile);
   const account = env.GOOGLE_APPLICATION_CREDENTIALS;
   const json =
     account === undefined
       ? {}
       : { GOOGLE_APPLICATION_CREDENTIALS_JSON: readText(account, "GOOGLE_APPLICATION_CREDENTIALS") };
-  const ofEnvironment = Object.entries(env).filter(([key]) => MACHINE_VARIABLES.includes(key));
-  const all: Record<string, unknown> = { ...Object.fromEntries(ofEnvironment), ...json, ...ofFile, ...said };
+  const variables = Object.entries(env).filter(([key]) => MACHINE_VARIABLES.includes(key));
+  const all: Record<string, unknown> = {
+    ...Object.fromEntries(variables),
+    ...json,
+    ...fromFile,
+    ...configured,
+  };
   const credentials = pickCredentials((key) => (typeof all[key] === "string" ? all[key] : undefined));
   return credentials === undefined ? settings : { ...settings, credentials };
 }
 
-/** Groups are merged key by key, everything else is replaced. */
+/** Merges groups key by key, and replaces all other values. */
 function merge<T extends object>(under: T, over: T): T {
   const entries = Object.entries(over).map(([key, value]) => {
     const below: unknown = Reflect.get(under, key);

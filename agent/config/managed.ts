@@ -1,20 +1,20 @@
-/** Settings that a device management (MDM) profile enforces: macOS writes them to a file that only root can change. */
+/** Reads settings that a device management (MDM) profile enforces: macOS writes them to a file that only root can change. */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { AgentSettings } from "./schema.ts";
 
-/** Of the payload type `dev.metalbridge` in a profile for the device. */
+/** The file of the payload type `dev.metalbridge` in a profile for the device. */
 export const MANAGED_PREFERENCES = "/Library/Managed Preferences/dev.metalbridge.plist";
 
 const TIMEOUT_MS = 5_000;
 
-/** Undefined without such a profile. Throws AgentConfigUnreadable: what an administrator enforces is never ignored. */
+/** Undefined without such a profile. Throws AgentConfigUnreadable: enforced settings are never ignored. */
 export function readManagedPreferences(file: string, path: string | undefined): AgentSettings | undefined {
   if (!existsSync(file)) return undefined;
   let parsed: unknown;
   try {
-    // The file may be binary; a date or data, which JSON lacks, fails here.
+    // The file may be binary. Conversion fails for values that JSON lacks: dates and data.
     const text = execFileSync("plutil", ["-convert", "json", "-o", "-", file], {
       encoding: "utf8",
       timeout: TIMEOUT_MS,
@@ -27,7 +27,7 @@ export function readManagedPreferences(file: string, path: string | undefined): 
   }
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
     throw new MetalbridgeError("AgentConfigInvalid", `${file} must hold keys and values`);
-  // Of the profile itself, such as PayloadUUID.
+  // Drops keys of the profile itself, such as PayloadUUID.
   return Object.fromEntries(Object.entries(parsed).filter(([key]) => !/^Payload[A-Z]/.test(key)));
 }
 

@@ -1,4 +1,4 @@
-/** The ports for engines, as the configuration file and the flag may write them. Pure. */
+/** Parses the ports for engines from the configuration file and the flag. Pure. */
 
 export type PortRange = readonly [first: number, last: number];
 
@@ -7,7 +7,7 @@ export const PORT_RANGE_EXPECTED =
 
 const TEXT = /^\s*(?:(\d+)\s*-\s*(\d+)|\[\s*(\d+)\s*,\s*(\d+)\s*\])\s*$/;
 
-/** Undefined where it is no range of ports. */
+/** Undefined for a value that is not a range of ports. */
 export function parsePortRange(value: string | readonly [number, number]): PortRange | undefined {
   const [first = Number.NaN, last = Number.NaN] = typeof value === "string" ? portsIn(value) : value;
   const isRange = Number.isInteger(first) && Number.isInteger(last) && 1 <= first && first <= last;

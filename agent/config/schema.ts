@@ -1,4 +1,4 @@
-/** Every key of the agent's configuration, with its default; flags and file are merged before they come here. */
+/** Every key of the agent's configuration, with its default. Parses the merged settings of flags, profile and file. */
 import * as z from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
@@ -15,9 +15,9 @@ const bytes = z.union([z.number(), z.string()]).transform((value, context) => {
   return z.NEVER;
 });
 
-const milliseconds = (most: number) => z.int().min(0).max(most);
+const milliseconds = (max: number) => z.int().min(0).max(max);
 
-/** llmfit's own. */
+/** The default of llmfit itself. */
 const DEFAULT_LLMFIT_PORT = 8787;
 
 const port = z.int().min(1).max(65_535);
@@ -31,11 +31,11 @@ const portRange = z
     return z.NEVER;
   });
 
-const address = z.string().superRefine((text, context) => {
-  const why = addressProblem(text);
-  if (why !== undefined)
-    context.addIssue({ code: "custom", message: `is ${why}: an EndpointSlice may not hold it` });
-});
+const address = (reason = "") =>
+  z.string().superRefine((text, context) => {
+    const problem = addressProblem(text);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: `is ${problem}${reason}` });
+  });
 
 const settingsSchema = z.strictObject({
   kubeconfig: path
@@ -54,7 +54,7 @@ const settingsSchema = z.strictObject({
       "Name of this machine's Host object. Absent: the one that it joined as, else the machine's name as a DNS label.",
     ),
   addresses: z
-    .array(address)
+    .array(address(": an EndpointSlice may not hold it"))
     .max(16)
     .describe(
       "Addresses that engines serve on, in order of preference; engines that run on one of them stay there. Empty: the address of the route to the API server, or another that the Host allows (add-a-host.md).",
@@ -235,12 +235,7 @@ const settingsSchema = z.strictObject({
     .max(65_535)
     .describe("Loopback port of /healthz, /readyz and /metrics; 0 takes a free one.")
     .default(0),
-  metricsAddress: z
-    .string()
-    .superRefine((text, context) => {
-      const why = addressProblem(text);
-      if (why !== undefined) context.addIssue({ code: "custom", message: `is ${why}` });
-    })
+  metricsAddress: address()
     .describe(
       "Additional address for /metrics, on metricsPort, for a Prometheus on another machine. Needs metricsTokenFile. Absent: loopback only.",
     )
@@ -306,7 +301,7 @@ export const agentConfigSchema = settingsSchema
   });
 
 export type AgentConfig = Readonly<z.output<typeof agentConfigSchema>>;
-/** What a file or flags may say; everything is optional there. */
+/** The settings of a file or of flags, where every key is optional. */
 export type AgentSettings = {
   readonly [Key in keyof z.input<typeof agentConfigSchema>]?:
     | z.input<typeof agentConfigSchema>[Key]

@@ -1,4 +1,4 @@
-/** What the configuration says of the model store. */
+/** The model store's options from the configuration. */
 import { join } from "node:path";
 import type { SourceCredentials } from "../../src/models/source/credentials.ts";
 import type { StoreLimits, StoreOptions } from "../store/types.ts";

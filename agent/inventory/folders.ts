@@ -1,4 +1,4 @@
-/** Models in the folders of programs that run models: names and sizes, from file names alone. Bounded in time and length. */
+/** Finds models in the folders of programs that run models: names and sizes, from file names alone. Bounded in time and length. */
 import type { Dirent } from "node:fs";
 import { opendir, readFile, stat } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
@@ -8,12 +8,12 @@ import { TRACES } from "../../src/engines/traces.ts";
 export interface InstalledModelFolder {
   readonly path: string;
   readonly runtime: string;
-  /** False: its models do not show that the program is installed. */
+  /** False if models in the folder do not show that the program is installed. */
   readonly isOfProgram: boolean;
 }
 
 const MIB = 1024 ** 2;
-/** Folders that are looked into in one place: a folder of something else must not keep us busy. */
+/** Maximum number of folders to read below one path, which may be an unrelated large folder. */
 const MAX_FOLDERS = 2_000;
 const MAX_FILES = 10_000;
 const READ_AT_ONCE = 512;
@@ -21,10 +21,10 @@ const DEEPEST = 4;
 const MAX_MANIFEST = MIB;
 const WEIGHTS = /\.(gguf|safetensors|npz)$/i;
 const PROJECTOR = /^mmproj/i;
-/** Ollama's own registry is not said in its names. */
+/** Ollama omits its own registry from the names of models. */
 const OLLAMA_LIBRARY = "registry.ollama.ai/library/";
 
-/** Where each program keeps its models in a home folder. */
+/** The model folders of each program in a home folder. */
 export function foldersInHome(home: string): readonly InstalledModelFolder[] {
   const ofPrograms = TRACES.flatMap(({ name, modelFolders = [] }) =>
     modelFolders.map((path) => ({ path: join(home, path), runtime: name, isOfProgram: true })),
@@ -33,7 +33,7 @@ export function foldersInHome(home: string): readonly InstalledModelFolder[] {
   return [...ofPrograms, hub];
 }
 
-/** A folder that the operator named: by what is in it. */
+/** Determines the kind of a folder that the operator named from its entries. */
 export async function folderOfKind(path: string): Promise<InstalledModelFolder> {
   const names = (await entriesOf(path)).map(({ name }) => name);
   if (names.includes("manifests")) return { path, runtime: "ollama", isOfProgram: true };
@@ -41,11 +41,11 @@ export async function folderOfKind(path: string): Promise<InstalledModelFolder> 
   return { path, runtime: isHub ? "huggingface" : "llamacpp", isOfProgram: false };
 }
 
-/** None where the folder is not there, or may not be read. */
+/** Empty if the folder does not exist or may not be read. */
 export async function modelsIn({ path, runtime }: InstalledModelFolder): Promise<readonly InstalledModel[]> {
   if (runtime === "ollama") return ollamaModels(join(path, "manifests"));
   if (runtime === "huggingface") return hubModels(path);
-  // Only LM Studio's layout is part of a model's name: publisher/model/file. How others sort theirs is not published.
+  // Only LM Studio's layout is part of a model's name: publisher/model/file. The layout of other folders is private.
   const nameOf = (name: string): string => {
     if (name === ".") return basename(path);
     return runtime === "lmstudio" ? name : basename(name);
@@ -76,7 +76,7 @@ async function sizeInManifest(file: string): Promise<number | undefined> {
     if ((await stat(file)).size > MAX_MANIFEST) return undefined;
     const { layers, config } = JSON.parse(await readFile(file, "utf8")) as Record<string, unknown>;
     if (!Array.isArray(layers)) return undefined;
-    // As Ollama counts it, so that a server that starts or stops changes nothing.
+    // Ollama's own definition of size, so that the report does not change when its server starts or stops.
     const blobs: readonly { readonly size?: unknown }[] = [...layers, config ?? { size: 0 }];
     const size = blobs.reduce((sum, blob) => sum + Number(blob?.size), 0);
     return Number.isSafeInteger(size) && size >= 0 ? size : undefined;
@@ -104,12 +104,12 @@ async function hubModels(hub: string): Promise<readonly InstalledModel[]> {
 }
 
 interface Weights {
-  /** Of a GGUF file its path, else that of its folder, which is `.` for the one that was looked into. */
+  /** The path of a GGUF file, or of the folder of other weights; `.` for the folder that was read. */
   readonly name: string;
   readonly sizeBytes: number;
 }
 
-/** One for each GGUF file, or for each folder of other weights; parts together. */
+/** One entry for each GGUF file, and for each folder of other weights; the parts of a model count together. */
 async function weightsUnder(folder: string): Promise<readonly Weights[]> {
   const sizes = new Map<string, number>();
   const files = (await filesUnder(folder)).filter((path) => WEIGHTS.test(path));
@@ -135,7 +135,7 @@ function distinct(weights: readonly Weights[]): readonly Weights[] {
   return [...new Map(weights.map((one) => [one.name, one])).values()];
 }
 
-/** Links to files count as files, those to folders are not followed. */
+/** Links to files count as files; links to folders are not followed. */
 async function filesUnder(root: string): Promise<readonly string[]> {
   const files: string[] = [];
   const folders = [{ path: root, depth: 0 }];
@@ -151,14 +151,14 @@ async function filesUnder(root: string): Promise<readonly string[]> {
   return files;
 }
 
-/** As many as are inspected: a folder may have millions. */
+/** Reads at most MAX_FILES entries: a folder may have millions. */
 async function entriesOf(folder: string): Promise<readonly Dirent[]> {
   const entries: Dirent[] = [];
   try {
     for await (const entry of await opendir(folder, { bufferSize: READ_AT_ONCE }))
       if (entries.push(entry) >= MAX_FILES) break;
   } catch {
-    // Not there, or not ours to read.
+    // The folder does not exist, or may not be read.
   }
   return entries.filter(({ name }) => !name.startsWith(".")).sort((a, b) => (a.name < b.name ? -1 : 1));
 }

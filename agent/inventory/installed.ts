@@ -1,20 +1,20 @@
-/** Which programs that run models are on this machine, and which models they have: asked where they answer, else by their folders. */
+/** Finds the programs on this machine that run models, and their models: from a running Ollama, and from the programs' folders. */
 import { z } from "zod";
 import type { InstalledModel, InstalledRuntime } from "../../src/api/node-report.ts";
 import { ollamaVersion } from "../../src/engines/ollama/version.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import { type Address, sendEngineRequest } from "../engines/io/http.ts";
-import { folderOfKind, foldersInHome, type InstalledModelFolder, modelsIn } from "./folders.ts";
+import { folderOfKind, foldersInHome, modelsIn } from "./folders.ts";
 import { runningRuntimes } from "./processes.ts";
 
 export interface InstalledPlaces {
-  /** Home folders of those who run such programs. */
+  /** Home folders of users who run such programs. */
   readonly homes: readonly string[];
-  /** More folders of models, of any of these kinds. */
+  /** More folders with models of any kind. */
   readonly folders: readonly string[];
-  /** Asked instead of its folders; undefined: it cannot be reached from here. */
+  /** Queried instead of Ollama's folders; undefined: it cannot be reached. */
   readonly ollama?: Address | undefined;
-  /** Its processes are read; undefined: they are not. */
+  /** The proc file system with the processes to read; undefined: none is read. */
   readonly proc?: string | undefined;
 }
 
@@ -29,14 +29,17 @@ const tagsSchema = z.object({
   models: z.array(z.object({ name: z.string().min(1), size: z.number().nonnegative().optional() })),
 });
 
-/** Sorted, without doubles; never throws for what is or is not there. One folder at a time: a volume that hangs holds one thread. */
+/** Sorted and without duplicates; never throws. Reads one folder at a time, so that a volume that hangs occupies only one thread. */
 export async function readInstalled(places: InstalledPlaces): Promise<InstalledSoftware> {
-  const ollama = places.ollama === undefined ? undefined : await askOllama(places.ollama);
-  const folders = [...places.homes.flatMap(foldersInHome)];
+  const ollama = places.ollama === undefined ? undefined : await queryOllama(places.ollama);
+  const folders = places.homes.flatMap(foldersInHome);
   for (const path of places.folders) folders.push(await folderOfKind(path));
   const found: InstalledSoftware[] = [];
   for (const folder of folders) {
-    if (ollama === undefined || folder.runtime !== "ollama") found.push(await withModels(folder));
+    if (ollama !== undefined && folder.runtime === "ollama") continue;
+    const models = await modelsIn(folder);
+    const isInstalled = models.length > 0 && folder.isOfProgram;
+    found.push({ models, runtimes: isInstalled ? [{ name: folder.runtime }] : [] });
   }
   const running = places.proc === undefined ? [] : await runningRuntimes(places.proc);
   const runtimes = [...(ollama?.runtimes ?? []), ...running, ...found.flatMap(({ runtimes }) => runtimes)];
@@ -47,14 +50,8 @@ export async function readInstalled(places: InstalledPlaces): Promise<InstalledS
   };
 }
 
-async function withModels(folder: InstalledModelFolder): Promise<InstalledSoftware> {
-  const models = await modelsIn(folder);
-  const isProgram = models.length > 0 && folder.isOfProgram;
-  return { models, runtimes: isProgram ? [{ name: folder.runtime }] : [] };
-}
-
-/** Undefined unless both answers are Ollama's: a flapping list would be published each time. */
-async function askOllama(address: Address): Promise<InstalledSoftware | undefined> {
+/** Undefined unless both answers are valid: a flapping list would be published each time. */
+async function queryOllama(address: Address): Promise<InstalledSoftware | undefined> {
   const get = async (path: string): Promise<unknown> => {
     const answer = await sendEngineRequest({ ...address, path, timeoutMs: TIMEOUT_MS });
     return "failed" in answer || answer.status !== 200 ? undefined : parseJson(answer.body);
@@ -66,13 +63,14 @@ async function askOllama(address: Address): Promise<InstalledSoftware | undefine
   return {
     runtimes: [{ name: "ollama", version: ollamaVersion(version.data.version) }],
     models: tags.data.models.map(({ name, size }) => ({
-      ...{ name: `ollama://${name}`, runtime: "ollama" },
-      ...(Number.isSafeInteger(size) ? { sizeBytes: size } : {}),
+      name: `ollama://${name}`,
+      runtime: "ollama",
+      sizeBytes: Number.isSafeInteger(size) ? size : undefined,
     })),
   };
 }
 
-/** The first of each key, in the order of keys: the same finds make the same report. */
+/** The first value of each key, in the order of keys, so that equal findings make equal reports. */
 function distinct<T>(all: readonly T[], keyOf: (one: T) => string): readonly T[] {
   const byKey = new Map<string, T>();
   for (const one of all) if (!byKey.has(keyOf(one))) byKey.set(keyOf(one), one);

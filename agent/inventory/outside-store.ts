@@ -1,4 +1,4 @@
-/** Models that are on a host beside the agent's own: in the home folder of its user, in its model roots, in a running Ollama. */
+/** Finds models on a host that are not in the agent's store: in the home folder of its user, in its model roots, in a running Ollama. */
 import { homedir } from "node:os";
 import type { HostInstalled } from "../../src/api/host.ts";
 import { isOwnModel } from "../../src/engines/contract/shared-daemon.ts";
@@ -20,8 +20,7 @@ export async function installedElsewhere({
     ollama: parseAddress(ollama.address ?? OLLAMA),
   });
   return models.flatMap(({ name: source, ...rest }) => {
-    // What the agent has made in a shared server for its own replicas.
-    const isOurs = isOwnModel(source.replace(/^ollama:\/\//, ""));
-    return isOurs ? [] : [{ source, ...rest }];
+    // Models that the agent created in a shared server for its replicas are not reported.
+    return isOwnModel(source.replace(/^ollama:\/\//, "")) ? [] : [{ source, ...rest }];
   });
 }

@@ -1,11 +1,11 @@
-/** Programs that run models on this machine, by the names of its processes, or of files on a PATH. */
+/** Finds programs on this machine that run models, by the names of processes, or of files on a PATH. */
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { InstalledRuntime } from "../../src/api/node-report.ts";
 import { TRACES } from "../../src/engines/traces.ts";
 import { locateProgram } from "../engines/io/program.ts";
 
-/** Whether they run or not; nothing is started. */
+/** Finds installed programs, running or not; starts none. */
 export async function runtimesOnPath(path: string): Promise<readonly { readonly name: string }[]> {
   const found = await Promise.all(
     TRACES.map(async ({ name, programs: [program] = [] }) => {
@@ -17,7 +17,7 @@ export async function runtimesOnPath(path: string): Promise<readonly { readonly 
   return found.flat();
 }
 
-/** `proc` may be that of another root; who owns the process does not matter. */
+/** `proc` may be that of another root; processes of all users count. */
 export async function runningRuntimes(proc: string): Promise<readonly InstalledRuntime[]> {
   const pids = (await readdir(proc).catch(() => [])).filter((name) => /^\d+$/.test(name));
   const names = await Promise.all(

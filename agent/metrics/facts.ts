@@ -1,4 +1,4 @@
-/** What the agent's metrics are made of: gathered once per scrape, from state that is kept anyway. */
+/** The state behind the agent's metrics, gathered once per scrape. */
 import type { Tally } from "../../src/http/metrics/tally.ts";
 import type { MemoryReading } from "../../src/macos/host-reader.ts";
 import type { RouteReading } from "../gate/gate-routes.ts";
@@ -9,13 +9,13 @@ import type { DiskReading } from "../store/types.ts";
 export interface MetricsFacts {
   readonly hostName: string;
   readonly version: string;
-  /** When this process started, on the wall clock. */
+  /** Start time of this process, on the wall clock. */
   readonly startedAtMs: number;
   readonly replicas: readonly ReplicaSnapshot[];
   readonly counts: HostCounts;
   readonly claimedBytes: number;
   readonly budgetBytes: number | undefined;
-  /** As last read for the Host's status; undefined before the first reading. */
+  /** The last reading for the Host's status; undefined before the first one. */
   readonly memory: MemoryReading | undefined;
   readonly disk: DiskReading | undefined;
   readonly diskReserveBytes: number;
@@ -23,7 +23,7 @@ export interface MetricsFacts {
   readonly apiRequests: Tally;
   readonly isNameOurs: boolean;
   readonly isSynced: boolean;
-  /** Since the replica watch last gave a sign of life. */
+  /** Time since the last event or bookmark of the replica watch. */
   readonly watchAgeMs: number | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** Every metric of the agent, in the order in which it is shown. */
+/** Every metric of the agent, in output order. */
 import type { MetricFamily } from "../../src/http/metrics/family.ts";
 import { processFamilies } from "../../src/http/metrics/process.ts";
 import { agentFamilies } from "./families/agent.ts";

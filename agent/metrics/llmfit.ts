@@ -1,4 +1,4 @@
-/** llmfit's REST API about this machine: the one listener of the agent and of `metalbridge node`. */
+/** Serves llmfit's REST API about this machine, for the agent and for `metalbridge node`. */
 import type { IncomingMessage } from "node:http";
 import { readBodyText } from "../../src/http/body.ts";
 import type { HttpResponse } from "../../src/http/listener.ts";
@@ -6,7 +6,7 @@ import { isLoopback } from "../../src/http/loopback.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { listenWithRetry } from "./server.ts";
 
-/** One request, as the API judges it. */
+/** The part of a request that the API uses. */
 interface LlmfitRequest {
   readonly method: string;
   readonly url: string;
@@ -24,9 +24,9 @@ export interface LlmfitOptions<Facts> {
   readonly address: string;
   /** 0 takes a free one, which is logged. */
   readonly port: number;
-  /** Required by the callers for addresses that strangers reach. */
+  /** Callers require it for addresses other than loopback. */
   readonly tokenFile?: string | undefined;
-  /** Asked for each request but those for health; once for requests at the same time. */
+  /** Called for each request except those for health; concurrent requests share one call. */
   readonly facts: () => Promise<Facts>;
   /** Called once, at the first request. */
   readonly load: () => Promise<LlmfitRest<Facts>>;
@@ -43,11 +43,11 @@ export function serveLlmfit<Facts>(options: LlmfitOptions<Facts>): void {
     loaded.catch(() => (loaded = undefined));
     return loaded;
   };
-  let known: Facts | undefined;
+  let lastFacts: Facts | undefined;
   let reading: Promise<Facts> | undefined;
   const read = (): Promise<Facts> => {
     reading ??= facts()
-      .then((found) => (known = found))
+      .then((found) => (lastFacts = found))
       .finally(() => (reading = undefined));
     return reading;
   };
@@ -57,10 +57,10 @@ export function serveLlmfit<Facts>(options: LlmfitOptions<Facts>): void {
     const { method = "", url = "", headers, socket } = request;
     const isLocal = isLoopback(socket.remoteAddress ?? "");
     const sent = { method, url, isLocal, contentType: headers["content-type"] ?? "", body };
-    // A probe waits no second for a program on this machine that hangs.
-    const found = url === "/health" ? known : undefined;
-    const [rest, seen] = await Promise.all([load(), found ?? read()]);
-    return rest(sent, seen, clock.nowMs());
+    // Health probes use the last facts: reading new ones may wait for a program that hangs.
+    const cached = url === "/health" ? lastFacts : undefined;
+    const [rest, current] = await Promise.all([load(), cached ?? read()]);
+    return rest(sent, current, clock.nowMs());
   };
   listenWithRetry(
     { address, port, signal, routes: {}, otherwise, tokenFile },

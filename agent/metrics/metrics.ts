@@ -1,4 +1,4 @@
-/** The agent's metrics, rendered per scrape from state that is kept anyway and from the engines themselves. */
+/** Renders the agent's metrics for each scrape, from its state and from the engines' own metrics. */
 import { renderFamilies } from "../../src/http/metrics/render.ts";
 import type { MetricsSource } from "./facts.ts";
 import { agentMetrics } from "./families.ts";
@@ -7,7 +7,7 @@ export interface Metrics {
   readonly text: () => Promise<string>;
 }
 
-/** An engine answers in milliseconds or not at all; the scrape is never held up for longer. */
+/** An engine answers in milliseconds or not at all; a scrape waits no longer than this. */
 const ENGINES_MS = 800;
 
 export function createMetrics({ facts, readEngines, readGate }: MetricsSource): Metrics {

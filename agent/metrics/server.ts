@@ -28,7 +28,7 @@ export interface ExternalListener {
   readonly tokenFile: string;
 }
 
-/** Resolves with the loopback port; rejects with `PortTaken` where another program has it. */
+/** Resolves with the loopback port; rejects with `PortTaken` if another program uses it. */
 export async function startServer(options: AgentServerOptions): Promise<number> {
   const { log, port, outside, problems, signal } = options;
   const { text } = createMetrics(options);
@@ -45,7 +45,7 @@ export async function startServer(options: AgentServerOptions): Promise<number> 
   return bound;
 }
 
-/** {@link listen}, until it does. */
+/** Retries {@link listen} until it succeeds. */
 export function listenWithRetry(options: ListenOptions, patience: ListenRetryOptions): void {
   retryListen(() => listen(options), options, patience);
 }

@@ -80,16 +80,16 @@ export function parseNodeConfig(input: unknown): NodeConfig {
   throw new MetalbridgeError("NodeConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
 }
 
-/** As kubelet names the node of a host. */
+/** The name that kubelet gives the node of a host. */
 export function nodeNameOf({ nodeName }: NodeConfig, host = hostname()): string {
   return nodeName ?? host.toLowerCase();
 }
 
 const OLLAMA = "127.0.0.1:11434";
-/** Where the service of Ollama's own installer keeps its models. */
+/** The home folder of the service that Ollama's installer creates. */
 const OLLAMA_HOME = "/usr/share/ollama";
 
-/** What of this machine is read. In a pod, the homes and the loopback are the pod's. */
+/** The paths to read on this machine. In a pod, home folders and loopback are those of the pod, and are not read. */
 export function nodeReaderPaths({ hostRoot, modelFolder, ollama }: NodeConfig): {
   readonly roots: NodeReaderOptions["roots"];
   readonly installed: InstalledPlaces;

@@ -1,4 +1,4 @@
-/** `metalbridge node`: reads this machine and publishes what it has, on change. While nothing changes it asks nothing of the API server. */
+/** `metalbridge node`: reads this machine and publishes a report on change. Without changes it sends no requests to the API server. */
 
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { describeError } from "../../src/api/errors.ts";
@@ -23,29 +23,25 @@ export interface NodeOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** For every answer of the API server. */
+  /** Called for every answer of the API server. */
   readonly onAnswer?: (verb: string, status: number) => void;
-  /** After each reading, and the write where it was one. */
+  /** Called after each reading, and after the write if there was one. */
   readonly onPass?: ((isWritten: boolean) => void) | undefined;
-  /** The models that llmfit's REST API answers about; read at its first request. */
+  /** The catalog of llmfit's REST API; read at its first request. */
   readonly records?: () => Promise<readonly CatalogRecord[]>;
 }
 
-type Parts = Required<Pick<NodeOptions, "clock" | "log" | "signal">> & {
-  readonly records: NodeOptions["records"] | undefined;
-};
-
 const USER_AGENT = "metalbridge-node";
 const RETRY = { firstMs: 1_000, capMs: 60_000 };
-/** Devices that came without an event are found within this time. */
+/** Devices that were added without an event are found within this time. */
 const FORGET_MS = 3_600_000;
 
-/** One reading. */
+/** Reads the machine once, and publishes nothing. */
 export function readNodeOnce(config: NodeConfig): Promise<NodeReport> {
   return createReader(config).read();
 }
 
-/** Resolves after `signal` was aborted. Rejects where it cannot start: kubeconfig. */
+/** Resolves after `signal` was aborted. Rejects if it cannot start, for lack of a kubeconfig. */
 export async function runNode({ config, log, signal, ...options }: NodeOptions): Promise<void> {
   const { clock = systemClock, onAnswer, onPass } = options;
   const { kubeconfig: kubeconfigPath, context, namespace } = config;
@@ -55,11 +51,11 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onAnswer });
   const place = { client: createClient(connection), node, namespace };
   let wake = new AbortController();
-  const readAgain = (): void => {
+  const onChange = (): void => {
     reader.forget();
     wake.abort();
   };
-  watchDevices(nodeReaderPaths(config).roots, { clock, signal, onChange: readAgain });
+  watchDevices(nodeReaderPaths(config).roots, { clock, signal, onChange });
   const publisher = createPublisher({ place, reader, log, onPass });
   let forgetAtMs = clock.monotonicMs() + FORGET_MS;
   log.info({ node, namespace, server: connection.server }, "node started");
@@ -78,11 +74,14 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   }
 }
 
-/** Loaded only where it is asked for. */
+/** Loads the REST API only if it is configured. */
 async function serveLlmfitOf(
   config: NodeConfig,
   reader: NodeReader,
-  { records = async () => [], ...parts }: Parts,
+  {
+    records = async () => [],
+    ...parts
+  }: Required<Pick<NodeOptions, "clock" | "log" | "signal">> & Pick<NodeOptions, "records">,
 ): Promise<void> {
   const { llmfitPort: port, llmfitAddress: address, llmfitTokenFile: tokenFile } = config;
   if (port === undefined) return;
@@ -101,7 +100,7 @@ function createReader(config: NodeConfig, log?: Log): NodeReader {
   return createNodeReader({ ...nodeReaderPaths(config), run, clock: systemClock, log });
 }
 
-/** Reads, and writes what differs from what was written last. */
+/** Reads the machine, and writes the report if it differs from the last one. */
 function createPublisher({
   place,
   reader,
@@ -110,18 +109,18 @@ function createPublisher({
 }: { readonly place: ReportPlace; readonly reader: NodeReader } & Pick<NodeOptions, "log" | "onPass">) {
   let published: { readonly report: NodeReport; readonly text: string } | undefined;
   let failures = 0;
-  let said: string | undefined;
-  const failed = (error: ApiFailure) => {
+  let logged: string | undefined;
+  const onFailure = (error: ApiFailure) => {
     failures += 1;
     const why = describeError(explainFailure(error));
-    if (why !== said) log.warn({ why }, "the report of this node cannot be written");
-    said = why;
+    if (why !== logged) log.warn({ why }, "the report of this node cannot be written");
+    logged = why;
     return { retryMs: retryMs(failures, RETRY, error.retryAfterMs) };
   };
   const write = async (report: NodeReport, text: string) => {
     const result = await publishReport(place, text);
-    if (!result.ok) return failed(result.error);
-    [published, failures, said] = [{ report, text }, 0, undefined];
+    if (!result.ok) return onFailure(result.error);
+    [published, failures, logged] = [{ report, text }, 0, undefined];
     const { leftOut, gpus, runtimes, models } = report;
     log.info(
       { leftOut, gpus: gpus.length, runtimes: runtimes.length, models: models.length },
@@ -130,7 +129,7 @@ function createPublisher({
     return undefined;
   };
   return {
-    /** When to try again, where it failed. */
+    /** Returns the delay of the retry if the write failed. */
     pass: async () => {
       const report = steadyReport(published?.report, await reader.read());
       const text = JSON.stringify(report);

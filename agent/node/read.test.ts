@@ -10,7 +10,7 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { rootsUnder } from "../host/linux/roots.ts";
 import { createNodeReader } from "./read.ts";
 
-test("a folder that hangs keeps no report back, is logged once, and is read when it answers", async () => {
+test("a folder that hangs does not delay reports, is logged once, and is read once it answers", async () => {
   await using folder = await temporaryFolder();
   const manifest = join(folder.path, "models/manifests/registry.ollama.ai/library/qwen3/8b");
   mkdirSync(dirname(manifest), { recursive: true });
@@ -34,7 +34,7 @@ test("a folder that hangs keeps no report back, is logged once, and is read when
         leftOut: ["models: their folders do not answer"],
       });
     }
-    expect(warnings).toEqual(["folders of models do not answer; what was found in them last is reported"]);
+    expect(warnings).toEqual(["folders of models do not answer; reporting the models that were found last"]);
   } finally {
     const writer = await open(manifest, "w");
     await writer.writeFile(JSON.stringify({ layers: [{ size: 7 }] }));

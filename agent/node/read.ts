@@ -1,4 +1,4 @@
-/** One reading of this machine: hardware, and which programs and models it has. */
+/** Reads the hardware, programs and models of this machine. */
 
 import { boundedReport, type NodeReport } from "../../src/api/node-report.ts";
 import { waitMs } from "../../src/kube/wait.ts";
@@ -10,7 +10,7 @@ import { type InstalledPlaces, type InstalledSoftware, readInstalled } from "../
 
 export interface NodeReader {
   readonly read: () => Promise<NodeReport>;
-  /** Devices came or went: they are read again. */
+  /** Called when devices were added or removed, which are then read again. */
   readonly forget: () => void;
 }
 
@@ -23,20 +23,20 @@ export interface NodeReaderOptions {
   readonly log?: Log | undefined;
 }
 
-/** Folders that have not answered by then are not waited for: one on a network volume that hangs never does. */
-const PATIENCE_MS = 10_000;
+/** The report does not wait longer for folders: a network volume that hangs never answers. */
+const TIMEOUT_MS = 10_000;
 const NOTHING: InstalledSoftware = { runtimes: [], models: [] };
 
-/** Throws for nothing that the machine has, lacks or says. */
+/** Reading never throws, in any state of the machine. */
 export function createNodeReader(options: NodeReaderOptions): NodeReader {
   const hardware = createHardwareReader(options.roots, options.run);
   const { installed: places } = options;
-  const readSoon =
-    places === undefined ? async () => NOTHING : installedSoon({ ...options, installed: places });
+  const readSoftware =
+    places === undefined ? async () => NOTHING : createSoftwareReader({ ...options, installed: places });
   return {
     forget: hardware.forget,
     read: async () => {
-      const [{ leftOut, ...found }, installed] = await Promise.all([hardware.read(), readSoon()]);
+      const [{ leftOut, ...found }, installed] = await Promise.all([hardware.read(), readSoftware()]);
       const { runtimes, models } = installed ?? NOTHING;
       const notes = installed === undefined ? [...leftOut, "models: their folders do not answer"] : leftOut;
       return boundedReport({ ...found, leftOut: notes, runtimes: [...runtimes], models: [...models] });
@@ -44,8 +44,8 @@ export function createNodeReader(options: NodeReaderOptions): NodeReader {
   };
 }
 
-/** What was found last, while folders are slow; undefined where they have never answered. */
-function installedSoon({
+/** While folders are slow, returns the last result; undefined if they have never answered. */
+function createSoftwareReader({
   installed,
   clock,
   log,
@@ -58,19 +58,19 @@ function installedSoon({
   const start = async (): Promise<void> => {
     const startedMs = clock.monotonicMs();
     last = await readInstalled(installed);
-    isSlow = clock.monotonicMs() - startedMs >= PATIENCE_MS;
+    isSlow = clock.monotonicMs() - startedMs >= TIMEOUT_MS;
     reading = undefined;
   };
   return async () => {
     reading ??= start();
-    const mine = reading;
+    const current = reading;
     if (isSlow) return last;
     const stop = new AbortController();
-    await Promise.race([mine, waitMs(clock, PATIENCE_MS, stop.signal)]);
+    await Promise.race([current, waitMs(clock, TIMEOUT_MS, stop.signal)]);
     stop.abort();
-    if (mine === reading && !isSlow) {
+    if (current === reading && !isSlow) {
       isSlow = true;
-      log?.warn({}, "folders of models do not answer; what was found in them last is reported");
+      log?.warn({}, "folders of models do not answer; reporting the models that were found last");
     }
     return last;
   };

@@ -1,4 +1,4 @@
-/** Says when devices may have come or gone: by /dev and udev's database. A machine without them is read by the clock alone. */
+/** Reports that devices may have been added or removed, by watching /dev and udev's database. Without them the machine is only read periodically. */
 import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../src/util/ports.ts";
@@ -6,7 +6,7 @@ import type { HardwareRoots } from "../host/linux/roots.ts";
 
 const GPU_DEVICES = /^(nvidia|kfd|dri)/;
 const PCI_DEVICES = /^\+pci:/;
-/** Drivers make several files, one after the other. */
+/** Drivers create several files, one after the other. */
 const SETTLE_MS = 2_000;
 
 export function watchDevices(
@@ -14,11 +14,14 @@ export function watchDevices(
   { clock, signal, onChange }: { clock: Clock; signal: AbortSignal; onChange: () => void },
 ): void {
   let cancel: (() => void) | undefined;
-  const soon = (): void => {
+  const onEvent = (): void => {
     cancel?.();
     cancel = clock.after(SETTLE_MS, onChange);
   };
-  const watchers = [watchFolder(dev, GPU_DEVICES, soon), watchFolder(join(udev, "data"), PCI_DEVICES, soon)];
+  const watchers = [
+    watchFolder(dev, GPU_DEVICES, onEvent),
+    watchFolder(join(udev, "data"), PCI_DEVICES, onEvent),
+  ];
   const stop = (): void => {
     cancel?.();
     for (const watcher of watchers) watcher?.close();
@@ -32,7 +35,7 @@ function watchFolder(folder: string, names: RegExp, onChange: () => void): FSWat
     const watcher = watch(folder, { persistent: false }, (_, name) => {
       if (names.test(name ?? "")) onChange();
     });
-    // The folder may go away under it.
+    // The folder may be removed while it is watched.
     watcher.on("error", () => watcher.close());
     return watcher;
   } catch {

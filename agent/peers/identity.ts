@@ -23,7 +23,7 @@ export function fingerprintOf(socket: TLSSocket): string | undefined {
   return fingerprint === undefined ? undefined : plain(fingerprint);
 }
 
-/** The name in the other side's certificate: it tells which Host to read, and proves nothing. */
+/** The name in the other side's certificate, which determines the Host to read and proves nothing. */
 export function claimedName(socket: TLSSocket): string | undefined {
   const { subject = "" } = socket.getPeerX509Certificate() ?? {};
   return /^CN=([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/.exec(subject)?.[1];

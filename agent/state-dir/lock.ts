@@ -1,24 +1,24 @@
-/** One agent per state folder: the process that listens on its socket owns it. */
+/** Ensures one agent per state folder: the process that listens on the folder's socket owns the folder. */
 import { chmod, rm, stat } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { waitForLock } from "../../src/util/process-lock.ts";
-import { existingSocketPath, isStrangers, makePrivate, socketPathFor, unusable } from "./socket-path.ts";
+import { belongsToOther, existingSocketPath, makePrivate, socketPathFor, unusable } from "./socket-path.ts";
 
 const ANSWER_MS = 10_000;
-const ANSWER_LENGTH_MAX = 65_536;
+const MAX_ANSWER_LENGTH = 65_536;
 
 export interface StateDirLock {
   readonly socketPath: string;
-  /** What the socket says from now on. */
+  /** Sets the socket's answer from now on. */
   readonly answerWith: (answer: () => string) => void;
   readonly release: () => Promise<void>;
 }
 
 /**
- * Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. `firstAnswer` is what the socket
- * says to whoever connects; its first line is the pid.
+ * Throws StateDirInUse with the pid of the running agent; takes over the socket of a dead one. `firstAnswer` is the socket's
+ * answer to each connection; its first line is the pid.
  */
 export async function lockStateDir(
   stateDir: string,
@@ -29,7 +29,7 @@ export async function lockStateDir(
   await makePrivate(stateDir);
   await closeToOthers(stateDir);
   const socketPath = await socketPathFor(join(stateDir, "agent.sock"), tempDir);
-  // One at a time: a socket found dead must not be removed after another starter has put its own there.
+  // Serialized: a dead socket must not be removed after another starting agent has replaced it by its own.
   const release = await waitForLock(socketPath);
   if (release === undefined)
     throw new MetalbridgeError(
@@ -55,30 +55,30 @@ export async function lockStateDir(
 async function takeSocket(stateDir: string, socketPath: string, answer: () => string): Promise<Server> {
   const first = await listen(socketPath, answer);
   if (first !== undefined) return first;
-  const pid = await askPid(socketPath);
+  const pid = await readPid(socketPath);
   if (pid !== undefined)
     throw new MetalbridgeError("StateDirInUse", `${stateDir} is in use by the agent with pid ${pid}`);
-  // Nothing listens: a killed agent left the socket behind.
+  // No process listens: a killed agent left the socket behind.
   await rm(socketPath, { force: true });
   const server = await listen(socketPath, answer);
   if (server !== undefined) return server;
   throw new MetalbridgeError("StateDirInUse", `${socketPath} was taken by another process just now`);
 }
 
-/** The pid of the agent that uses the state folder, as it says; undefined where none answers. Changes nothing. */
+/** The pid that the agent in the state folder reports; undefined if no agent answers. Changes nothing. */
 export async function findRunningAgent(stateDir: string, tempDir: string): Promise<string | undefined> {
-  return askPid(existingSocketPath(join(stateDir, "agent.sock"), tempDir));
+  return readPid(existingSocketPath(join(stateDir, "agent.sock"), tempDir));
 }
 
-/** A user who can write here chooses what the agent runs. A folder on a disk without ownership is left unchanged. */
+/** Removes write access of others, who could make the agent run any program. A folder on a disk without ownership is left unchanged. */
 async function closeToOthers(stateDir: string): Promise<void> {
   const found = await stat(stateDir);
-  if (isStrangers(found) && process.getuid?.() !== 0)
+  if (belongsToOther(found) && process.getuid?.() !== 0)
     throw unusable(`${stateDir} belongs to another user (uid ${found.uid})`);
   if ((found.mode & 0o022) !== 0) await chmod(stateDir, found.mode & 0o755).catch(() => undefined);
 }
 
-/** Undefined when the path is taken. */
+/** Undefined if the path is taken. */
 function listen(path: string, answer: () => string): Promise<Server | undefined> {
   return new Promise((resolve, reject) => {
     const server = createServer((socket) => {
@@ -98,8 +98,8 @@ function listen(path: string, answer: () => string): Promise<Server | undefined>
   });
 }
 
-/** The listener's pid; "unknown" with why where it does not say or cannot be asked, undefined only when there is no listener. */
-function askPid(path: string): Promise<string | undefined> {
+/** The listener's pid; "unknown" with a reason if it does not answer or connecting fails; undefined only if there is no listener. */
+function readPid(path: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket: Socket = connect(path);
     let answer = "";
@@ -107,16 +107,16 @@ function askPid(path: string): Promise<string | undefined> {
       socket.destroy();
       resolve(result);
     };
-    // An answer that came while this process was held up is still to be read.
+    // Reads an answer that arrived while this process was paused before the timeout takes effect.
     socket.setTimeout(ANSWER_MS, () => setImmediate(finish, "unknown (it does not answer)"));
     socket.on("data", (chunk) => {
       answer += chunk.toString();
-      if (answer.length > ANSWER_LENGTH_MAX) finish("unknown (its answer is too long)");
+      if (answer.length > MAX_ANSWER_LENGTH) finish("unknown (its answer is too long)");
     });
     socket.once("end", () => finish(answer.split("\n")[0]?.trim() || "unknown"));
     socket.once("error", (error: NodeJS.ErrnoException) => {
-      const isNone = error.code === "ENOENT" || error.code === "ECONNREFUSED" || error.code === "ENOTDIR";
-      finish(isNone ? undefined : `unknown (${error.message})`);
+      const hasNoListener = ["ENOENT", "ECONNREFUSED", "ENOTDIR"].includes(error.code ?? "");
+      finish(hasNoListener ? undefined : `unknown (${error.message})`);
     });
   });
 }

@@ -1,4 +1,4 @@
-/** Fields of the configuration that say where something is. */
+/** Configuration fields for paths and addresses. */
 import * as z from "zod";
 
 export const path = z
