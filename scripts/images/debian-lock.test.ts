@@ -1,9 +1,8 @@
 /** Where locked packages come from, and that nothing but the locked bytes is taken. */
 import { readdirSync, readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { sha256Hex } from "../../src/util/hash.ts";
+import { serveHttp } from "../../test/bed/http-server.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { DEBIAN_ARCHITECTURES, type DebianLock, fetchLocked, PACKAGES, readLock } from "./debian-lock.ts";
 
@@ -20,20 +19,16 @@ const SNAPSHOT = `/archive/debian/20260102T030405Z/${PLACE}`;
 /** A mirror below /, and snapshots below /archive. */
 async function serve(files: Readonly<Record<string, string>>) {
   const asked: string[] = [];
-  const server = createServer(({ url = "" }, response) => {
+  const server = await serveHttp(({ url = "" }, response) => {
     asked.push(url);
     const content = files[url];
     response.writeHead(content === undefined ? 404 : 200).end(content);
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  const mirror = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const mirror = server.url;
   return {
     asked,
     options: { mirror, snapshots: `${mirror}/archive` },
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((closed) => server.close(closed));
-    },
+    [Symbol.asyncDispose]: server[Symbol.asyncDispose],
   };
 }
 

@@ -1,12 +1,11 @@
 /** Layouts in a real registry: what arrives is what was packed; Helm pulls the chart. */
 import { execFile } from "node:child_process";
-import { once } from "node:events";
 import { writeFileSync } from "node:fs";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { RequestListener } from "node:http";
 import path from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { serveHttp } from "../../test/bed/http-server.ts";
 import { PASSWORD, registryProgram, startOciRegistry, USERNAME } from "../../test/bed/oci-registry.ts";
 import { CHART, helmIn, helmProgram } from "../../test/chart/helm.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
@@ -124,18 +123,12 @@ test.each<[string, RegExp, RequestListener]>([
   ["answers with other text", /127[.0-9:]+\/token gave no token/, (_, response) => response.end("<html>")],
   ["never answers", /127[.0-9:]+\/token did not answer within 0\.3 s/, () => undefined],
 ])("a token server that %s is the error that is reported", async (_, why, tokens) => {
-  const server = createServer((request, response) => {
+  await using server = await serveHttp((request, response) => {
     if (request.url?.startsWith("/token")) return tokens(request, response);
     const realm = `Bearer realm="http://${request.headers.host}/token"`;
     response.writeHead(401, { "www-authenticate": realm }).end();
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  await once(server, "listening");
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const send = repositoryClient({ host, repository: "tiny" }, undefined, 300);
+  const send = repositoryClient({ host: server.host, repository: "tiny" }, undefined, 300);
   await expect(send("manifests/1.0.0")).rejects.toMatchObject({
     name: "ReleaseError",
     message: expect.stringMatching(why),
@@ -143,11 +136,9 @@ test.each<[string, RegExp, RequestListener]>([
 });
 
 test("a registry that cannot be reached is named, with the reason", async () => {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  server.close();
-  await once(server, "close");
+  const server = await serveHttp(() => {});
+  const { host } = server;
+  await server[Symbol.asyncDispose]();
   await expect(repositoryClient({ host, repository: "tiny" }, undefined)("blobs/x")).rejects.toMatchObject({
     name: "ReleaseError",
     message: `http://${host}/v2/tiny/blobs/x cannot be reached: connect ECONNREFUSED ${host}`,
@@ -155,13 +146,8 @@ test("a registry that cannot be reached is named, with the reason", async () => 
 });
 
 test("credentials are blamed only for an answer that refuses them", async () => {
-  const server = createServer((_, response) => response.writeHead(503).end("busy")).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  await once(server, "listening");
-  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await using server = await serveHttp((_, response) => response.writeHead(503).end("busy"));
+  const { host } = server;
   await expect(repositoryClient({ host, repository: "tiny" }, KNOWN)("blobs/x")).rejects.toMatchObject({
     message: expect.stringContaining("answered 503: busy"),
     remedy: expect.stringContaining("run the same command again"),

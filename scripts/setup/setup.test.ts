@@ -1,9 +1,9 @@
-import { once } from "node:events";
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
-import { createServer, type RequestListener } from "node:http";
+import type { RequestListener } from "node:http";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { sha256Hex } from "../../src/util/hash.ts";
+import { serveHttp } from "../../test/bed/http-server.ts";
 import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { cacheDir } from "./cache.mjs";
@@ -60,14 +60,9 @@ test("llama.cpp's archives have a name for the machines it supports", () => {
 
 test("a download that stalls before its first byte is given up", async () => {
   await using folder = await temporaryFolder();
-  const server = createServer((_request, response) => response.writeHead(200).flushHeaders());
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  const stalled = download(`http://127.0.0.1:${port}/x`, path.join(folder.path, "x"), { stallMs: 100 });
+  await using server = await serveHttp((_request, response) => response.writeHead(200).flushHeaders());
+  const stalled = download(`${server.url}/x`, path.join(folder.path, "x"), { stallMs: 100 });
   await expect(stalled).rejects.toThrow(/broke off \(stalled\)/);
-  server.closeAllConnections();
-  server.close();
 });
 
 test("words in scripts are quoted whatever they hold", () => {
@@ -112,15 +107,8 @@ test("a step that fails is not reported as done", async () => {
 });
 
 async function serve(handler: RequestListener): Promise<AsyncDisposable & { url: string }> {
-  const server = createServer(handler).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  const port = typeof address === "object" && address !== null ? address.port : 0;
-  const dispose = async () => {
-    server.closeAllConnections();
-    server.close();
-  };
-  return { url: `http://127.0.0.1:${port}/file`, [Symbol.asyncDispose]: dispose };
+  const server = await serveHttp(handler);
+  return { ...server, url: `${server.url}/file` };
 }
 
 const content = Buffer.alloc(300_000, "metalbridge");

@@ -54,6 +54,11 @@ export function kubectlFor(kubeconfig: string): Kubectl {
     });
 }
 
+/** Input of `apply -f -` and `create -f -`. */
+export function listOf(...items: readonly object[]): KubectlOptions {
+  return { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) };
+}
+
 /** A wait that kubectl itself times out says why. */
 function ownTimeoutMs(args: readonly string[]): number | undefined {
   const seconds = args.map((arg) => /^--timeout=(\d+)s$/.exec(arg)?.[1]).find((found) => found !== undefined);

@@ -6,6 +6,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { oneRealCluster } from "../cluster/node.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
+import { listOf } from "./kubectl.ts";
 import { startKwok, whyNoSimulatedNodes } from "./kwok.ts";
 import { type PodScript, scriptAnnotations } from "./kwok-stages.ts";
 import { whyNoRealNode } from "./node/parts.ts";
@@ -110,8 +111,7 @@ describe.skipIf(why !== undefined)(
         podOf(`${name}-kwok`, "simulated", pair),
       ]);
       await until(() => kubectl(["get", "serviceaccount", "default"]));
-      const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-      await kubectl(["create", "-f", "-"], { input: list });
+      await kubectl(["create", "-f", "-"], listOf(...items));
     });
     afterAll(() => stack.disposeAsync());
 

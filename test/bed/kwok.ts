@@ -6,7 +6,7 @@ import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched } from "../../local/control-plane/process/watched-child.ts";
 import { findKwok } from "../../scripts/setup/go-programs.mjs";
-import type { Kubectl } from "./kubectl.ts";
+import { type Kubectl, listOf } from "./kubectl.ts";
 import { type PodScript, renderStages, scriptAnnotations, storageClasses } from "./kwok-stages.ts";
 import { until } from "./until.ts";
 
@@ -60,7 +60,7 @@ export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
   const { kubeconfig, kubectl, dir, nodeSelector, leaseSeconds = 40 } = options;
   const program = findKwok();
   if (program === undefined) throw new Error(whyNoSimulatedNodes());
-  await kubectl(["apply", "-f", "-"], { input: listOf(storageClasses()) });
+  await kubectl(["apply", "-f", "-"], listOf(...storageClasses()));
   mkdirSync(dir, { recursive: true });
   const config = path.join(dir, "stages.yaml");
   writeFileSync(config, renderStages());
@@ -87,9 +87,7 @@ export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
   });
   return {
     add: async (...nodes) => {
-      await kubectl(["create", "-f", "-"], {
-        input: listOf(nodes.map(nodeObject)),
-      });
+      await kubectl(["create", "-f", "-"], listOf(...nodes.map(nodeObject)));
       const names = new Set(nodes.map(({ name }) => name));
       await until(
         async () => {
@@ -140,10 +138,6 @@ function nodeObject({ name, labels = {}, taints = [], capacity = {} }: Simulated
       },
     },
   };
-}
-
-function listOf(items: readonly object[]): string {
-  return JSON.stringify({ apiVersion: "v1", kind: "List", items });
 }
 
 interface NodeSeen {
@@ -203,7 +197,7 @@ async function direct(
     metadata: { name },
     spec: { policyName: name },
   };
-  await kubectl(["apply", "-f", "-"], { input: listOf([policy, binding]) });
+  await kubectl(["apply", "-f", "-"], listOf(policy, binding));
   // Passes the restricted level, which the namespace may enforce.
   const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
   const pod = {

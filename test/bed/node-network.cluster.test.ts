@@ -1,7 +1,7 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
 import { expect, test } from "vitest";
 import { sharedCluster } from "../cluster/cluster.ts";
+import { serveHttp } from "./http-server.ts";
+import { listOf } from "./kubectl.ts";
 import { canRunNodeNetwork, startNodeNetwork } from "./node-network.ts";
 import { until } from "./until.ts";
 
@@ -12,32 +12,27 @@ test.skipIf(!can.ok)(`a Service's address leads to the endpoint that its slice n
   const cluster = sharedCluster();
   await using network = await startNodeNetwork(cluster);
   await using namespace = await cluster.namespace();
-  const server = createServer((_request, response) => response.end("through the service"));
-  server.listen({ host: network.hostAddress, port: 0 });
-  await once(server, "listening");
-  try {
-    const bound = server.address();
-    const port = typeof bound === "object" && bound !== null ? bound.port : 0;
-    const address = await createService(namespace.name, network.hostAddress, port);
-    await until(
-      async () => {
-        const { stdout } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
-        expect(stdout).toBe("through the service");
-      },
-      { everyMs: 200 },
-    );
-    await cluster.kubectl(["delete", "endpointslice", "-n", namespace.name, "hand-made"]);
-    await until(
-      async () => {
-        const { code } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
-        expect(code).not.toBe(0);
-      },
-      { everyMs: 200 },
-    );
-  } finally {
-    server.close();
-    server.closeAllConnections();
-  }
+  await using server = await serveHttp(
+    (_request, response) => response.end("through the service"),
+    network.hostAddress,
+  );
+  const port = Number(new URL(server.url).port);
+  const address = await createService(namespace.name, network.hostAddress, port);
+  await until(
+    async () => {
+      const { stdout } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
+      expect(stdout).toBe("through the service");
+    },
+    { everyMs: 200 },
+  );
+  await cluster.kubectl(["delete", "endpointslice", "-n", namespace.name, "hand-made"]);
+  await until(
+    async () => {
+      const { code } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
+      expect(code).not.toBe(0);
+    },
+    { everyMs: 200 },
+  );
 
   async function createService(name: string, address: string, port: number): Promise<string> {
     const service = {
@@ -54,8 +49,7 @@ test.skipIf(!can.ok)(`a Service's address leads to the endpoint that its slice n
       endpoints: [{ addresses: [address], conditions: { ready: true } }],
       ports: [{ name: "http", port, protocol: "TCP" }],
     };
-    const list = { apiVersion: "v1", kind: "List", items: [service, slice] };
-    await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+    await cluster.kubectl(["apply", "-f", "-"], listOf(service, slice));
     return await cluster.kubectl(["get", "service", "web", "-n", name, "-o", "jsonpath={.spec.clusterIP}"]);
   }
 });

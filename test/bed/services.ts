@@ -3,6 +3,7 @@ import path from "node:path";
 import { expect } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
+import { listOf } from "./kubectl.ts";
 import { model, serviceAnywhere } from "./manifests.ts";
 import type { NodeNetwork } from "./node-network.ts";
 import type { Part } from "./part.ts";
@@ -44,12 +45,9 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   }
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
-    const items = [
-      model(name, path.join(farm.modelsDir, file)),
-      serviceAnywhere(name, { rollout: { drainSeconds: 5 }, ...spec }),
-    ];
-    const list = { apiVersion: "v1", kind: "List", items };
-    await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+    const service = serviceAnywhere(name, { rollout: { drainSeconds: 5 }, ...spec });
+    const list = listOf(model(name, path.join(farm.modelsDir, file)), service);
+    await farm.kubectl(["apply", "-f", "-"], list);
   }
 
   /** Until it is Ready, and kube-proxy, a sync period behind, leads its ClusterIP to an engine. */

@@ -1,5 +1,6 @@
 /** The whole system for one file of tests: control plane, a node's network with kube-proxy, controller and agents, each as users have it. */
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { listOf } from "./kubectl.ts";
 import { type NodeNetwork, startNodeNetwork } from "./node-network.ts";
 import { type Services, servicesOf } from "./services.ts";
 import { startFleet, type TestFleet, type TestFleetOptions } from "./test-fleet.ts";
@@ -28,8 +29,7 @@ export async function startSystem(
     farm,
     services: servicesOf(farm, network),
     apply: async (...items) => {
-      const list = { apiVersion: "v1", kind: "List", items };
-      await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+      await farm.kubectl(["apply", "-f", "-"], listOf(...items));
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };

@@ -12,6 +12,7 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
+import { listOf } from "../bed/kubectl.ts";
 import { startPart } from "../bed/part.ts";
 import { freePort } from "../bed/ports.ts";
 import { until } from "../bed/until.ts";
@@ -116,9 +117,8 @@ withHelm(`the API server takes every object of a grid of values${needsHelm}`, as
   const items = objects.filter(
     ({ apiVersion }) => monitoring !== undefined || !apiVersion.startsWith("monitoring.coreos.com/"),
   );
-  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
   const args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-"];
-  const taken = await kubectl(args, { input: list });
+  const taken = await kubectl(args, listOf(...items));
   expect(taken.trim().split("\n")).toHaveLength(items.length);
 });
 

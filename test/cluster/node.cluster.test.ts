@@ -6,6 +6,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
+import { listOf } from "../bed/kubectl.ts";
 import { processesNaming } from "../bed/leftovers.ts";
 import { openNetwork } from "../bed/network.ts";
 import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
@@ -34,8 +35,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
   let namespace: TestNamespace;
   const kubectl: RealCluster["kubectl"] = (args, options) =>
     shared().kubectl(["-n", namespace.name, ...args], options);
-  const create = (...items: readonly object[]) =>
-    kubectl(["create", "-f", "-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
+  const create = (...items: readonly object[]) => kubectl(["create", "-f", "-"], listOf(...items));
   const read = async (...what: readonly string[]) =>
     JSON.parse(await kubectl(["get", ...what, "-o", "json"]));
 

@@ -9,6 +9,8 @@ import { LEASES } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { livingEngines } from "../bed/engines.ts";
+import { listOf } from "../bed/kubectl.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { type Network, openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { until } from "../bed/until.ts";
@@ -44,7 +46,10 @@ describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "r
     await writeTinyGguf(path.join(farm.modelsDir, "chat.gguf"));
     const patch = ["--type=merge", "-p", '{"spec":{"memory":{"gpuBudget":"8Gi"}}}'];
     await until(() => cluster.kubectl(["patch", "host", farm.hostName, ...patch]));
-    await cluster.kubectl(["apply", "-f", "-"], { input: manifests(farm.modelsDir) });
+    await cluster.kubectl(
+      ["apply", "-f", "-"],
+      listOf(model("chat", path.join(farm.modelsDir, "chat.gguf")), serviceAnywhere("chat")),
+    );
     await cluster.kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"], {
       timeoutMs: 70_000,
     });
@@ -166,16 +171,6 @@ async function watchRenewals(kubeconfigPath: string, host: string) {
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function manifests(modelsDir: string): string {
-  const apiVersion = "metalbridge.dev/v1alpha1";
-  const metadata = { name: "chat", namespace: "default" };
-  const source = path.join(modelsDir, "chat.gguf");
-  const model = { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" } } };
-  const engine = { modelRef: "chat", contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
-  const service = { apiVersion, kind: "InferenceService", metadata, spec: engine };
-  return JSON.stringify({ apiVersion: "v1", kind: "List", items: [model, service] });
 }
 
 /**

@@ -1,10 +1,8 @@
 /** A server whose every path goes wrong in its own way, and one that does not. */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { type HttpServer, serveHttp } from "../bed/http-server.ts";
 
-export interface BadOrigin extends AsyncDisposable {
-  readonly url: string;
-}
+export type BadOrigin = HttpServer;
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
@@ -29,19 +27,11 @@ export async function startBadOrigin(
     "/large.gguf": endless(content, largeBytes),
     ...Object.fromEntries(Object.entries(files).map(([name, bytes]) => [name, serve(bytes, bytes.length)])),
   };
-  const server = createServer((request, response) => {
+  return serveHttp((request, response) => {
     const answer = answers[request.url ?? ""];
     if (answer === undefined) response.writeHead(404).end("no such file");
     else answer(request, response);
-  });
-  await new Promise<void>((listening) => server.listen(0, address, listening));
-  return {
-    url: `http://${address}:${(server.address() as AddressInfo).port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((closed) => server.close(closed));
-    },
-  };
+  }, address);
 }
 
 /** A file of `total` bytes that begins with `bytes`; zero behind them. Answers ranges. */

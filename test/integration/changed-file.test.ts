@@ -5,6 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { sha256Hex } from "../../src/util/hash.ts";
+import { listOf } from "../bed/kubectl.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { until } from "../bed/until.ts";
 import { runProgram } from "../cli/program.ts";
@@ -63,17 +65,9 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   const replicaOf = async (service: string) =>
     (await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`))[0];
 
-  async function apply(name: string, route: string, model: object = {}): Promise<void> {
-    const apiVersion = "metalbridge.dev/v1alpha1";
-    const metadata = { name, namespace: "default" };
+  async function apply(name: string, route: string, spec: object = {}): Promise<void> {
     const source = route.startsWith("http") ? route : origin.url + route;
-    const engine = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
-    const items = [
-      { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" }, ...model } },
-      { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, ...engine } },
-    ];
-    const list = { apiVersion: "v1", kind: "List", items };
-    await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+    await farm.kubectl(["apply", "-f", "-"], listOf(model(name, source, spec), serviceAnywhere(name)));
   }
 
   const untilStatus = (name: string, status: object) =>

@@ -1,7 +1,7 @@
 /** Loopback servers in the shape of Hugging Face and ModelScope: a list of files at a revision, and their content by range. */
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { sha256Hex } from "../../src/util/hash.ts";
+import { serveHttp } from "../bed/http-server.ts";
 import { sendFile } from "../fixtures/origin.ts";
 
 export interface HubOrigin extends AsyncDisposable {
@@ -44,20 +44,12 @@ async function serve(
   answer: (path: string, request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<HubOrigin> {
   const paths: string[] = [];
-  const server = createServer((request, response) => {
+  const server = await serveHttp((request, response) => {
     const path = decodeURIComponent(new URL(request.url ?? "/", "http://hub").pathname);
     paths.push(path);
     answer(path, request, response);
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    paths,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((closed) => server.close(closed));
-    },
-  };
+  return { ...server, paths };
 }
 
 function siblingsOf(files: HubRepository["files"]) {

@@ -7,7 +7,9 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
+import { listOf } from "../bed/kubectl.ts";
 import { whyNoSimulatedNodes } from "../bed/kwok.ts";
+import { model } from "../bed/manifests.ts";
 import { type Part, startPart } from "../bed/part.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
@@ -37,23 +39,15 @@ describe.skipIf(why !== undefined)(
       );
       const { kubeconfig } = cluster;
       farm = stack.use(await startFleet({ kubeconfig, agents: [], controllerArgs: CONTROLLER_ARGS }));
-      const model = path.join(dir, "tiny.gguf");
-      await writeTinyGguf(model);
-      const origin = stack.use(await startBadOrigin(readFileSync(model), 0));
-      await apply({
-        apiVersion: "metalbridge.dev/v1alpha1",
-        kind: "Model",
-        metadata: { name: "chat", namespace: NAMESPACE },
-        spec: { source: `${origin.url}/good.gguf`, hardware: { accelerator: "cpu" } },
-      });
+      const file = path.join(dir, "tiny.gguf");
+      await writeTinyGguf(file);
+      const origin = stack.use(await startBadOrigin(readFileSync(file), 0));
+      await apply(model("chat", `${origin.url}/good.gguf`, { hardware: { accelerator: "cpu" } }, NAMESPACE));
     });
 
     afterAll(() => stack.disposeAsync());
 
-    const apply = (...items: readonly object[]) =>
-      farm.kubectl(["apply", "-f", "-"], {
-        input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
-      });
+    const apply = (...items: readonly object[]) => farm.kubectl(["apply", "-f", "-"], listOf(...items));
 
     it(
       "the next of several controllers finishes what a leader has begun, and no object is written by two",

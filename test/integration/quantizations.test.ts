@@ -8,6 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { INFERENCE_REPLICAS, MODELS } from "../../src/api/kinds.ts";
 import { sha256Hex } from "../../src/util/hash.ts";
+import { listOf } from "../bed/kubectl.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
 import {
   type OciRegistry,
   orasLayer,
@@ -72,17 +74,9 @@ describe.skipIf(findLlamaServer() === undefined)("a repository of ten quantizati
     serve("tiny", { source: "hf://org/tiny", quantization, hardware: { accelerator: "metal" } });
 
   /** Applies a Model and a service of its name, and what else is given. */
-  async function serve(name: string, model: object, others: readonly object[] = []): Promise<void> {
-    const apiVersion = "metalbridge.dev/v1alpha1";
-    const metadata = { name, namespace: NAMESPACE };
-    const engine = { contextSize: 256, parallelSlots: 1, promptCacheMiB: 0 };
-    const items = [
-      ...others,
-      { apiVersion, kind: "Model", metadata, spec: model },
-      { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, ...engine } },
-    ];
-    const list = { apiVersion: "v1", kind: "List", items };
-    await farm.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+  async function serve(name: string, spec: object, others: readonly object[] = []): Promise<void> {
+    const own = [model(name, "", spec, NAMESPACE), serviceAnywhere(name, {}, NAMESPACE)];
+    await farm.kubectl(["apply", "-f", "-"], listOf(...others, ...own));
   }
 
   const runs = (quantization: string) =>

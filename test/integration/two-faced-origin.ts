@@ -1,10 +1,7 @@
 /** A loopback server that answers who reads a header from one file, and who downloads from another. */
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type HttpServer, serveHttp } from "../bed/http-server.ts";
 
-export interface TwoFacedOrigin extends AsyncDisposable {
-  readonly url: string;
-}
+export type TwoFacedOrigin = HttpServer;
 
 export interface Faces {
   readonly header: Uint8Array;
@@ -12,8 +9,8 @@ export interface Faces {
 }
 
 /** By path. A range with an end is a look at the header. */
-export async function serveOther(routes: Readonly<Record<string, Faces>>): Promise<TwoFacedOrigin> {
-  const server = createServer(({ url, headers }, response) => {
+export function serveOther(routes: Readonly<Record<string, Faces>>): Promise<TwoFacedOrigin> {
+  return serveHttp(({ url, headers }, response) => {
     const faces = routes[url ?? ""];
     if (faces === undefined) return void response.writeHead(404).end();
     const [, first, last = ""] = /^bytes=(\d+)-(\d*)$/.exec(headers.range ?? "") ?? [];
@@ -30,12 +27,4 @@ export async function serveOther(routes: Readonly<Record<string, Faces>>): Promi
       })
       .end(part);
   });
-  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    [Symbol.asyncDispose]: async () => {
-      server.closeAllConnections();
-      await new Promise((closed) => server.close(closed));
-    },
-  };
 }

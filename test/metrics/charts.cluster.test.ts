@@ -8,6 +8,8 @@ import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
+import { listOf } from "../bed/kubectl.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { until } from "../bed/until.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
@@ -53,12 +55,7 @@ function pageOf(file: string): Page {
 }
 
 function manifests(name: string, source: string, spec: object): readonly object[] {
-  const apiVersion = "metalbridge.dev/v1alpha1";
-  const metadata = { name, namespace: "default" };
-  return [
-    { apiVersion, kind: "Model", metadata, spec: { source, hardware: { accelerator: "metal" } } },
-    { apiVersion, kind: "InferenceService", metadata, spec: { modelRef: name, contextSize: 256, ...spec } },
-  ];
+  return [model(name, source), serviceAnywhere(name, spec)];
 }
 
 interface ToldEvent {
@@ -105,8 +102,7 @@ test.skipIf(llamaServer === undefined)(
       ...manifests("elsewhere", weights, { placement: { hosts: ["mac-2"] } }),
       ...manifests("gone", path.join(folder, "models", "none.gguf"), {}),
     ];
-    const list = { apiVersion: "v1", kind: "List", items: objects };
-    await kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+    await kubectl(["apply", "-f", "-"], listOf(...objects));
     await kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"], {
       timeoutMs: 70_000,
     });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
+import { listOf } from "../bed/kubectl.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
@@ -135,9 +136,7 @@ describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` 
       metadata: { name: "shared" },
       spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
     };
-    const items = [secret, claim];
-    const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-    await bed.kubectl(["create", "-n", NAMESPACE, "-f", "-"], { input });
+    await bed.kubectl(["create", "-n", NAMESPACE, "-f", "-"], listOf(secret, claim));
     await localVolume(bed.kubectl, node(), { size: "1Gi" });
     const modelCache = { claimName: "shared" };
     await bed.apply("keyed", { modelCache, auth: { secretRef: { name: "key" }, key: "key" } });

@@ -6,6 +6,7 @@ import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/grou
 import { createJoinKey } from "../../src/crypto/join-seal.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity, writeAccountKubeconfig } from "../bed/identity.ts";
+import { listOf } from "../bed/kubectl.ts";
 import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
@@ -52,8 +53,7 @@ beforeAll(async () => {
     withFields(manifest("Host", HOST), { "spec.addresses": ["192.168.77.9"] }),
     request(FOREIGN, { group: OTHER }),
   ];
-  const list = { apiVersion: "v1", kind: "List", items };
-  await kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(list) });
+  await kubectl(["apply", "--server-side", "-f", "-"], listOf(...items));
   await giveIdentity({ kubeconfig }, HOST, path.join(folder.path, "host"));
   const file = path.join(folder.path, "kubeconfig");
   await writeAccountKubeconfig({ kubeconfig }, { name: GROUP, namespace: NAMESPACE_JOIN, file });

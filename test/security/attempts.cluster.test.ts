@@ -16,6 +16,7 @@ import {
 } from "../../src/api/group.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity } from "../bed/identity.ts";
+import { listOf } from "../bed/kubectl.ts";
 import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
@@ -102,8 +103,7 @@ beforeAll(async () => {
     withFields(manifest("Model", "gated", NAMESPACE), { "spec.sourceSecretRef": { name: "keys" } }),
     withFields(manifest("InferenceService", "chat", NAMESPACE), {}),
   ];
-  const list = { apiVersion: "v1", kind: "List", items };
-  await cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(list) });
+  await cluster.kubectl(["create", "-f", "-"], listOf(...items));
   await cluster.kubectl(["delete", "irep", "mine-deleted", "-n", NAMESPACE, "--wait=false"]);
   const file = path.join(folder.path, "kubeconfig");
   await giveIdentity(cluster, VICTIM, path.join(folder.path, "victim"));

@@ -6,6 +6,7 @@ import { packageRoot } from "../../local/package-root.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
+import { listOf } from "../bed/kubectl.ts";
 import type { TestCluster } from "../cluster/cluster.ts";
 import { get, NAMESPACE, OURS } from "./requests.ts";
 
@@ -37,9 +38,7 @@ export async function asUsers(
     { apiVersion: `${RBAC_GROUP}/v1`, kind: "ClusterRole", ...ofOurKinds() },
     ...Object.values(ACCOUNTS).flatMap(objectsOf),
   ];
-  await kubectl(["create", "-f", "-"], {
-    input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
-  });
+  await kubectl(["create", "-f", "-"], listOf(...items));
   const connections = new Map<Who, KubeConnection>();
   for (const who of Object.keys(ACCOUNTS) as Who[]) {
     const file = path.join(folder, ACCOUNTS[who].name);

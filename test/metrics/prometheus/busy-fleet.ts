@@ -6,6 +6,7 @@ import path from "node:path";
 import { testAddress } from "../../../agent/fixtures/agent.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { livingEngines } from "../../bed/engines.ts";
+import { listOf } from "../../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../../bed/manifests.ts";
 import { type Part, startPart } from "../../bed/part.ts";
 import { freePort } from "../../bed/ports.ts";
@@ -92,13 +93,9 @@ function portIn(part: Part, key: string): Promise<string> {
 }
 
 async function apply(farm: TestFleet, name: string, file: string, spec: object): Promise<void> {
-  const items = [
-    model(name, path.join(farm.modelsDir, file)),
-    serviceAnywhere(name, { contextSize: 512, ...spec }),
-  ];
-  await farm.kubectl(["apply", "-f", "-"], {
-    input: JSON.stringify({ apiVersion: "v1", kind: "List", items }),
-  });
+  const service = serviceAnywhere(name, { contextSize: 512, ...spec });
+  const list = listOf(model(name, path.join(farm.modelsDir, file)), service);
+  await farm.kubectl(["apply", "-f", "-"], list);
 }
 
 async function keepBusy(farm: TestFleet, service: string): Promise<AsyncDisposable> {

@@ -102,7 +102,7 @@ async function build(
   const { kubeconfig } = controlPlane;
   const kubectl = kubectlFor(kubeconfig);
   const models = await serveModels(network.gateway, path.join(dir, "models"));
-  keep(models.close);
+  keep(async () => models[Symbol.asyncDispose]());
   await clients(dir, network, kubeconfig, keep);
   const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-torture" });
   keep(async () => connection.close());
