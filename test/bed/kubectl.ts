@@ -1,7 +1,7 @@
 /** The real kubectl against one kubeconfig, bounded in time. */
-import { execFile } from "node:child_process";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { execute } from "./run.ts";
 
 export interface KubectlOptions {
   /** Sent to stdin, for `apply -f -`. */
@@ -34,24 +34,12 @@ const NO_COLLECTION = { GOGC: "off", GOMEMLIMIT: "512MiB" };
 export function kubectlFor(kubeconfig: string): Kubectl {
   const { kubectl } = findClusterParts(readPartsConfig());
   const { PATH, HOME } = process.env;
-  return (args, options = {}) =>
-    new Promise((resolve, reject) => {
-      const child = execFile(
-        kubectl ?? "kubectl",
-        [...args],
-        {
-          env: { ...NO_COLLECTION, PATH, HOME, KUBECONFIG: kubeconfig, ...options.env },
-          timeout: options.timeoutMs ?? ownTimeoutMs(args) ?? 90_000,
-          maxBuffer: 64 * 1024 * 1024,
-        },
-        (error, stdout, stderr) => {
-          if (error === null) resolve(stdout);
-          else reject(new KubectlFailed(args, error.code ?? error.signal ?? "unknown", stderr));
-        },
-      );
-      child.stdin?.on("error", () => {});
-      child.stdin?.end(options.input ?? "");
-    });
+  return async (args, { input, env, timeoutMs = ownTimeoutMs(args) ?? 90_000 } = {}) => {
+    const settings = { ...NO_COLLECTION, PATH, HOME, KUBECONFIG: kubeconfig, ...env };
+    const result = await execute(kubectl ?? "kubectl", args, { input, timeoutMs, env: settings });
+    if (result.code === 0) return result.stdout;
+    throw new KubectlFailed(args, result.code, result.stderr);
+  };
 }
 
 /** Input of `apply -f -` and `create -f -`. */

@@ -2,7 +2,7 @@
  * A Linux host of a farm: a station of a test network with files of its own where an installation writes, and systemd as it is
  * replayed. It shares everything else with this machine. Commands run in it as root.
  */
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from "node:fs";
@@ -12,6 +12,7 @@ import path from "node:path";
 import { replayCommands } from "./launchd/replayed-commands.ts";
 import { type Systemd, startSystemd } from "./launchd/systemd.ts";
 import type { Station } from "./network.ts";
+import { run } from "./run.ts";
 import { send } from "./signal.ts";
 import { until } from "./until.ts";
 
@@ -65,7 +66,10 @@ export async function startLinuxHost(station: Station, names: readonly string[])
     systemd,
     shell: at("shell"),
     at,
-    run: (...argv) => runIn([...enter(), ...clean, ...argv]),
+    run: (...argv) => {
+      const [program = "", ...args] = [...enter(), ...clean, ...argv];
+      return run(program, args, { cwd: "/", timeoutMs: 300_000 });
+    },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }
@@ -119,12 +123,4 @@ function idsIn(file: string, account: string): { readonly uid: number; readonly 
     .find((one) => one.startsWith(`${account}:`));
   const [, , uid, gid] = line?.split(":") ?? [];
   return uid === undefined || gid === undefined ? undefined : { uid: Number(uid), gid: Number(gid) };
-}
-
-function runIn([program = "", ...args]: readonly string[]): Promise<string> {
-  return new Promise((resolve, reject) => {
-    execFile(program, args, { cwd: "/" }, (error, stdout, stderr) =>
-      error === null ? resolve(stdout) : reject(new Error(`${args.join(" ")}: ${stdout}${stderr}`)),
-    );
-  });
 }

@@ -1,5 +1,4 @@
 /** A node's network without a node: a namespace joined to this machine, with the real kube-proxy in it. */
-import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -9,12 +8,7 @@ import { forwardTcp } from "./forward-tcp.ts";
 import { createNode, startKubeProxy, whyNoKubeProxy } from "./kube-proxy.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { openNetwork, type Station, whyNoNetwork } from "./network.ts";
-
-export interface InsideResult {
-  readonly code: number | string;
-  readonly stdout: string;
-  readonly stderr: string;
-}
+import { execute, type RunOptions, type RunResult } from "./run.ts";
 
 export interface NodeNetwork extends AsyncDisposable {
   readonly nodeName: string;
@@ -23,13 +17,7 @@ export interface NodeNetwork extends AsyncDisposable {
   /** This machine's address in it: servers under test bind to it, and EndpointSlices may hold it. */
   readonly hostAddress: string;
   /** curl as a client on the node would run it; a curl that fails is a result, not an error. */
-  readonly curlInside: (args: readonly string[], options?: CurlOptions) => Promise<InsideResult>;
-}
-
-export interface CurlOptions {
-  readonly timeoutMs?: number;
-  /** Sees output as it comes, for streamed answers. */
-  readonly onStdout?: (chunk: string) => void;
+  readonly curlInside: (args: readonly string[], options?: RunOptions) => Promise<RunResult>;
 }
 
 export interface NetworkedCluster {
@@ -101,16 +89,9 @@ interface KnownKubeconfig {
 
 function curlIn({ inside }: Station): NodeNetwork["curlInside"] {
   const [program = "nsenter", ...prefix] = inside;
-  return (args, options = {}) =>
-    new Promise((resolve) => {
-      const child = execFile(
-        program,
-        [...prefix, "curl", "--silent", "--show-error", ...args],
-        { timeout: options.timeoutMs ?? 30_000, killSignal: "SIGKILL", maxBuffer: 64 * 1024 * 1024 },
-        (error, stdout, stderr) => {
-          resolve({ code: error === null ? 0 : (error.code ?? error.signal ?? "unknown"), stdout, stderr });
-        },
-      );
-      child.stdout?.on("data", (chunk) => options.onStdout?.(String(chunk)));
+  return (args, options) =>
+    execute(program, [...prefix, "curl", "--silent", "--show-error", ...args], {
+      timeoutMs: 30_000,
+      ...options,
     });
 }

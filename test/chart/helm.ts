@@ -1,9 +1,9 @@
 /** The real Helm on the chart of this repository, with folders of its own. */
-import { execFile } from "node:child_process";
 import path from "node:path";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 import { findHelm } from "../../scripts/setup/go-programs.mjs";
+import { run } from "../bed/run.ts";
 import { root } from "../docs/pages.ts";
 
 /** Undefined where there is none: tests that need it are then skipped and say so. */
@@ -30,13 +30,8 @@ export function helmIn(home: string, kubeconfig = "/nonexistent"): Helm {
   const folders = { HELM_CACHE_HOME: home, HELM_CONFIG_HOME: home, HELM_DATA_HOME: home };
   const env = { PATH: process.env.PATH, HOME: home, KUBECONFIG: kubeconfig, ...folders };
   // For installations with --wait.
-  const limits = { timeout: 240_000, maxBuffer: 64 << 20 };
-  return (...args) =>
-    new Promise((resolve, reject) => {
-      execFile(helmProgram ?? "helm", [...args], { env, ...limits }, (error, stdout, stderr) =>
-        error === null ? resolve(stdout) : reject(new Error(`helm ${args[0]}: ${stderr}${stdout}`)),
-      );
-    });
+  const options = { env, timeoutMs: 240_000 };
+  return (...args) => run(helmProgram ?? "helm", args, options);
 }
 
 export function lint(helm: Helm, ...args: readonly string[]): Promise<string> {

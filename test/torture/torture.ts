@@ -1,9 +1,9 @@
 /** One run: the farm is set up, tortured by the schedule, left in peace, taken down, and judged. */
 import { mkdirSync } from "node:fs";
 import path from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
+import { until } from "../bed/until.ts";
 import { type Bed, CLIENTS, openBed } from "./bed/bed.ts";
 import type { FaultContext } from "./faults/fault.ts";
 import { startJudge } from "./judge.ts";
@@ -109,27 +109,20 @@ async function begin(context: FaultContext): Promise<void> {
   await untilProxySeen(context);
 }
 
-const PROXY_WITHIN_MS = 60_000;
-
 /** Rules that we cannot read would excuse what they should judge. */
 async function untilProxySeen({ recorder }: FaultContext): Promise<void> {
-  const deadline = performance.now() + PROXY_WITHIN_MS;
-  while (!eventsOf(recorder.recording(), "proxy").some(({ endpoints }) => endpoints.length > 0)) {
-    if (performance.now() > deadline) throw new Error("no endpoint is seen in the rules of kube-proxy");
-    await pause(100);
-  }
+  await until(() => {
+    if (!eventsOf(recorder.recording(), "proxy").some(({ endpoints }) => endpoints.length > 0))
+      throw new Error("no endpoint is seen in the rules of kube-proxy");
+  });
 }
-
-const HOSTS_WITHIN_MS = 120_000;
 
 /** Or the first host would get everything. */
 async function untilHostsReady({ cluster }: FaultContext): Promise<void> {
-  const deadline = performance.now() + HOSTS_WITHIN_MS;
   const isReady = ({ status }: Host) =>
     ["Ready", "Reachable"].every((type) => isConditionTrue(status?.conditions, type));
-  while (!(cluster.hosts.list().length === HOSTS.length && cluster.hosts.list().every(isReady))) {
-    if (performance.now() > deadline)
+  await until(() => {
+    if (cluster.hosts.list().filter(isReady).length < HOSTS.length)
       throw new Error("the hosts did not become ready; see the logs of agents");
-    await pause(100);
-  }
+  });
 }

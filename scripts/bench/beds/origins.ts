@@ -6,6 +6,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ModelRequest } from "../../../agent/store/types.ts";
 import { runRegistry } from "../../../test/bed/oci-registry.ts";
+import { run, UNHURRIED } from "../../../test/bed/run.ts";
 import { type S3Server, startS3Server } from "../../../test/bed/s3-server.ts";
 
 export interface SourceOrigin {
@@ -29,7 +30,7 @@ export async function startOrigins(dir: string, sizeBytes: number): Promise<Benc
   const file = path.join(dir, NAME);
   const web = await startWebServer(stack);
   const url = `${web}/${sizeBytes}/${NAME}`;
-  await outputOf("curl", ["-sSf", "-o", file, url]);
+  await run("curl", ["-sSf", "-o", file, url], UNHURRIED);
   const sha256 = await sha256Of(file);
   const hub = await startWebServer(stack, sha256);
   const resolved = `${hub}/o/${sizeBytes}/resolve/${"0".repeat(40)}/${NAME}`;
@@ -59,7 +60,7 @@ async function startWebServer(stack: AsyncDisposableStack, sha256 = ""): Promise
 
 async function uploadToS3({ sign, credentials }: S3Server, file: string): Promise<SourceOrigin> {
   const object = `models/${NAME}`;
-  await outputOf("curl", ["-sSf", "-T", file, await sign(object, "PUT")]);
+  await run("curl", ["-sSf", "-T", file, await sign(object, "PUT")], UNHURRIED);
   return { name: "s3", request: { source: `s3://${object}`, credentials }, url: await sign(object, "GET") };
 }
 
@@ -79,7 +80,7 @@ async function startRegistry(
     const start = await fetch(`${repository}/blobs/uploads/`, { method: "POST" });
     const upload = new URL(start.headers.get("location") ?? "", repository);
     upload.searchParams.set("digest", digest);
-    await outputOf("curl", ["-sSf", "-T", content, upload.href]);
+    await run("curl", ["-sSf", "-T", content, upload.href], UNHURRIED);
     return { digest, size: (await stat(content)).size };
   };
   const empty = path.join(dir, "empty.json");
@@ -102,15 +103,5 @@ async function startRegistry(
 }
 
 async function sha256Of(file: string): Promise<string> {
-  return (await outputOf("sha256sum", [file])).slice(0, 64);
-}
-
-/** What the program prints. Throws when it fails. */
-export async function outputOf(program: string, args: readonly string[]): Promise<string> {
-  const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"] });
-  const chunks: Buffer[] = [];
-  child.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
-  const [code] = await once(child, "close");
-  if (code !== 0) throw new Error(`${program} ${args.join(" ")} ended with ${code}`);
-  return Buffer.concat(chunks).toString("utf8");
+  return (await run("sha256sum", [file], UNHURRIED)).slice(0, 64);
 }

@@ -11,9 +11,9 @@ import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts
 import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { ONE_THREAD } from "../../../test/bed/agent.ts";
 import { freePort } from "../../../test/bed/ports.ts";
+import { run, UNHURRIED } from "../../../test/bed/run.ts";
 import { failedRequests, REQUESTS_PER_S, startLoad } from "../beds/load.ts";
 import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
-import { outputOf } from "../beds/origins.ts";
 
 const ROUNDS = 3;
 /** As agents give where the configuration says nothing. */
@@ -57,7 +57,7 @@ async function startGiver(dir: string, sizeBytes: number, maxRate?: number): Pro
       const taken = path.join(dir, "taker");
       const args = ["--import", "tsx", worker("peer-taker"), how, taken, String(offer).trim()];
       // It is another machine's work: what is the giver's goes first.
-      const printed = await outputOf("nice", ["-n", "19", process.execPath, ...args]);
+      const printed = await run("nice", ["-n", "19", process.execPath, ...args], UNHURRIED);
       await rm(taken, { recursive: true, force: true });
       return JSON.parse(printed) as Taken;
     },

@@ -4,8 +4,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ModelRequest } from "../../../agent/store/types.ts";
+import { run, UNHURRIED } from "../../../test/bed/run.ts";
 import { type Measurement, measured } from "../beds/measurement.ts";
-import { type BenchOrigins, outputOf, type SourceOrigin, startOrigins } from "../beds/origins.ts";
+import { type BenchOrigins, type SourceOrigin, startOrigins } from "../beds/origins.ts";
 import type { FetchJob } from "../workers/fetch.ts";
 
 const ROUNDS = 3;
@@ -39,7 +40,7 @@ async function measureSource({ name, request, url }: SourceOrigin, fetch: Fetch)
   const growths: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const startedAt = performance.now();
-    await outputOf("sh", ["-c", 'curl -sSfL "$0" | sha256sum', url]);
+    await run("sh", ["-c", 'curl -sSfL "$0" | sha256sum', url], UNHURRIED);
     const curlMs = performance.now() - startedAt;
     const { ms, growthBytes } = await fetch([request]);
     ratios.push(ms / curlMs);
@@ -69,7 +70,7 @@ function fetcher({ url }: BenchOrigins, dir: string): Fetch {
     const job: FetchJob = { dir, hfEndpoint: url, warmUp, requests };
     try {
       return JSON.parse(
-        await outputOf(process.execPath, ["--import", "tsx", WORKER, JSON.stringify(job)]),
+        await run(process.execPath, ["--import", "tsx", WORKER, JSON.stringify(job)], UNHURRIED),
       ) as Fetched;
     } finally {
       await rm(dir, { recursive: true, force: true });

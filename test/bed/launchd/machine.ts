@@ -1,5 +1,5 @@
 /** A machine to install on: a root folder, replayed commands that really run the agent, and releases made from this checkout. */
-import { execFile, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import {
   chmodSync,
   copyFileSync,
@@ -21,6 +21,7 @@ import { bundleInto, REQUIRE } from "../../../scripts/bundle/bundle.ts";
 import { fillRelease } from "../../../scripts/release/folder.ts";
 import { bundleIsFresh } from "../../../scripts/setup/bundle.mjs";
 import { sha256Hex } from "../../../src/util/hash.ts";
+import { execute } from "../run.ts";
 import { type Directory, startDirectory } from "./directory.ts";
 import { type Launchd, type LaunchdOptions, startLaunchd } from "./launchd.ts";
 import { plutil } from "./plutil.ts";
@@ -132,17 +133,13 @@ export async function startMachine({
   };
 }
 
-export function runProgram(
+export async function runProgram(
   program: string,
   args: readonly string[],
-  { env, uid }: { readonly env: Readonly<Record<string, string>>; readonly uid?: number | undefined },
+  options: { readonly env: Readonly<Record<string, string>>; readonly uid?: number | undefined },
 ): Promise<Ran> {
-  return new Promise((resolve) => {
-    const ids = uid === undefined ? {} : { uid, gid: uid };
-    execFile(program, [...args], { env, cwd: "/", ...ids }, (error, out, err) => {
-      resolve({ code: error === null ? 0 : typeof error.code === "number" ? error.code : 128, out, err });
-    });
-  });
+  const { code, stdout, stderr } = await execute(program, args, { cwd: "/", timeoutMs: 600_000, ...options });
+  return { code: typeof code === "number" ? code : 128, out: stdout, err: stderr };
 }
 
 export interface ReleaseChange {

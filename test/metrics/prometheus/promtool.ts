@@ -1,7 +1,7 @@
 /** Prometheus' own checker, as setup or this machine provides it. */
-import { spawn } from "node:child_process";
 import path from "node:path";
 import { findPrometheus } from "../../../scripts/setup/prometheus/find.mjs";
+import { execute } from "../../bed/run.ts";
 
 /** The folder with prometheus and promtool; undefined where there is none, and the tests that need it are skipped. */
 export const prometheusFolder: string | undefined = findPrometheus();
@@ -11,22 +11,13 @@ export const needsPrometheus =
   prometheusFolder === undefined ? " (needs prometheus: npm run setup -- --for test)" : "";
 
 export interface Verdict {
-  readonly code: number | null;
+  readonly code: number | string;
   /** Both streams. */
   readonly output: string;
 }
 
-export function promtool(args: readonly string[], input = ""): Promise<Verdict> {
-  const child = spawn(path.join(prometheusFolder ?? "", "promtool"), [...args], { timeout: 120_000 });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (chunk: string) => {
-      output += chunk;
-    });
-  child.stdin.on("error", () => {});
-  child.stdin.end(input);
-  return new Promise((resolve, reject) => {
-    child.once("error", reject);
-    child.once("close", (code) => resolve({ code, output }));
-  });
+export async function promtool(args: readonly string[], input = ""): Promise<Verdict> {
+  const program = path.join(prometheusFolder ?? "", "promtool");
+  const { code, stdout, stderr } = await execute(program, args, { input, timeoutMs: 120_000 });
+  return { code, output: `${stdout}${stderr}` };
 }
