@@ -1,4 +1,4 @@
-/** The controller's flags: checked once, at the start, and read-only from then on. */
+/** The controller's flags, which are validated once at the start and then read-only. */
 import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -53,7 +53,7 @@ export const controllerConfigSchema = z
 
 export type ControllerConfig = Readonly<z.output<typeof controllerConfigSchema>>;
 
-/** Throws MetalbridgeError that names the key. */
+/** Throws MetalbridgeError with the name of the invalid key. */
 export function parseControllerConfig(input: unknown): ControllerConfig {
   const parsed = controllerConfigSchema.safeParse(input);
   if (parsed.success) return parsed.data;
@@ -62,7 +62,7 @@ export function parseControllerConfig(input: unknown): ControllerConfig {
   throw new MetalbridgeError("ControllerConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
 }
 
-/** Unique to this process: two controllers on one machine are two. */
+/** Unique to this process, because two controllers may run on one machine. */
 export function defaultIdentity(): string {
   return `${hostname()}_${process.pid}`;
 }

@@ -1,4 +1,4 @@
-/** The controller: wires connection, leader election and the leader's work. */
+/** Wires the controller: the connection, the leader election and the leader's work. */
 
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
 import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
@@ -27,19 +27,19 @@ import { startTunnel } from "./tunnel/tunnel.ts";
 
 export interface ControllerOptions {
   readonly config: ControllerConfig;
-  /** Models that nodes are scored for. Absent: none. */
+  /** Models of the catalog, for which nodes are scored. */
   readonly records?: readonly CatalogRecord[];
   readonly log: Log;
   /** Stops everything in order and releases the Lease. */
   readonly signal: AbortSignal;
   readonly clock?: Clock;
-  /** In the leader election. Absent: host name and process id. */
+  /** Identity in the leader election. Absent: host name and process ID. */
   readonly identity?: string;
   /** Times of the leader election. */
   readonly lease?: Pick<LeaderElectionOptions, "durationSeconds" | "renewDeadlineMs" | "retryMs">;
-  /** In place of its usual times, where live eviction is on. */
+  /** Overrides the times of live eviction. */
   readonly liveEviction?: LiveEvictionTimes;
-  /** Absent: Models are inspected as the config says. */
+  /** Absent: Models are inspected according to `config`. */
   readonly createModelPass?: LeadOptions["createModelPass"];
   /** Called with the port of /healthz once it listens. */
   readonly onListening?: (port: number) => void;
@@ -52,22 +52,19 @@ export interface ControllerOptions {
 }
 
 const USER_AGENT = "metalbridge-controller";
-/** As many as passes of one queue: while hosts are lost, an answer that takes 200 ms would hold up the others. */
+/** Equal to the concurrency of one queue. With fewer, slow responses of 200 ms would delay the passes when hosts are lost. */
 const MAX_REQUESTS = 32;
-/** Lookups of hosts for tunnels, at the same time. */
+/** Maximum concurrent lookups of hosts for tunnels. */
 const TUNNEL_MAX_REQUESTS = 4;
 
-/**
- * Resolves after `signal` was aborted and the Lease is released. Rejects where it cannot start: kubeconfig,
- * port.
- */
+/** Resolves after `signal` was aborted and the Lease is released. Rejects if the kubeconfig or the port cannot be used. */
 export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = options.identity ?? defaultIdentity();
   const metrics = createControllerMetrics(clock);
   const target = targetOf(config, metrics);
   const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
-  // Outlives the signal: the Lease is released after it.
+  // The connection outlives the signal, because the Lease is released afterwards.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const fitness = config.fitness ? await loadFitness(options.records) : undefined;
   const common = { connection, clock, log, fitness, hostsOnly: config.hostsOnly };
@@ -76,7 +73,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
   const end = new AbortController();
   const settings = preflightOf(config);
-  // Before probes are answered: none may find this pod Ready while services are stored unjudged.
+  // Starts before probes are served, so that this pod is not Ready while services are stored unchecked.
   const preflight =
     settings &&
     startPreflight({
@@ -133,7 +130,7 @@ function electionOf({ log, signal, lease }: ControllerOptions, client: KubeClien
   return { client, log, signal, ...named, ...lease };
 }
 
-/** The one place that knows the scores: everything else calls them by their port. */
+/** Loads the fitness scores, which all other code uses through the `Fitness` interface. */
 async function loadFitness(records: readonly CatalogRecord[] = []): Promise<Fitness> {
   const { createFitness } = await import("../fitness/fitness.ts");
   return createFitness(records);
@@ -144,8 +141,8 @@ function targetOf({ kubeconfig, context }: ControllerConfig, metrics: Controller
 }
 
 /**
- * Controllers that do not lead serve it too. Its lookups have a connection of their own: clients of its port must not
- * delay the leader's requests.
+ * Controllers that do not lead serve the tunnel too. Its lookups use a separate connection, so that its clients do not delay the
+ * leader's requests.
  */
 async function serveTunnel(
   { config, log, signal, clock = systemClock, onTunnel }: ControllerOptions,
@@ -159,7 +156,7 @@ async function serveTunnel(
   startTunnel({ client, clock, log, signal, address, port, onListening: onTunnel });
 }
 
-/** What /readyz waits for. */
+/** Conditions that /readyz reports as pending, by state. */
 const WAITING_FOR = {
   connecting: "the API server",
   standby: "leadership",
@@ -169,7 +166,7 @@ const WAITING_FOR = {
 
 interface ControllerState {
   readonly at: keyof typeof WAITING_FOR;
-  /** They catch up after an outage. */
+  /** Watches that catch up after an outage. */
   readonly watches: () => readonly WatchedReflector[];
 }
 
@@ -194,7 +191,7 @@ function routesOf(
   };
 }
 
-/** What the leader's work takes from the options. */
+/** Parts of the leader's work that depend on the options. */
 function partsOf(
   { config, log, signal, clock = systemClock, ...options }: ControllerOptions,
   client: KubeClient,

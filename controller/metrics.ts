@@ -1,4 +1,4 @@
-/** The metrics of the controller: what it counts, and what it reads at each scrape. */
+/** The metrics of the controller: its counters, and facts that are read at each scrape. */
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
@@ -10,11 +10,11 @@ import { controllerMetrics } from "./metrics/families.ts";
 export interface ControllerMetrics {
   readonly text: () => string;
   readonly setLeading: (isLeading: boolean) => void;
-  /** Does one pass over a key of `queue`, timed and counted. */
+  /** Runs, times and counts one pass over a key of `queue`. */
   readonly pass: <T>(queue: string, pass: () => Promise<T>) => Promise<T>;
   readonly countAnswer: (verb: string, status: number) => void;
   readonly countMove: (result: MoveResult) => void;
-  /** Asked whenever metrics are; undefined ends that. */
+  /** Sets the function that reads the leader's facts at each scrape; undefined removes it. */
   readonly watch: (leader: (() => LeaderFacts) | undefined) => void;
 }
 
@@ -59,8 +59,8 @@ export function createControllerMetrics(clock: Clock): ControllerMetrics {
     countMove: (result) => {
       moves[result] += 1;
     },
-    watch: (ask) => {
-      leader = ask;
+    watch: (read) => {
+      leader = read;
     },
   };
 }

@@ -1,4 +1,4 @@
-/** The namespaces that the controller itself needs. */
+/** Creates the namespaces that the controller needs. */
 
 import { describeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
@@ -16,21 +16,18 @@ export interface NamespacePorts {
   readonly signal: AbortSignal;
 }
 
-/**
- * Resolves when both exist; retries through any outage. Without the right to create them, an administrator
- * has to.
- */
+/** Resolves when both namespaces exist, and retries until then. Without permission, an administrator has to create them. */
 export async function ensureNamespaces({ client, clock, log, signal }: NamespacePorts): Promise<void> {
   for (const name of [NAMESPACE_SYSTEM, NAMESPACE_HOSTS]) {
-    let said: string | undefined;
+    let lastCode: string | undefined;
     for (let attempt = 1; !signal.aborted; attempt += 1) {
       const found = await client.get(NAMESPACES, { name });
       const result = found.ok ? found : await client.create(NAMESPACES, { metadata: { name } });
       if (result.ok || result.error.kind === "alreadyExists") break;
       const error = explainFailure(result.error);
       const text = `namespace ${name} cannot be created, retrying: ${describeError(error)}`;
-      if (error.code !== said) log.warn({ namespace: name, code: error.code }, text);
-      said = error.code;
+      if (error.code !== lastCode) log.warn({ namespace: name, code: error.code }, text);
+      lastCode = error.code;
       await waitMs(clock, backoffMs(attempt, { firstMs: 500, capMs: 15_000 }), signal);
     }
   }

@@ -1,4 +1,4 @@
-/** The conditions that the controller owns on a host and on the replicas there. Pure. */
+/** The conditions that the controller owns on a host and on its replicas. Pure. */
 import type { Condition, ConditionUpdate } from "../../src/api/conditions.ts";
 import { getCondition, isConditionTrue, setCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -34,7 +34,7 @@ export function reachableUpdate(verdict: LivenessVerdict): ConditionUpdate | und
     }
     case "massExpiry": {
       const message =
-        "more than half of the hosts stopped renewing their Leases at once, so no endpoint is withdrawn: probably an outage of the network or the API server, or the agents were stopped on purpose; if this host is really gone, run: metalbridge host lost NAME";
+        "more than half of the hosts stopped renewing their Leases at once, so no endpoint is withdrawn: probably an outage of the network or the API server, or the agents were stopped on purpose; if this host is lost, run: metalbridge host lost NAME";
       return { type, status: "Unknown", reason: "MassExpiry", message };
     }
     case "unreachable":
@@ -50,35 +50,32 @@ export function reachableUpdate(verdict: LivenessVerdict): ConditionUpdate | und
   }
 }
 
-/** Undefined for a host that has not joined: it has nothing to lose. */
+/** Undefined for a host that has not joined, which cannot be lost. */
 export function lostUpdate(verdict: LivenessVerdict): ConditionUpdate | undefined {
   const type = LOST;
   if (verdict.at === "neverSeen") return undefined;
   if (verdict.at !== "lost") return { type, status: "False", reason: "NotLost", message: "" };
   if (verdict.isForced === true) return { type, status: "True", reason: "HostLost", message: FORCED };
-  const message = `${whyLost(verdict)}; replicas are rescheduled; start the agent again, or delete the Host`;
+  const message = `${lossReason(verdict)}; replicas are rescheduled; start the agent again, or delete the Host`;
   return { type, status: "True", reason: "HostLost", message };
 }
 
-function whyLost({ isDeclared }: Extract<LivenessVerdict, { at: "lost" }>): string {
+function lossReason({ isDeclared }: Extract<LivenessVerdict, { at: "lost" }>): string {
   return isDeclared ? "declared lost by an operator" : "no Lease renewal for longer than hostLostSeconds";
 }
 
-/** Once it was True, it stays, as False. */
-export function flappingUpdate(host: Host, word: FlapStatus | undefined): ConditionUpdate | undefined {
+/** Once the condition was True, it stays as False. */
+export function flappingUpdate(host: Host, flapping: FlapStatus | undefined): ConditionUpdate | undefined {
   const type = FLAPPING;
-  if (word === undefined) {
+  if (flapping === undefined) {
     if (getCondition(host.status?.conditions, type) === undefined) return undefined;
     return { type, status: "False", reason: "HostSteady", message: "" };
   }
-  const message = `the host is flapping: ${word.changes} changes between reachable and unreachable within ten minutes; no replicas are placed here until ${word.untilIso}; check sleep settings, network and power`;
+  const message = `the host is flapping: ${flapping.changes} changes between reachable and unreachable within ten minutes; no replicas are placed here until ${flapping.untilIso}; check sleep settings, network and power`;
   return { type, status: "True", reason: "HostFlapping", message };
 }
 
-/**
- * A host in mass expiry or still counting leaves its replicas as they are; a new one takes over what its Host
- * says.
- */
+/** Replicas of a host in mass expiry or still counting stay unchanged. A new replica takes over the condition of its Host. */
 export function replicaUpdate(
   name: string,
   host: Host | undefined,
@@ -106,10 +103,10 @@ export function replicaUpdate(
         type,
         status: "False",
         reason: "HostLost",
-        message: `host ${name} is lost: ${whyLost(verdict)}`,
+        message: `host ${name} is lost: ${lossReason(verdict)}`,
       };
     case "counting":
-      return isNewcomer(host, replica)
+      return isNewOnReachable(host, replica)
         ? { type, status: "True", reason: "HostReachable", message: `host ${name} is Reachable` }
         : undefined;
     case "massExpiry":
@@ -120,7 +117,7 @@ export function replicaUpdate(
   }
 }
 
-function isNewcomer(host: Host, { status }: InferenceReplica): boolean {
+function isNewOnReachable(host: Host, { status }: InferenceReplica): boolean {
   return (
     isConditionTrue(host.status?.conditions, REACHABLE) &&
     getCondition(status?.conditions, HOST_REACHABLE) === undefined
@@ -129,7 +126,7 @@ function isNewcomer(host: Host, { status }: InferenceReplica): boolean {
 
 /**
  * The conditions of `types` with the updates applied, or undefined if nothing changes. Conditions without an update
- * are kept, except for those in `ended`, which are removed.
+ * stay, except for those in `ended`, which are removed.
  */
 export function withUpdates(
   conditions: readonly Condition[] | undefined,

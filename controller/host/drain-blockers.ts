@@ -1,28 +1,28 @@
-/**
- * Why replicas stay on hosts that are being drained, as the passes over their services found; read by the
- * passes over hosts.
- */
+/** Reasons why replicas stay on draining hosts. The passes over services write them, and the passes over hosts read them. */
+
+import type { FindDrainBlocker } from "./drain.ts";
 
 export interface DrainBlockers {
-  /** Of one service: `namespace/name` of a replica to why. True when that changes anything. */
-  readonly set: (service: string, stays: ReadonlyMap<string, string>) => boolean;
-  readonly why: (replica: string) => string | undefined;
+  /** Sets the reasons of one service by `namespace/name` of the replica. Returns true if that changes anything. */
+  readonly set: (service: string, reasons: ReadonlyMap<string, string>) => boolean;
+  readonly reason: FindDrainBlocker;
 }
 
 export function createDrainBlockers(): DrainBlockers {
   const byService = new Map<string, ReadonlyMap<string, string>>();
-  const whys = new Map<string, string>();
+  const byReplica = new Map<string, string>();
   return {
-    set: (service, stays) => {
+    set: (service, reasons) => {
       const before = byService.get(service) ?? new Map<string, string>();
-      const isSame = before.size === stays.size && [...stays].every(([key, why]) => before.get(key) === why);
+      const isSame =
+        before.size === reasons.size && [...reasons].every(([key, why]) => before.get(key) === why);
       if (isSame) return false;
-      for (const replica of before.keys()) whys.delete(replica);
-      for (const [replica, why] of stays) whys.set(replica, why);
-      if (stays.size === 0) byService.delete(service);
-      else byService.set(service, stays);
+      for (const replica of before.keys()) byReplica.delete(replica);
+      for (const [replica, reason] of reasons) byReplica.set(replica, reason);
+      if (reasons.size === 0) byService.delete(service);
+      else byService.set(service, reasons);
       return true;
     },
-    why: (replica) => whys.get(replica),
+    reason: (replica) => byReplica.get(replica),
   };
 }

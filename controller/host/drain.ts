@@ -1,20 +1,22 @@
-/** The progress of a host drain, as its condition Drained. Pure. */
+/** Reports the progress of a host drain in condition Drained. Pure. */
+
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 
 export const DRAINED = "Drained";
-const NAMED = 3;
+const MAX_NAMES = 3;
 
-/** Why a replica stays for now, by `namespace/name`; absent where its successor is on its way. */
+/** Returns why a replica (`namespace/name`) stays for now; undefined if its successor is starting. */
 export type FindDrainBlocker = (replica: string) => string | undefined;
 
-/** Undefined if no drain is requested. Replicas count until their engines are gone. */
+/** Undefined if no drain is requested. Replicas count until their engines have stopped. */
 export function drainedUpdate(
   { spec, metadata }: Host,
   replicas: readonly InferenceReplica[],
-  whyStays: FindDrainBlocker,
+  blockerOf: FindDrainBlocker,
 ): ConditionUpdate | undefined {
   if (!spec.drain) return undefined;
   const type = DRAINED;
@@ -22,11 +24,11 @@ export function drainedUpdate(
     const message = `no replica is left on ${metadata.name}; uncordon it to use it again`;
     return { type, status: "True", reason: "HostDrained", message };
   }
-  const staying = replicas.filter(({ metadata: { deletionTimestamp } }) => deletionTimestamp === undefined);
+  const staying = replicas.filter((replica) => !isBeingDeleted(replica));
   const blocked = staying.flatMap((replica) => {
     const key = keyOf(replica.metadata);
-    const why = whyStays(key);
-    return why === undefined ? [] : [`${key} stays: ${why}`];
+    const reason = blockerOf(key);
+    return reason === undefined ? [] : [`${key} stays: ${reason}`];
   });
   const isBlocked = blocked.length === replicas.length;
   const parts = [
@@ -35,8 +37,8 @@ export function drainedUpdate(
   ];
   const left = `${replicas.length} left on ${metadata.name}`;
   const moving = parts.length === 0 ? left : `${left}: ${parts.join(", ")}`;
-  const more = blocked.length > NAMED ? [`and ${blocked.length - NAMED} more`] : [];
-  const message = [moving, ...blocked.sort().slice(0, NAMED), ...more].join("; ");
+  const more = blocked.length > MAX_NAMES ? [`and ${blocked.length - MAX_NAMES} more`] : [];
+  const message = [moving, ...blocked.sort().slice(0, MAX_NAMES), ...more].join("; ");
   return { type, status: "False", reason: isBlocked ? "DrainBlocked" : "DrainInProgress", message };
 }
 

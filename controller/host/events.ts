@@ -1,4 +1,4 @@
-/** Which changes of host conditions deserve an Event. Pure. */
+/** Decides which changes of host conditions get an Event. Pure. */
 import type { Condition } from "../../src/api/conditions.ts";
 import { getCondition } from "../../src/api/conditions.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";

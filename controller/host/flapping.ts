@@ -1,25 +1,22 @@
-/** Flapping hosts get no new replica for a while. Pure; the only memory is the Host's status. */
+/** Detects flapping hosts, which get no new replicas for a while. Pure; the only state is the Host's status. */
 import { type Condition, type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { type FlapStatus, REACHABLE } from "./conditions.ts";
 
-/** This many changes between reachable and unreachable within the window are flapping. */
+/** A host with this many changes between reachable and unreachable within the window is flapping. */
 export const FLAP_CHANGES = 3;
 export const FLAP_WINDOW_MS = 10 * 60_000;
-/** How long after the last change the host gets no new replica. */
+/** Time after the last change during which the host gets no new replicas. */
 export const FLAP_HOLD_MS = 10 * 60_000;
-/** The newest that are kept. As each loss takes its silence, they are more than the window holds. */
+/** Maximum number of stored changes. More cannot occur within the window, because each loss requires a silence. */
 export const MAX_FLAP_CHANGES = 30;
 
 export interface Flapping extends FlapStatus {
   readonly untilMs: number;
 }
 
-/**
- * When the host recently became reachable or unreachable, newest last, including this update. Only a written
- * change counts.
- */
+/** Times at which the host recently became reachable or unreachable, newest last, including this update. */
 export function changesAfter(
   status: Host["status"],
   update: ConditionUpdate | undefined,
@@ -54,15 +51,12 @@ export function readFlapping(changes: readonly string[], nowIso: string): Flappi
   return found !== undefined && found.untilMs > nowMs ? found : undefined;
 }
 
-/**
- * Leaders' clocks differ slightly; a time further ahead than the window comes from a wrong clock, and must
- * not hold a host for days.
- */
+/** Ignores times that are further in the future than the window: a leader's wrong clock must not block a host for days. */
 function isPlausible(agoMs: number): boolean {
   return agoMs > -FLAP_WINDOW_MS;
 }
 
-/** Undefined before the first report of the host. In a mass expiry the host keeps its last state, up. */
+/** Undefined before the first report of the host. In a mass expiry the host counts as up. */
 function isUp(condition: Condition | ConditionUpdate | undefined): boolean | undefined {
   if (condition?.status === "True") return true;
   if (condition?.status === "False") return false;

@@ -1,7 +1,4 @@
-/**
- * Liveness of all hosts together: judges them by their signs, keeps the verdicts, and names the hosts whose
- * verdict changed.
- */
+/** Judges the liveness of all hosts, and reports the hosts whose verdict has changed. */
 import { ANNOTATION_LOST, LOST_BY_FORCE, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Clock } from "../../src/util/ports.ts";
@@ -16,14 +13,14 @@ import {
 import { readSign } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";
 
-/** Hosts expire at different times; they are checked together, with at least this long between two checks. */
+/** Minimum time between two checks of all hosts, which expire at different times. */
 const MIN_RECHECK_MS = 250;
 
 export interface FleetLiveness {
   readonly verdictOf: (host: string) => LivenessVerdict;
-  /** It was declared lost, and has renewed its Lease since that was seen. */
-  readonly isDeclaredInVain: (host: string) => boolean;
-  /** Judges all hosts; returns those whose verdict has changed. */
+  /** True if the host was declared lost, but has renewed its Lease since this controller saw the declaration. */
+  readonly isDeclarationRefuted: (host: string) => boolean;
+  /** Judges all hosts, and returns those whose verdict has changed. */
   readonly judge: () => { readonly changed: readonly string[]; readonly recheckAfterMs?: number };
 }
 
@@ -51,7 +48,7 @@ export function createFleetLiveness(watches: Watches, signs: LeaseSigns, clock: 
       replicas: watches.replicasOfHost.of(name),
       lastChangeMs: signs.lastChangeMs(name),
       absence: signs.absence(name),
-      isDeclaredLost: declaration !== undefined && !isInVain(declaration, signs.lastChangeMs(name)),
+      isDeclaredLost: declaration !== undefined && !isRefuted(declaration, signs.lastChangeMs(name)),
       isForcedLost: isForced(declaration),
     });
   };
@@ -62,7 +59,7 @@ export function createFleetLiveness(watches: Watches, signs: LeaseSigns, clock: 
     return planLiveness({ hosts, countedFromMs: fromMs }, now);
   };
   return {
-    // Each change of a host or of its replicas asks for it: the others are read only where they count.
+    // Called for each change of a host or its replicas, so the other hosts are read only if they matter.
     verdictOf: (name) => {
       const host = watches.hosts.get(name);
       if (host === undefined) return { at: "neverSeen" };
@@ -71,7 +68,7 @@ export function createFleetLiveness(watches: Watches, signs: LeaseSigns, clock: 
       const alone = judgeSingleHost(signOf(host, now), fromMs, now);
       return alone ?? plan().verdicts.get(name) ?? { at: "neverSeen" };
     },
-    isDeclaredInVain: (host) => isInVain(declarations.get(host), signs.lastChangeMs(host)),
+    isDeclarationRefuted: (host) => isRefuted(declarations.get(host), signs.lastChangeMs(host)),
     judge: () => {
       const { verdicts, recheckAfterMs } = plan();
       const changed: string[] = [];
@@ -86,13 +83,11 @@ export function createFleetLiveness(watches: Watches, signs: LeaseSigns, clock: 
   };
 }
 
-function forgetOthers(books: readonly Map<string, unknown>[], hosts: ReadonlyMap<string, unknown>): void {
-  for (const book of books) {
-    for (const host of book.keys()) if (!hosts.has(host)) book.delete(host);
-  }
+function forgetOthers(maps: readonly Map<string, unknown>[], hosts: ReadonlyMap<string, unknown>): void {
+  for (const map of maps) for (const host of map.keys()) if (!hosts.has(host)) map.delete(host);
 }
 
-/** Its timestamp is from another machine's clock, so the time when this controller first saw it counts. */
+/** Records when this controller first saw the declaration, whose timestamp is from another machine's clock. */
 function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: Host, now: number): void {
   const text = metadata.annotations?.[ANNOTATION_LOST];
   if (text === undefined) declarations.delete(metadata.name);
@@ -100,12 +95,12 @@ function noteDeclaration(declarations: Map<string, Declaration>, { metadata }: H
     declarations.set(metadata.name, { text, seenMs: now });
 }
 
-function isInVain(declaration: Declaration | undefined, lastChangeMs: number | undefined): boolean {
+function isRefuted(declaration: Declaration | undefined, lastChangeMs: number | undefined): boolean {
   if (declaration === undefined || lastChangeMs === undefined || isForced(declaration)) return false;
   return lastChangeMs > declaration.seenMs;
 }
 
-/** It stays until an operator removes it: whoever declares it does not believe the Lease. */
+/** True for a declaration that stays until an operator removes it, whatever the Lease says. */
 function isForced(declaration: Declaration | undefined): boolean {
   return declaration?.text.startsWith(LOST_BY_FORCE) === true;
 }

@@ -1,4 +1,4 @@
-/** Removes the Lease of a deleted host: its agent created it, and cannot remove it once the agent is gone. */
+/** Removes the Lease of a deleted host, which its agent created and may no longer be able to remove. */
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -7,9 +7,7 @@ import type { ControllerPorts } from "../watches/ports.ts";
 import { SILENCE_MS } from "./liveness.ts";
 import type { LeaseSigns } from "./signs.ts";
 
-/**
- * Removes the Lease once it has expired without a renewal: an agent that still waits for its Host renews it.
- */
+/** Waits until the Lease has expired, because an agent that still waits for its Host renews it. */
 export async function forgetLease(
   { watches, client, clock, log, signs }: ControllerPorts & { readonly signs: LeaseSigns },
   name: string,
@@ -29,7 +27,7 @@ export async function forgetLease(
   return undefined;
 }
 
-/** 0 or less once no agent has renewed it for as long as a Lease lasts, as far as this controller has seen. */
+/** 0 or less once this controller has seen no renewal for the duration of a Lease. */
 export function leaseExpiresInMs(
   {
     lastChangeMs = 0,

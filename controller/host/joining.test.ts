@@ -97,7 +97,7 @@ function planOf(lease: keyof typeof leases, host: keyof typeof hosts, isRunning:
       replicas,
       slices: [],
       leavingMs: new Map(),
-      whyStays: () => undefined,
+      blockerOf: () => undefined,
     },
     "2026-01-01T00:02:00Z",
   );

@@ -1,57 +1,51 @@
-/**
- * Which hosts are alive, judged by observed changes of their Leases on the controller's own monotonic clock.
- * Pure.
- */
+/** Judges which hosts are alive, by observed changes of their Leases on the controller's monotonic clock. Pure. */
 
 import { lowerBound } from "../../src/capacity/placement/scheduler/sorted.ts";
 
-/** Silence after which a host counts as gone; as long as its Lease lasts. */
+/** Silence after which a host is unreachable, which is the duration of its Lease. */
 export const SILENCE_MS = 40_000;
-/** After an outage an agent renews within this time: a period of 10 s, and two attempts of 5 s that fail, with their pauses. */
+/** After an outage an agent renews within this time: a period of 10 s, and two failed attempts of 5 s with their pauses. */
 const RETURN_MS = 30_000;
-/** For a host without replicas; replicas carry their own limit. */
+/** Limit for a host without replicas. Each replica has its own limit. */
 export const DEFAULT_LOST_MS = 300_000;
 
-/** From where the silence counts to the change that ended it. */
+/** A silence, from the last known change to the change that ended it. */
 export interface Absence {
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** What is known of one host. Times are monotonic milliseconds. */
+/** Facts about one host. Times are monotonic milliseconds. */
 export interface HostSign {
   readonly name: string;
-  /** When a change of its Lease was last observed by this process. */
+  /** Time at which this process last observed a change of the Lease. */
   readonly lastChangeMs?: number;
-  /** The last time for which its Lease had expired. */
+  /** The last period for which the Lease had expired. */
   readonly absence?: Absence;
-  /** Its Lease names a holder: an agent has joined. `host add` creates a Lease without one. */
+  /** True if the Lease names a holder, so an agent has joined. `host add` creates a Lease without a holder. */
   readonly hasHolder: boolean;
-  /**
-   * The status of its Reachable condition; absent until the first verdict, and while its agent has never
-   * reported.
-   */
+  /** Status of the Reachable condition; absent until the first verdict, and while the agent has never reported. */
   readonly reachable?: "True" | "False" | "Unknown";
   readonly isLost: boolean;
-  /** The shortest limit of silence among its replicas; absent without replicas. */
+  /** The shortest limit of silence among the replicas; absent without replicas. */
   readonly lostAfterMs?: number;
-  /** An operator declared it lost, and its agent has not renewed the Lease since. */
+  /** True if an operator declared the host lost, and its agent has not renewed the Lease since. */
   readonly isDeclaredLost?: boolean;
-  /** An operator declared it lost whatever its agent renews. */
+  /** True if an operator declared the host lost, even if its agent renews the Lease. */
   readonly isForcedLost?: boolean;
 }
 
 export interface LivenessInput {
   readonly hosts: readonly HostSign[];
-  /** Start, change of leader or last interruption of the Lease watch: silence before it proves nothing. */
+  /** Start, change of leader or last interruption of the Lease watch. Silence before it proves nothing. */
   readonly countedFromMs: number;
 }
 
 export type LivenessVerdict =
   | { readonly at: "reachable" }
-  /** Was reachable and is silent, but not for long enough yet. */
+  /** The host was reachable and is silent, but not for long enough yet. */
   | { readonly at: "counting" }
-  /** No agent has joined, or none was seen to renew: neither reachable nor lost, and not counted with the others. */
+  /** No agent has joined or renewed the Lease. The host is neither reachable nor lost, and it does not count in a mass expiry. */
   | { readonly at: "neverSeen" }
   | { readonly at: "massExpiry"; readonly silentMs: number }
   | { readonly at: "unreachable"; readonly silentMs: number }
@@ -59,7 +53,7 @@ export type LivenessVerdict =
       readonly at: "lost";
       readonly silentMs: number;
       readonly isDeclared: boolean;
-      /** By an operator who does not trust the Lease of this host. */
+      /** True if an operator declared the host lost regardless of its Lease. */
       readonly isForced?: boolean;
     };
 
@@ -69,8 +63,8 @@ export interface LivenessPlan {
 }
 
 /**
- * Judges every host. No host is judged gone if more than half of those that count, and more than two, fell
- * silent together, nor while the others of these are just returning.
+ * Judges every host. In a mass expiry, no host is judged unreachable: more than two hosts, and more than half of those that
+ * count, fell silent together. That includes hosts that have just returned.
  */
 export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: number): LivenessPlan {
   const silences = hosts.map((host) => silenceOf(host, countedFromMs, now));
@@ -88,8 +82,8 @@ export function planLiveness({ hosts, countedFromMs }: LivenessInput, now: numbe
 }
 
 /**
- * The same verdict on one host, without a look at the others; undefined if they count: for a host that has expired and is
- * not judged yet.
+ * The verdict on one host without reading the others. Undefined if it depends on them: for a host that has expired and is not
+ * judged yet.
  */
 export function judgeSingleHost(
   host: HostSign,
@@ -105,8 +99,8 @@ export function judgeSingleHost(
 }
 
 /**
- * True for a host that no agent has joined: its Lease has no holder, and it was never judged or runs nothing. What runs
- * on it keeps its limit of silence, so that a host cannot keep replicas by emptying its Lease.
+ * True for a host that no agent has joined: its Lease has no holder, and it was never judged or runs no replica. Replicas keep
+ * their limit of silence, so a host cannot keep them by emptying its Lease.
  */
 function isAwaited({ hasHolder, reachable, lostAfterMs }: HostSign): boolean {
   return !hasHolder && (reachable === undefined || lostAfterMs === undefined);
@@ -119,9 +113,9 @@ interface Silence {
   readonly silentMs: number;
   readonly expiresAtMs: number;
   readonly isExpired: boolean;
-  /** Not judged gone before this window, so it counts for the half in a mass expiry. */
+  /** True if the host was not judged unreachable before this window, so it counts in a mass expiry. */
   readonly counts: boolean;
-  /** When its Lease expired, if it has not returned, or only just has; these together can be a mass expiry. */
+  /** When the Lease expired, if the host has not returned or has just returned. Such hosts together can be a mass expiry. */
   readonly expiredTogetherMs: number | undefined;
 }
 
@@ -134,8 +128,8 @@ function silenceOf(host: HostSign, countedFromMs: number, now: number): Silence 
   const isFresh = !awaited && now - (lastChangeMs ?? Number.NEGATIVE_INFINITY) < SILENCE_MS;
   const isExpired = silentMs >= SILENCE_MS;
   const wasSeen = !awaited && (reachable === "True" || reachable === "Unknown" || lastChangeMs !== undefined);
-  const isWrittenOff = reachable === "False" && !isFresh;
-  const counts = wasSeen && (!isWrittenOff || now - expiresAtMs < SILENCE_MS);
+  const isUnreachable = reachable === "False" && !isFresh;
+  const counts = wasSeen && (!isUnreachable || now - expiresAtMs < SILENCE_MS);
   const justReturned = isFresh && absence !== undefined && now - absence.toMs < RETURN_MS;
   const expiredMs = justReturned ? absence.fromMs + SILENCE_MS : isExpired ? expiresAtMs : undefined;
   return {
@@ -154,26 +148,26 @@ function judge(silence: Silence, isMass: () => boolean): LivenessVerdict {
   const { host, isFresh, silentMs } = silence;
   if (host.isForcedLost === true) return { at: "lost", silentMs, isDeclared: true, isForced: true };
   if (isFresh) return { at: "reachable" };
-  // An operator's declaration settles it, also in a mass expiry, but only once the Lease has expired.
+  // An operator's declaration applies even in a mass expiry, but only once the Lease has expired.
   if (host.isDeclaredLost === true && silence.isExpired) return { at: "lost", silentMs, isDeclared: true };
   const lost = { at: "lost", silentMs, isDeclared: false } as const;
-  const isOver = (limitMs: number): boolean => silentMs >= (host.lostAfterMs ?? limitMs);
+  const hasExceeded = (limitMs: number): boolean => silentMs >= (host.lostAfterMs ?? limitMs);
   if (silence.isAwaited || (host.reachable === undefined && host.lastChangeMs === undefined))
-    return isOver(Number.POSITIVE_INFINITY) ? lost : { at: "neverSeen" };
+    return hasExceeded(Number.POSITIVE_INFINITY) ? lost : { at: "neverSeen" };
   if (host.reachable === "False")
-    return host.isLost || isOver(DEFAULT_LOST_MS) ? lost : { at: "unreachable", silentMs };
+    return host.isLost || hasExceeded(DEFAULT_LOST_MS) ? lost : { at: "unreachable", silentMs };
   if (!silence.isExpired) return { at: "counting" };
   return { at: isMass() ? "massExpiry" : "unreachable", silentMs };
 }
 
-/** `expiries` ascend. */
+/** `expiries` must be in ascending order. */
 function isMassExpiry({ expiresAtMs }: Silence, counted: number, expiries: readonly number[]): boolean {
   const first = lowerBound(expiries, (atMs) => atMs < expiresAtMs - SILENCE_MS);
   const together = lowerBound(expiries, (atMs) => atMs <= expiresAtMs + SILENCE_MS) - first;
   return together > 2 && together * 2 > counted;
 }
 
-/** When the verdict can change by time alone. */
+/** Time after which the verdict can change without an event. */
 function untilNext(
   { host, silentMs, expiresAtMs }: Silence,
   verdict: LivenessVerdict,
@@ -191,7 +185,7 @@ function untilNext(
       const inMs = limits.filter((limit) => limit !== undefined).map((limit) => limit - silentMs);
       return inMs.length === 0 ? undefined : Math.max(1, Math.min(...inMs));
     }
-    // The other hosts leave the window or return; only a return triggers a pass.
+    // Other hosts may leave the window, which triggers no pass.
     case "massExpiry":
       return SILENCE_MS;
     case "lost":

@@ -21,7 +21,7 @@ interface ShortInput {
   readonly slices?: readonly string[];
   /** When it came or went, as kept in its status. */
   readonly changes?: readonly string[];
-  readonly isDeclaredInVain?: boolean;
+  readonly isDeclarationRefuted?: boolean;
   readonly drain?: boolean;
   /** Conditions of the Host besides Reachable: `<type> <status> <reason>` */
   readonly also?: readonly string[];
@@ -97,8 +97,8 @@ const observe = (short: ShortInput): HostObserved => ({
   name: "mac-1",
   host: host(short),
   verdict: short.verdict,
-  isDeclaredInVain: short.isDeclaredInVain ?? false,
-  whyStays: (replica) => short.stays?.[replica.replace("default/", "")],
+  isDeclarationRefuted: short.isDeclarationRefuted ?? false,
+  blockerOf: (replica) => short.stays?.[replica.replace("default/", "")],
   replicas: (short.replicas ?? []).map(replica),
   leavingMs: new Map(Object.entries(short.leaving ?? {}).map(([name, s]) => [name, s * 1000])),
   slices: (short.slices ?? []).map(slice),
@@ -142,10 +142,10 @@ test("only what follows from silence needs a proof of it", () => {
   expect(proofOf({})).toEqual([[], false]);
   const drained = silent.host && { ...silent.host, spec: { ...silent.host.spec, drain: true } };
   expect(proofOf({ host: drained })).toEqual([["setHostConditions"], false]);
-  expect(proofOf({ isDeclaredInVain: true })).toEqual([["clearDeclaration"], false]);
+  expect(proofOf({ isDeclarationRefuted: true })).toEqual([["clearDeclaration"], false]);
   const behind = { replicas: [replica("a True 300")] };
   expect(proofOf(behind)).toEqual([["setReplicaReachable"], true]);
-  const both = { ...behind, isDeclaredInVain: true };
+  const both = { ...behind, isDeclarationRefuted: true };
   expect(proofOf(both)).toEqual([["clearDeclaration", "setReplicaReachable"], true]);
 });
 

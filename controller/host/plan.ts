@@ -1,11 +1,10 @@
-/**
- * Plans the pass over one host: its conditions, those of its replicas, its slices, and the replicas lost with
- * it. Pure.
- */
+/** Plans the pass over one host: its conditions, those of its replicas, its slices, and its lost replicas. Pure. */
+
 import type { Condition } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST, FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ReportedEvent } from "../watches/events.ts";
 import {
@@ -27,16 +26,16 @@ import type { LivenessVerdict } from "./liveness.ts";
 
 export interface HostObserved {
   readonly name: string;
-  /** Absent when the Host object is gone, which a live read has confirmed. */
+  /** Absent if a live read has confirmed that the Host object no longer exists. */
   readonly host?: Host;
   readonly verdict: LivenessVerdict;
-  /** It was declared lost, and has renewed its Lease since. */
-  readonly isDeclaredInVain?: boolean;
+  /** True if the host was declared lost, but has renewed its Lease since. */
+  readonly isDeclarationRefuted?: boolean;
   readonly replicas: readonly InferenceReplica[];
-  /** For how many milliseconds a reachable host has kept each replica that is being deleted, by uid. */
+  /** Milliseconds for which a reachable host has kept each replica that is being deleted, by uid. */
   readonly leavingMs: ReadonlyMap<string, number>;
   readonly slices: readonly EndpointSlice[];
-  readonly whyStays: FindDrainBlocker;
+  readonly blockerOf: FindDrainBlocker;
 }
 
 export type HostStep =
@@ -44,7 +43,7 @@ export type HostStep =
       readonly do: "setHostConditions";
       readonly host: Host;
       readonly conditions: Condition[];
-      /** Its recent changes of reachability; changes only where Reachable does, and is written with it. */
+      /** Recent changes of reachability, which are written together with condition Reachable. */
       readonly reachableChanges: readonly string[];
       readonly events: readonly ReportedEvent[];
     }
@@ -60,18 +59,18 @@ export type HostStep =
 
 export interface HostPlan {
   readonly steps: readonly HostStep[];
-  /** True where the silence must be confirmed by a live read of the Lease first. */
+  /** True if a live read of the Lease must confirm the silence first. */
   readonly needsProof: boolean;
   readonly flapping?: Flapping;
 }
 
-/** Level-triggered: plans from what differs now, whatever happened before. */
+/** Level-triggered: plans from the current difference only. */
 export function planHost(observed: HostObserved, nowIso: string): HostPlan {
   const { name, host, verdict } = observed;
-  const isGone = verdict.at === "unreachable" || verdict.at === "lost" || host === undefined;
-  const steps: HostStep[] = isGone ? withdrawals(observed) : [];
-  // Before the conditions: until this is done, they still show whether the host was lost.
-  if (host !== undefined && observed.isDeclaredInVain === true) steps.push(clearDeclaration(host));
+  const isUnavailable = verdict.at === "unreachable" || verdict.at === "lost" || host === undefined;
+  const steps: HostStep[] = isUnavailable ? withdrawals(observed) : [];
+  // Comes before the conditions, which until then show whether the host was lost.
+  if (host !== undefined && observed.isDeclarationRefuted === true) steps.push(clearDeclaration(host));
   const reachableChanges =
     verdict.at === "neverSeen" ? [] : changesAfter(host?.status, reachableUpdate(verdict), nowIso);
   const flapping = readFlapping(reachableChanges, nowIso);
@@ -89,10 +88,10 @@ export function planHost(observed: HostObserved, nowIso: string): HostPlan {
     if (conditions !== undefined) steps.push({ do: "setReplicaReachable", replica, conditions });
   }
   steps.push(...lossesOf(observed), ...overdueDeletions(observed));
-  return { steps, needsProof: isJudgedSilent(observed) && steps.some(isOfSilence), flapping };
+  return { steps, needsProof: dependsOnSilence(observed) && steps.some(followsFromSilence), flapping };
 }
 
-/** Does a slice have an endpoint that kube-proxy would send to? */
+/** True if a slice has an endpoint that kube-proxy would send traffic to. */
 export function hasServingEndpoint({ endpoints }: EndpointSlice): boolean {
   return (endpoints ?? []).some(({ conditions }) => {
     const { ready, serving, terminating } = conditions ?? {};
@@ -100,15 +99,15 @@ export function hasServingEndpoint({ endpoints }: EndpointSlice): boolean {
   });
 }
 
-/** What an operator forced, and the loss of a deleted Host, do not rest on a Lease. */
-function isJudgedSilent({ host, verdict }: HostObserved): boolean {
+/** False for a forced declaration and for a deleted Host, which do not depend on the Lease. */
+function dependsOnSilence({ host, verdict }: HostObserved): boolean {
   if (host === undefined) return false;
   if (verdict.at === "lost") return verdict.isForced !== true;
   return verdict.at === "unreachable" || verdict.at === "massExpiry";
 }
 
-/** Progress of a drain does not follow from silence. */
-function isOfSilence(step: HostStep): boolean {
+/** False for steps that do not follow from silence, such as the progress of a drain. */
+function followsFromSilence(step: HostStep): boolean {
   if (step.do === "clearDeclaration") return false;
   if (step.do !== "setHostConditions") return true;
   return step.events.some(({ action }) => action === "Judge");
@@ -119,20 +118,20 @@ function withdrawals({ name, host, slices }: HostObserved): HostStep[] {
   return slices.filter(hasServingEndpoint).map((slice) => ({ do: "withdrawSlice", slice, because }));
 }
 
-/** Comes last, so that Lost=True is written before any replica is deleted. */
+/** These steps come last, so that Lost=True is written before any replica is deleted. */
 function lossesOf({ name, host, verdict, replicas }: HostObserved): HostStep[] {
   const isDeclared = verdict.at === "lost" && verdict.isDeclared;
   const because = isDeclared ? `host ${name} was declared lost` : becauseOf(name, host, "lost");
   return replicas
-    .filter(({ metadata, spec }) => {
-      const isHeld = metadata.finalizers?.includes(FINALIZER_ENGINE) === true;
-      const isOver = host === undefined || isLostFor(verdict, spec.hostLostSeconds * 1000);
-      return isOver && (isHeld || metadata.deletionTimestamp === undefined);
+    .filter((replica) => {
+      const hasFinalizer = replica.metadata.finalizers?.includes(FINALIZER_ENGINE) === true;
+      const isLost = host === undefined || isLostFor(verdict, replica.spec.hostLostSeconds * 1000);
+      return isLost && (hasFinalizer || !isBeingDeleted(replica));
     })
     .map((replica) => ({ do: "forceDeleteReplica", replica, because }));
 }
 
-/** The word of a host ends with the drain: otherwise it could serve a deleted service for as long as it likes. */
+/** A host may keep a deleted replica only for its drain. Otherwise it could serve a deleted service indefinitely. */
 function overdueDeletions({ name, replicas, leavingMs }: HostObserved): HostStep[] {
   return replicas
     .filter((replica) => (overdueInMs(replica, leavingMs) ?? 1) <= 0)
@@ -152,14 +151,14 @@ function becauseOf(name: string, host: Host | undefined, state: "unreachable" | 
 }
 
 function hostConditions(
-  { verdict, replicas, whyStays }: HostObserved,
+  { verdict, replicas, blockerOf }: HostObserved,
   host: Host,
   flapping: Flapping | undefined,
   nowIso: string,
 ): Condition[] | undefined {
   const isAwaited = verdict.at === "neverSeen";
   const reachable = reachableUpdate(verdict);
-  const drained = drainedUpdate(host, replicas, whyStays);
+  const drained = drainedUpdate(host, replicas, blockerOf);
   const updates = [
     reachable,
     reachable === undefined ? undefined : lostUpdate(verdict),
@@ -171,9 +170,7 @@ function hostConditions(
   return withUpdates(host.status?.conditions, types, updates, { nowIso, ended });
 }
 
-/**
- * The conditions show a host that was lost and returned; one that never fell silent is an operator's mistake.
- */
+/** Records an Event only if the conditions show that the host was not lost, so the declaration was a mistake. */
 function clearDeclaration(host: Host): HostStep {
   const wasLost = host.status?.conditions?.some(({ type, status }) => type === LOST && status === "True");
   if (wasLost === true) return { do: "clearDeclaration", host };

@@ -1,4 +1,5 @@
-/** One pass over one host: its conditions, its replicas' reachability, its slices, and its replicas once it is lost. */
+/** Reconciles one host: its conditions, the reachability of its replicas, its slices, and its replicas once it is lost. */
+
 import {
   ANNOTATION_LOST,
   FINALIZER_ENGINE,
@@ -8,13 +9,14 @@ import {
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { ENDPOINT_SLICES, LEASES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import type { ApiResult, JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
+import type { JsonPatchOp, KubeClient } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { ApiCallFailed } from "../service/apply/failure.ts";
+import { isSettled } from "../service/apply/failure.ts";
 import { versionGuards } from "../service/owned/corrections.ts";
 import { reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
@@ -28,7 +30,7 @@ import { writePrefetch } from "./prefetch.ts";
 import { leaseMarkOf } from "./sign.ts";
 import type { LeaseSigns } from "./signs.ts";
 
-const UNPROVEN_MS = 5_000;
+const RECHECK_MS = 5_000;
 const WITHDRAWN = { ready: false, serving: false, terminating: true };
 
 export interface HostPorts extends ControllerPorts {
@@ -43,10 +45,10 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   const host = watches.hosts.get(name);
   const replicas = watches.replicasOfHost.of(name);
   const slices = watches.slicesOfHost.of(name);
-  if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
+  if (host === undefined && !(await isDeleted(ports, name))) return { recheckAfterMs: RECHECK_MS };
   const verdict = fleet.verdictOf(name);
   const nowIso = isoSeconds(clock.nowMs());
-  // What is silent is judged by its silence, and gets the whole time again when it returns.
+  // A silent host is judged by its silence, and gets the full time for deletions again when it returns.
   const leavingMs = ports.deletions.note(name, verdict.at === "reachable" ? replicas : []);
   const observed: HostObserved = {
     name,
@@ -55,11 +57,11 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
     replicas,
     leavingMs,
     slices,
-    whyStays: ports.drainBlockers.why,
-    isDeclaredInVain: fleet.isDeclaredInVain(name),
+    blockerOf: ports.drainBlockers.reason,
+    isDeclarationRefuted: fleet.isDeclarationRefuted(name),
   };
   const { steps, needsProof, flapping } = planHost(observed, nowIso);
-  if (needsProof && !(await isSilent(ports, name))) return { recheckAfterMs: UNPROVEN_MS };
+  if (needsProof && !(await isSilent(ports, name))) return { recheckAfterMs: RECHECK_MS };
   let isBehind = false;
   for (const step of steps) if (!(await applyStep(ports, step, verdict))) isBehind = true;
   if (host !== undefined && !(await writePrefetch(ports, host))) isBehind = true;
@@ -70,7 +72,7 @@ export async function reconcileHost(ports: HostPorts, name: string): Promise<Rec
   return inMs.length === 0 ? undefined : { recheckAfterMs: Math.max(1, Math.min(...inMs)) };
 }
 
-/** Reads the Lease itself before anything is withdrawn: the watch may be behind, or cut off. */
+/** Reads the Lease from the API server before anything is withdrawn, because the watch may be behind or disconnected. */
 async function isSilent({ client, signs, log }: HostPorts, name: string): Promise<boolean> {
   const result = await client.get(LEASES, { name, namespace: NAMESPACE_HOSTS });
   if (!result.ok) return result.error.kind === "notFound";
@@ -84,7 +86,7 @@ async function isDeleted({ client }: HostPorts, name: string): Promise<boolean> 
   return !result.ok && result.error.kind === "notFound";
 }
 
-/** False where another client wrote first. */
+/** Returns false if another client wrote first. */
 function applyStep(ports: HostPorts, step: HostStep, verdict: LivenessVerdict): Promise<boolean> {
   switch (step.do) {
     case "setHostConditions":
@@ -110,8 +112,8 @@ async function setHostConditions(
   verdict: LivenessVerdict,
 ): Promise<boolean> {
   const { name } = host.metadata;
-  const kept = reachableChanges.length === 0 ? {} : { reachableChanges };
-  const object = { metadata: { name }, status: { conditions, ...kept } } as Host;
+  const changes = reachableChanges.length === 0 ? {} : { reachableChanges };
+  const object = { metadata: { name }, status: { conditions, ...changes } } as Host;
   const result = await client.apply(HOSTS, object, {
     manager: MANAGER_CONTROLLER,
     subresource: "status",
@@ -121,7 +123,7 @@ async function setHostConditions(
     log.info({ host: name, verdict: verdict.at, events: events.map(({ reason }) => reason) }, "host judged");
     for (const event of events) reportOn(record, HOSTS, host, event);
   }
-  return settled(`write the conditions of Host ${name}`, result);
+  return isSettled(`write the conditions of Host ${name}`, result);
 }
 
 async function setReplicaReachable(
@@ -131,10 +133,10 @@ async function setReplicaReachable(
   const { name, namespace = "default" } = replica.metadata;
   const object = { metadata: { name, namespace }, status: { conditions } } as unknown as InferenceReplica;
   const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: replica } as const;
-  return settled(`write HostReachable of ${name}`, await client.apply(INFERENCE_REPLICAS, object, options));
+  return isSettled(`write HostReachable of ${name}`, await client.apply(INFERENCE_REPLICAS, object, options));
 }
 
-/** All three conditions at once: with `serving` left true, kube-proxy would keep sending new connections. */
+/** Sets all three conditions: if `serving` stayed true, kube-proxy would still send new connections. */
 async function withdrawSlice(
   { client, log }: HostPorts,
   slice: EndpointSlice,
@@ -150,7 +152,7 @@ async function withdrawSlice(
     ...operations,
   ]);
   if (result.ok) log.info({ slice: slice.metadata.name, because }, "slice withdrawn");
-  return settled(`withdraw slice ${slice.metadata.name}`, result);
+  return isSettled(`withdraw slice ${slice.metadata.name}`, result);
 }
 
 async function clearDeclaration(
@@ -159,8 +161,7 @@ async function clearDeclaration(
 ): Promise<boolean> {
   const { name, uid, annotations } = host.metadata;
   const path = `/metadata/annotations/${ANNOTATION_LOST.replace("/", "~1")}`;
-  // Not guarded by resourceVersion: the status is written all the time, and only the annotation must be
-  // unchanged.
+  // Not guarded by resourceVersion, which changes with each write of the status. Only the annotation must be unchanged.
   const operations: JsonPatchOp[] = [
     { op: "test", path: "/metadata/uid", value: uid },
     { op: "test", path, value: annotations?.[ANNOTATION_LOST] },
@@ -169,26 +170,19 @@ async function clearDeclaration(
   const result = await client.jsonPatch(HOSTS, { name }, operations);
   if (result.ok) log.info({ host: name }, "no longer declared lost: it renews its Lease");
   if (result.ok && event !== undefined) reportOn(record, HOSTS, host, event);
-  return settled(`remove ${ANNOTATION_LOST} of Host ${name}`, result);
+  return isSettled(`remove ${ANNOTATION_LOST} of Host ${name}`, result);
 }
 
-/**
- * Its agent cannot report that the engine is gone, so the controller removes the finalizer; the agent stops
- * the engine on return.
- */
+/** Removes the finalizer, because the agent cannot report that the engine has stopped. The agent stops the engine on return. */
 async function forceDeleteReplica(
   { client, log, record, watches }: HostPorts,
   replica: InferenceReplica,
   because: string,
 ): Promise<boolean> {
-  const { name, namespace, uid, deletionTimestamp } = replica.metadata;
-  if (deletionTimestamp === undefined) {
-    const removed = await client.remove(
-      INFERENCE_REPLICAS,
-      { name, namespace },
-      uid === undefined ? {} : { uid },
-    );
-    if (!removed.ok) return settled(`delete replica ${name}`, removed);
+  const { name, namespace, uid } = replica.metadata;
+  if (!isBeingDeleted(replica)) {
+    const removed = await client.remove(INFERENCE_REPLICAS, { name, namespace }, { uid });
+    if (!removed.ok) return isSettled(`delete replica ${name}`, removed);
     log.info({ replica: name, because }, "replica force-deleted");
     const event = { type: "Warning", reason: "HostLost", action: "Reschedule" } as const;
     reportOn(record, INFERENCE_REPLICAS, replica, { ...event, note: because });
@@ -217,7 +211,7 @@ async function finishDeletion(
   return true;
 }
 
-/** Removes the finalizer that waits for the engine's end. */
+/** Removes the finalizer, which otherwise stays until the engine has stopped. */
 async function release(client: KubeClient, { metadata }: InferenceReplica): Promise<boolean> {
   const { name, namespace, uid, finalizers = [] } = metadata;
   if (!finalizers.includes(FINALIZER_ENGINE)) return true;
@@ -229,20 +223,14 @@ async function release(client: KubeClient, { metadata }: InferenceReplica): Prom
     { op: "replace", path, value: finalizers.filter((finalizer) => finalizer !== FINALIZER_ENGINE) },
   ];
   const result = await client.jsonPatch(INFERENCE_REPLICAS, { name, namespace }, operations);
-  return settled(`release replica ${name}`, result);
+  return isSettled(`release replica ${name}`, result);
 }
 
-/** Each replica has its own limits: of silence, and of its deletion. */
+/** Times until the next limit of each replica, for silence or for its deletion. */
 function nextLimits({ verdict, replicas, leavingMs }: HostObserved): number[] {
   if (verdict.at === "reachable") return replicas.flatMap((replica) => overdueInMs(replica, leavingMs) ?? []);
   if (verdict.at !== "lost" && verdict.at !== "unreachable") return [];
   return replicas
     .map(({ spec }) => spec.hostLostSeconds * 1000 - verdict.silentMs + 1)
     .filter((ms) => ms > 1);
-}
-
-function settled(what: string, result: ApiResult<unknown>): boolean {
-  if (result.ok || result.error.kind === "notFound") return true;
-  if (result.error.kind === "conflict") return false;
-  throw new ApiCallFailed(what, result.error);
 }

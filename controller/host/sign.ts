@@ -1,4 +1,4 @@
-/** What the controller knows of one host when it judges its liveness: its Host, its Lease, and what runs on it. Pure. */
+/** Collects the facts about one host's liveness from its Host, its Lease and its replicas. Pure. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -34,7 +34,7 @@ export function leaseMarkOf({ spec }: Lease): LeaseMark {
   return { holder: spec?.holderIdentity || undefined, renewTime: spec?.renewTime };
 }
 
-/** A host whose agent has not reported yet cannot have fallen silent. */
+/** Undefined for a host whose agent has never reported, because it cannot fall silent. */
 function readReachable(status: Host["status"]): HostSign["reachable"] {
   const condition = getCondition(status?.conditions, REACHABLE);
   return condition?.reason === NEVER_SEEN ? undefined : condition?.status;

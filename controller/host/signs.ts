@@ -1,8 +1,8 @@
-/** The memory of observed Lease changes: the only state behind liveness. */
+/** Remembers observed changes of Leases, which is the only state for liveness. */
 import type { Clock } from "../../src/util/ports.ts";
 import { type Absence, SILENCE_MS } from "./liveness.ts";
 
-/** The fields of a Lease that change when its host renews it. Without a holder no agent has joined. */
+/** The fields of a Lease that change when its host renews it. Without a holder, no agent has joined. */
 export interface LeaseMark {
   readonly holder?: string;
   readonly renewTime?: string;
@@ -10,20 +10,20 @@ export interface LeaseMark {
 
 export interface LeaseSigns {
   /**
-   * True for a renewal not seen before. A first sight after a list is none, as the Lease may be old; nor is a Lease
+   * Returns true for a new renewal. A Lease from the first list does not count, because it may be old, and neither does a Lease
    * without a holder, which was just registered or released.
    */
   readonly note: (host: string, mark: LeaseMark, isFirstList: boolean) => boolean;
   readonly lastChangeMs: (host: string) => number | undefined;
-  /** The last time for which the Lease had expired. */
+  /** The last period for which the Lease had expired. */
   readonly absence: (host: string) => Absence | undefined;
   readonly countedFromMs: () => number;
-  /** Restarts the count of silence for all hosts. */
+  /** Restarts the silence of all hosts. */
   readonly resetTimeouts: () => void;
   readonly hosts: () => readonly string[];
 }
 
-/** Starts counting at once. */
+/** Silence counts from the creation. */
 export function createLeaseSigns(clock: Clock): LeaseSigns {
   const marks = new Map<string, string>();
   const changes = new Map<string, number>();
@@ -55,7 +55,7 @@ export function createLeaseSigns(clock: Clock): LeaseSigns {
 const MAX_HOLDER = 253;
 const MAX_TIME = 64;
 
-/** One is kept for each Lease, and a host may write what it likes into its own. */
+/** Limits the stored text, because a host may write any value to its Lease. */
 export function leaseMarkText({ holder = "", renewTime = "" }: LeaseMark): string {
   return `${renewTime.slice(0, MAX_TIME)} ${holder.slice(0, MAX_HOLDER)}`;
 }

@@ -1,4 +1,4 @@
-/** Machines that ask to become hosts with the join token of a group: one request after the other, so that a limit is exact. */
+/** Admits machines that request to join with the token of a group, one request at a time, so that the limit is exact. */
 import { randomBytes } from "node:crypto";
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { type JoinedHosts, readJoinGroup } from "../../src/api/access/join-group.ts";
@@ -12,12 +12,12 @@ import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { issueJoinToken } from "../../src/kube/host-access.ts";
 import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
 import { createQueue, type Recheck } from "../../src/kube/queue.ts";
-import type { ApiResult, KubeObject } from "../../src/kube/types.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { ControllerMetrics } from "../metrics.ts";
-import { ApiCallFailed } from "../service/apply/failure.ts";
+import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
 import { versionGuards } from "../service/owned/corrections.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { planJoin } from "./plan.ts";
@@ -27,9 +27,9 @@ export interface JoinPorts extends Pick<ControllerPorts, "client" | "clock" | "l
   readonly watches: Pick<ControllerPorts["watches"], "hosts">;
 }
 
-const BEHIND: Recheck = { recheckAfterMs: 500 };
+const CONFLICT: Recheck = { recheckAfterMs: 500 };
 
-/** Has a watch of its own: a controller without the right to it, or without the kind, does all its other work. */
+/** Uses a separate watch, so a controller without permission for the kind, or without the kind, still does its other work. */
 export function startJoins(
   options: JoinPorts & { readonly signal: AbortSignal; readonly metrics: Pick<ControllerMetrics, "pass"> },
 ): WatchedReflector {
@@ -53,12 +53,12 @@ export function startJoins(
   });
 }
 
-/** Reads the request itself: one that was answered a moment ago must not get a second token, which ends the first. */
+/** Reads the request from the API server: a second token for a request that was just answered would invalidate the first. */
 export async function reconcileJoin(ports: JoinPorts, name: string): Promise<Recheck | undefined> {
   const { client, clock, watches, log } = ports;
   const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace: NAMESPACE_JOIN });
-  if (!read.ok && settled("get a request to join", read)) return undefined;
-  if (!read.ok) return BEHIND;
+  if (!read.ok && isSettled("get a request to join", read)) return undefined;
+  if (!read.ok) return CONFLICT;
   const request = read.value;
   const { group, hostName } = request.spec;
   const found = await client.get(SERVICE_ACCOUNTS, { name: group, namespace: NAMESPACE_JOIN });
@@ -78,7 +78,7 @@ export async function reconcileJoin(ports: JoinPorts, name: string): Promise<Rec
       log.info({ host: hostName, group, reason: step.reason }, "join rejected");
       return reject(ports, request, step.reason, step.message);
     case "admit":
-      if (!found.ok || account === undefined) return BEHIND;
+      if (!found.ok || account === undefined) return CONFLICT;
       return admit(ports, request, { object: found.value, joined: account.joined });
     default:
       return step satisfies never;
@@ -90,7 +90,7 @@ interface Account {
   readonly joined: JoinedHosts;
 }
 
-/** Each step may be repeated. The place comes first: of two requests for the last one, only one can have it. */
+/** Each step may be repeated. The place is reserved first, because only one of two requests can have the last place. */
 async function admit(
   ports: JoinPorts,
   request: HostJoinRequest,
@@ -103,14 +103,14 @@ async function admit(
     return reject(ports, request, "JoinNotAllowed", "the name of the request is no public key");
   const place = { request: key.slice(0, 16), machineId };
   const hasPlace = account.joined[host]?.request === place.request;
-  const kept = hasPlace
+  const reserved = hasPlace
     ? account.object
     : await writeJoined(ports, account.object, { ...account.joined, [host]: place });
-  if (kept === undefined) return BEHIND;
+  if (reserved === undefined) return CONFLICT;
   if (!(await createHost(ports, request))) {
-    // Created by others a moment ago: the next pass finds it, and rejects.
-    if (!hasPlace) await writeJoined(ports, kept, account.joined);
-    return BEHIND;
+    // Another client has just created the Host, so the next pass rejects the request.
+    if (!hasPlace) await writeJoined(ports, reserved, account.joined);
+    return CONFLICT;
   }
   const generation = randomBytes(8).toString("hex");
   const issued = await issueJoinToken(ports, { host, generation, seconds: JOIN_TOKEN_SECONDS });
@@ -122,10 +122,10 @@ async function admit(
     sealedToken: sealFor(key, issued.value.token),
   });
   if (isAnswered) log.info({ host, group, key: place.request }, "host joined by the token of a group");
-  return isAnswered ? undefined : BEHIND;
+  return isAnswered ? undefined : CONFLICT;
 }
 
-/** Undefined if another write came first. */
+/** Undefined if another client wrote first. */
 async function writeJoined(
   { client }: JoinPorts,
   { metadata }: KubeObject,
@@ -137,11 +137,11 @@ async function writeJoined(
     ...versionGuards(metadata),
     { op: "add", path, value: JSON.stringify(joined) },
   ]);
-  if (!written.ok) settled(`write the hosts of group ${name}`, written);
+  if (!written.ok) isSettled(`write the hosts of group ${name}`, written);
   return written.ok ? written.value : undefined;
 }
 
-/** True where the Host is that of this request. */
+/** Returns true if the Host belongs to this request. */
 async function createHost({ client }: JoinPorts, { metadata, spec }: HostJoinRequest): Promise<boolean> {
   const { hostName: name, addresses } = spec;
   const annotations = { [ANNOTATION_JOIN_REQUEST]: metadata.name };
@@ -149,8 +149,8 @@ async function createHost({ client }: JoinPorts, { metadata, spec }: HostJoinReq
   const made = await client.create(HOSTS, host);
   if (made.ok) return true;
   if (made.error.kind !== "alreadyExists") throw new ApiCallFailed(`create Host ${name}`, made.error);
-  const there = await client.get(HOSTS, { name });
-  return there.ok && there.value.metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === metadata.name;
+  const existing = await client.get(HOSTS, { name });
+  return existing.ok && existing.value.metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === metadata.name;
 }
 
 async function reject(
@@ -161,10 +161,10 @@ async function reject(
 ): Promise<Recheck | undefined> {
   const decidedAt = isoSeconds(ports.clock.nowMs());
   const isAnswered = await answer(ports, request, { phase: "Rejected", reason, message, decidedAt });
-  return isAnswered ? undefined : BEHIND;
+  return isAnswered ? undefined : CONFLICT;
 }
 
-/** False where another client wrote first. */
+/** Returns false if another client wrote first. */
 async function answer(
   { client }: JoinPorts,
   { metadata, status }: HostJoinRequest,
@@ -178,7 +178,7 @@ async function answer(
     [...versionGuards(metadata), { op: "add", path: "/status", value: next }],
     { subresource: "status" },
   );
-  return settled(`answer the request of host ${name}`, written);
+  return isSettled(`answer the request of host ${name}`, written);
 }
 
 async function removeRequest(
@@ -186,17 +186,7 @@ async function removeRequest(
   { metadata: { name, namespace, uid }, spec }: HostJoinRequest,
   because: string,
 ): Promise<Recheck | undefined> {
-  const removed = await client.remove(
-    HOST_JOIN_REQUESTS,
-    { name, namespace },
-    uid === undefined ? {} : { uid },
-  );
+  const removed = await client.remove(HOST_JOIN_REQUESTS, { name, namespace }, { uid });
   if (removed.ok) log.info({ host: spec.hostName, group: spec.group, because }, "request to join removed");
-  return settled("remove a request to join", removed) ? undefined : BEHIND;
-}
-
-function settled(what: string, result: ApiResult<unknown>): boolean {
-  if (result.ok || result.error.kind === "notFound") return true;
-  if (result.error.kind === "conflict") return false;
-  throw new ApiCallFailed(what, result.error);
+  return isSettled("remove a request to join", removed) ? undefined : CONFLICT;
 }

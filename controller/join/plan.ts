@@ -1,4 +1,4 @@
-/** Decides about a request to join. Pure. */
+/** Decides whether a request to join is admitted. Pure. */
 
 import { JOIN_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import type { JoinedHosts, JoinGroup } from "../../src/api/access/join-group.ts";
@@ -11,24 +11,24 @@ import { isAddressWithin } from "../../src/util/address-within.ts";
 
 export interface JoinObserved {
   readonly request: HostJoinRequest;
-  /** Undefined once its token was revoked. */
+  /** Undefined once the group's token is revoked. */
   readonly account: { readonly group: JoinGroup; readonly joined: JoinedHosts } | undefined;
   readonly hosts: readonly Host[];
 }
 
 export type JoinStep =
-  /** Its machine can no longer read it, or its answer has expired. */
+  /** The machine can no longer read the request, or its answer has expired. */
   | { readonly do: "remove"; readonly because: string }
   | { readonly do: "keep"; readonly recheckAfterMs: number }
   | { readonly do: "wait"; readonly message: string; readonly recheckAfterMs: number }
   | { readonly do: "reject"; readonly reason: ErrorCode; readonly message: string }
   | { readonly do: "admit" };
 
-/** A machine that asks again after a rejection finds its answer for this long; then the place in the quota is free. */
+/** A rejected request stays for this long, so that a machine that retries finds the answer. */
 const KEEP_REJECTED_MS = 600_000;
-/** As long as the join token in it can be valid. */
+/** An admitted request stays while the join token in it can be valid. */
 const KEEP_ADMITTED_MS = JOIN_TOKEN_SECONDS * 1_000;
-/** A revoked token is noticed within this time; `metalbridge host token revoke` removes the requests itself. */
+/** A revoked token is noticed within this time. `metalbridge host token revoke` removes the requests directly. */
 const RECHECK_MS = 60_000;
 
 export function planJoin(observed: JoinObserved, nowMs: number): JoinStep {
@@ -38,8 +38,8 @@ export function planJoin(observed: JoinObserved, nowMs: number): JoinStep {
   const leftMs = Date.parse(account.group.expiresAt) - nowMs;
   if (leftMs <= 0) return { do: "remove", because: "the token of its group has expired" };
   if (phase === "Admitted" || phase === "Rejected") {
-    const keptMs = phase === "Admitted" ? KEEP_ADMITTED_MS : KEEP_REJECTED_MS;
-    const keepMs = Date.parse(decidedAt) + keptMs - nowMs;
+    const retentionMs = phase === "Admitted" ? KEEP_ADMITTED_MS : KEEP_REJECTED_MS;
+    const keepMs = Date.parse(decidedAt) + retentionMs - nowMs;
     if (!(keepMs > 0)) return { do: "remove", because: "it was answered long ago" };
     return { do: "keep", recheckAfterMs: Math.min(keepMs, leftMs, RECHECK_MS) };
   }
@@ -71,8 +71,8 @@ function refuse(
 }
 
 /**
- * The pass that created the Host for this request was interrupted. Once an agent has reported, another token would end its
- * credential, and every host can read the key of another in the annotation.
+ * True if an interrupted pass created the Host for this request. False once an agent has reported: another token would
+ * invalidate its credential, and every host can read the key in the annotation.
  */
 function isUnfinished({ metadata, status }: Host, request: string): boolean {
   return metadata.annotations?.[ANNOTATION_JOIN_REQUEST] === request && status?.info === undefined;
@@ -92,12 +92,12 @@ function notCovered({ spec }: HostJoinRequest, { namePattern, addresses }: JoinG
 function nameTaken({ spec }: HostJoinRequest, { metadata, status }: Host): Refusal {
   const { name } = metadata;
   const isSame = spec.machineId !== undefined && status?.info?.machineId === spec.machineId;
-  const who = isSame ? `this machine is Host ${name} already` : `there is a Host ${name} already`;
-  const what = isSame ? "it has lost its credential" : "it is this machine";
-  return ["JoinNameTaken", `${who}; if ${what}: metalbridge host add ${name}`];
+  const state = isSame ? `this machine is Host ${name} already` : `there is a Host ${name} already`;
+  const condition = isSame ? "it has lost its credential" : "it is this machine";
+  return ["JoinNameTaken", `${state}; if ${condition}: metalbridge host add ${name}`];
 }
 
-/** By what Hosts report, and by what this group has admitted before it reported anything. */
+/** Compares with the machine IDs that Hosts report, and with those of admitted machines that have not reported yet. */
 function machineKnown(
   { spec }: HostJoinRequest,
   hosts: readonly Host[],
@@ -130,7 +130,7 @@ function addressTaken({ spec }: HostJoinRequest, hosts: readonly Host[]): Refusa
   return undefined;
 }
 
-/** A host keeps its place, also when it is removed and comes back under its name. */
+/** A host keeps its place, even if it is removed and joins again under its name. */
 function limitReached(
   { spec }: HostJoinRequest,
   { limit }: JoinGroup,

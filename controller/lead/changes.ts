@@ -1,4 +1,4 @@
-/** Maps each change that a watch shows to the queue keys that it affects. */
+/** Enqueues the keys that each change of a watched object affects. */
 
 import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
@@ -44,7 +44,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       const shown = replica ?? before;
       if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
       noteReplica(ports, key, replica);
-      // What a replica names never changes.
+      // The Secrets that a replica names never change.
       if (
         shown !== undefined &&
         (replica === undefined || before === undefined) &&
@@ -61,7 +61,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(ports);
       for (const source of changedSources(before, host)) enqueueModelsOf(ports, source);
       const changed = changedPrefetches(before, host);
-      if (host !== undefined && changed.size > 0) enqueueLeftOut(ports, host);
+      if (host !== undefined && changed.size > 0) enqueueModelsWithoutRoom(ports, host);
       for (const model of changed) {
         queues.models.enqueue(model);
         queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
@@ -88,18 +88,18 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
   };
 }
 
-/** A renewal by a reachable host changes nothing, and each host sends one every ten seconds. */
+/** A renewal by a reachable host changes nothing, and each host renews every ten seconds. */
 function isReachable({ watches }: ChangePorts, host: string): boolean {
   const conditions = watches.hosts.get(host)?.status?.conditions;
   return conditions?.find(({ type }) => type === "Reachable")?.status === "True";
 }
 
-/** A renewal withdraws an operator's declaration. */
+/** True if an operator declared the host lost, which a renewal refutes. */
 function isDeclaredLost({ watches }: ChangePorts, host: string): boolean {
   return watches.hosts.get(host)?.metadata.annotations?.[ANNOTATION_LOST] !== undefined;
 }
 
-/** Takes in the first lists, of which no handler is notified. */
+/** Processes the first lists, for which no handler is called. */
 export function processInitialLists(ports: ChangePorts): void {
   const { watches, scheduler } = ports;
   for (const host of watches.hosts.list()) scheduler.noteHost(host.metadata.name, host);
@@ -126,7 +126,7 @@ function enqueueServicesOn({ queues, watches }: ChangePorts, host: string): void
   }
 }
 
-/** Their pods are marked as not ready in the same moment, and either watch may be ahead. */
+/** The pods of a node become unready at the same moment as the node, and either watch may be ahead. */
 function enqueueServicesOfPodsOn({ queues, watches }: ChangePorts, node: string | undefined): void {
   for (const { metadata, spec } of watches.pods.list()) {
     const name = metadata.labels?.[LABEL_SERVICE];
@@ -140,7 +140,7 @@ function enqueueAuto({ queues, watches }: ChangePorts): void {
     if (spec.placement.mode === "Auto") queues.services.enqueue(keyOf(metadata));
 }
 
-/** What placement reads of it: not what is free, nor what is installed. */
+/** The part of a report that placement reads, without free memory and installed software. */
 function capacityIn(map: ConfigMap | undefined) {
   const read = reportInConfigMap(map);
   if (read?.at !== "known") return read;
@@ -148,7 +148,7 @@ function capacityIn(map: ConfigMap | undefined) {
   return { totalBytes: memory?.totalBytes, cores: cpu.cores, gpus };
 }
 
-/** A queued service that names no runtime may get another one. */
+/** Enqueues queued services without spec.runtime, which may now get another runtime. */
 function enqueuePending({ queues, watches, scheduler }: ChangePorts): void {
   for (const key of scheduler.pending())
     if (watches.services.get(key)?.spec.runtime === undefined) queues.services.enqueue(key);
@@ -165,13 +165,13 @@ function enqueueModelsOf({ queues, watches }: ChangePorts, source: string): void
   }
 }
 
-/** What others take of a Host's list is said by the Models that it has no room for. */
-function enqueueLeftOut({ queues, watches }: ChangePorts, host: Host): void {
+/** The status of a Model reports that a Host's list has no room for it, so it depends on the other Models in the list. */
+function enqueueModelsWithoutRoom({ queues, watches }: ChangePorts, host: Host): void {
   for (const { metadata } of modelsWithoutRoom(host, watches.prefetchedModels.of("all")))
     queues.models.enqueue(keyOf(metadata));
 }
 
-/** Sources of which a host has gained, lost or changed a copy; what else it says of them is not in a Model. */
+/** Sources of which a host has gained, lost or changed a copy. Other facts about copies are not in the status of a Model. */
 function changedSources(before: Host | undefined, after: Host | undefined): ReadonlySet<string> {
   const old = before?.status?.models ?? [];
   const now = after?.status?.models ?? [];
@@ -183,7 +183,7 @@ function changedSources(before: Host | undefined, after: Host | undefined): Read
   return new Set([...changed(old, now), ...changed(now, old)]);
 }
 
-/** `namespace/name` of Models that a host was asked to fetch, no longer is, or reports otherwise about. */
+/** `namespace/name` of Models that were added to or removed from a host's prefetch list, or whose state on the host changed. */
 function changedPrefetches(before: Host | undefined, after: Host | undefined): ReadonlySet<string> {
   const textsOf = (host: Host | undefined): ReadonlyMap<string, string> => {
     const { wanted = [], models = [] } = host?.status?.prefetch ?? {};

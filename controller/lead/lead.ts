@@ -1,5 +1,6 @@
-/** The work of the leader: watches, queues, reconcilers. One signal stops all of it. */
+/** Runs the work of the leader: watches, queues and reconcilers. One signal stops all of them. */
 
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
@@ -51,17 +52,17 @@ export interface LeadOptions {
   readonly record: RecordEvent;
   readonly signal: AbortSignal;
   readonly podsSettings: PodsSettings;
-  /** Nothing runs in pods. */
+  /** True if nothing runs in pods. */
   readonly hostsOnly: boolean;
   /** Undefined: machines are not scored. */
   readonly fitness: Fitness | undefined;
   readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
   readonly probing: NodeProbesOptions["probing"];
-  /** Undefined if it is off. */
+  /** Undefined if live eviction is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
-  /** These watches have started; more may follow. */
+  /** Called when watches have started. More may follow. */
   readonly onWatching: (watches: () => readonly WatchedReflector[]) => void;
-  /** Every cache is complete and the queues run. */
+  /** Called when every cache is complete and the queues run. */
   readonly onWorking: () => void;
 }
 
@@ -72,12 +73,12 @@ export async function lead(options: LeadOptions): Promise<void> {
   const signs = createLeaseSigns(clock);
   const { watches, subscribe } = startWatches(options, {
     isRenewal: (host, lease, isEarly) => signs.note(host, leaseMarkOf(lease), isEarly),
-    onTrouble: signs.resetTimeouts,
+    onInterrupted: signs.resetTimeouts,
   });
   const downloads = startDownloads({ ...options, onModel: queues.models.enqueue });
   options.onWatching(() => [...allWatches(watches), ...downloads.watches]);
   if (!(await areListed(watches, downloads.watches, signal))) return;
-  // Lease timeouts start here: listed Leases may be of any age.
+  // Lease timeouts start now, because listed Leases may be of any age.
   signs.resetTimeouts();
   const fleet = createFleetLiveness(watches, signs, clock);
   const secretAccess = await startSecretAccess({ ...options, watches, onChange: queues.secrets.enqueue });
@@ -111,7 +112,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   metrics.watch(undefined);
 }
 
-/** What passes share beside the ports of every reconciler. */
+/** Parts that passes share in addition to the ports of every reconciler. */
 interface LeaderParts {
   readonly queues: Queues;
   readonly scheduler: ControllerScheduler;
@@ -189,7 +190,7 @@ function enqueueAllIn(queue: Queue<string>): (keys: readonly string[]) => void {
   };
 }
 
-/** False where the signal came first. */
+/** Returns false if the signal was aborted first. */
 async function areListed(
   watches: Watches,
   ofDownloads: ReturnType<typeof startDownloads>["watches"],
@@ -204,7 +205,7 @@ async function areListed(
   }
 }
 
-/** Every demand must be queued before the first is placed. */
+/** Queues every demand before the first one is placed. */
 function prepareAll(paths: ServicePorts["paths"], watches: Watches): void {
   for (const live of liveServices(watches))
     choosePath(paths, live, watches.models.get(modelKeyOf(live.service))).prepare(live);
@@ -212,8 +213,7 @@ function prepareAll(paths: ServicePorts["paths"], watches: Watches): void {
 
 function* liveServices(watches: Watches): Iterable<LiveService> {
   for (const service of watches.services.list()) {
-    const { namespace, name, deletionTimestamp } = service.metadata;
-    const key = keyOf({ namespace, name });
-    if (deletionTimestamp === undefined) yield { key, service, own: observeService(watches, key).own };
+    const key = keyOf(service.metadata);
+    if (!isBeingDeleted(service)) yield { key, service, own: observeService(watches, key).own };
   }
 }

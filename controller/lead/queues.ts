@@ -1,4 +1,4 @@
-/** One queue for each kind that is reconciled. */
+/** The queues of the leader, one for each kind that is reconciled. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import {
@@ -16,14 +16,14 @@ export interface Queues {
   readonly hosts: Queue<string>;
   readonly fleet: Queue<"all">;
   readonly models: Queue<string>;
-  /** By `namespace/host`: rights to Secrets. */
+  /** Keys `namespace/host`, for permissions to read Secrets. */
   readonly secrets: Queue<string>;
   /** Collapses many changes that matter for placement into one pass. */
   readonly placement: Queue<"all">;
 }
 
 const MODELS_PER_NAMESPACE = 8;
-/** Half of the places: without pods, a pass waits for the API server alone. */
+/** Half of the concurrency. Without pods, a pass waits only for the API server. */
 const SERVICES_PER_NAMESPACE = 16;
 
 type QueueName = keyof Queues;
@@ -34,7 +34,7 @@ export type Passes = {
   readonly [Name in QueueName]: (key: string, signal: AbortSignal) => Promise<Recheck | undefined>;
 };
 
-/** They run once `startQueues` has their passes. */
+/** The queues run once `startQueues` has set their passes. */
 export function createQueues({
   clock,
   log,
@@ -44,7 +44,7 @@ export function createQueues({
     createIdleQueue<string>({ ...more, clock, log: log.child({ queue }), signal });
   return {
     hosts: create("hosts"),
-    // A pass may wait for slow pods or a slow source: those of one namespace must not hold up the others.
+    // A pass may wait for slow pods or a slow source, so one namespace must not delay the others.
     services: create("services", byNamespace(SERVICES_PER_NAMESPACE)),
     models: create("models", byNamespace(MODELS_PER_NAMESPACE)),
     secrets: create("secrets"),
@@ -66,7 +66,7 @@ function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
   return { groups: { of: (key) => key.slice(0, key.indexOf("/")), limit } };
 }
 
-/** Enqueues every key that any object exists for, also leftovers of a deleted service or Host. What no leader has acted on goes first. */
+/** Enqueues the keys of all objects, including those of deleted services and Hosts. Services that no leader has seen come first. */
 export function enqueueAll(watches: Watches, { services, hosts, fleet, models }: Queues): void {
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;

@@ -1,4 +1,4 @@
-/** Every path on which services run, one line each; the first is the default. */
+/** Creates the paths on which services run. The first is the default. */
 
 import { createHostsPath } from "../service/hosts/path.ts";
 import type { HostsPathPorts } from "../service/hosts/ports.ts";
@@ -13,7 +13,7 @@ export function createPaths(
   podsPorts: PodsPorts,
 ): readonly [ServicePath, ...ServicePath[]] {
   const hosts = createHostsPath(hostsPorts);
-  // Services for either run on hosts then: no path of theirs is found.
+  // Services with placement.on Auto then run on hosts, because their path does not exist.
   if (podsPorts.hostsOnly) return [hosts, createNoPodsPath(podsPorts)];
   const pods = createPodsPath(podsPorts);
   return [hosts, pods, createBothPath({ ...podsPorts, hosts, pods })];

@@ -2,9 +2,9 @@
 import { z } from "zod";
 import type { MoveSettings } from "../../src/capacity/fitness.ts";
 
-/** Fitness is observed at this interval. */
+/** Interval between observations of fitness. */
 const INTERVAL_MS = 30_000;
-/** Observations in a row that must show it. */
+/** Number of consecutive observations that must show the loss. */
 const OBSERVATIONS = 3;
 const COOLDOWN_MS = 600_000;
 const MINIMUM_STAY_MS = 600_000;
@@ -13,7 +13,9 @@ export const liveEvictionConfigSchema = z.strictObject({
   liveEviction: z
     .boolean()
     .default(false)
-    .describe("Move replicas off machines whose fitness for their model has fallen, where a better one is."),
+    .describe(
+      "Move replicas away from machines whose fitness for their model has fallen, if there is a better machine.",
+    ),
   liveEvictionPercent: z.coerce
     .number()
     .int()
@@ -25,7 +27,7 @@ export const liveEvictionConfigSchema = z.strictObject({
 
 export type LiveEvictionTimes = Partial<MoveSettings & { readonly intervalMs: number }>;
 
-/** Undefined if it is off. */
+/** Undefined if live eviction is off. */
 export function liveEvictionOf(
   config: z.output<typeof liveEvictionConfigSchema>,
   times: LiveEvictionTimes = {},

@@ -1,4 +1,4 @@
-/** Machines that replicas of a service are to leave for a better one: written by live eviction, read by the passes over services. */
+/** Tracks moves of replicas to better machines. Live eviction starts moves, and the passes over services carry them out. */
 
 import { MOVE_MS } from "../service/pods/nodes.ts";
 
@@ -8,27 +8,27 @@ export interface Departure {
   readonly because: string;
   /** Wall-clock milliseconds. */
   readonly sinceMs: number;
-  /** Machines that are known to be no better: it does not go there either. */
+  /** Machines that are known to be no better, so the replica must not move there. */
   readonly notTo: readonly string[];
 }
 
-/** GivenUp: no other place in time. Blocked: it did not begin. */
+/** GivenUp: no other machine in time. Blocked: the move did not start. */
 export type MoveResult = "Moved" | "GivenUp" | "Blocked";
 
 export interface MoveTracker {
   readonly from: (service: string) => readonly Departure[];
-  /** A later one from the same machine replaces the earlier one. */
+  /** Starts a move. It replaces an earlier move from the same machine. */
   readonly start: (service: string, departure: Departure) => void;
-  /** Its pods stay where they are; what leaves hosts continues. */
+  /** Gives up the moves of a service's pods. Moves of replicas on hosts continue. */
   readonly giveUp: (service: string) => void;
   /** Ends the moves that have finished; returns their services. */
   readonly end: (endOf: (service: string, departure: Departure) => MoveEnd | undefined) => readonly string[];
 }
 
-/** NoService: it was deleted meanwhile, which is no result of the move. */
+/** NoService: the service was deleted, which does not count as a result. */
 export type MoveEnd = Exclude<MoveResult, "Blocked"> | "NoService";
 
-/** Undefined while the move is under way. Pure. */
+/** Undefined while the move is in progress. Pure. */
 export function moveEndOf(
   seen: { readonly hasService: boolean; readonly isOnMachine: boolean },
   sinceMs: number,
@@ -39,11 +39,11 @@ export function moveEndOf(
   return nowMs - sinceMs >= MOVE_MS ? "GivenUp" : undefined;
 }
 
-/** `count` gets the result of each move that ends. */
+/** `count` is called with the result of each move that ends. */
 export function createMoveTracker(count: (result: MoveResult) => void): MoveTracker {
   const departures = new Map<string, readonly Departure[]>();
   const from = (service: string) => departures.get(service) ?? [];
-  const keep = (service: string, left: readonly Departure[]) => {
+  const store = (service: string, left: readonly Departure[]) => {
     if (left.length === 0) departures.delete(service);
     else departures.set(service, left);
   };
@@ -52,12 +52,12 @@ export function createMoveTracker(count: (result: MoveResult) => void): MoveTrac
     start: (service, departure) => {
       const { by, machine } = departure;
       const others = from(service).filter((one) => one.by !== by || one.machine !== machine);
-      keep(service, [...others, departure]);
+      store(service, [...others, departure]);
     },
     giveUp: (service) => {
       const left = from(service).filter(({ by }) => by !== "pod");
       for (const _ of from(service).slice(left.length)) count("GivenUp");
-      keep(service, left);
+      store(service, left);
     },
     end: (endOf) => {
       const changed: string[] = [];
@@ -66,7 +66,7 @@ export function createMoveTracker(count: (result: MoveResult) => void): MoveTrac
         const left = all.filter((_, index) => ends[index] === undefined);
         if (left.length === all.length) continue;
         for (const end of ends) if (end !== undefined && end !== "NoService") count(end);
-        keep(service, left);
+        store(service, left);
         changed.push(service);
       }
       return changed;

@@ -1,4 +1,4 @@
-/** Live eviction at work: observes at an interval, from the watches alone, and starts moves. */
+/** Runs live eviction: observes the watches at an interval, and starts moves. */
 
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Fitness, MoveJudge, MoveSettings } from "../../src/capacity/fitness.ts";
@@ -27,7 +27,7 @@ export interface MoverOptions {
   readonly fitness: Fitness | undefined;
   readonly moving: MoveTracker;
   readonly metrics: Pick<ControllerMetrics, "countMove">;
-  /** What has to leave which machine has changed for these services. */
+  /** Called if the moves of these services have changed. */
   readonly onMoving: (services: readonly string[]) => void;
 }
 
@@ -39,7 +39,9 @@ export function startLiveEviction(options: MoverOptions): void {
   if (settings === undefined || fitness === undefined) return;
   const work = { ...options, fitness, judge: fitness.createMoveJudge(settings), scored: new Set<string>() };
   const queue = createQueue<string>({
-    ...{ clock, log: log.child({ queue: "live eviction" }), signal },
+    clock,
+    log: log.child({ queue: "live eviction" }),
+    signal,
     reconcile: async () => {
       await pass(work);
       return { recheckAfterMs: settings.intervalMs };
@@ -51,7 +53,7 @@ export function startLiveEviction(options: MoverOptions): void {
 type Work = MoverOptions & {
   readonly fitness: Fitness;
   readonly judge: MoveJudge;
-  /** Replicas whose first score is logged. */
+  /** Replicas whose first score has been logged. */
   readonly scored: Set<string>;
 };
 
@@ -61,7 +63,7 @@ async function pass(options: Work): Promise<void> {
   onMoving(
     moving.end((service, one) => {
       const hasService = watches.services.get(service) !== undefined;
-      return moveEndOf({ hasService, isOnMachine: isThere(watches, service, one) }, one.sinceMs, nowMs);
+      return moveEndOf({ hasService, isOnMachine: isOnMachine(watches, service, one) }, one.sinceMs, nowMs);
     }),
   );
   const seen = new Map(observeReplicas(watches, fitness).map((one) => [one.replica, one]));
@@ -74,15 +76,15 @@ async function pass(options: Work): Promise<void> {
     const replica = seen.get(key);
     if (replica === undefined) continue;
     const { service, on, name } = replica;
-    const why = await reasonToStay(options, replica);
-    if (why !== undefined) {
-      log.info({ service, name, on }, `not moved: ${why}`);
+    const reason = await reasonToStay(options, replica);
+    if (reason !== undefined) {
+      log.info({ service, name, on }, `not moved: ${reason}`);
       options.metrics.countMove("Blocked");
-      tell(options, replica, "MoveBlocked", `${name} stays on ${on}: ${why}`);
+      report(options, replica, "MoveBlocked", `${name} stays on ${on}: ${reason}`);
       continue;
     }
     moving.start(service, { by: replica.by, machine: on, because, sinceMs: nowMs, notTo });
-    tell(options, replica, "FitnessFell", `moving ${name}: ${because}`);
+    report(options, replica, "FitnessFell", `moving ${name}: ${because}`);
     onMoving([service]);
   }
 }
@@ -96,7 +98,7 @@ function logFirstScores({ log, scored }: Work, seen: ReadonlyMap<string, Observe
   }
 }
 
-function isThere(
+function isOnMachine(
   { ofService, podsOfService }: Watches,
   service: string,
   { by, machine }: Departure,
@@ -106,7 +108,7 @@ function isThere(
     : podsOfService.of(service).some(({ spec }) => spec.nodeName === machine);
 }
 
-/** Pods: where there is more than one, or by what the Eviction API says without evicting, so that PodDisruptionBudgets hold. */
+/** Blocks the move of a pod if the service may have several, or if a dry run of its eviction fails, for example because of a PodDisruptionBudget. */
 async function reasonToStay(
   { connection, watches }: MoverOptions,
   seen: ObservedWorkload,
@@ -117,16 +119,16 @@ async function reasonToStay(
     return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
   const namespace = watches.services.get(seen.service)?.metadata.namespace;
   const metadata = { name: seen.name, namespace };
-  const answer = await connection.request({
+  const evicted = await connection.request({
     method: "POST",
     path: objectPath(PODS, metadata, "eviction", { dryRun: "All" }),
     body: JSON.stringify({ apiVersion: "policy/v1", kind: "Eviction", metadata }),
     timeoutMs: TIMEOUT_MS,
   });
-  return answer.ok ? undefined : answer.error.message;
+  return evicted.ok ? undefined : evicted.error.message;
 }
 
-function tell(
+function report(
   { watches, record }: MoverOptions,
   { service: key }: ObservedWorkload,
   reason: string,

@@ -1,8 +1,9 @@
-/** What live eviction sees: how well each replica's machine fits its model now, and which other machines would take it. */
+/** Observes for live eviction how well the machine of each replica fits its model, and which other machines could run it. Pure. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
@@ -22,6 +23,7 @@ import {
   type Pod,
 } from "../../src/kube/workload-objects.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
+import { modelKeyOf, namedModels } from "../service/path.ts";
 import { isChosenByUser } from "../service/pods/nodes.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
@@ -33,7 +35,7 @@ export interface ObservedWorkload extends Observation {
   readonly name: string;
 }
 
-type Sees = Pick<
+type ObservedWatches = Pick<
   Watches,
   | "services"
   | "models"
@@ -46,10 +48,10 @@ type Sees = Pick<
   | "podsOfService"
 >;
 
-/** Replicas on hosts, and pods of services with placement.mode Auto. No score: it does not serve, or its fitness is not known. */
-export function observeReplicas(watches: Sees, fitness: Fitness): readonly ObservedWorkload[] {
+/** Replicas on hosts, and pods of services with placement.mode Auto. Without a score if they do not serve, or their fitness is unknown. */
+export function observeReplicas(watches: ObservedWatches, fitness: Fitness): readonly ObservedWorkload[] {
   return watches.services.list().flatMap((service) => {
-    const model = modelOf(watches, service);
+    const model = watches.models.get(modelKeyOf(service));
     const { evictionProtection, disruption, suspend } = service.spec;
     if (model === undefined || suspend || evictionProtection === true || disruption?.protectAlways === true)
       return [];
@@ -57,22 +59,22 @@ export function observeReplicas(watches: Sees, fitness: Fitness): readonly Obser
   });
 }
 
-function onHosts(watches: Sees, service: InferenceService, model: Model, fitness: Fitness) {
+function onHosts(watches: ObservedWatches, service: InferenceService, model: Model, fitness: Fitness) {
   const key = keyOf(service.metadata);
   return watches.ofService.replicas.of(key).flatMap((replica): ObservedWorkload[] => {
     const { metadata, spec } = replica;
     const host = watches.hosts.get(spec.template.hostName);
-    if (host === undefined || isLeaving(replica)) return [];
+    if (host === undefined || isBeingDeleted(replica)) return [];
     const scorer = hostScorer(model, spec.template.engine, fitness, spec.memory.claimBytes);
     const score = isServingReplica(replica) ? scoreOf(scorer.fitOn({ host })) : undefined;
     return [{ ...identityOf(metadata), by: "replica", service: key, on: host.metadata.name, score }];
   });
 }
 
-function onNodes(watches: Sees, service: InferenceService, model: Model, fitness: Fitness) {
+function onNodes(watches: ObservedWatches, service: InferenceService, model: Model, fitness: Fitness) {
   if (service.spec.placement.mode !== "Auto" || isChosenByUser(service.spec)) return [];
   const key = keyOf(service.metadata);
-  const pods = watches.podsOfService.of(key).filter((pod) => !isLeaving(pod));
+  const pods = watches.podsOfService.of(key).filter((pod) => !isBeingDeleted(pod));
   const needs = pods.length === 0 ? undefined : needInPods(watches, service, model, fitness);
   if (needs === undefined) return [];
   return pods.flatMap((pod): ObservedWorkload[] => {
@@ -87,7 +89,7 @@ function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["meta
   return { replica: uid, name, sinceMs: Date.parse(creationTimestamp) || 0 };
 }
 
-/** A move replaces all pods of a Deployment: with more than one, those that serve on good nodes would leave them too. */
+/** A move replaces all pods of a Deployment, so with several pods it would also move those on good nodes. */
 export function mayHaveMultiplePods(
   deployments: readonly Deployment[],
   autoscalers: readonly HorizontalPodAutoscaler[],
@@ -98,15 +100,15 @@ export function mayHaveMultiplePods(
   );
 }
 
-/** Machines with their scores, and whether they would take it now. */
+/** Machines with their scores, and whether they could run the replica now. */
 export function moveCandidatesFor(
-  watches: Sees,
+  watches: ObservedWatches,
   { by, service: key, name: own }: ObservedWorkload,
   fitness: Fitness,
   nowMs: number,
 ): readonly MoveCandidate[] {
   const service = watches.services.get(key);
-  const model = service && modelOf(watches, service);
+  const model = service && watches.models.get(modelKeyOf(service));
   if (service === undefined || model === undefined) return [];
   if (by === "pod") {
     const needs = needInPods(watches, service, model, fitness);
@@ -115,9 +117,9 @@ export function moveCandidatesFor(
   }
   try {
     const lists = { hosts: watches.hosts.list(), replicas: watches.replicas.list() };
-    const named = namedModels(watches, service);
+    const named = namedModels(watches.models, service);
     const fit = fitOfService(
-      { service, model, ...named, ...lists, services: watches.services.list() },
+      { service, ...named, model, ...lists, services: watches.services.list() },
       nowMs,
     );
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): MoveCandidate[] => {
@@ -133,20 +135,25 @@ export function moveCandidatesFor(
   }
 }
 
-/** Room beside the pods of services; what else runs there only the scheduler knows, and a pod that finds none returns. */
-function nodeCandidates(watches: Sees, pod: Pod, needs: Needs, fitness: Fitness): readonly MoveCandidate[] {
-  const beside = new Map(watches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
+/** Considers only the pods of services. Only the scheduler knows about other pods, and a pod that finds no node returns. */
+function nodeCandidates(
+  watches: ObservedWatches,
+  pod: Pod,
+  needs: Needs,
+  fitness: Fitness,
+): readonly MoveCandidate[] {
+  const podsByNode = new Map(watches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
   for (const one of watches.pods.list())
-    if (!hasPodEnded(one)) beside.get(one.spec.nodeName ?? "")?.push(one);
+    if (!hasPodEnded(one)) podsByNode.get(one.spec.nodeName ?? "")?.push(one);
   return watches.nodes.list().flatMap((node) => {
     const { name } = node.metadata;
     const score = scoreOn(watches, node, needs, fitness);
-    const isOpen = nodeAdmitsPod(node, pod) && nodeHasRoom(node, beside.get(name) ?? [], pod);
+    const isOpen = nodeAdmitsPod(node, pod) && nodeHasRoom(node, podsByNode.get(name) ?? [], pod);
     return score === undefined ? [] : [{ name, score, isOpen }];
   });
 }
 
-/** As the scheduler sees it. */
+/** Applies the scheduler's rules for readiness, cordons and taints. */
 export function nodeAdmitsPod({ spec, status }: Node, pod: Pod): boolean {
   const isNodeReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
   const taints = (spec?.taints ?? []).filter(({ effect }) => effect !== "PreferNoSchedule");
@@ -160,16 +167,16 @@ export function nodeAdmitsPod({ spec, status }: Node, pod: Pod): boolean {
 
 type Toleration = NonNullable<Pod["spec"]["tolerations"]>[number];
 
-/** Without an effect, all of them; Exists without a key, all taints. */
+/** A toleration without an effect matches all effects, and Exists without a key matches all taints. */
 function tolerates({ key = "", operator = "Equal", value = "", effect = "" }: Toleration, taint: Toleration) {
   if (effect !== "" && effect !== taint.effect) return false;
   if (operator === "Exists") return key === "" || key === taint.key;
   return operator === "Equal" && key === taint.key && value === (taint.value ?? "");
 }
 
-/** A device that the node does not name is one that it lacks. */
-export function nodeHasRoom({ status }: Node, beside: readonly Pod[], pod: Pod): boolean {
-  const taken = sumsOf(beside);
+/** A node lacks each device that its status does not list. */
+export function nodeHasRoom({ status }: Node, others: readonly Pod[], pod: Pod): boolean {
+  const taken = sumsOf(others);
   return [...sumsOf([pod])].every(([resource, amount]) => {
     const offered = status?.allocatable?.[resource];
     const most = offered === undefined ? undefined : parseQuantity(offered);
@@ -191,14 +198,16 @@ interface Needs {
 }
 
 function needInPods(
-  watches: Sees,
+  watches: ObservedWatches,
   service: InferenceService,
   model: Model,
   fitness: Fitness,
 ): Needs | undefined {
   try {
-    const pod = podNeed({ service, model, ...inPods(namedModels(watches, service)) });
-    const { source, quantization } = aboutModel(model);
+    const { draftModel: draft, loraModels } = namedModels(watches.models, service);
+    const adapters = loraModels.filter((one) => one !== undefined);
+    const pod = podNeed({ service, model, draft, adapters });
+    const { source, quantization } = weightsOf(model);
     const { settings, claimBytes } = pod;
     return { pod, scorer: fitness.forReplica({ source, quantization, settings, claimBytes }) };
   } catch (error) {
@@ -207,7 +216,7 @@ function needInPods(
   }
 }
 
-function scoreOn({ nodeReports }: Sees, node: Node, { pod, scorer }: Needs, fitness: Fitness) {
+function scoreOn({ nodeReports }: ObservedWatches, node: Node, { pod, scorer }: Needs, fitness: Fitness) {
   return scoreOf(scorer.fitOn({ node: readReportedNode(fitness, node, nodeReports), pod }));
 }
 
@@ -218,40 +227,15 @@ function hostScorer(
   claimBytes: number | undefined,
 ): ReplicaScorer {
   const claimed = claimBytes === undefined || claimBytes === 0 ? undefined : () => claimBytes;
-  return fitness.forReplica({ ...aboutModel(model), settings, claimBytes: claimed });
+  return fitness.forReplica({ ...weightsOf(model), settings, claimBytes: claimed });
 }
 
-/** Undefined: not known, which is no fall. */
+/** Undefined if the fitness is unknown, which does not count as a loss. */
 function scoreOf(fit: ReplicaFit): number | undefined {
   if (fit.at === "tooSmall" || fit.at === "noGpus") return 0;
   return fit.at === "fits" ? fit.scored?.score : undefined;
 }
 
-function aboutModel({ spec, status }: Model) {
+function weightsOf({ spec, status }: Model) {
   return { source: spec.source, quantization: status?.gguf?.quantization };
-}
-
-function modelOf({ models }: Sees, { metadata, spec }: InferenceService): Model | undefined {
-  return models.get(keyOf({ namespace: metadata.namespace, name: spec.modelRef }));
-}
-
-/** As pods name them. */
-function inPods({ draftModel: draft, loraModels }: ReturnType<typeof namedModels>) {
-  const adapters = loraModels.filter((model) => model !== undefined);
-  return { draft, adapters };
-}
-
-/** Models beside its own that a replica holds in memory. */
-function namedModels({ models }: Sees, { metadata: { namespace }, spec }: InferenceService) {
-  const { speculativeDecoding, loraAdapters = [] } = spec;
-  const of = (name: string) => models.get(keyOf({ namespace, name }));
-  const draft = speculativeDecoding?.draftModelRef;
-  return {
-    draftModel: draft === undefined ? undefined : of(draft),
-    loraModels: loraAdapters.map(({ modelRef }) => of(modelRef)),
-  };
-}
-
-function isLeaving({ metadata }: KubeObject): boolean {
-  return metadata.deletionTimestamp !== undefined;
 }

@@ -1,4 +1,4 @@
-/** What the controller's metrics are made of. */
+/** The facts from which the controller's metrics are computed. */
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -15,12 +15,12 @@ export interface Passes {
 
 export interface Watch {
   readonly kind: string;
-  /** Since its last event, bookmark or list; undefined before the first. */
+  /** Time since the last event, bookmark or list; undefined before the first. */
   readonly ageMs: number | undefined;
   readonly interruptions: number;
 }
 
-/** What a leader knows; only the leader has watches to export. */
+/** Facts of the leader, which is the only process with watches. */
 export interface LeaderFacts {
   readonly services: readonly InferenceService[];
   readonly replicas: readonly InferenceReplica[];
@@ -28,16 +28,16 @@ export interface LeaderFacts {
   readonly watches: readonly Watch[];
   /** Demands that wait for capacity on hosts, and services whose pods wait for a node. */
   readonly waiting: Readonly<Record<"hosts" | "pods", number>>;
-  /** Keys that are due or in work, by queue. */
+  /** Keys that are queued or in progress, by queue. */
   readonly depths: Readonly<Record<string, number>>;
 }
 
 export interface ControllerFacts {
   readonly isLeading: boolean;
-  /** By queue, from the start of the process. */
+  /** Passes by queue, since the start of the process. */
   readonly passes: ReadonlyMap<string, Passes>;
   readonly apiRequests: Tally;
-  /** By result, from the start of the process. */
+  /** Moves by result, since the start of the process. */
   readonly moves: Readonly<Record<MoveResult, number>>;
   readonly leader: LeaderFacts | undefined;
   readonly process: ProcessFacts;

@@ -1,4 +1,4 @@
-/** Every metric of the controller, in the order in which it is shown. */
+/** All metrics of the controller, in the order of the output. */
 import type { MetricFamily } from "../../src/http/metrics/family.ts";
 import { processFamilies } from "../../src/http/metrics/process.ts";
 import type { ControllerFacts } from "./facts.ts";

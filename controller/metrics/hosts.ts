@@ -12,7 +12,7 @@ import {
 } from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 
-/** Other conditions in a status make no series. */
+/** Conditions with a series. Other conditions in a status are not exported. */
 export const HOST_CONDITIONS: ReadonlySet<string> = new Set([
   "Ready",
   "Reachable",

@@ -1,4 +1,4 @@
-/** The leader's watches and queues as facts for its metrics. */
+/** Reads the leader's watches and queues as facts for its metrics. */
 import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import type { PodsQueue } from "../service/pods/queue.ts";

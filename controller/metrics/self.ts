@@ -1,4 +1,4 @@
-/** The controller itself. */
+/** Metrics about the controller's own work. */
 import { flag, type MetricFamily, type MetricSample, sampleIfKnown } from "../../src/http/metrics/family.ts";
 import type { ControllerFacts } from "./facts.ts";
 

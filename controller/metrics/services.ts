@@ -1,4 +1,4 @@
-/** Services and their replicas as their objects say. */
+/** Metrics from InferenceService and InferenceReplica objects. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { REPLICA_PHASES } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -14,7 +14,7 @@ import type { ControllerFacts } from "./facts.ts";
 
 const LABELS = ["namespace", "service"] as const;
 
-/** Reasons of the condition Progressing. */
+/** Rollout states by the reason of condition Progressing. */
 const ROLLOUT_STATES: Readonly<Record<string, string>> = {
   NewRevisionRollingOut: "rolling",
   RolloutComplete: "complete",

@@ -1,18 +1,18 @@
-/** Bodies of requests that anyone may send at the same time: all together take a bounded amount of memory. */
+/** Reads request bodies with a limit on their total memory, because any client may send requests. */
 import type { Readable } from "node:stream";
 
 export interface WebhookBodyLimits {
   readonly eachBytes: number;
-  /** Bytes of all bodies that are being received. */
+  /** Maximum bytes of all bodies that are being received. */
   readonly allBytes: number;
 }
 
-/** A chunk of one byte takes about this much memory. */
+/** Approximate memory of a chunk of one byte. */
 const CHUNK_BYTES = 512;
 
 /**
- * Reads a body as UTF-8; undefined if it is too long. Past `allBytes` the largest one is cut off, and its reading
- * rejects: reviews are small, so it is none of theirs.
+ * Reads a body as UTF-8; undefined if it is too long. Beyond `allBytes`, the largest request is aborted and its read rejects.
+ * AdmissionReviews are small, so the largest request is not one of them.
  */
 export function createBodyReader({
   eachBytes,

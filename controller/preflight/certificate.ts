@@ -1,13 +1,13 @@
-/** The certificate of the webhook in its Secret: when it is made, renewed, and what the API server has to trust. Pure but for the dice. */
+/** Plans the certificate of the webhook and its authorities, which are stored in a Secret. Pure except for random keys. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { createCertificate } from "../../src/crypto/certificate.ts";
 
-/** PEM; the keys of the Secret's data. */
+/** PEM texts, by the keys of the Secret's data. */
 export interface Certificates {
-  /** Authorities, the newest first. A new one is trusted for a while before a certificate needs it. */
+  /** Authorities, the newest first. A new authority is trusted for a while before a certificate uses it. */
   readonly "ca.crt": string;
-  /** Of the newest. */
+  /** Key of the newest authority. */
   readonly "ca.key": string;
   readonly "tls.crt": string;
   readonly "tls.key": string;
@@ -15,21 +15,21 @@ export interface Certificates {
 
 export interface CertificatePlan {
   readonly certificates: Certificates;
-  /** Undefined: they stay as they are. */
+  /** The change; undefined if the certificates stay. */
   readonly because?: string;
-  /** When to look again. */
+  /** Time of the next check. */
   readonly dueMs: number;
 }
 
 const DAY_MS = 86_400_000;
 const AUTHORITY_MS = 3_650 * DAY_MS;
-/** Clocks of other machines may be behind. */
+/** Validity starts this long in the past, because clocks of other machines may be behind. */
 const BEFORE_MS = 3_600_000;
 const AUTHORITY_NAME = "metalbridge-preflight-ca";
 
 /**
- * Renews the certificate when a third of its time is left. An authority is replaced when less than two certificates' time is
- * left, and the one before stays trusted until it expires.
+ * Renews the certificate when a third of its lifetime is left. An authority is replaced when less than two lifetimes of a
+ * certificate are left. The previous authority stays trusted until it expires.
  */
 export function planCertificates(
   found: Partial<Certificates>,
@@ -40,8 +40,8 @@ export function planCertificates(
   const known = readable(found);
   const trusted = known === undefined ? [] : known.authorities.filter((one) => untilMs(one) > nowMs);
   const [newest] = trusted;
-  const isAuthorityKept = newest !== undefined && untilMs(newest) - nowMs >= 2 * lifetimeMs;
-  const authority = isAuthorityKept
+  const keepsAuthority = newest !== undefined && untilMs(newest) - nowMs >= 2 * lifetimeMs;
+  const authority = keepsAuthority
     ? { cert: "", key: known?.files["ca.key"] ?? "" }
     : createCertificate({
         name: AUTHORITY_NAME,
@@ -50,14 +50,16 @@ export function planCertificates(
       });
   const leaf = known && servable(known.leaf, trusted, names, nowMs);
   const leftMs = leaf === undefined ? 0 : untilMs(leaf) - nowMs;
-  // A certificate of a new authority waits for its next turn: not every API server may trust it yet.
-  const isLeafKept = leftMs > 0 && (leftMs >= lifetimeMs / 3 || !isAuthorityKept);
+  // A new authority issues only the next certificate, because some API servers may not trust it yet.
+  const keepsLeaf = leftMs > 0 && (leftMs >= lifetimeMs / 3 || !keepsAuthority);
   const served =
-    isLeafKept && known !== undefined ? servedIn(known) : issue(authority.key, names, nowMs, lifetimeMs);
-  const until = nowMs + (isLeafKept ? leftMs : lifetimeMs);
+    keepsLeaf && known !== undefined
+      ? { "tls.crt": known.files["tls.crt"], "tls.key": known.files["tls.key"] }
+      : issue(authority.key, names, nowMs, lifetimeMs);
+  const until = nowMs + (keepsLeaf ? leftMs : lifetimeMs);
   const because = [
-    ...(isAuthorityKept ? [] : ["a new authority"]),
-    ...(isLeafKept ? [] : [`a certificate until ${new Date(until).toISOString().slice(0, 10)}`]),
+    ...(keepsAuthority ? [] : ["a new authority"]),
+    ...(keepsLeaf ? [] : [`a certificate until ${new Date(until).toISOString().slice(0, 10)}`]),
   ].join(" and ");
   return {
     certificates: {
@@ -68,10 +70,6 @@ export function planCertificates(
     because: because === "" ? undefined : because,
     dueMs: until - lifetimeMs / 3,
   };
-}
-
-function servedIn({ files }: Known): Pick<Certificates, "tls.crt" | "tls.key"> {
-  return { "tls.crt": files["tls.crt"], "tls.key": files["tls.key"] };
 }
 
 function issue(
@@ -95,7 +93,7 @@ interface Known {
   readonly leaf: X509Certificate;
 }
 
-/** Undefined if a part is missing, or is nothing that can be read. */
+/** Undefined if a part is missing or unreadable. */
 function readable(found: Partial<Certificates>): Known | undefined {
   const { "ca.crt": ca, "ca.key": caKey, "tls.crt": cert, "tls.key": key } = found;
   if (ca === undefined || caKey === undefined || cert === undefined || key === undefined) return undefined;
@@ -116,7 +114,7 @@ function readable(found: Partial<Certificates>): Known | undefined {
   }
 }
 
-/** The certificate, where it is of a trusted authority, not expired, and for all names. */
+/** Returns the certificate if a trusted authority issued it, it has not expired, and it covers all names. */
 function servable(
   leaf: X509Certificate,
   trusted: readonly X509Certificate[],

@@ -11,7 +11,7 @@ export const preflightConfigSchema = z.strictObject({
     .enum(PREFLIGHT_MODES)
     .default("Off")
     .describe(
-      "Whether a webhook judges InferenceServices when they are created or changed. Warn: kubectl shows a warning where the model fits no machine. Deny: such a service is refused, if the machines are all there are (hosts, or nodes with preflightFixedNodes).",
+      "Check InferenceServices by a webhook when they are created or changed. Warn: kubectl shows a warning if the model fits no machine. Deny: such a service is refused, unless a new node may hold it (see preflightFixedNodes).",
     ),
   preflightAddress: z.string().min(1).default("0.0.0.0").describe("Address of the webhook (HTTPS)."),
   preflightPort: z.coerce
@@ -37,7 +37,7 @@ export const preflightConfigSchema = z.strictObject({
     ),
 });
 
-/** Undefined if it is off. */
+/** Undefined if preflight is off. */
 export function preflightOf({
   preflight: mode,
   preflightAddress: address,

@@ -1,4 +1,4 @@
-/** Whether a service fits any machine of the cluster, were nothing else on it; and if none, which comes nearest. Pure. */
+/** Judges whether a service fits any machine of the cluster if nothing else ran on it, and otherwise finds the nearest. Pure. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -24,25 +24,25 @@ import { podNeed } from "../workload/resolve.ts";
 export interface PreflightInput {
   readonly service: InferenceService;
   readonly model: Model | undefined;
-  /** Of speculativeDecoding.draftModelRef, and of loraAdapters in their order. */
+  /** The Models of speculativeDecoding.draftModelRef and, in their order, of loraAdapters. */
   readonly draftModel?: Model;
   readonly loraModels?: readonly (Model | undefined)[];
   readonly hosts: readonly Host[];
   /** Undefined: nothing is known of them. */
   readonly nodes: readonly NodeRead[] | undefined;
   readonly fitness: Fitness | undefined;
-  /** The operator says that the cluster gets no other nodes than those that exist. */
+  /** True if the operator states that the cluster gets no new nodes. */
   readonly hasFixedNodes: boolean;
 }
 
 export type Preflight =
   | { readonly at: "fits"; readonly on: string }
-  /** Something is not known, so nothing is refused. */
+  /** Something is unknown, so the service is not refused. */
   | { readonly at: "unknown"; readonly why: string }
-  /** `mayGrow`: a node that does not exist yet, of a group that an autoscaler can add to, may hold it. */
+  /** `mayGrow` is true if an autoscaler may add a node that holds the service. */
   | { readonly at: "nowhere"; readonly message: string; readonly mayGrow: boolean };
 
-/** One machine's answer. */
+/** Result for one machine. */
 interface Candidate {
   readonly name: string;
   readonly fit: ReplicaFit;
@@ -62,7 +62,7 @@ export function preflightService(input: PreflightInput): Preflight {
     ];
     return verdictOf(candidates, on !== "Hosts" && !input.hasFixedNodes);
   } catch (error) {
-    // What is wrong with it otherwise, its status says.
+    // The status of the service will report other problems.
     if (error instanceof MetalbridgeError) return { at: "unknown", why: error.message };
     throw error;
   }
@@ -87,14 +87,14 @@ function shortageOf({ name, fit, help }: Candidate) {
   return [{ name, needs, offers, short: needs - offers, help }];
 }
 
-/** As the scheduler would judge them, were they all well and empty; by the catalog while no header is read. */
+/** Judges hosts like the scheduler, as if all were healthy and empty. Uses the catalog while the header is not read. */
 function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
   const { service, draftModel, loraModels, hosts } = input;
   const { gguf } = model.status ?? {};
   const scorer = scorerFor(input, model, toEngineSettings(service.spec, { gguf }));
   try {
-    const well = hosts.map(asIfWell);
-    const objects = { service, model, draftModel, loraModels, hosts: well, replicas: [], services: [] };
+    const healthy = hosts.map(asIfHealthy);
+    const objects = { service, model, draftModel, loraModels, hosts: healthy, replicas: [], services: [] };
     const { report } = fitOfService(objects, 0);
     const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
     return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), scorer));
@@ -105,14 +105,14 @@ function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
   }
 }
 
-/** While nothing says which runtimes can serve the model, one that is named must be there. */
+/** While it is unknown which runtimes can serve the model, a runtime that the spec names must be installed. */
 function unreadCandidate(host: Host, { spec }: InferenceService, scorer: ReplicaScorer): Candidate[] {
   const { name } = host.metadata;
   const facts = hostFacts(host);
   const { hosts = [], hostSelector, spread } = spec.placement;
   if (!isAllowedBy({ hosts, hostSelector, spread }, facts)) return [];
   const { runtime } = spec;
-  // A program that the service describes is its own affair.
+  // A generic program needs no installed runtime.
   const isNamed = runtime !== undefined && engineDescription(runtime)?.program === undefined;
   if (isNamed && !facts.runtimes.includes(runtime))
     return [{ name, fit: { at: "unknown", why: `${runtime} is not installed` } }];
@@ -126,15 +126,15 @@ function hostCandidate(fit: HostFit, host: Host | undefined, scorer?: ReplicaSco
   if (fits === "unknown") return [{ name, fit: { at: "unknown", why: "only the host can read the model" } }];
   if (fit.code === "HostRuntimeMissing" || fit.code === "HostMemoryUnknown")
     return [{ name, fit: { at: "unknown", why: fit.message ?? fit.code } }];
-  // Else the service itself rules the host out.
+  // Otherwise the spec of the service excludes the host.
   if (fit.code !== "HostMemoryShort" || claimBytes === undefined || budgetBytes === undefined) return [];
   const [setting] = helps.map(({ text }) => `with ${text}`);
   const help = (host && scorer?.smallerFitOn({ host })) ?? setting;
   return [{ name, fit: { at: "tooSmall", claimBytes, budgetBytes }, help }];
 }
 
-/** Outages and drains pass; the size of a machine does not. */
-function asIfWell(host: Host): Host {
+/** Ignores outages and drains, which are temporary, unlike the size of a machine. */
+function asIfHealthy(host: Host): Host {
   const { status } = host;
   const now = "1970-01-01T00:00:00Z";
   const conditions = ["Ready", "Reachable"].map((type) => ({

@@ -1,4 +1,4 @@
-/** The lists that the webhook answers from, and why one of them is not complete yet. */
+/** The lists that the webhook reads, and the reasons why some are not complete yet. */
 import { describeError } from "../../src/api/errors.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiFailure, KubeObject, Reflector } from "../../src/kube/types.ts";
@@ -11,21 +11,21 @@ type Selected<T extends KubeObject> = Pick<
 >;
 
 export interface Lists {
-  /** Starts one, by the name that operators know it by. */
+  /** Starts a list. `name` is for messages. */
   readonly start: <T extends KubeObject>(
-    what: string,
+    name: string,
     selected: Selected<T>,
     onChange?: ReflectorOptions<T>["onChange"],
   ) => Reflector<T>;
-  /** Those that have never been complete, one sentence each. */
+  /** One sentence for each list that has never been complete. */
   readonly missing: () => readonly string[];
 }
 
 export function createLists({ connection, clock, log, signal }: Shared): Lists {
   const failures = new Map<string, ApiFailure | undefined>();
   return {
-    start: (what, selected, onChange = () => {}) => {
-      failures.set(what, undefined);
+    start: (name, selected, onChange = () => {}) => {
+      failures.set(name, undefined);
       return startReflector({
         ...selected,
         connection,
@@ -33,16 +33,16 @@ export function createLists({ connection, clock, log, signal }: Shared): Lists {
         log,
         signal,
         onChange,
-        onSynced: () => failures.delete(what),
+        onSynced: () => failures.delete(name),
         onFailure: (failure) => {
-          if (failures.has(what)) failures.set(what, failure);
+          if (failures.has(name)) failures.set(name, failure);
         },
       });
     },
     missing: () =>
-      [...failures].map(([what, failure]) => {
-        const why = failure === undefined ? "" : `: ${describeError(explainFailure(failure))}`;
-        return `the preflight webhook has not listed ${what} yet${why}`;
+      [...failures].map(([name, failure]) => {
+        const detail = failure === undefined ? "" : `: ${describeError(explainFailure(failure))}`;
+        return `the preflight webhook has not listed ${name} yet${detail}`;
       }),
   };
 }

@@ -1,10 +1,9 @@
-/** The validating webhook: answers from watches of its own, so that every controller answers and not the leader alone. */
+/** The validating webhook. It uses separate watches, so that every controller serves it, not only the leader. */
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
-import { keyOf } from "../../src/api/names.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn, retryListen } from "../../src/http/listener.ts";
@@ -14,6 +13,7 @@ import type { Secret } from "../../src/kube/objects.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { namedModels } from "../service/path.ts";
 import { NODE_REPORTS, readReportedNode } from "../watches/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflightService } from "./judge.ts";
@@ -26,11 +26,11 @@ export interface PreflightOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Undefined: nodes are not judged, and hosts by their capacity alone. */
+  /** Without fitness, nodes are not judged, and hosts only by their capacity. */
   readonly fitness: Fitness | undefined;
   readonly mode: PreflightMode;
   readonly hasFixedNodes: boolean;
-  /** Nothing runs in pods: nodes are not watched. */
+  /** True if nothing runs in pods, so nodes are not watched. */
   readonly hostsOnly: boolean;
   readonly address: string;
   /** 0 takes a free one. */
@@ -40,33 +40,33 @@ export interface PreflightOptions {
   readonly onListening?: ((port: number) => void) | undefined;
 }
 
-/** An object before and after: no object of the API server is larger than 1.5 MiB. */
+/** Enough for an object before and after a change. Objects of the API server are at most 1.5 MiB. */
 const BODIES = { eachBytes: 4 * 1024 * 1024, allBytes: 32 * 1024 * 1024 };
 const REQUEST_MS = 10_000;
-/** All API servers may come from one address. */
+/** All API servers may connect from one address. */
 const CONNECTIONS = { total: 256, perAddress: 256 };
 
 /** API servers (Go) close an idle connection after 90 s. A server that closed it first could drop a request in flight. */
 const KEEP_ALIVE_MS = 120_000;
 
 const LISTEN_RETRY_MS = 1_000;
-/** Maximum wait for the first lists: without the right to one of them, no rollout would finish. */
+/** Maximum wait for the first lists. Without permission for one of them, a rollout of the controller would otherwise never finish. */
 const FIRST_LISTS_MS = 30_000;
-/** Until kube-proxy routes API servers to other pods. */
+/** Time for kube-proxy to route API servers to other pods. */
 const DRAIN_MS = 5_000;
 
 export interface PreflightState {
-  /** Why services are stored unjudged, a line each; empty while they are judged. */
+  /** Reasons why services are stored unchecked, one line each; empty while they are checked. */
   readonly notServed: () => readonly string[];
-  /** The same, except where the Secret has no certificate, or a list cannot be had: a leader must be able to come up. */
+  /** Like `notServed`, without a missing certificate or a list without permission, because a leader must be able to start. */
   readonly failures: () => readonly string[];
-  /** Resolves once the webhook has drained after the signal, and nothing is served or watched any more. */
+  /** Resolves once the webhook has drained after the signal and has stopped serving and watching. */
   readonly ended: Promise<void>;
 }
 
 /**
- * Listens once the Secret holds a certificate, and serves each new one from then on. After the signal it drains: for some
- * seconds it answers as before, by watches that stay open, and closes each connection with its next answer.
+ * Listens once the Secret has a certificate, and uses each new certificate. After the signal it drains: for some seconds it still
+ * responds, from watches that stay open, and closes each connection with its next response.
  */
 export function startPreflight(options: PreflightOptions): PreflightState {
   const { log, clock } = options;
@@ -118,7 +118,7 @@ function createPreflightServer(options: PreflightOptions, judge: Judge): Server 
   return server;
 }
 
-/** The result says whether the pod still waits for them. Those that are missing at the end are logged. */
+/** Returns a function that is true while the pod waits for the lists. Lists that are missing at the end are logged. */
 function waitForLists({ clock, log, signal }: PreflightOptions, lists: Lists): () => boolean {
   const startedMs = clock.monotonicMs();
   const cancel = clock.after(FIRST_LISTS_MS, () => {
@@ -130,7 +130,7 @@ function waitForLists({ clock, log, signal }: PreflightOptions, lists: Lists): (
   return () => clock.monotonicMs() - startedMs < FIRST_LISTS_MS;
 }
 
-/** Ends `serving` after the signal; at once where nothing listens. */
+/** Stops serving after the signal and the drain time, or immediately if the webhook does not listen. */
 function whenDrained(
   { clock, signal }: PreflightOptions,
   serving: AbortController,
@@ -150,7 +150,7 @@ function whenDrained(
   });
 }
 
-/** False where there is none that can be used; what was served before stays. */
+/** Returns false if the Secret has no usable certificate. The previous certificate then stays. */
 function useCertificate(server: Server, secret: Secret | undefined, log: Log): boolean {
   const { "tls.crt": cert, "tls.key": key } = certificatesIn(secret);
   if (cert === undefined || key === undefined) return false;
@@ -174,15 +174,9 @@ function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, li
   return (service) => {
     if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
       return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
-    const { namespace } = service.metadata;
-    const modelOf = (name: string) => models.get(keyOf({ namespace, name }));
-    const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-    const draftRef = speculativeDecoding?.draftModelRef;
     return preflightService({
       service,
-      model: modelOf(modelRef),
-      draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
-      loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
+      ...namedModels(models, service),
       hosts: hosts.list(),
       nodes: hostsOnly ? [] : fitness && nodes.list().map((node) => readReportedNode(fitness, node, reports)),
       fitness,
@@ -191,7 +185,7 @@ function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, li
   };
 }
 
-/** Answers AdmissionReviews. An unforeseen failure refuses nothing. */
+/** Responds to AdmissionReviews. An unexpected failure refuses nothing. */
 export function createHandler(
   options: Pick<PreflightOptions, "mode" | "log">,
   judge: Judge,

@@ -1,4 +1,4 @@
-/** What the API server asks a validating webhook, and the answer. Pure. */
+/** Parses the request of the API server to a validating webhook, and builds the response. Pure. */
 import { z } from "zod";
 import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
@@ -36,7 +36,7 @@ export function readReview(text: string): Review | undefined {
   }
 }
 
-/** The service to judge; undefined if the request changes nothing that is judged, or the CRD's own rules refuse it. */
+/** The service to judge; undefined if the request does not change the spec, or the CRD's rules reject it. */
 export function serviceOf(review: Review): InferenceService | undefined {
   const { kind, operation, object, oldObject, namespace } = review;
   if (kind.kind !== "InferenceService" || (operation !== "CREATE" && operation !== "UPDATE"))
@@ -49,19 +49,19 @@ export function serviceOf(review: Review): InferenceService | undefined {
   return inferenceServiceSchema.safeParse({ ...object, metadata }).data;
 }
 
-/** The API server cuts warnings beyond 4096 bytes together. */
+/** Well below 4096 bytes, after which the API server truncates the warnings of a response. */
 const MAX_TEXT = 1_024;
 
 export function admissionResponse(uid: string, mode: PreflightMode, verdict: Preflight | undefined): object {
   return {
     apiVersion: "admission.k8s.io/v1",
     kind: "AdmissionReview",
-    response: { uid, ...judged(mode, verdict) },
+    response: { uid, ...responseTo(mode, verdict) },
   };
 }
 
-/** What only nodes of today say is a warning in either mode. */
-function judged(mode: PreflightMode, verdict: Preflight | undefined): object {
+/** In both modes, a service that only does not fit the current nodes gets a warning. */
+function responseTo(mode: PreflightMode, verdict: Preflight | undefined): object {
   if (verdict?.at !== "nowhere" || mode === "Off") return { allowed: true };
   const { message, mayGrow } = verdict;
   const machine = mayGrow ? "no machine that exists" : "no machine";

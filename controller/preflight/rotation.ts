@@ -1,4 +1,4 @@
-/** Renews the certificate of the webhook in its Secret, and publishes its authority to the API server: the work of the leader. */
+/** Renews the certificate of the webhook in its Secret, and publishes its authority to the API server. Only the leader does so. */
 
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { SECRETS, VALIDATING_WEBHOOKS } from "../../src/kube/kinds.ts";
@@ -10,12 +10,12 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/apply/failure.ts";
 import { type Certificates, planCertificates } from "./certificate.ts";
 
-/** As the chart names them. */
+/** Name of the webhook configuration, the Service and the Secret in the chart. */
 export const WEBHOOK_NAME = "metalbridge-preflight";
 
 export interface RotationOptions {
   readonly connection: KubeConnection;
-  /** Refuses writes of a process that leads no longer. */
+  /** Refuses writes once this process is no longer the leader. */
   readonly client: KubeClient;
   readonly clock: Clock;
   readonly log: Log;
@@ -91,7 +91,7 @@ async function write(
   if (!result.ok) throw failed("write the Secret", result.error);
 }
 
-/** Only what is missing: whoever installs the configuration owns the rest of it. */
+/** Writes only the missing caBundle, because the installer owns the other fields of the configuration. */
 async function trust(
   client: KubeClient,
   configuration: ValidatingWebhooks | undefined,
@@ -110,7 +110,7 @@ async function trust(
   if (!result.ok && result.error.kind !== "notFound") throw failed("write the caBundle", result.error);
 }
 
-/** Texts of a Secret's data. */
+/** Decodes the data of a Secret. */
 export function certificatesIn(secret: Secret | undefined): Partial<Certificates> {
   return Object.fromEntries(
     Object.entries(secret?.data ?? {}).map(([file, text]) => [
@@ -124,6 +124,6 @@ function base64(text: string): string {
   return Buffer.from(text, "utf8").toString("base64");
 }
 
-function failed(what: string, error: ApiFailure): ApiCallFailed {
-  return new ApiCallFailed(`${what} of the preflight webhook`, error);
+function failed(action: string, error: ApiFailure): ApiCallFailed {
+  return new ApiCallFailed(`${action} of the preflight webhook`, error);
 }

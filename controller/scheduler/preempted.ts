@@ -1,11 +1,13 @@
-/** Preempted replicas: marked, drained, then deleted; and their record in the service's status. Pure. */
+/** Plans preemptions: replicas are marked, drained and then deleted, and recorded in the service's status. Pure. */
+
 import { ANNOTATION_PREEMPTED_BY } from "../../src/api/group.ts";
 import { DRAIN_PREEMPTED, type InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type Demand, type Preemption, serviceOfSlot } from "../../src/capacity/placement/types.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
-import { versionGuards } from "../service/owned/corrections.ts";
+import { escapeJsonPointer, versionGuards } from "../service/owned/corrections.ts";
 import type { ServiceStep } from "../service/owned/steps.ts";
 
 /** One slot in `status.placement.preempted`. */
@@ -25,11 +27,10 @@ export function planPreemptions(
   const slots = new Map(orders.map((order) => [order.replica, order.for]));
   const steps: ServiceStep[] = [];
   for (const object of replicas) {
-    const { namespace, name, deletionTimestamp } = object.metadata;
-    if (deletionTimestamp !== undefined) continue;
-    const slot = slots.get(keyOf({ namespace, name }));
-    const taker = takerOf(object) ?? slot;
-    const because = `preempted by ${taker === undefined ? "another service" : serviceOfSlot(taker)}`;
+    if (isBeingDeleted(object)) continue;
+    const slot = slots.get(keyOf(object.metadata));
+    const preemptor = preemptorOf(object) ?? slot;
+    const because = `preempted by ${preemptor === undefined ? "another service" : serviceOfSlot(preemptor)}`;
     if (isPreempted(object)) {
       if (object.status?.phase === "Stopped") steps.push({ do: "remove", what: "replicas", object, because });
     } else if (slot !== undefined) {
@@ -39,7 +40,7 @@ export function planPreemptions(
   return steps;
 }
 
-/** Which service preempted each slot that has no host yet. */
+/** The preempted slots that have no host yet, with the preempting service. */
 export function preemptedSlots(
   replicas: readonly InferenceReplica[],
   status: InferenceService["status"],
@@ -47,15 +48,15 @@ export function preemptedSlots(
 ): ReadonlyMap<number, PreemptedSlot> {
   const slots = new Map((status?.placement?.preempted ?? []).map((one) => [one.slot, one]));
   for (const replica of replicas) {
-    const taker = takerOf(replica);
+    const preemptor = preemptorOf(replica);
     const slot = ordinalOf(replica);
-    if (taker === undefined || !isPreempted(replica) || !Number.isFinite(slot)) continue;
-    slots.set(slot, { slot, by: serviceOfSlot(taker), host: replica.spec.template.hostName });
+    if (preemptor === undefined || !isPreempted(replica) || !Number.isFinite(slot)) continue;
+    slots.set(slot, { slot, by: serviceOfSlot(preemptor), host: replica.spec.template.hostName });
   }
   return slots;
 }
 
-/** Demands of preempted slots, with who preempted them. */
+/** Adds the preempting service to the demands of preempted slots. */
 export function withPreempted(
   demands: readonly Demand[],
   slots: ReadonlyMap<number, PreemptedSlot>,
@@ -66,12 +67,12 @@ export function withPreempted(
   });
 }
 
-function takerOf({ metadata }: InferenceReplica): string | undefined {
+function preemptorOf({ metadata }: InferenceReplica): string | undefined {
   return metadata.annotations?.[ANNOTATION_PREEMPTED_BY];
 }
 
 function drainFor({ metadata }: InferenceReplica, slot: string): JsonPatchOp[] {
-  const path = `/metadata/annotations/${ANNOTATION_PREEMPTED_BY.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+  const path = `/metadata/annotations/${escapeJsonPointer(ANNOTATION_PREEMPTED_BY)}`;
   return [
     ...versionGuards(metadata),
     ...(metadata.annotations === undefined

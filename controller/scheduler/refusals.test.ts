@@ -19,21 +19,21 @@ test("a replica that waits for memory is displaced after 30 s, and its host reme
   expect(first.displaced.size).toBe(0);
   expect(first.recheckAfterMs).toBe(MEMORY_WAIT_MS);
 
-  const later = readRefusals(first.book, waiting, 1_000 + MEMORY_WAIT_MS);
+  const later = readRefusals(first.history, waiting, 1_000 + MEMORY_WAIT_MS);
   expect([...later.displaced]).toEqual(["chat-0-a"]);
-  expect(later.book.refusals).toEqual([
+  expect(later.history.refusals).toEqual([
     { host: "mac-1", atMs: 1_000 + MEMORY_WAIT_MS, message: "InsufficientMemory" },
   ]);
 
-  const soon = readRefusals(later.book, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS - 1);
-  expect(soon.book.refusals).toHaveLength(1);
-  expect(readRefusals(soon.book, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS).book.refusals).toEqual([]);
+  const soon = readRefusals(later.history, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS - 1);
+  expect(soon.history.refusals).toHaveLength(1);
+  expect(readRefusals(soon.history, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS).history.refusals).toEqual([]);
 });
 
 test("a replica that recovers restarts its patience, and other reasons to wait are no refusal", () => {
   const first = readRefusals(NO_REFUSALS, waiting, 0);
-  const recovered = readRefusals(first.book, [replica("Ready")], 20_000);
-  expect(readRefusals(recovered.book, waiting, 31_000).displaced.size).toBe(0);
+  const recovered = readRefusals(first.history, [replica("Ready")], 20_000);
+  expect(readRefusals(recovered.history, waiting, 31_000).displaced.size).toBe(0);
   expect(
     readRefusals(NO_REFUSALS, [replica("Waiting", "RuntimeNotInstalled")], 0).recheckAfterMs,
   ).toBeUndefined();
@@ -42,8 +42,8 @@ test("a replica that recovers restarts its patience, and other reasons to wait a
 
 test("a file that the host may not read or does not have is tried on other hosts", () => {
   const failed = [replica("Failed", "SourceNotAllowed", "file:///models/a.gguf")];
-  const { book } = readRefusals(NO_REFUSALS, failed, 0);
-  expect([...readRefusals(book, failed, MEMORY_WAIT_MS).displaced]).toEqual(["chat-0-a"]);
+  const { history } = readRefusals(NO_REFUSALS, failed, 0);
+  expect([...readRefusals(history, failed, MEMORY_WAIT_MS).displaced]).toEqual(["chat-0-a"]);
   const remote = [replica("Failed", "SourceNotAllowed")];
   expect(readRefusals(NO_REFUSALS, remote, 0).recheckAfterMs).toBeUndefined();
 });
@@ -77,8 +77,8 @@ test("a host is remembered once, by its last refusal, beside others; the soonest
   };
   const began = { since: new Map([["a", 0]]), refusals: [] };
   const first = readRefusals(began, [on("mac-1", "a", "MemoryPressure")], MEMORY_WAIT_MS);
-  const book = {
-    ...first.book,
+  const history = {
+    ...first.history,
     since: new Map([
       ["b", 0],
       ["c", 5_000],
@@ -86,18 +86,18 @@ test("a host is remembered once, by its last refusal, beside others; the soonest
     ]),
   };
   const all = [on("mac-2", "b"), on("mac-3", "d"), on("mac-3", "c")];
-  const second = readRefusals(book, all, MEMORY_WAIT_MS + 1);
+  const second = readRefusals(history, all, MEMORY_WAIT_MS + 1);
   expect(second.recheckAfterMs).toBe(4_999);
-  expect(second.book.refusals.map(({ host, message }) => `${host} ${message}`)).toEqual([
+  expect(second.history.refusals.map(({ host, message }) => `${host} ${message}`)).toEqual([
     "mac-1 MemoryPressure",
     "mac-2 refused",
   ]);
   const again = readRefusals(
-    { ...second.book, since: new Map([["e", 0]]) },
+    { ...second.history, since: new Map([["e", 0]]) },
     [on("mac-1", "e")],
     MEMORY_WAIT_MS + 2,
   );
-  expect(again.book.refusals.map(({ host, atMs }) => [host, atMs])).toEqual([
+  expect(again.history.refusals.map(({ host, atMs }) => [host, atMs])).toEqual([
     ["mac-2", MEMORY_WAIT_MS + 1],
     ["mac-1", MEMORY_WAIT_MS + 2],
   ]);

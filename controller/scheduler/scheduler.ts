@@ -1,4 +1,4 @@
-/** The leader's scheduler: the shared one, fed from the watches, with assumed replicas and refusals. */
+/** The leader's scheduler. It adds assumed replicas and refusals to the shared scheduler. */
 import type { Host } from "../../src/api/host.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import {
@@ -9,39 +9,37 @@ import {
 import type { HostClaim } from "../../src/capacity/placement/types.ts";
 import { NO_REFUSALS, type RefusalHistory } from "./refusals.ts";
 
-/** Times are monotonic. */
+/** All times are monotonic. */
 export interface ControllerScheduler {
   readonly noteHost: (name: string, host: Host | undefined) => void;
-  /** A replica as the watch shows it; undefined when it is gone. */
+  /** Sets the claim of a watched replica; undefined if the replica no longer exists. */
   readonly noteClaim: (replica: string, claim: HostClaim | undefined) => void;
-  /** Demands of one service; an empty list when nothing is pending. True when that changes the queue. */
+  /** Sets the demands of one service, which is empty if nothing is pending. Returns true if that changes the queue. */
   readonly setDemands: Scheduler["setDemands"];
-  /** Runs a pass over what has changed; returns the services whose answers may differ. */
+  /** Runs a pass over the changes, and returns the services whose results may differ. */
   readonly plan: (now: number) => PassResult;
   readonly answers: Scheduler["answers"];
-  /**
-   * Would a demand find a host if these replicas were gone? Asked before a serving replica is stopped for it.
-   */
+  /** True if a demand would find a host without these replicas. Checked before a serving replica is stopped for it. */
   readonly hasRoom: Scheduler["hasRoom"];
-  /** Preemptions of replicas of the service that are not yet written to them. */
+  /** Preemptions of the service's replicas that are not yet written to the replicas. */
   readonly preemptions: Scheduler["preemptions"];
   /** Services with slots that have no host, in queue order. */
   readonly pending: Scheduler["pending"];
-  /** Counts a replica about to be created until the watch shows it or its create fails. */
+  /** Counts a replica that is about to be created, until the watch shows it or its create fails. */
   readonly assume: (claim: HostClaim, now: number) => void;
   readonly forgetAssumed: (replica: string) => void;
   readonly refusals: (service: string) => RefusalHistory;
-  readonly setRefusals: (service: string, book: RefusalHistory) => void;
+  readonly setRefusals: (service: string, history: RefusalHistory) => void;
   readonly forgetService: (service: string, now: number) => void;
 }
 
-/** A replica that the watch has not shown for this long was deleted before it could. */
+/** A replica that the watch has not shown for this long was already deleted. */
 const UNCONFIRMED_MS = 60_000;
 
 export function createControllerScheduler(): ControllerScheduler {
   const scheduler = createScheduler();
   const assumed = new Map<string, number>();
-  const books = new Map<string, RefusalHistory>();
+  const histories = new Map<string, RefusalHistory>();
   const forgetAssumed = (replica: string) => {
     if (assumed.delete(replica)) scheduler.removeClaim(replica);
   };
@@ -68,14 +66,14 @@ export function createControllerScheduler(): ControllerScheduler {
       assumed.set(claim.replica, now);
       scheduler.setClaim(claim);
     },
-    refusals: (service) => books.get(service) ?? NO_REFUSALS,
-    setRefusals: (service, book) => {
-      if (book.since.size === 0 && book.refusals.length === 0) books.delete(service);
-      else books.set(service, book);
+    refusals: (service) => histories.get(service) ?? NO_REFUSALS,
+    setRefusals: (service, history) => {
+      if (history.since.size === 0 && history.refusals.length === 0) histories.delete(service);
+      else histories.set(service, history);
     },
     forgetService: (service, now) => {
       setDemands(service, [], now);
-      books.delete(service);
+      histories.delete(service);
     },
   };
 }

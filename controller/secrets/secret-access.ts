@@ -1,6 +1,6 @@
 /**
- * The right of each host to the Secrets that its replicas name, and to no others: one Role per namespace and host, made
- * with the first such replica and removed with the last.
+ * Gives each host permission to read the Secrets that its replicas name, and no others, by one Role per namespace and host. The
+ * Role is created with the first such replica and removed with the last.
  */
 import { LABEL_HOST, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -24,14 +24,14 @@ export interface SecretAccessOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly watches: Pick<Watches, "replicasOfHost" | "hosts" | "prefetchedModels">;
-  /** `namespace/host` whose rights may have to change. */
+  /** Called with `namespace/host` if its permissions may have to change. */
   readonly onChange: (key: string) => void;
 }
 
 export interface SecretAccess {
   /** One pass over `namespace/host`. */
   readonly reconcile: (key: string) => Promise<Recheck | undefined>;
-  /** All keys that may need rights. */
+  /** All keys that may need permissions. */
   readonly keys: () => readonly string[];
   readonly watches: () => readonly WatchedReflector[];
 }
@@ -43,7 +43,7 @@ const WITHOUT_ROLES =
   "this account may not list Roles, so hosts get no right to the Secrets that their replicas name; " +
   "with the chart: --set rbac.secrets=true";
 
-/** `namespace/host`: one Role. */
+/** The key `namespace/host` of a Role. */
 export function accessKeyOf({ metadata, spec }: InferenceReplica): string {
   return keyOf({ namespace: metadata.namespace, name: spec.template.hostName });
 }
@@ -59,7 +59,7 @@ export function replicaSecretsOf({ spec: { template } }: InferenceReplica): read
   return [...new Set(names.filter((name) => name !== undefined))].sort();
 }
 
-/** Secrets of the Models that a host is asked to fetch. From the Models: its status is the host's own word. */
+/** Secrets of the Models that a host must prefetch, from the Models, because the host writes its own status. */
 function prefetchSecrets(
   { hosts, prefetchedModels }: SecretAccessOptions["watches"],
   hostName: string,
@@ -71,15 +71,15 @@ function prefetchSecrets(
   );
 }
 
-/** Between questions whether the right to Roles was granted; asked only while a host needs it. */
-const RIGHT_MS = 3_000;
+/** Interval between checks whether permission for Roles was granted, while a host needs it. */
+const PERMISSION_CHECK_MS = 3_000;
 
 interface OwnWatches {
   readonly roles: Reflector<Role>;
   readonly bindings: Reflector<RoleBinding>;
 }
 
-/** Its watches are its own: a controller without the right to Roles says so once, and does all its other work. */
+/** Uses separate watches, so a controller without permission for Roles logs that once and does its other work. */
 export async function startSecretAccess(options: SecretAccessOptions): Promise<SecretAccess> {
   const { watches, log } = options;
   let ours: OwnWatches | undefined;
@@ -95,9 +95,11 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
       const secrets = secretsAt(watches, namespace, host);
       if (ours === undefined && secrets.length === 0) return undefined;
       ours ??= await start();
-      if (ours === undefined) return undefined; // once it has the right, the first lists enqueue every key
+      // Once permission is granted, the first lists enqueue every key.
+      if (ours === undefined) return undefined;
       const { roles, bindings } = ours;
-      if (!roles.isSynced() || !bindings.isSynced()) return undefined; // their first lists enqueue what they hold
+      // The first lists enqueue the keys of their objects.
+      if (!roles.isSynced() || !bindings.isSynced()) return undefined;
       const at = `${namespace}/${roleName(host)}`;
       const current = { role: roles.get(at), binding: bindings.get(at) };
       await (secrets.length === 0
@@ -108,15 +110,15 @@ export async function startSecretAccess(options: SecretAccessOptions): Promise<S
   };
 }
 
-/** Starts the watches, once, where the right is there; until then one timer asks for it, while a host needs it. */
+/** Starts the watches once permission is granted. Until then one timer checks for it while a host needs it. */
 function onceGranted(
   options: SecretAccessOptions,
   onGranted: (watches: OwnWatches) => void,
 ): () => Promise<OwnWatches | undefined> {
   const { watches, clock, signal } = options;
-  let asked: Promise<OwnWatches | undefined> | undefined;
+  let pending: Promise<OwnWatches | undefined> | undefined;
   let cancel: (() => void) | undefined;
-  const ask = async () => {
+  const check = async () => {
     const isGranted = await mayWatchRoles(options);
     if (signal.aborted) return undefined;
     if (isGranted) {
@@ -124,15 +126,15 @@ function onceGranted(
       onGranted(ours);
       return ours;
     }
-    cancel = clock.after(RIGHT_MS, () => {
-      asked = isNeeded(watches) ? ask() : undefined;
+    cancel = clock.after(PERMISSION_CHECK_MS, () => {
+      pending = isNeeded(watches) ? check() : undefined;
     });
     return undefined;
   };
   signal.addEventListener("abort", () => cancel?.(), { once: true });
   return () => {
-    asked ??= ask();
-    return asked;
+    pending ??= check();
+    return pending;
   };
 }
 
@@ -148,13 +150,13 @@ function secretsAt(
   namespace: string,
   host: string,
 ): readonly string[] {
-  const here = watches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
+  const replicas = watches.replicasOfHost.of(host).filter(({ metadata }) => metadata.namespace === namespace);
   const prefetched = prefetchSecrets(watches, host).filter((one) => one.namespace === namespace);
-  const names = [...here.flatMap(replicaSecretsOf), ...prefetched.map(({ name }) => name)];
+  const names = [...replicas.flatMap(replicaSecretsOf), ...prefetched.map(({ name }) => name)];
   return [...new Set(names)].sort();
 }
 
-/** Every `namespace/host` of which something may name a Secret. */
+/** Every `namespace/host` that may need a Secret. */
 function keysOf(watches: SecretAccessOptions["watches"]): readonly string[] {
   const { replicasOfHost, hosts } = watches;
   const replicas = replicasOfHost.groups().flatMap((host) => replicasOfHost.of(host));
@@ -166,14 +168,14 @@ function keysOf(watches: SecretAccessOptions["watches"]): readonly string[] {
   return [...new Set([...replicas.map(accessKeyOf), ...prefetched])];
 }
 
-/** Where the API server does not tell, the watches find out. */
+/** Returns true if the API server does not respond, so that the watches find out. */
 async function mayWatchRoles({ client }: SecretAccessOptions): Promise<boolean> {
   const resourceAttributes = { group: RBAC_GROUP, resource: ROLES.plural, verb: "list" };
-  const answer = await client.create(ACCESS_REVIEWS, {
+  const review = await client.create(ACCESS_REVIEWS, {
     metadata: { name: "" },
     spec: { resourceAttributes },
   });
-  return !answer.ok || answer.value.status?.allowed !== false;
+  return !review.ok || review.value.status?.allowed !== false;
 }
 
 interface Found {
@@ -188,11 +190,11 @@ async function writeAccess(
 ): Promise<void> {
   const manager = MANAGER_CONTROLLER;
   const { name, namespace } = role.metadata;
-  const wrote = need(
+  const wrote = expectOk(
     `apply Role ${name}`,
     await client.apply(ROLES, role, { manager, current: current.role }),
   );
-  need(
+  expectOk(
     `apply RoleBinding ${name}`,
     await client.apply(ROLE_BINDINGS, binding, { manager, current: current.binding }),
   );
@@ -263,13 +265,12 @@ function watchOurs<T extends KubeObject>(
 }
 
 async function remove(client: KubeClient, kind: Kind<KubeObject>, { metadata }: KubeObject): Promise<void> {
-  const { uid } = metadata;
-  const removed = await client.remove(kind, metadata, uid === undefined ? {} : { uid });
+  const removed = await client.remove(kind, metadata, { uid: metadata.uid });
   if (!removed.ok && removed.error.kind !== "notFound" && removed.error.kind !== "conflict")
     throw new ApiCallFailed(`delete ${kind.kind} ${metadata.name}`, removed.error);
 }
 
-function need<T>(what: string, result: ApiResult<T>): T {
+function expectOk<T>(action: string, result: ApiResult<T>): T {
   if (result.ok) return result.value;
-  throw new ApiCallFailed(what, result.error);
+  throw new ApiCallFailed(action, result.error);
 }

@@ -6,6 +6,7 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
+import type { Reflector } from "../../src/kube/types.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
 import type { OwnedObjects } from "./owned/observe.ts";
@@ -53,6 +54,21 @@ export function choosePath(
 ): ServicePath {
   const on = runsOn(service, model) ?? (own.deployments.length > 0 ? "Pods" : undefined);
   return paths.find((path) => path.on === on) ?? paths[0];
+}
+
+/** The Models that a service names: its main Model, its draft and its adapters in their order. */
+export function namedModels(
+  models: Pick<Reflector<Model>, "get">,
+  { metadata: { namespace }, spec }: InferenceService,
+) {
+  const { modelRef, speculativeDecoding, loraAdapters = [] } = spec;
+  const modelOf = (name: string) => models.get(keyOf({ namespace, name }));
+  const draftRef = speculativeDecoding?.draftModelRef;
+  return {
+    model: modelOf(modelRef),
+    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
+    loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
+  };
 }
 
 /** `namespace/name` of the Model that a service runs. */

@@ -6,7 +6,7 @@ export const tunnelConfigSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Connect users who may use the Service metalbridge-tunnel with hosts that have switched on remoteAccess: for `metalbridge logs` and `metalbridge doctor --host` from outside the hosts' network.",
+      "Connect users who may use the Service metalbridge-tunnel with hosts that enable remoteAccess, for `metalbridge logs` and `metalbridge doctor --host` from outside the hosts' network.",
     ),
   tunnelAddress: z.string().min(1).default("0.0.0.0").describe("Address of the tunnel."),
   tunnelPort: z.coerce

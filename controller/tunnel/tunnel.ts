@@ -1,6 +1,6 @@
 /**
- * Connects users with hosts through the API server's proxy of a Service, which reaches pods only. The traffic is TLS between
- * the user and the host, whose certificate the user knows from the Host's status: no part in between can read it.
+ * Connects users with hosts through the API server's proxy of a Service, which reaches only pods. The traffic is TLS between the
+ * user and the host, whose certificate the user knows from the Host's status, so no intermediary can read it.
  */
 import { createServer, type IncomingMessage } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -22,24 +22,24 @@ export interface TunnelOptions {
   readonly signal: AbortSignal;
   readonly onListening?: ((port: number) => void) | undefined;
   readonly limits?: typeof TUNNEL_LIMITS;
-  /** The only port of hosts to which it leads. */
+  /** The only port of hosts that the tunnel connects to. */
   readonly hostPort?: number;
 }
 
 export const TUNNEL_LIMITS = {
-  /** Open at once: to all hosts, and to one. */
+  /** Maximum open tunnels, to all hosts and to one host. */
   total: 64,
   perHost: 8,
   connectMs: 5_000,
-  /** Longer than a host follows a log. */
+  /** Maximum duration of a tunnel, which is longer than a host follows a log. */
   longestMs: 4_000_000,
 };
 const REQUEST_MS = 10_000;
 const KEEPALIVE_MS = 15_000;
-/** Further ones are not accepted: they must not end tunnels that are open. */
+/** Further connections are not accepted, because they must not close open tunnels. */
 const MAX_CONNECTIONS = 128;
 
-/** Ends with the signal. */
+/** Stops with the signal. */
 export function startTunnel(options: TunnelOptions): void {
   const { clock, log, signal, onListening } = options;
   const server = createServer({ requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS }, (_, response) => {
@@ -64,7 +64,7 @@ export function startTunnel(options: TunnelOptions): void {
 }
 
 interface Tunnels extends TunnelOptions {
-  /** Names of the hosts to which one is open. */
+  /** Names of the hosts of all open tunnels. */
   readonly open: string[];
 }
 
@@ -85,46 +85,46 @@ async function openTunnel(
   try {
     await join(socket, head, name, tunnels);
   } finally {
-    // Not when the client leaves: its lookup or its connection to the host may still be in progress.
+    // Freed only now: after the client disconnects, the lookup or the connection to the host may still be in progress.
     void closed.then(() => open.splice(open.indexOf(name), 1));
   }
 }
 
-/** Settles once the host is connected, or is not. */
+/** Resolves once the host is connected, or the request is refused. */
 async function join(socket: Duplex, head: Buffer, name: string, tunnels: Tunnels): Promise<void> {
   const { clock, signal, limits = TUNNEL_LIMITS } = tunnels;
   const place = await placeOf(name, tunnels);
   if (typeof place === "string") return refuse(socket, "502 Bad Gateway", place);
   if (socket.destroyed) return;
-  const there = await connected(place, limits.connectMs).catch((error: Error) => error);
-  if (there instanceof Error) {
+  const hostSocket = await connected(place, limits.connectMs).catch((error: Error) => error);
+  if (hostSocket instanceof Error) {
     const { address, port } = place;
     return refuse(
       socket,
       "502 Bad Gateway",
-      `no connection from the cluster to ${address}:${port}: ${there.message}`,
+      `no connection from the cluster to ${address}:${port}: ${hostSocket.message}`,
     );
   }
   if (socket.destroyed || signal.aborted) {
-    there.destroy();
+    hostSocket.destroy();
     return void socket.destroy();
   }
   socket.write(
     `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${TUNNEL_PROTOCOL}\r\n\r\n`,
   );
-  if (head.length > 0) there.write(head);
+  if (head.length > 0) hostSocket.write(head);
   const end = (): void => {
     cancel();
     signal.removeEventListener("abort", end);
     socket.destroy();
-    there.destroy();
+    hostSocket.destroy();
   };
   const cancel = clock.after(limits.longestMs, end);
   signal.addEventListener("abort", end, { once: true });
-  pipeline(socket, there, socket, end);
+  pipeline(socket, hostSocket, socket, end);
 }
 
-/** Or why the tunnel does not lead to this host. */
+/** The address of the host, or a text with the reason why the tunnel does not connect to it. */
 async function placeOf(
   name: string,
   { client, hostPort = REMOTE_PORT }: Tunnels,
@@ -133,7 +133,7 @@ async function placeOf(
   if (!host.ok) return host.error.message;
   const place = remotePlaceOf(host.value);
   if (place === undefined) return `host ${name} offers no remote access`;
-  // The host itself writes its status: with a port of its choice, and a network in its spec, it would lead users anywhere there.
+  // The host writes its status. With any port, and a network in its spec, it could lead users to any service in that network.
   if (place.port !== hostPort)
     return `its remote access is on port ${place.port}, and the tunnel connects to port ${hostPort} only: use --direct, or remove remoteAccess.port from the agent's configuration`;
   return place;
@@ -151,14 +151,15 @@ function connected({ address, port }: RemotePlace, timeoutMs: number): Promise<S
   });
 }
 
-function refuse(socket: Duplex, status: string, why: string): void {
-  const body = `${why}\n`;
+function refuse(socket: Duplex, status: string, message: string): void {
+  const body = `${message}
+`;
   const head = [
     `HTTP/1.1 ${status}`,
     "Content-Type: text/plain; charset=utf-8",
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Connection: close",
   ];
-  // Not left half open: a client that does not close its half would keep a place indefinitely.
+  // Destroyed, because a client that does not close its side would otherwise block a place indefinitely.
   socket.end(`${head.join("\r\n")}\r\n\r\n${body}`, () => socket.destroy());
 }

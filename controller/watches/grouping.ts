@@ -1,10 +1,10 @@
-/** Indexes objects by what they belong to, so that a pass over one key reads only its own objects. */
+/** Indexes objects by group, for example by their service, so that a pass over one key reads only its objects. */
 import type { KubeObject } from "../../src/kube/types.ts";
 
 export interface Grouping<T extends KubeObject> {
   readonly of: (group: string) => readonly T[];
   readonly groups: () => readonly string[];
-  /** Takes a change from the watch; returns the groups that it affects. */
+  /** Applies a change from the watch, and returns the affected groups. */
   readonly note: (key: string, object: T | undefined, before: T | undefined) => readonly string[];
 }
 

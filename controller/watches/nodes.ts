@@ -1,4 +1,4 @@
-/** Nodes of the cluster as fitness sees them: their Nodes, and what they publish of themselves. */
+/** Reads nodes for fitness, from their Node objects and the reports that they publish. */
 
 import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -9,14 +9,14 @@ import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Reflector } from "../../src/kube/types.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 
-/** Of a watch for their reports. */
+/** Selects the reports of nodes for a watch. */
 export const NODE_REPORTS = {
   kind: CONFIG_MAPS,
   namespace: NAMESPACE_SYSTEM,
   labelSelector: LABEL_NODE_REPORT,
 } as const;
 
-/** Every service of every pass asks; the watch brings a new object with each change. */
+/** Parsed reports, because each pass reads all of them. The watch delivers a new object with each change. */
 const known = new WeakMap<ConfigMap, NodeReportRead | undefined>();
 
 export function readReportedNode(

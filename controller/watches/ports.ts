@@ -1,4 +1,4 @@
-/** What every reconciler of the controller works with. */
+/** Dependencies of every reconciler of the controller. */
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
@@ -15,6 +15,6 @@ export interface ControllerPorts {
   readonly moving: MoveTracker;
   /** Undefined: machines are not scored. */
   readonly fitness: Fitness | undefined;
-  /** Nothing runs in pods. */
+  /** True if nothing runs in pods. */
   readonly hostsOnly: boolean;
 }

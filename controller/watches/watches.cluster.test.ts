@@ -22,7 +22,7 @@ beforeAll(async () => {
   const none = () => undefined;
   const { watches, subscribe } = startWatches(
     { connection, clock: systemClock, log: quietLog, signal: stop.signal, hostsOnly: true },
-    { isRenewal: () => false, onTrouble: none },
+    { isRenewal: () => false, onInterrupted: none },
   );
   subscribe({
     onModel: none,

@@ -28,19 +28,19 @@ import {
 import { createGrouping, type Grouping } from "./grouping.ts";
 import { NODE_REPORTS } from "./nodes.ts";
 
-/** What a subscriber is notified of; each handler is quick and only enqueues. */
+/** Handlers for changes. Each handler is quick and only enqueues. */
 export interface ChangeHandlers {
   readonly onModel: (namespace: string, name: string) => void;
   /** `namespace/name` of an InferenceService. */
   readonly onService: (key: string) => void;
-  /** `namespace/name` of a Model: a service that names it came, went, or wants its weights elsewhere. */
+  /** For `namespace/name` of a Model, if a service that names it was added or removed, or needs the weights elsewhere. */
   readonly onWeights: (model: string) => void;
   readonly onReplica: (
     key: string,
     replica: InferenceReplica | undefined,
     before: InferenceReplica | undefined,
   ) => void;
-  /** A Model that hosts prefetch, or did. */
+  /** For a Model that hosts prefetch, or did before the change. */
   readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
   readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
@@ -49,40 +49,40 @@ export interface ChangeHandlers {
   readonly onRenewal: (host: string) => void;
 }
 
-/** Observes Leases from the first list on. */
+/** Observes Leases, beginning with the first list. */
 export interface LeaseObserver {
-  /** True for a renewal not seen before; `isEarly` before anyone has subscribed. */
+  /** Returns true for a new renewal. `isEarly` is true before the first subscription. */
   readonly isRenewal: (host: string, lease: Lease, isEarly: boolean) => boolean;
-  /** The watch was interrupted. */
-  readonly onTrouble: () => void;
+  /** Called when the watch is interrupted. */
+  readonly onInterrupted: () => void;
 }
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
 type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };
 
-/** An optional kind is empty where the cluster does not have it; nothing waits for its first list. */
+/** The watches. An optional kind is empty if the cluster lacks it, and nothing waits for its first list. */
 export interface Watches extends OwnedWatches, Groupings {
   readonly models: Reflector<Model>;
   readonly services: Reflector<InferenceService>;
   readonly hosts: Reflector<Host>;
   readonly leases: Reflector<Lease>;
-  /** Of our Deployments only. */
+  /** Pods of our Deployments only. */
   readonly pods: Reflector<Pod>;
-  /** For services with placement.mode Auto. */
+  /** Nodes, for services with placement.mode Auto. */
   readonly nodes: Reflector<Node>;
-  /** What nodes publish of themselves. */
+  /** Reports that nodes publish. */
   readonly nodeReports: Reflector<ConfigMap>;
 }
 
 export interface Groupings {
-  /** What a service owns, by its `namespace/name`. */
+  /** Objects of a service, by its `namespace/name`. */
   readonly ofService: OwnedGroupings;
   readonly podsOfService: Grouping<Pod>;
   /** By `namespace/name` of the Model. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** Models that hosts prefetch, in the one group "all". */
   readonly prefetchedModels: Grouping<Model>;
-  /** By source, as a Host shows it. */
+  /** Models by source, in the form that a Host reports. */
   readonly modelsOfSource: Grouping<Model>;
   /** By name of the host. */
   readonly replicasOfHost: Grouping<InferenceReplica>;
@@ -96,20 +96,20 @@ export interface WatchOptions {
   readonly signal: AbortSignal;
 }
 
-/** Without pods, the kinds that only they need are not watched. */
+/** With `hostsOnly`, the kinds that only pods need are not watched. */
 export interface WatchedPaths {
   readonly hostsOnly: boolean;
 }
 
 export interface StartedWatches {
   readonly watches: Watches;
-  /** For every change from now on; what is there already is in `watches`. */
+  /** Subscribes to later changes. Existing objects are in `watches`. */
   readonly subscribe: (handlers: ChangeHandlers) => void;
 }
 
 type Emit = (notify: (on: ChangeHandlers) => void) => void;
 
-/** Starts every watch. They are complete once `whenSynced` has resolved. */
+/** Starts every watch. The caches are complete once `whenWatchesSynced` has resolved. */
 export function startWatches(
   options: WatchOptions & WatchedPaths,
   leaseObserver: LeaseObserver,
@@ -119,7 +119,7 @@ export function startWatches(
   const groupings = createGroupings();
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) =>
     startReflector<T>({ ...options, ...rest });
-  /** Only where something runs in pods. */
+  /** Starts a watch unless nothing runs in pods. */
   const ofPods: typeof start = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
   const watches: Watches = {
     ...groupings,
@@ -158,8 +158,7 @@ export function startWatches(
       },
     }),
     hosts: start({ kind: HOSTS, onChange: (...change) => emit((on) => on.onHost(...change)) }),
-    // While the only host is dead this watch is rightly quiet. The GET before a withdrawal finds renewals that a
-    // half-open connection has not shown.
+    // The watch is quiet if the only host is dead. The GET before a withdrawal finds renewals that a half-open connection missed.
     leases: start({
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,
@@ -168,7 +167,7 @@ export function startWatches(
         if (lease !== undefined && leaseObserver.isRenewal(host, lease, subscribers.length === 0))
           emit((on) => on.onRenewal(host));
       },
-      onFailure: leaseObserver.onTrouble,
+      onFailure: leaseObserver.onInterrupted,
     }),
   };
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
@@ -182,7 +181,7 @@ function startOwned(
   emit: Emit,
 ): OwnedWatches {
   const onHosts = (hosts: readonly string[]) => emit((on) => hosts.forEach(on.onHostMember));
-  /** What a change means beside a pass over its service. */
+  /** Effects of a change in addition to a pass over its service. */
   const further: { readonly [K in OwnedKind]?: ReflectorOptions<Owned[K]>["onChange"] } = {
     replicas: (key, replica, before) => {
       onHosts(replicasOfHost.note(key, replica, before));
@@ -213,13 +212,13 @@ function acceleratorOf(model: Model | undefined): string | undefined {
   return model && (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR);
 }
 
-/** Drafts and adapters of the services that run this Model: their pods are its pods. */
+/** Drafts and adapters of the services that run this Model, whose weights the same pods need. */
 function servedWith(model: string, { servicesOfModel }: Groupings): readonly string[] {
   const services = servicesOfModel.of(model).filter((service) => modelsOf(service)[0] === model);
   return services.flatMap(modelsOf);
 }
 
-/** What a Model's status depends on: where its weights are wanted, and whether a service serves them or cannot. */
+/** The parts of a service on which the status of its Models depends: where it needs the weights, and whether it serves them. */
 function weightsPlaceOf(service: InferenceService | undefined): string {
   if (service === undefined) return "";
   const { placement, modelCache, skipModelInit } = service.spec;
@@ -229,7 +228,7 @@ function weightsPlaceOf(service: InferenceService | undefined): string {
   return JSON.stringify([placement?.on, modelCache, skipModelInit, models, isServed || reason]);
 }
 
-/** `namespace/name` of the Models that a service names: its own, the draft and the adapters. */
+/** `namespace/name` of the Models that a service names: its main Model, the draft and the adapters. */
 function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
   const draft = spec.speculativeDecoding?.draftModelRef;
   const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);
@@ -242,7 +241,7 @@ export async function whenWatchesSynced(watches: Watches): Promise<void> {
   await Promise.all(allWatches(watches).map((reflector) => reflector.whenSynced()));
 }
 
-/** Every watch, for a caller that knows that the API server is back. */
+/** All watches, for a caller that detects that the API server is available again. */
 export function allWatches(watches: Watches) {
   const { models, services, hosts, leases, pods, nodes, nodeReports } = watches;
   return [

@@ -1,5 +1,5 @@
 /** The error of a failed API call, which aborts a pass. */
-import type { ApiFailure } from "../../../src/kube/types.ts";
+import type { ApiFailure, ApiResult } from "../../../src/kube/types.ts";
 
 /** Aborts the pass. The queue retries it after a backoff. */
 export class ApiCallFailed extends Error {
@@ -20,6 +20,13 @@ export class ApiCallFailed extends Error {
     this.name = "ApiCallFailed";
     this.failure = failure;
   }
+}
+
+/** Returns false after a conflict, because another client wrote first. "Not found" counts as success; other failures throw. */
+export function isSettled(action: string, result: ApiResult<unknown>): boolean {
+  if (result.ok || result.error.kind === "notFound") return true;
+  if (result.error.kind === "conflict") return false;
+  throw new ApiCallFailed(action, result.error);
 }
 
 /** True if a create was rejected because its namespace is being deleted, so a quick retry would loop. */

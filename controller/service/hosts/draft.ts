@@ -1,13 +1,12 @@
 /** Drafts a service from the current watches, and queues its demands in the scheduler. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
-import { keyOf } from "../../../src/api/names.ts";
 import { claimOfReplica, waitingSince } from "../../../src/capacity/placement/claims.ts";
 import { type Moment, momentOf } from "../../../src/util/moment.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../../scheduler/preempted.ts";
 import { readRefusals } from "../../scheduler/refusals.ts";
 import type { Watches } from "../../watches/watches.ts";
-import { type LiveService, soonest } from "../path.ts";
+import { type LiveService, namedModels, soonest } from "../path.ts";
 import type { ServiceObserved } from "./plan/observed.ts";
 import { draftService, type RolloutFindings, type ServiceDraft } from "./plan/plan.ts";
 import type { HostsPathPorts } from "./ports.ts";
@@ -40,19 +39,8 @@ export function currentDraftOf(ports: HostsPathPorts, { key, service, own }: Liv
 }
 
 function observe(watches: Watches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
-  const { namespace } = service.metadata;
-  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-  const draftRef = speculativeDecoding?.draftModelRef;
-  const modelOf = (name: string) => watches.models.get(keyOf({ namespace, name }));
   const hosts = new Map(watches.hosts.list().map((host) => [host.metadata.name, host]));
-  return {
-    service,
-    model: modelOf(modelRef),
-    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
-    loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
-    hosts,
-    ...own,
-  };
+  return { service, ...namedModels(watches.models, service), hosts, ...own };
 }
 
 function findingsOn(
@@ -62,7 +50,7 @@ function findingsOn(
   moment: Moment,
 ): { readonly findings: RolloutFindings; readonly recheckAfterMs: number | undefined } {
   const refusals = readRefusals(scheduler.refusals(key), replicas, moment.monotonicMs);
-  scheduler.setRefusals(key, refusals.book);
+  scheduler.setRefusals(key, refusals.history);
   const { history, failing, unsettled, recheckAfterMs } = readHealth(memory.health(key), replicas, moment);
   memory.setHealth(key, history);
   const moves = moving.from(key).filter(({ by }) => by === "replica");
@@ -77,7 +65,7 @@ function findingsOn(
         notTo.map((host) => refusal(host, `scores no higher than ${machine}`)),
       ),
       refusals: [
-        ...refusals.book.refusals,
+        ...refusals.history.refusals,
         ...moves.map(({ machine, because }) => refusal(machine, because)),
       ],
     },

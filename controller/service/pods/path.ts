@@ -3,7 +3,6 @@
 import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
-import { keyOf } from "../../../src/api/names.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
@@ -19,7 +18,14 @@ import { applyServiceSteps } from "../apply/apply.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
 import { ownedForPods } from "../owned/observe.ts";
 import { planTeardown } from "../owned/teardown.ts";
-import { type LiveService, modelKeyOf, type PathResult, type ServicePath, soonest } from "../path.ts";
+import {
+  type LiveService,
+  modelKeyOf,
+  namedModels,
+  type PathResult,
+  type ServicePath,
+  soonest,
+} from "../path.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { readMountProblem } from "./mounts.ts";
 import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";
@@ -120,15 +126,9 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
 }
 
 function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService): PodsInput {
-  const { namespace } = service.metadata;
-  const { speculativeDecoding, loraAdapters = [] } = service.spec;
-  const modelOf = (name: string) => watches.models.get(keyOf({ namespace, name }));
-  const draftRef = speculativeDecoding?.draftModelRef;
   return {
     service,
-    model: watches.models.get(modelKeyOf(service)),
-    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
-    loraModels: loraAdapters.map(({ modelRef }) => modelOf(modelRef)),
+    ...namedModels(watches.models, service),
     isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
     settings,
     live: own.deployments[0],
