@@ -5,7 +5,7 @@ import { processPorts } from "../instances/process/fixtures/run.ts";
 import { createEngineDrivers, engineEnvironment } from "./registry.ts";
 
 describe("the engines of an agent", () => {
-  it("are found by the runtime they serve", () => {
+  it("the engines of an agent are found by their runtime", () => {
     const instances = createInstances({
       ...processPorts(),
       stateDir: "/nowhere",
@@ -24,7 +24,7 @@ describe("the engines of an agent", () => {
     expect(drivers.get("vllm")).toBeUndefined();
   });
 
-  it("get what they need of the agent's environment and nothing that sets their options or holds secrets", () => {
+  it("engines get the variables that they need, and none that set their options or hold secrets", () => {
     const all = {
       PATH: "/bin",
       GGML_METAL_NO_RESIDENCY: "1",

@@ -20,7 +20,7 @@ test("every path, query, method and body reaches the engine unchanged, with the 
   expect(await statusFor(pair.port, "GET http://elsewhere/x HTTP/1.1\r\nHost: x\r\n\r\n")).toMatch(/^400/);
 });
 
-test("the key is asked for on all but GET /health, and the engine gets its own", async () => {
+test("the key is required for all requests except GET /health, and the engine gets its own key", async () => {
   await using folder = await temporaryFolder();
   const [keys, own] = [join(folder.path, "keys"), join(folder.path, "own")];
   writeFileSync(keys, "client\n");
@@ -51,7 +51,7 @@ test("the key is asked for on all but GET /health, and the engine gets its own",
   ]);
 });
 
-test("a body of any size is passed on as it comes, and a client that vanishes in it aborts the engine's work", async () => {
+test("a body of any size is passed as it arrives, and a client that disconnects during it aborts the engine's work", async () => {
   const bodies: { bytes: number; isAborted: boolean }[] = [];
   await using pair = await startPair(
     { protocol: "any", limits: { bodyBytes: 1_000 } },
@@ -79,7 +79,7 @@ test("a body of any size is passed on as it comes, and a client that vanishes in
   await until(() => expect(pair.server.status().inFlight).toBe(0));
 });
 
-test("a chunked body stays one, and an answer streams back before it is complete", async () => {
+test("a chunked body stays chunked, and an answer streams back before the body is complete", async () => {
   const stream = steppedStream();
   await using pair = await startPair({ protocol: "any" }, stream.listener);
   const next = stream.next();
@@ -122,7 +122,7 @@ test.each([
   },
 );
 
-test("a client that vanishes in its body leaves the engine no open request, also where the answer came first", async () => {
+test("a client that disconnects during its body leaves the engine no open request, also if the answer came first", async () => {
   const closed: Promise<unknown>[] = [];
   await using pair = await startPair({ protocol: "any" }, (incoming, response) => {
     closed.push(new Promise((resolve) => incoming.socket.once("close", resolve)));

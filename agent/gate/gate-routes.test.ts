@@ -15,7 +15,7 @@ function open(ports: GatePorts, mayRun: (id: string) => boolean = () => false) {
   return Object.assign(routes, { [Symbol.dispose]: () => routes.close() });
 }
 
-test("a route is there once it is listened on, not before: a port of another program is an error", async () => {
+test("a route is ready once the gate listens on it; a port of another program is an error", async () => {
   await using bed = await prepare();
   using routes = open(gatePorts(bed.folder));
   await routes.begin();
@@ -56,7 +56,7 @@ test("a new agent keeps the route of a replica that it could not adopt and that 
   await expect(post(bed.url, {})).rejects.toThrow();
 });
 
-test("the start of a gate that failed is retried without being asked", async () => {
+test("a failed start of a gate is retried automatically", async () => {
   await using bed = await prepare();
   const ports = gatePorts(bed.folder);
   writeFileSync(ports.folder, "in the way");

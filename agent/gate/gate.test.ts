@@ -9,7 +9,7 @@ import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare } from "./fixtures/process.ts";
 import { beginStream, CHAT_PATH as CHAT, post, steppedStream } from "./fixtures/route.ts";
 
-test("a gate serves on while its agent is away, and the next agent adopts it with its routes", async () => {
+test("a gate keeps serving while no agent runs, and the next agent adopts it with its routes", async () => {
   await using bed = await prepare();
   const ports = gatePorts(bed.folder);
   const first = await openAgent(ports, [bed.route]);
@@ -30,7 +30,7 @@ test("a gate serves on while its agent is away, and the next agent adopts it wit
   await expect(post(bed.url, {})).rejects.toThrow();
 });
 
-test("a gate that is stopped finishes what is in flight, and nothing starts it again", async () => {
+test("a gate that is stopped finishes requests in flight, and is not started again", async () => {
   const stream = steppedStream();
   await using bed = await prepare(stream.listener);
   using gate = await openAgent(gatePorts(bed.folder), [bed.route]);
@@ -45,7 +45,7 @@ test("a gate that is stopped finishes what is in flight, and nothing starts it a
   expect(await gate.status()).toBeUndefined();
 });
 
-test("a gate that is killed is started again, with the routes of before", async () => {
+test("a gate that is killed is started again, with its previous routes", async () => {
   await using bed = await prepare();
   using gate = await openAgent(gatePorts(bed.folder), [bed.route]);
   for (let round = 0; round < 2; round += 1) {
@@ -56,7 +56,7 @@ test("a gate that is killed is started again, with the routes of before", async 
   }
 });
 
-test("a gate that was killed while no agent lived is started by the next one", async () => {
+test("a gate that was killed while no agent ran is started by the next agent", async () => {
   await using bed = await prepare();
   const first = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(first);
@@ -68,7 +68,7 @@ test("a gate that was killed while no agent lived is started by the next one", a
   expect(await pidOf(second)).not.toBe(pid);
 });
 
-test("a gate that hangs under its agent is replaced", async () => {
+test("a gate that hangs is replaced by its agent", async () => {
   await using bed = await prepare();
   using gate = await openAgent(gatePorts(bed.folder, { hungMs: 0 }), [bed.route]);
   const pid = await pidOf(gate);
@@ -107,7 +107,7 @@ test("a gate that answers late is adopted, with its streams", async () => {
   expect(await text).toContain("[DONE]");
 });
 
-test("a gate that another program terminates finishes its streams beside a new one, which takes what is new", async () => {
+test("a gate that another program terminates finishes its streams, while a new gate takes new requests", async () => {
   const stream = steppedStream();
   await using bed = await prepare(stream.listener);
   using gate = await openAgent(gatePorts(bed.folder), [bed.route]);
@@ -123,7 +123,7 @@ test("a gate that another program terminates finishes its streams beside a new o
   await until(() => expect(isLiving(pid)).toBe(false));
 });
 
-test("a file that is no set of routes changes nothing, and the status says so", async () => {
+test("an invalid routes file changes no route, and the status reports it", async () => {
   await using bed = await prepare();
   const ports = gatePorts(bed.folder);
   using gate = await openAgent(ports, [bed.route]);
@@ -151,7 +151,7 @@ test("a port that another program holds is reported, and taken once it is free",
   expect((await gate.status())?.routes["replica-1"]).toMatchObject({ listening: true, problems: [] });
 });
 
-test("nothing of earlier gates stays on disk, and no key is in an argument or a record", async () => {
+test("no files of earlier gates stay on disk, and no key is in an argument or a record", async () => {
   await using bed = await prepare();
   const keys = join(bed.folder.root, "keys");
   writeFileSync(keys, "secret-of-the-service\n");

@@ -73,7 +73,7 @@ test("clients get 503 with Retry-After until the engine is proven, also from the
   expect(await status()).toEqual([200, null]);
 });
 
-test("what is new is refused before the model is unloaded: no client sees the daemon without it", async () => {
+test("new requests are rejected before the model is unloaded, so that no client reaches the daemon without its model", async () => {
   await using bed = await open();
   await bed.instance.letIn?.();
   const seen = new Set<number>();

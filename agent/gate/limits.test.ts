@@ -28,7 +28,7 @@ function arrayBuffers(): number {
 
 const head = (length: number) => `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: ${length}\r\n\r\n`;
 
-test("a body of countless members is refused with its first part, and nothing of it is held", async () => {
+test("a body of countless members is rejected with its first part, and not stored", async () => {
   await using pair = await startPair();
   const raw = await openRaw(pair.port);
   raw.socket.write(`${head(63 * MIB)}{${'"a":1,'.repeat(10_000)}`);
@@ -80,7 +80,7 @@ test.each([
   raw.socket.destroy();
 });
 
-test("slow clients with large bodies make room for another, which gets its answer", async () => {
+test("slow clients with large bodies are evicted for another client, which gets its answer", async () => {
   const clock = { now: 0 };
   const limits = { totalBytes: 4 * MIB, routeBytes: 2 * MIB, ownBytes: MIB / 4, protectedMs: 10_000 };
   await using daemon = await startDaemon();
@@ -99,7 +99,7 @@ test("slow clients with large bodies make room for another, which gets its answe
   for (const { socket } of slow) socket.destroy();
 });
 
-test("what other routes hold leaves a route its own part", async () => {
+test("a route keeps its guaranteed memory while other routes use theirs", async () => {
   const limits = { totalBytes: MIB, routeBytes: MIB, ownBytes: 64 * 1024, protectedMs: 60_000 };
   const bodies = new BodyBudget(limits);
   bodies.open("another").take(MIB);
@@ -129,7 +129,7 @@ test("more requests at once than the limit are 503, those of one connection incl
   );
 });
 
-test("a connection that sends on without waiting for its answers is cut off, and costs little until then", async () => {
+test("a connection that keeps sending without reading its answers is closed, and costs little until then", async () => {
   await using pair = await startPair({ keyFiles: [] });
   const raw = await openRaw(pair.port);
   raw.socket.write("GET /x HTTP/1.1\r\nHost: x\r\n\r\n".repeat(2_000));
@@ -153,7 +153,7 @@ test.each([
   expect(pair.counters.refused[reason]).toBeLessThan(20);
 });
 
-test("answers of the gate itself that are left unread hold no place for long", async () => {
+test("unread answers of the gate itself do not occupy slots for long", async () => {
   await using pair = await startPair({ keyFiles: [], limits: { unreadMs: 200 } });
   const raw = await openRaw(pair.port);
   raw.socket.pause();
@@ -222,7 +222,7 @@ test("more connections at once than the limit are closed, and idle ones make roo
   expect(await statusFor(pair.port, `${head(2)}{}`)).toMatch("200");
 });
 
-test("a client that leaves its answer unread is cut off", async () => {
+test("a client that does not read its answer is disconnected", async () => {
   const stream = steppedStream();
   await using pair = await startPair({ limits: { unreadMs: 200 } }, stream.listener);
   const opened = stream.next();

@@ -29,7 +29,7 @@ const LIST = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
 test.each([
   ["nested too deeply", () => [`{"data":[],"x":${"[".repeat(100_000)}${"]".repeat(100_000)}}`]],
   ["in thousands of chunks of one byte", () => [...`{"data":[]}${" ".repeat(5_000)}`]],
-])("an engine's list of models that is %s is 502, and the gate serves on", async (_, parts) => {
+])("an engine's list of models that is %s is 502, and the gate keeps serving", async (_, parts) => {
   await using pair = await startPair({}, (__, response) => {
     for (const part of parts()) response.write(part);
     response.end();
@@ -37,7 +37,7 @@ test.each([
   for (let count = 0; count < 2; count += 1) expect(await statusFor(pair.port, LIST)).toMatch(/^502/);
 });
 
-test("lists of models are held within the memory of the bodies", async () => {
+test("lists of models count against the memory limit of bodies", async () => {
   const limits = { totalBytes: 1024, routeBytes: 4_096, ownBytes: 4_096, protectedMs: 10_000 };
   const bodies = new BodyBudget(limits);
   let answer = '{"data":[]}';

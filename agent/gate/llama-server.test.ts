@@ -43,7 +43,7 @@ describe.skipIf(program === undefined)("before llama-server", () => {
     engine.endNow();
   });
 
-  test("a client that leaves frees the engine's slot", async () => {
+  test("a client that disconnects frees the engine's slot", async () => {
     await using folder = runFolder();
     const { driver, dir, prepared, target } = await prepareTiny(folder, { contextSize: 4_096 });
     const engine = await processes.open(

@@ -43,7 +43,7 @@ test("Ollama's own routes name the model too, and a client's keep_alive cannot u
   ]);
 });
 
-test("a key is asked for, old and new ones are accepted, and the daemon gets its own", async () => {
+test("a key is required, the old and the new one are accepted, and the daemon gets its own key", async () => {
   await using folder = await temporaryFolder();
   const [keys, key] = [join(folder.path, "keys"), join(folder.path, "key")];
   writeFileSync(keys, "old\n");
@@ -75,7 +75,7 @@ test("a key is asked for, old and new ones are accepted, and the daemon gets its
   );
 });
 
-test("keys that cannot be read from the start close the route, which says so and opens once they can", async () => {
+test("a route whose keys cannot be read rejects requests with that reason, until the keys can be read", async () => {
   await using folder = await temporaryFolder();
   const keys = join(folder.path, "keys");
   await using pair = await startPair({ keyFiles: [keys] });
@@ -90,7 +90,7 @@ test("keys that cannot be read from the start close the route, which says so and
   expect((await post(pair.url + CHAT, {}, { authorization: "Bearer key" })).status).toBe(200);
 });
 
-test("a daemon's new key is read once it refuses the old one", async () => {
+test("a daemon's new key is read once the daemon rejects the old one", async () => {
   await using folder = await temporaryFolder();
   const keyFile = join(folder.path, "key");
   writeFileSync(keyFile, "old\n");

@@ -224,7 +224,7 @@ test("a slow head and a slow body end with 408", async () => {
   expect(pair.daemon.received).toEqual([]);
 });
 
-test("a client that vanishes while it sends is forgotten, and the daemon never hears of it", async () => {
+test("a client that disconnects while it sends causes no request to the daemon", async () => {
   await using pair = await startPair();
   const raw = await openRaw(pair.port);
   raw.socket.write(`${postHead("Content-Length: 100")}{"a":1`);
@@ -236,7 +236,7 @@ test("a client that vanishes while it sends is forgotten, and the daemon never h
   expect(pair.daemon.received).toEqual([]);
 });
 
-test("a client that vanishes in the middle of a stream aborts the daemon's work", async () => {
+test("a client that disconnects during a stream aborts the daemon's work", async () => {
   const stream = steppedStream();
   await using pair = await startPair({}, stream.listener);
   const opened = stream.next();
@@ -250,7 +250,7 @@ test("a client that vanishes in the middle of a stream aborts the daemon's work"
   expect(pair.counters.requests).toEqual({ 499: 1 });
 });
 
-test("pipelined requests of a client that vanishes are all forgotten", async () => {
+test("pipelined requests of a client that disconnects are all dropped", async () => {
   const stream = steppedStream();
   await using pair = await startPair({}, stream.listener);
   const raw = await openRaw(pair.port);
@@ -263,7 +263,7 @@ test("pipelined requests of a client that vanishes are all forgotten", async () 
 });
 
 test.each(["1.1", "1.0"])(
-  "a daemon that dies in the middle of a stream cuts an HTTP/%s client off",
+  "a daemon that crashes during a stream disconnects an HTTP/%s client",
   async (version) => {
     const stream = steppedStream();
     await using pair = await startPair({}, stream.listener);
@@ -303,7 +303,7 @@ test("a kept-alive connection that the daemon closes between two requests is not
   await closed;
 });
 
-test("a daemon that is not there is 503 with Retry-After", async () => {
+test("a missing daemon is 503 with Retry-After", async () => {
   await using pair = await startPair();
   await pair.daemon[Symbol.asyncDispose]();
   const answer = await post(pair.url + CHAT, {});
@@ -369,7 +369,7 @@ test("time to the first byte and the gaps after it are counted", async () => {
 });
 
 test.each(["000", "099"])(
-  "an engine's answer with the status %s is 502, and the gate serves on",
+  "an engine's answer with the status %s is 502, and the gate keeps serving",
   async (status) => {
     await using engine = await startDaemon();
     engine.server.removeAllListeners("request").on("request", ({ socket }) => {

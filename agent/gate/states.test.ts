@@ -16,7 +16,7 @@ import {
 
 const SHORT = `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}`;
 
-test("a route with nothing to pass to answers 503 with Retry-After, and its connections stay", async () => {
+test("a route without a target answers 503 with Retry-After, and its connections stay open", async () => {
   await using pair = await startPair({ state: "none" });
   for (const path of [CHAT, "/health"]) {
     const answer = path === CHAT ? await post(pair.url + path, {}) : await fetch(pair.url + path);
@@ -42,7 +42,7 @@ test("a leaving route answers each kept-alive client once more, and then ends it
   expect((await post(pair.url + CHAT, {})).status).toBe(200);
 });
 
-test("a draining route finishes its streams, closes idle connections at once and refuses the rest", async () => {
+test("a draining route finishes its streams, closes idle connections at once and rejects other requests", async () => {
   const stream = steppedStream();
   await using pair = await startPair({}, stream.listener);
   const idle = await openRaw(pair.port);
@@ -134,7 +134,7 @@ function askOnce(agent: Agent): Promise<number | undefined> {
   });
 }
 
-test("a connection is not idle before its last answer has left: a drain cuts none", async () => {
+test("a connection is idle only after its last answer was sent, so that a drain cuts no answer", async () => {
   const padding = "x".repeat(8 * 1024 ** 2 - 100);
   await using pair = await startPair({}, (_, response) => {
     response.end(JSON.stringify({ data: [], padding }));

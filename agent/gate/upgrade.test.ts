@@ -5,7 +5,7 @@ import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare, startClients } from "./fixtures/process.ts";
 import { beginStream, CHAT_PATH as CHAT, openRaw, post, steppedStream } from "./fixtures/route.ts";
 
-test("an upgrade under load refuses and loses nothing, and the old gate exits", async () => {
+test("an upgrade under load rejects and loses no request, and the old gate exits", async () => {
   await using bed = await prepare();
   const first = await openAgent(gatePorts(bed.folder), [{ ...bed.route, limits: { idleMs: 300 } }]);
   const pid = await pidOf(first);
@@ -94,7 +94,7 @@ test.each(["with its agent", "while no agent lives"])(
   },
 );
 
-test("a next gate that cannot start leaves the running one in charge", async () => {
+test("if the next gate cannot start, the running one stays current", async () => {
   await using bed = await prepare();
   const first = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(first);
@@ -108,7 +108,7 @@ test("a next gate that cannot start leaves the running one in charge", async () 
   expect((await post(bed.url, {})).status).toBe(200);
 });
 
-test("an upgrade whose answer is lost has succeeded all the same", async () => {
+test("an upgrade whose answer is lost still succeeds", async () => {
   await using bed = await prepare();
   const first = await openAgent(gatePorts(bed.folder), [bed.route]);
   const pid = await pidOf(first);

@@ -122,7 +122,7 @@ test("after DHCP the answer names what the machine has now and what the Host all
   });
 });
 
-test("a network that is away is no address to register", () => {
+test("no address is suggested for registration while the network is down", () => {
   expect(choose(["172.17.0.1"], { allowed: [WIFI], routed: WIFI, inUse: [WIFI] })).toMatchObject({
     code: "AddressUnknown",
     why: expect.stringMatching(/\(192\.168\.1\.20\) is up on this machine, which has 172\.17\.0\.1/),

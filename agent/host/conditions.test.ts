@@ -12,7 +12,7 @@ const PROGRAMS = [{ engine: "llamacpp", path: "/opt/homebrew/bin/llama-server" }
 const briefly = (conditions: Awaited<ReturnType<typeof readHostConditions>>) =>
   conditions.map(({ type, status, reason }) => `${type}=${status} ${reason}`);
 
-test("a well-kept Mac has none that is True", async () => {
+test("no condition of a well-configured Mac is True", async () => {
   await using mac = await startDoctorReplay(M4_MAX);
   expect(briefly(await readHostConditions(mac.path, PROGRAMS))).toEqual([
     "InboundBlocked=False Normal",
@@ -22,7 +22,7 @@ test("a well-kept Mac has none that is True", async () => {
   ]);
 });
 
-test("a badly kept Mac says what is wrong and what to do, the most urgent as the reason", async () => {
+test("a badly configured Mac reports each problem and its remedy, with the most urgent as the reason", async () => {
   await using mac = await startDoctorReplay("mac17-2-m5-32gb-macos-26.1");
   const conditions = await readHostConditions(mac.path, PROGRAMS);
   expect(briefly(conditions)).toEqual([
@@ -46,7 +46,7 @@ test("a tool that fails leaves its condition Unknown, and one that is True stays
   expect(briefly(await readHostConditions(half.path, []))[1]).toBe("PowerAtRisk=True OnBattery");
 });
 
-test("the tools are asked every ten minutes, and on a Mac only", async () => {
+test("the tools run every ten minutes, and only on a Mac", async () => {
   await using mac = await startDoctorReplay(M4_MAX);
   const clock = createSteppedClock();
   const config = { platform: "darwin", dryRun: false } as const;
@@ -60,7 +60,7 @@ test("the tools are asked every ten minutes, and on a Mac only", async () => {
   expect(await createHostConditions({ ...config, platform: "linux" }, mac.path, clock)([])).toEqual([]);
 });
 
-test("heat is read every half minute, and at every beat while the machine is slowed down", async () => {
+test("thermal pressure is read every half minute, and at every heartbeat while it is raised", async () => {
   await using cool = await startDoctorReplay(M4_MAX);
   await using hot = await startDoctorReplay("mac17-2-m5-32gb-macos-26.1");
   const pmset = ({ path }: typeof cool) => join(path.split(":")[0] ?? "", "pmset");

@@ -79,7 +79,7 @@ test("a changed route is reported while the address that engines are served on s
   expect(await poll("192.0.2.10")).toBe(2);
 });
 
-test("it ends with its signal", async () => {
+test("following the address ends with the signal", async () => {
   const { clock, farm, end } = following("192.0.2.10");
   end.abort();
   farm.route = "192.0.2.110";
@@ -127,7 +127,7 @@ function followingSlowly() {
   return { clock, farm, pauses, pass, answer };
 }
 
-test("a question that stays open for long is no sleep, and no second one is asked beside it", async () => {
+test("a slow route reading does not look like a sleep, and no second reading starts meanwhile", async () => {
   const { farm, pauses, pass, answer } = followingSlowly();
   await pass(15);
   expect(farm.asked).toBe(1);
@@ -137,7 +137,7 @@ test("a question that stays open for long is no sleep, and no second one is aske
   expect(pauses).toEqual([]);
 });
 
-test("a sleep is still seen while a question is open", async () => {
+test("a sleep is detected while a route reading is pending", async () => {
   const { clock, pauses, pass } = followingSlowly();
   await pass(2);
   clock.advance(60_000);

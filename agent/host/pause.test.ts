@@ -10,7 +10,7 @@ function later(wallMs: number, monotonicMs: number) {
   return findPause(before, now, 5_000);
 }
 
-test("a look that comes when it should, or as late as on a busy machine, is no pause", () => {
+test("a check on time, or as late as on a busy machine, is no pause", () => {
   expect(later(5_000, 5_000)).toBeUndefined();
   expect(later(14_000, 14_000)).toBeUndefined();
   expect(later(5_900, 5_000)).toBeUndefined();

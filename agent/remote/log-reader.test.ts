@@ -27,7 +27,7 @@ const readerFrom = (range: LogRange, signal = new AbortController().signal) =>
   LogReader.open(dir, range, signal);
 
 describe("reading on", () => {
-  it("takes the end of what was rotated away, then the new log", async () => {
+  it("the reader reads the end of the rotated file, then the new log", async () => {
     append(numbered(0, 100));
     const reader = await readerFrom("current");
     expect(textOf(reader)).toBe(numbered(0, 100));
@@ -53,7 +53,7 @@ describe("reading on", () => {
     expect(reader.losses).toBe(1);
   });
 
-  it("finds its place in a log whose lines are all the same", async () => {
+  it("the reader finds its position in a log of identical lines", async () => {
     const same = "srv  update_slots: all slots are idle\n";
     append(same.repeat(5_000));
     const reader = await readerFrom("current");
@@ -64,7 +64,7 @@ describe("reading on", () => {
     expect(textOf(reader)).toBe(same.repeat(9));
   });
 
-  it("sees a rotation after which the log has grown beyond where it was", async () => {
+  it("the reader detects a rotation after which the log has grown beyond the old offset", async () => {
     append(numbered(0, 20));
     const reader = await readerFrom("current");
     textOf(reader);
@@ -174,7 +174,7 @@ describe("where reading begins", () => {
   });
 
   // A rotation keeps all of a log that is at most twice as large as its limit.
-  it("is the newest part, or everything that is kept", async () => {
+  it("reading starts with the current file, or with the oldest rotated file", async () => {
     expect(await startText("current")).toBe(numbered(60, 5));
     expect((await startText("all")).length).toBe(360 + 360 + 60);
   });
@@ -183,7 +183,7 @@ describe("where reading begins", () => {
     expect(await startText({ lines })).toBe(numbered(65 - lines, lines));
   });
 
-  it("is the oldest that is kept where more lines are asked for", async () => {
+  it("reading starts with the oldest file if more lines are requested than exist", async () => {
     expect(await startText({ lines: 1_000_000 })).toBe(await startText("all"));
   });
 
@@ -223,7 +223,7 @@ describe("where reading begins", () => {
     expect(turns).toBeGreaterThanOrEqual(megabytes * 4);
   });
 
-  it("searches no further for a reader that has left", async () => {
+  it("the search stops once the client has disconnected", async () => {
     const leave = new AbortController();
     append("line\n".repeat(1024 * 1024));
     let turns = 0;
@@ -238,7 +238,7 @@ describe("where reading begins", () => {
     expect(turns).toBeLessThanOrEqual(3);
   });
 
-  it("is the oldest that is kept where the log rotates during every search", async () => {
+  it("reading starts with the oldest file if the log rotates during every search", async () => {
     const rotate = (): void => {
       append(numbered(0, 60));
       rotateLog(dir, { maxBytes: 359, keep: 3 });

@@ -69,7 +69,7 @@ test("the number of readers of one namespace is limited, and a reader that leave
   await vi.waitFor(async () => expect((await ask(port, "/v1/logs/u1")).statusCode).toBe(200), PATIENTLY);
 });
 
-test("a reader that takes nothing is cut off, and its place is free again", async () => {
+test("a client that reads nothing is disconnected, and its slot is free again", async () => {
   const log = { ...REMOTE_LIMITS.log, stallMs: 300 };
   const { port, ...files } = await host({
     limits: { ...REMOTE_LIMITS, log, readers: 1, bytesPerSecond: 1 << 30 },
@@ -120,7 +120,7 @@ test("a log that takes longer than an answer may last ends there, also while the
   expect(answer.trailers[TRAILER_END]).toBe("time");
 });
 
-test("a client that leaves while its token is reviewed takes no place", async () => {
+test("a client that disconnects while its token is reviewed occupies no slot", async () => {
   const connections = { total: 1, perAddress: 1 };
   const { promise: isAsked, resolve: asked } = Promise.withResolvers<void>();
   const { promise: review, resolve: finish } = Promise.withResolvers<void>();

@@ -68,7 +68,7 @@ describe("a probe of an engine that", () => {
     expect(reply).toEqual({ failed: why });
   });
 
-  it("answers is read whole, with its status, on a connection of its own", async () => {
+  it("reads the complete answer and its status on a new connection", async () => {
     const body = "é".repeat(9_000);
     await using server = await serve((socket) => socket.end(http(body).replace("200 OK", "503 Busy")));
     for (let count = 1; count <= 3; count += 1) {
@@ -78,7 +78,7 @@ describe("a probe of an engine that", () => {
     }
   });
 
-  it("is another server's is not healthy, not idle and not ours", async () => {
+  it("treats another server on the port as neither healthy nor idle", async () => {
     await using server = await serve((socket) => socket.end(http("<html>hello</html>", "text/html")));
     const driver = createLlamaServerDriver({ paths: [], env: {}, processes });
     const target = { host: "127.0.0.1", port: server.port, mode: "chat" } as const;
@@ -88,7 +88,7 @@ describe("a probe of an engine that", () => {
     expect(await driver.devices()).toEqual([]);
   });
 
-  it("is healthy uses a connection of its own each time", async () => {
+  it("opens a new connection for each probe of a healthy engine", async () => {
     await using server = await serve((socket) => socket.end(http("{}")));
     for (let count = 1; count <= 3; count += 1) {
       await sendEngineRequest({ host: "127.0.0.1", port: server.port, path: "/", timeoutMs: 10_000 });

@@ -31,7 +31,7 @@ function isRunning(pid: string): boolean {
   return !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
-test("a program runs in a session of its own, where it has no terminal to type into", async () => {
+test("a program runs in its own session, without a terminal to type into", async () => {
   await using engine = await writeProgram("cat /proc/$$/stat; echo said >&2");
   const answer = await runProgram(engine.program, ["--version"], env);
   const [, pid, session] =
@@ -49,7 +49,7 @@ test("a program that does not answer in time is killed, with what it has started
   await engine.areGone();
 });
 
-test("a program that prints without end, or cannot be run, has a reason", async () => {
+test("a program that prints endlessly, or cannot be run, fails with a reason", async () => {
   await using engine = await writeProgram("yes");
   expect(await runProgram(engine.program, ["--help"], env)).toMatchObject({
     failed: "--help printed more than 4 MiB",
@@ -64,7 +64,7 @@ test("a program that prints without end, or cannot be run, has a reason", async 
   });
 });
 
-test("a program that cannot be started because too many files are open has a reason", async () => {
+test("a program that cannot be started because too many files are open fails with a reason", async () => {
   await using engine = await writeProgram("exit 0");
   const asker = `${engine.program}.mjs`;
   writeFileSync(

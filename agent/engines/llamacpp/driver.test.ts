@@ -67,7 +67,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await driver.probeRequest(target)).toEqual(expected);
   });
 
-  it("asks for its key everywhere but at /health", async () => {
+  it("a real llama-server requires its key for every path except /health", async () => {
     await using folder = runFolder();
     const { driver, dir, target, launch } = await prepareTiny(folder);
     const apiKeyFile = join(folder.root, "key");
@@ -82,7 +82,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await driver.probeRequest(target)).toEqual({ failed: expect.stringContaining("401") });
   });
 
-  it("listens on loopback and on the registered address", async (context) => {
+  it("a real llama-server listens on loopback and on the registered address", async (context) => {
     const address = Object.values(networkInterfaces())
       .flatMap((list) => list ?? [])
       .find((one) => !one.internal && one.family === "IPv4")?.address;
@@ -102,7 +102,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     ).toBe(launch.port + 1);
   });
 
-  it("survives the agent's SIGKILL in the middle of a stream, which arrives whole, and is adopted with the same pid", async () => {
+  it("a real llama-server survives the agent's SIGKILL during a stream, which arrives complete, and is adopted with the same pid", async () => {
     await using folder = runFolder();
     const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
       endless: true,
@@ -142,7 +142,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
   });
 
-  it("counts a running stream as work in flight, and its counters move", async () => {
+  it("a real llama-server counts a running stream as a request in flight, and its counters advance", async () => {
     await using folder = runFolder();
     const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
       endless: true,
@@ -172,7 +172,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
   });
 
-  it("in the middle of a stream ends at the second TERM", async () => {
+  it("a real llama-server exits at the second SIGTERM during a stream", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder, LONG, {
@@ -203,7 +203,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     await reader?.cancel().catch(() => {});
   });
 
-  it("is found by a configured path and on PATH, and lists its devices", async () => {
+  it("a real llama-server is found by a configured path and on PATH, and lists its devices", async () => {
     const driver = createLlamaServerDriver({ paths: ["/nowhere", program ?? ""], env, processes });
     expect(await driver.detect()).toMatchObject({
       name: "llama-server",

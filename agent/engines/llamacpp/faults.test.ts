@@ -14,7 +14,7 @@ function faulty(prepared: PreparedEngine, root: string, fault: EngineFault) {
 }
 
 describe.skipIf(program === undefined)("an engine that", () => {
-  it("never becomes ready answers no probe, and exits on SIGTERM", async () => {
+  it("an engine that never becomes ready answers no probe, and exits on SIGTERM", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);
@@ -26,7 +26,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
   });
 
-  it("ignores TERM ends with KILL, and what it leaves behind with killGroup", async () => {
+  it("an engine that ignores SIGTERM is killed with SIGKILL, and its remaining processes with killGroup", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);
@@ -62,7 +62,7 @@ describe.skipIf(program === undefined)("an engine that", () => {
     await until(() => expect(engine.state().at).toBe("gone"));
   });
 
-  it("leaves a child behind is ended, not gone, until the child is", async () => {
+  it("an engine that leaves a child behind is ended, and gone only after the child has exited", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const { driver, dir, prepared, target } = await prepareTiny(folder);

@@ -4,30 +4,36 @@ import { healthy, prepareTiny, program } from "../../../test/fixtures/started-ll
 import { processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
 
-it.skipIf(program === undefined)("pages of this machine, and no others", async () => {
-  await using folder = runFolder();
-  const states = stateLog();
-  const { driver, dir, prepared, target } = await prepareTiny(folder);
-  const { startEngine } = createEngineProcesses(processPorts());
-  const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
-  await healthy(driver, target);
-  const allowed = async (origin: string, method = "GET") => {
-    const url = `http://${target.host}:${target.port}/v1/models`;
-    const answer = await fetch(url, { method, headers: { origin, "access-control-request-method": "POST" } });
-    await answer.arrayBuffer();
-    return answer.headers.get("access-control-allow-origin");
-  };
-  for (const method of ["GET", "OPTIONS"]) {
-    expect(await allowed("http://localhost:3000", method)).toBe("http://localhost:3000");
-    for (const origin of [
-      "http://evil.example",
-      "http://192.168.1.7:8080",
-      "http://localhost.evil.example",
-      "http://evillocalhost",
-      "null",
-    ])
-      expect([null, ""], `${method} ${origin}`).toContain(await allowed(origin, method));
-  }
-  await engine.signal("TERM");
-  await states.until("gone");
-});
+it.skipIf(program === undefined)(
+  "llama-server accepts requests from web pages of this machine, and from no others",
+  async () => {
+    await using folder = runFolder();
+    const states = stateLog();
+    const { driver, dir, prepared, target } = await prepareTiny(folder);
+    const { startEngine } = createEngineProcesses(processPorts());
+    const engine = await startEngine(dir, { ...prepared, record: {} }, states.onChange);
+    await healthy(driver, target);
+    const allowed = async (origin: string, method = "GET") => {
+      const url = `http://${target.host}:${target.port}/v1/models`;
+      const answer = await fetch(url, {
+        method,
+        headers: { origin, "access-control-request-method": "POST" },
+      });
+      await answer.arrayBuffer();
+      return answer.headers.get("access-control-allow-origin");
+    };
+    for (const method of ["GET", "OPTIONS"]) {
+      expect(await allowed("http://localhost:3000", method)).toBe("http://localhost:3000");
+      for (const origin of [
+        "http://evil.example",
+        "http://192.168.1.7:8080",
+        "http://localhost.evil.example",
+        "http://evillocalhost",
+        "null",
+      ])
+        expect([null, ""], `${method} ${origin}`).toContain(await allowed(origin, method));
+    }
+    await engine.signal("TERM");
+    await states.until("gone");
+  },
+);

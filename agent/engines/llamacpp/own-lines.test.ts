@@ -24,7 +24,7 @@ const REQUESTS: readonly (readonly [path: string, body: string])[] = [
 ];
 
 test.skipIf(program === undefined)(
-  "the own lines of a real llama-server hold nothing of what its clients sent",
+  "the log lines of a real llama-server that may be shown contain no text of its clients",
   async () => {
     await using folder = await temporaryFolder();
     const model = join(folder.path, "tiny.gguf");

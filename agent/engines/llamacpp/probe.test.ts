@@ -21,7 +21,7 @@ async function answering(listener: RequestListener) {
   };
 }
 
-test("a health probe waits as long as the service says, longer and shorter than usual", async () => {
+test("a health probe uses the service's timeout, longer or shorter than the default", async () => {
   await using slow = await answering((_request, response) => {
     setTimeout(() => response.end("{}"), 2_300);
   });
@@ -33,7 +33,7 @@ test("a health probe waits as long as the service says, longer and shorter than 
 
 const GAUGES = "llamacpp:requests_processing 1\nllamacpp:requests_deferred 2\nllamacpp:n_decode_total 7\n";
 
-test("a live probe asks once where the gauges tell all", async () => {
+test("a live probe sends one request if the gauges suffice", async () => {
   const asked: string[] = [];
   await using engine = await answering((request, response) => {
     asked.push(request.url ?? "");
@@ -57,7 +57,7 @@ test("a live probe reports tokens generated and time taken, even when progress i
   }
 });
 
-test("a live probe claims to know no progress where decode steps are not counted", async () => {
+test("a live probe reports unknown progress if decode steps are not counted", async () => {
   await using older = await answering((_request, response) => {
     response.end(
       "llamacpp:requests_processing 1\nllamacpp:requests_deferred 0\nllamacpp:prompt_tokens_total 7\n",
@@ -74,7 +74,7 @@ test.each<[string, (response: ServerResponse) => unknown, number]>([
   ["are not there", (response) => response.writeHead(501).end("{}"), 10_000],
   ["are half an answer", (response) => response.end("llamacpp:requests_processing 1\n"), 10_000],
 ])(
-  "a live probe asks /health where the gauges %s, and claims to know no progress",
+  "a live probe requests /health if the gauges %s, and reports unknown progress",
   async (_name, answer, timeoutMs) => {
     await using engine = await answering((request, response) => {
       if (request.url === "/metrics") answer(response);
@@ -87,7 +87,7 @@ test.each<[string, (response: ServerResponse) => unknown, number]>([
   },
 );
 
-test("a live probe asks /health where the gauges do not come, and says that they are late", async () => {
+test("a live probe requests /health if the gauges do not arrive, and reports that they are late", async () => {
   await using engine = await answering((request, response) => {
     if (request.url === "/health") response.end('{"status":"ok"}');
   });
@@ -112,7 +112,7 @@ test("a request for progress waits until its timeout, or until its signal aborts
   expect(await readProgress(silent.target, { timeoutMs: 600_000, signal: ending.signal })).toBe("unknown");
 });
 
-test("a real request asks for the service's own model, and stops when its signal aborts", async () => {
+test("a real request names the service's model, and stops when its signal is aborted", async () => {
   const ending = new AbortController();
   const asked: unknown[] = [];
   await using silent = await answering((request, response) => {
@@ -144,7 +144,7 @@ test("a real request waits until its timeout", async () => {
   });
 });
 
-test("whoever answers under another name is not the engine", async () => {
+test("a server that answers under another name is not taken for the engine", async () => {
   await using stranger = await answering((_request, response) =>
     response.end(JSON.stringify({ data: [{ id: "other" }], choices: [] })),
   );

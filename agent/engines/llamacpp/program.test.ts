@@ -18,7 +18,7 @@ describe("a host where llama-server", () => {
     new URL("../../../src/engines/llamacpp/fixtures/help-b5000-style.txt", import.meta.url),
   );
 
-  it("is not installed detects nothing and prepares nothing", async () => {
+  it("a host without llama-server detects no runtime and prepares no engine", async () => {
     await using folder = runFolder();
     const driver = createLlamaServerDriver({ paths: ["/nowhere"], env: { PATH: folder.root }, processes });
     expect(await driver.detect()).toBeUndefined();
@@ -33,19 +33,19 @@ describe("a host where llama-server", () => {
     ["prints nothing", "true", 0o755, "RuntimeBroken"],
     ["never answers after its version", '[ "$1" = --version ] || exec sleep 60', 0o755, "RuntimeBroken"],
     ["is too old", `cat '${older}'`, 0o755, "RuntimeTooOld"],
-  ] as const)("%s says so", async (_name, script, mode, code) => {
+  ] as const)("a llama-server that %s is reported as such", async (_name, script, mode, code) => {
     await using folder = runFolder();
     await expect(make(folder, script, mode).detect()).rejects.toMatchObject({ code });
   });
 
-  it("is checked by the system at its first run is asked again, and given more time", async () => {
+  it("a llama-server whose first run is slow, because the system checks the file, is run again with more time", async () => {
     await using folder = runFolder();
     const ran = join(folder.root, "ran");
     const driver = make(folder, `[ -e '${ran}' ] || { touch '${ran}'; exec sleep 60; }; cat '${older}'`);
     await expect(driver.detect()).rejects.toMatchObject({ code: "RuntimeTooOld" });
   });
 
-  it("was replaced is asked again", async () => {
+  it("a llama-server that was replaced is inspected again", async () => {
     if (program === undefined) return;
     await using folder = runFolder();
     const driver = make(folder, "kill -SEGV $$");

@@ -72,7 +72,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await tiny.driver.probeRequest(tiny.target)).toBe("ok");
   });
 
-  it("loads LoRA adapters, each at its scale", async () => {
+  it("a real llama-server loads LoRA adapters, each at its scale", async () => {
     await using folder = runFolder();
     const loraPaths = ["a.gguf", "b.gguf"].map((name) => join(folder.root, name));
     for (const path of loraPaths) await writeTinyLora(path);
@@ -89,7 +89,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     ]);
   });
 
-  it("formats chats by the service's template", async () => {
+  it("a real llama-server formats chats with the service's template", async () => {
     await using folder = runFolder();
     const chatTemplate = "{% for message in messages %}[{{ message.content }}]{% endfor %}";
     const { ask } = await started(await prepareTiny(folder, { chatTemplate }));
@@ -97,7 +97,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(await ask("/apply-template", { messages })).toEqual({ prompt: "[hello]" });
   });
 
-  it("saves a slot in the folder of its replica, and restores it after a restart", async () => {
+  it("a real llama-server saves a slot in its replica's folder, and restores it after a restart", async () => {
     await using folder = runFolder();
     const prepared = await prepareTiny(folder, { slotSaveRestore: true });
     const first = await started(prepared);
@@ -111,7 +111,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(restored.n_restored).toBe(saved.n_saved);
   });
 
-  it("takes images with a projector", async () => {
+  it("a real llama-server accepts images with a projector", async () => {
     await using folder = runFolder();
     const mmprojPath = join(folder.root, "mmproj.gguf");
     await writeTinyProjector(mmprojPath);
@@ -160,7 +160,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     expect(reason).toEqual({ code, message: expect.stringMatching(message) });
   });
 
-  it("that finds no memory for its context says so in words that are understood", async () => {
+  it("a real llama-server without memory for its context reports a known reason", async () => {
     await using folder = runFolder();
     const { driver, dir, prepared } = await prepareTiny(folder, { contextSize: 4_000_000 });
     const argv = ["/bin/sh", "-c", 'ulimit -v 400000; exec "$0" "$@"', ...prepared.argv];

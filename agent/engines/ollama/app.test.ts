@@ -6,7 +6,7 @@ import { ollamaAgent } from "../../../test/fixtures/ollama.ts";
 import { runFolder } from "../../instances/process/fixtures/run.ts";
 import { ollamaEngine } from "./driver.ts";
 
-test("the desktop app that ended a server is named, on a Mac where it runs", async () => {
+test("the exit reason names the desktop app that ended a server, on a Mac where the app runs", async () => {
   await using folder = runFolder();
   const bin = join(folder.root, "bin");
   mkdirSync(bin);

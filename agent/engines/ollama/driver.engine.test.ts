@@ -24,7 +24,7 @@ const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), m
 const SOON = { timeout: 60_000, interval: 20 };
 
 describe.skipIf(ollama === undefined)("a real Ollama", () => {
-  test("loads a model of the store without a copy, answers, and leaves nothing when it is stopped", async () => {
+  test("a real Ollama loads a model of the store without a copy, answers, and leaves no files or processes when it is stopped", async () => {
     await using folder = runFolder();
     const { driver, placeOf, instances } = ollamaAgent(folder);
     expect(await driver.detect()).toMatchObject({ name: "ollama", path: ollama });
@@ -60,7 +60,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(await isFree(target.port, ["127.0.0.1"])).toBe(true);
   });
 
-  test("two services on one model share it; another model of the same name joins the same server; other settings get a server of their own", async () => {
+  test("two services on one model share it; another model of the same name joins the same server; other settings get a separate server", async () => {
     await using folder = runFolder();
     await using elsewhere = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
@@ -87,7 +87,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(await driver.probeRequest(chat(other.target))).toBe("ok");
   });
 
-  test("the next agent adopts what runs, and stops a server without references", async () => {
+  test("the next agent adopts running models, and stops an Ollama without references", async () => {
     await using folder = runFolder();
     const model = await tinyModel(folder);
     const before = ollamaAgent(folder);
@@ -113,7 +113,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(gone && (await untilState(gone, "gone"))).toMatchObject({ at: "gone" });
   });
 
-  test("an embedding model is loaded and probed by what it can do", async () => {
+  test("an embedding model is loaded and probed with embedding requests", async () => {
     await using folder = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
     const path = join(folder.root, "embed.gguf");
@@ -127,7 +127,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     });
   });
 
-  test.each([1, 4])("the claim covers the buffers that it makes for %i slots", async (parallelSlots) => {
+  test.each([1, 4])("the claim covers Ollama's buffers for %i slots", async (parallelSlots) => {
     await using folder = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
     const path = join(folder.root, "wide.gguf");
@@ -158,7 +158,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(claim - 96 * 2 ** 20).toBeLessThan(buffers * 1.3);
   });
 
-  test("a model that anything else gave an idle time stays loaded", async () => {
+  test("a model stays loaded after another client gave it an idle timeout", async () => {
     await using folder = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
     const instance = await driver.open(placeOf("a"), launchOf(await tinyModel(folder)));
@@ -211,7 +211,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(blobs).toHaveLength(1);
   });
 
-  test("settings and files that it cannot honour are refused before anything is started", async () => {
+  test("settings and files that Ollama cannot honor are rejected before a server is started", async () => {
     await using folder = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
     const model = await tinyModel(folder);
@@ -258,7 +258,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     },
   );
 
-  test("hung, it is killed with its runners, and each of its models sees that as its end", async () => {
+  test("a hung Ollama is killed with its runners, and each of its models ends", async () => {
     await using folder = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
     const one = await driver.open(placeOf("a"), launchOf(await tinyModel(folder)));
@@ -278,7 +278,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(children.filter(isLiving)).toEqual([]);
   });
 
-  test("a runner that is stopped makes its model unhealthy, and no other; it is unloaded, and starts again for the next", async () => {
+  test("a stopped runner makes only its own model unhealthy; the model is unloaded, and starts again for the next replica", async () => {
     await using folder = runFolder();
     const { driver, placeOf } = ollamaAgent(folder);
     const model = await tinyModel(folder);
@@ -309,7 +309,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     expect(await driver.probeRequest(chat(again.target))).toBe("ok");
   });
 
-  test("another Ollama on the port is not taken for ours", async () => {
+  test("another Ollama on the port is not taken for the agent's server", async () => {
     await using folder = runFolder();
     await using theirs = await foundServer(folder);
     const mark = "0".repeat(64);
@@ -321,7 +321,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
 });
 
 describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
-  test("is used and left as it was: foreign models count as taken, and only ours are unloaded", async () => {
+  test("a found Ollama stays unchanged: models of other clients count as used memory, and only the agent's models are unloaded", async () => {
     await using folder = runFolder();
     await using theirs = await foundServer(folder);
     const { driver, placeOf, instances } = ollamaAgent(folder, { address: theirs.address });
@@ -351,7 +351,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     expect(isLiving(theirs.pid)).toBe(true);
   });
 
-  test("that hangs, is upgraded or goes away is never signalled, and does not hold up its replicas", async () => {
+  test("a found Ollama that hangs, is upgraded or exits is never signaled, and does not block its replicas", async () => {
     await using folder = runFolder();
     await using theirs = await foundServer(folder);
     const { driver, placeOf } = ollamaAgent(folder, { address: theirs.address });

@@ -11,7 +11,7 @@ const chat = (target: object): EngineTarget => ({ ...(target as EngineTarget), m
 const SOON = { timeout: 60_000, interval: 20 };
 
 describe.skipIf(ollama === undefined)("a real Ollama", () => {
-  test("models that stayed on disk because their server was down are removed, and no others", async () => {
+  test("only models that stayed on disk because their server was down are removed", async () => {
     await using folder = runFolder();
     const first = ollamaAgent(folder);
     const model = await tinyModel(folder);

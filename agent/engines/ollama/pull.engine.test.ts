@@ -13,7 +13,7 @@ const never = new AbortController().signal;
 const wanted = (source: string, more: Partial<ModelRequest> = {}): ModelRequest => ({ source, ...more });
 
 describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
-  test("is pulled once with its progress, found on disk without a server, and loaded with the service's settings", async () => {
+  test("a source that Ollama pulls is pulled once with its progress, found on disk without a server, and loaded with the service's settings", async () => {
     await using folder = runFolder();
     const gguf = await tinyModel(folder);
     await using registry = await startRegistry("tiny", readFileSync(gguf.path));
@@ -42,7 +42,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     expect(await fetcher.resolve(wanted(SOURCE))).toEqual(pulled);
   });
 
-  test("that does not exist, or whose registry does not answer, says so", async () => {
+  test("a pull of a source that does not exist, or whose registry does not answer, fails with that reason", async () => {
     await using models = runFolder();
     await using registry = await startRegistry("tiny", readFileSync((await tinyModel(models)).path));
     // A folder of its own each: none must find the server that the one before is stopping.
@@ -56,7 +56,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     await expect(fetch("ollama://a/b/c/d:x", registry.url)).rejects.toMatchObject({ code: "SourceInvalid" });
   });
 
-  test("that stalls is given up by silence, although Ollama repeats its status all the time, and resumed later", async () => {
+  test("a pull without progress is aborted, although Ollama repeats its status all the time, and resumed later", async () => {
     await using folder = runFolder();
     const gguf = await tinyModel(folder);
     await using registry = await startRegistry("tiny", readFileSync(gguf.path));
@@ -79,7 +79,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     expect(again).toMatchObject({ sha256: gguf.sha256 });
   });
 
-  test("for which the disk has no room beside its reserve is refused before it is downloaded", async () => {
+  test("a pull is rejected before the download if the disk has no room in addition to its reserve", async () => {
     await using folder = runFolder();
     await using registry = await startRegistry("tiny", readFileSync((await tinyModel(folder)).path));
     registry.onBlob = (_, send) => {
@@ -96,7 +96,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     });
   });
 
-  test("is pulled although a server that was killed left an empty record of a part", async () => {
+  test("a source is pulled although a killed server left an empty record of a part", async () => {
     await using folder = runFolder();
     const gguf = await tinyModel(folder);
     await using registry = await startRegistry("tiny", readFileSync(gguf.path));
@@ -109,7 +109,7 @@ describe.skipIf(ollama === undefined)("a source that Ollama pulls", () => {
     expect(pulled).toMatchObject({ sha256: gguf.sha256 });
   });
 
-  test("is given up when its replica no longer wants it, or its server is killed", async () => {
+  test("a pull is aborted when its replica no longer needs it, or its server is killed", async () => {
     await using folder = runFolder();
     await using registry = await startRegistry("tiny", readFileSync((await tinyModel(folder)).path));
     const { driver } = ollamaAgent(folder, { registry: registry.url });

@@ -36,7 +36,7 @@ describe("Ollama pulls", () => {
   });
 });
 
-test("a source on the loopback of the host is asked for nothing, and its message quotes nothing", async () => {
+test("no request is sent to a source on the host's loopback, and the message quotes no answer", async () => {
   let asked = 0;
   const service = createServer((_, response) => {
     asked += 1;

@@ -22,7 +22,7 @@ import { omlxEngine } from "./driver.ts";
 const SOON = { timeout: 60_000, interval: 20 };
 
 describe("an oMLX of the agent's own", () => {
-  test("loads a pinned model by links, with the service's settings, and leaves nothing when it is stopped", async () => {
+  test("an oMLX of the agent loads a pinned model by links, with the service's settings, and leaves no files or processes when it is stopped", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const { driver, placeOf, instances } = omlxAgent(folder);
@@ -74,7 +74,7 @@ describe("an oMLX of the agent's own", () => {
     expect(await isFree(target.port, ["127.0.0.1"])).toBe(true);
   });
 
-  test("two services on one model share it; two models of one name are two; other server settings get a server of their own", async () => {
+  test("two services on one model share it; two models of one name are separate; other server settings get a separate server", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
@@ -99,7 +99,7 @@ describe("an oMLX of the agent's own", () => {
     expect(await driver.probeRequest(chat(other.target))).toBe("ok");
   });
 
-  test("the next agent adopts what runs, and stops a server without references", async () => {
+  test("the next agent adopts running models, and stops an oMLX without references", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const before = omlxAgent(folder);
@@ -146,7 +146,7 @@ describe("an oMLX of the agent's own", () => {
     await vi.waitFor(async () => expect(await isFree(opened.target.port, ["127.0.0.1"])).toBe(true), SOON);
   });
 
-  test("a server whose record of its port is lost is replaced, without a word of a hang", async () => {
+  test("a server whose record of its port is lost is replaced, and not reported as hung", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const before = omlxAgent(folder);
@@ -168,7 +168,7 @@ describe("an oMLX of the agent's own", () => {
     expect(await driver.probeRequest(chat(again.target))).toBe("ok");
   });
 
-  test("settings that it cannot honour are refused before anything is started", async () => {
+  test("settings that oMLX cannot honor are rejected before a server is started", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const cache = join(folder.root, "cache");
@@ -194,7 +194,7 @@ describe("an oMLX of the agent's own", () => {
     await untilState(paged, "running");
   });
 
-  test("the memory guard stops taking requests at the budget that the agent has for this machine", async () => {
+  test("the memory guard rejects requests above the agent's budget for this machine", async () => {
     await using folder = runFolder();
     const { path } = installOmlx(folder.root);
     const config = { programs: [path], cacheRoots: [] };
@@ -208,7 +208,7 @@ describe("an oMLX of the agent's own", () => {
     expect(argv.join(" ")).toContain("--memory-guard aggressive --memory-guard-gb 40.0 ");
   });
 
-  test("its process counts once: neither its models nor their growing caches count beside their claims", async () => {
+  test("the oMLX process counts once: its models and their growing caches do not count in addition to their claims", async () => {
     await using folder = runFolder();
     const { path } = installOmlx(folder.root);
     const config = { programs: [path], cacheRoots: [] };
@@ -248,7 +248,7 @@ describe("an oMLX of the agent's own", () => {
     expect(readings).toBe(4);
   });
 
-  test("versions: unknown ones and those without its flags are named, and an upgrade is seen while it runs", async () => {
+  test("an oMLX version that is unknown or lacks required flags is reported, and an upgrade is detected", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
@@ -274,7 +274,7 @@ describe("an oMLX of the agent's own", () => {
 });
 
 describe("an oMLX that was found", () => {
-  test("is used and left as it was: foreign models and settings stay, and only ours are unloaded", async () => {
+  test("a found oMLX stays unchanged: models and settings of other clients stay, and only the agent's models are unloaded", async () => {
     await using folder = runFolder();
     const theirs = await foundOmlx(folder, installOmlx(folder.root));
     await using _ = theirs;
@@ -314,7 +314,7 @@ describe("an oMLX that was found", () => {
     expect(instances.daemons.unclaimedBytes()).toBe(0);
   });
 
-  test("that hangs, is restarted or goes away is never signalled, and does not hold up its replicas", async () => {
+  test("a found oMLX that hangs, is restarted or exits is never signaled, and does not block its replicas", async () => {
     await using folder = runFolder();
     await using theirs = await foundOmlx(folder, installOmlx(folder.root));
     const { driver, placeOf } = omlxAgent(folder, theirs.config);
@@ -344,7 +344,7 @@ describe("an oMLX that was found", () => {
     expect(await theirs.loaded()).toEqual([]);
   });
 
-  test("a wrong key, and models that are still being preloaded, are reasons of the host", async () => {
+  test("the host reports a wrong key, and models that are still being preloaded", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
     await using theirs = await foundOmlx(folder, program);
@@ -361,7 +361,7 @@ describe("an oMLX that was found", () => {
     });
   });
 
-  test("settings of others that cannot be read are not overwritten by the agent", async () => {
+  test("the agent does not overwrite unreadable settings of other clients", async () => {
     await using folder = runFolder();
     await using theirs = await foundOmlx(folder, installOmlx(folder.root));
     const { driver, placeOf } = omlxAgent(folder, theirs.config);
@@ -376,7 +376,7 @@ describe("an oMLX that was found", () => {
     expect(readdirSync(theirs.config.modelDir)).toEqual([]);
   });
 
-  test("whose saved host was reset to loopback, for it has no key, is used there without one", async () => {
+  test("a found oMLX that was reset to loopback, because it has no key, is used without one", async () => {
     await using folder = runFolder();
     await using theirs = await foundOmlx(folder, installOmlx(folder.root), { savedHost: "0.0.0.0" });
     const saved = JSON.parse(readFileSync(join(theirs.config.basePath, "settings.json"), "utf8"));

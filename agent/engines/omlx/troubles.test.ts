@@ -27,7 +27,7 @@ function pidOf(instance: Instance): number {
 }
 
 describe("an oMLX that fails", () => {
-  test("killed, it takes all its models with it, each says so, and its next start preloads none of them", async () => {
+  test("when oMLX is killed, each of its models ends with that reason, and its next start preloads none of them", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
@@ -113,7 +113,7 @@ describe("an oMLX that fails", () => {
       await vi.waitFor(() => expect(instance.state().at).toBe("gone"), { ...SOON, timeout: 40_000 });
   }, 60_000);
 
-  test("a server that TERM does not end, for it waits for a request, is killed", async () => {
+  test("a server that does not exit on SIGTERM, because it waits for a request, is killed", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
@@ -185,7 +185,7 @@ describe("an oMLX that fails", () => {
     },
   );
 
-  test("a load that hangs is given up after its limit, which oMLX's own estimate sets", async () => {
+  test("a load that hangs is aborted after its limit, which follows from oMLX's own estimate", async () => {
     expect(loadLimitMs(10e9, undefined)).toBe(50_000);
     expect(loadLimitMs(10e9, 0.304)).toBe(45_200);
     await using folder = runFolder();
@@ -205,7 +205,7 @@ describe("an oMLX that fails", () => {
     });
   });
 
-  test("an argument that the installed version does not take ends it with that reason", async () => {
+  test("an argument that the installed version does not accept ends the server with that reason", async () => {
     await using folder = runFolder();
     installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
@@ -220,7 +220,7 @@ describe("an oMLX that fails", () => {
     });
   });
 
-  test("a port that another program took first is the reason of its end, and the next start takes another", async () => {
+  test("a server whose port another program took first exits with that reason, and the next start uses another port", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
     const { driver, placeOf } = omlxAgent(folder);
@@ -237,7 +237,7 @@ describe("an oMLX that fails", () => {
     await untilState(await driver.open(placeOf("a"), launch(model)), "running");
   });
 
-  test("another oMLX, or another program, on the port is not taken for ours", async () => {
+  test("another oMLX, or another program, on the port is not taken for the agent's server", async () => {
     await using folder = runFolder();
     const program = installOmlx(folder.root);
     await using theirs = await foundOmlx(folder, program);

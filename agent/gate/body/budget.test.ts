@@ -20,7 +20,7 @@ function budgetBed() {
   return { clock, budget, ended, open };
 }
 
-test("a route cannot take what the others need", () => {
+test("a route cannot take the memory that other routes need", () => {
   const { budget, open } = budgetBed();
   expect(open("a").take(60)).toBe(true);
   expect(open("a").take(1)).toBe(false);
@@ -31,7 +31,7 @@ test("a route cannot take what the others need", () => {
   expect(budget.bytes).toBe(110);
 });
 
-test("slow bodies make room, the oldest first, and one that has arrived never does", () => {
+test("slow bodies are evicted, the oldest first, and a complete body is never evicted", () => {
   const { clock, ended, open } = budgetBed();
   const first = open("first", "a");
   const second = open("second", "a");
@@ -45,7 +45,7 @@ test("slow bodies make room, the oldest first, and one that has arrived never do
   expect(ended).toEqual(["second"]);
 });
 
-test("a slow body of another route makes room where the sum is short", () => {
+test("a slow body of another route is evicted if the total limit is reached", () => {
   const { clock, ended, open } = budgetBed();
   open("a").take(60);
   open("b").take(40);
@@ -54,7 +54,7 @@ test("a slow body of another route makes room where the sum is short", () => {
   expect(ended).toEqual(["a"]);
 });
 
-test("what a route has of its own makes no room for others, and no body ends for nothing", () => {
+test("a route's guaranteed memory is not evicted for others, and no body is evicted without effect", () => {
   const { clock, ended, open } = budgetBed();
   open("small").take(5);
   open("large", "a").take(40);
