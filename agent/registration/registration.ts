@@ -70,23 +70,19 @@ const CREATE_RETRY_MS = 5_000;
 const LEASE_TIMEOUT_MS = 5_000;
 
 export function createRegistration(options: RegistrationOptions): HostRegistration {
-  const registrar = new Registrar(options);
-  return {
-    start: (events) => registrar.start(events),
-    isNameOurs: () => registrar.isOurs,
-    hosts: () => registrar.hosts,
-    problems: () => [...registrar.problems.values()],
-    report: () => registrar.reportIn(SOON_MS),
-    wake: () => registrar.wake(),
-  };
+  return new Registrar(options);
 }
 
-class Registrar {
-  readonly problems = new Map<string, HostProblem>([
+class Registrar implements HostRegistration {
+  readonly isNameOurs = () => this.#isOurs;
+  readonly hosts = () => this.#hosts;
+  readonly problems = () => [...this.#problems.values()];
+  readonly report = () => this.#reportIn(SOON_MS);
+  readonly #problems = new Map<string, HostProblem>([
     ["registered", { code: STARTING, message: "the Host object has not been read yet" }],
     ["lease", { code: STARTING, message: "the Lease of the host name is not held yet" }],
   ]);
-  isOurs = false;
+  #isOurs = false;
   readonly #options: RegistrationOptions;
   #host: Host | undefined;
   /** The agent that holds the name, until the Host has an Event about it. */
@@ -100,7 +96,7 @@ class Registrar {
   #cancelReport: (() => void) | undefined;
   #cancelCreate: (() => void) | undefined;
   #lease: KeptLease | undefined;
-  hosts: Reflector<Host> | undefined;
+  #hosts: Reflector<Host> | undefined;
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
@@ -110,7 +106,7 @@ class Registrar {
   start({ onNameOurs, onNameTaken, onAnswered }: RegistrationEvents): void {
     const { connection, clock, log, signal, hostName, instanceId } = this.#options;
     const shared = { clock, log, signal };
-    this.hosts = startReflector<Host>({
+    this.#hosts = startReflector<Host>({
       ...shared,
       connection,
       kind: HOSTS,
@@ -141,12 +137,12 @@ class Registrar {
 
   wake(): void {
     this.#lease?.renewNow();
-    this.hosts?.relist();
-    this.reportIn(SOON_MS);
+    this.#hosts?.relist();
+    this.#reportIn(SOON_MS);
   }
 
   /** Replaces a report that is already scheduled. */
-  reportIn(delayMs: number): void {
+  #reportIn(delayMs: number): void {
     const { clock, signal } = this.#options;
     if (signal.aborted || this.#host === undefined) return;
     this.#cancelReport?.();
@@ -164,7 +160,7 @@ class Registrar {
     this.#wasSeen = true;
     this.#clearProblem("registered");
     this.#recordHolder();
-    if (isNew) this.reportIn(0);
+    if (isNew) this.#reportIn(0);
   }
 
   #onAbsent(): void {
@@ -215,10 +211,10 @@ class Registrar {
 
   #onHeld(onNameOurs: () => void): void {
     this.#clearProblem("lease");
-    if (this.isOurs) return;
-    this.isOurs = true;
+    if (this.#isOurs) return;
+    this.#isOurs = true;
     onNameOurs();
-    this.reportIn(0);
+    this.#reportIn(0);
   }
 
   #onTaken(holder: string): void {
@@ -227,7 +223,7 @@ class Registrar {
       "lease",
       new MetalbridgeError("HostNameTaken", `the host name ${hostName} is held by ${holder}`),
     );
-    this.isOurs = false;
+    this.#isOurs = false;
     this.#unreportedHolder = holder;
     this.#recordHolder();
   }
@@ -263,7 +259,7 @@ class Registrar {
   }
 
   async #report(): Promise<void> {
-    if (this.#isReporting) return this.reportIn(SOON_MS);
+    if (this.#isReporting) return this.#reportIn(SOON_MS);
     this.#isReporting = true;
     try {
       await this.#write();
@@ -271,7 +267,7 @@ class Registrar {
       this.#options.log.error({ err }, "cannot build the Host status");
     } finally {
       this.#isReporting = false;
-      this.reportIn(msToAlignedTime(this.#options.clock.monotonicMs(), OBSERVE_MS));
+      this.#reportIn(msToAlignedTime(this.#options.clock.monotonicMs(), OBSERVE_MS));
     }
   }
 
@@ -279,7 +275,7 @@ class Registrar {
     const { client, clock } = this.#options;
     const seen = await this.#observe();
     const host = this.#host;
-    if (seen === undefined || host === undefined || !this.isOurs) return;
+    if (seen === undefined || host === undefined || !this.#isOurs) return;
     const nowIso = new Date(clock.nowMs()).toISOString();
     const body =
       seen instanceof MetalbridgeError
@@ -323,15 +319,15 @@ class Registrar {
   }
 
   #setProblem(about: string, error: MetalbridgeError): void {
-    const known = this.problems.get(about);
+    const known = this.#problems.get(about);
     const message = describeError(error);
-    this.problems.set(about, { code: error.code, message });
+    this.#problems.set(about, { code: error.code, message });
     if (known?.code !== error.code) this.#options.log.warn({ code: error.code, about }, message);
   }
 
   #clearProblem(about: string): void {
-    const known = this.problems.get(about);
-    this.problems.delete(about);
+    const known = this.#problems.get(about);
+    this.#problems.delete(about);
     if (known !== undefined && known.code !== STARTING) {
       this.#options.log.info({ about, code: known.code }, "recovered");
     }

@@ -10,6 +10,7 @@ import type { Suspicion } from "./evidence/suspicion.ts";
 import type { Work } from "./evidence/work.ts";
 import type { Correction } from "./prepare/corrections.ts";
 import type { HistoryExit, TerminalFailure } from "./state/history.ts";
+import type { StopReason } from "./state/stop-reasons.ts";
 
 /** The replica that the API server requests: `absent` if the object is known to be deleted, `unknown` until it was read. */
 export type DesiredState = Desired | "absent" | "unknown";
@@ -51,19 +52,6 @@ export interface RunRecord {
   readonly stop?: Stop;
 }
 
-/** Why a running engine is being stopped. A forced stop does not wait for requests, because the engine serves none. */
-export type GracefulStop =
-  | "deleted"
-  | "drained"
-  | "unwanted"
-  | "revision"
-  | "moved"
-  | "agentStopped"
-  | "evicted"
-  | "unloaded";
-export type ForcedStop = "hung" | "neverHealthy" | "requestFailed" | "degraded";
-export type StopReason = GracefulStop | ForcedStop;
-
 export interface Stop {
   readonly why: StopReason;
   readonly startedAt: number;
@@ -100,15 +88,19 @@ export type ModelState =
       /** The agent's own estimate, from the header on disk and the replica's settings. */
       readonly claim?: OwnClaim;
     }
-  | {
-      readonly at: "failed";
-      readonly code: ErrorCode;
-      readonly message: string;
-      readonly transient: boolean;
-      readonly retryAt: number;
+  | (Failure & {
       /** How a correction is detected; absent if only a retry can show it. */
       readonly correctedBy?: Correction | undefined;
-    };
+    });
+
+/** A failed fetch or start. */
+interface Failure {
+  readonly at: "failed";
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly transient: boolean;
+  readonly retryAt: number;
+}
 
 export type Need =
   | { readonly at: "known"; readonly bytes: number }
@@ -150,15 +142,10 @@ export interface MemoryState {
 /** The last attempt to start: settings the engine refuses, no free port, no room for its files. */
 export type Launch =
   | { readonly at: "untried" }
-  | {
-      readonly at: "failed";
-      readonly code: ErrorCode;
-      readonly message: string;
-      readonly transient: boolean;
-      readonly retryAt: number;
+  | (Failure & {
       /** Version of the engine that was tried, if it was known. */
       readonly runtimeVersion?: string;
-    };
+    });
 
 /** The replica's EndpointSlice as the API server last acknowledged it. `stale`: ready, but with another port or address. */
 export type SliceState = "unknown" | "missing" | "unwritten" | "ready" | "stale" | "withdrawn";

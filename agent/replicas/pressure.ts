@@ -1,5 +1,6 @@
 /** The replicas as the pressure governor sees them, and the evictions that it orders. Evictions are saved to disk. */
 
+import { defaultLimits } from "../pressure/governor/limits.ts";
 import type { GovernedEngine, GovernedEngineState } from "../pressure/governor/types.ts";
 import type { RunnerContext } from "./context.ts";
 import type { PressureState } from "./observed.ts";
@@ -7,8 +8,6 @@ import { saveHistory, setPast } from "./state/history.ts";
 import { footprintOf, runOf, servedOf } from "./state/run.ts";
 import { type ReplicaState, replicaOf } from "./state/state.ts";
 
-/** Evictions within this time lengthen the absence after the next one. */
-const FORGET_MS = 6 * 3_600_000;
 const MAX_EVICTIONS = 20;
 
 /** The pressure state that the planner reads. */
@@ -82,7 +81,7 @@ export function governedEngines(context: RunnerContext): {
       isProtected: replica?.spec.evictionProtection ?? false,
       bytes: Math.max(claimBytes, footprintOf(run)?.bytes ?? 0),
       age: Date.parse(replica?.metadata.creationTimestamp ?? "") || 0,
-      evictions: pressure.evictedAt.filter((at) => now - at < FORGET_MS).length,
+      evictions: pressure.evictedAt.filter((at) => now - at < defaultLimits.forgetMs).length,
     });
   }
   return { engines, killedAt };

@@ -1,6 +1,6 @@
 /** The exit of a run: classifies and records it, and releases the run's memory. */
 
-import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/api/errors.ts";
+import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { RunAtEnd } from "../../../src/engines/contract/last-run.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { ExitRecord } from "../../instances/instance.ts";
@@ -16,16 +16,10 @@ import { type EngineRun, endRun, runOf } from "../state/run.ts";
 import { whenRecordWritten } from "../state/save-record.ts";
 import { attemptedWeights, type ReplicaState } from "../state/state.ts";
 import { forgetWeights } from "../state/weights.ts";
-import { crashBackoffMs, isForced } from "./plan.ts";
+import { crashBackoffMs, FORCED, isForced } from "./plan.ts";
 
 const TAIL_BYTES = 4_000;
 const MESSAGE_MAX = 2_000;
-const FORCED_CODE = {
-  hung: "EngineHung",
-  neverHealthy: "EngineNeverHealthy",
-  requestFailed: "EngineRequestFailed",
-  degraded: "EngineDegraded",
-} as const satisfies Record<string, ErrorCode>;
 
 /** Records the exit and the backoff before the next start, once per run. */
 export async function recordExit(state: ReplicaState, context: RunnerContext): Promise<void> {
@@ -76,7 +70,7 @@ async function exitOf(
   context: RunnerContext,
 ): Promise<HistoryExit> {
   const why = file.stop?.why;
-  const forced = why !== undefined && isForced(why) ? FORCED_CODE[why] : undefined;
+  const forced = why !== undefined && isForced(why) ? FORCED[why].reason : undefined;
   const run = { wasReady: file.readyAtMs !== undefined, memory: memoryShortage(context) };
   const driver = context.runtimes.driver(file.runtime);
   const { because, ...ended } = exit === "unknown" ? {} : exit;

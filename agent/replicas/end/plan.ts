@@ -1,9 +1,11 @@
 /** Plans for an engine that is stopping: asked to stop, killed because it serves no requests, or exited. */
+import type { ErrorCode } from "../../../src/api/errors.ts";
 import { backoffMs } from "../../../src/util/backoff.ts";
 import type { StopMode } from "../../instances/instance.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
-import type { ForcedStop, ObservedReplica, Stop, StopReason } from "../observed.ts";
-import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
+import type { ObservedReplica, Stop } from "../observed.ts";
+import type { ForcedStop, StopReason } from "../state/stop-reasons.ts";
+import type { Because, ReplicaPlan, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 
 export type EndStep = Because &
@@ -43,11 +45,9 @@ export function planEnding(observed: ObservedReplica, now: number, timings: Timi
   };
 }
 
-const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly message: string }> = {
-  hung: {
-    reason: "EngineHung",
-    message: "the engine is hung; killing it before a new one starts",
-  },
+/** The status and log entry of each forced stop; `reason` is also the reason of the exit. */
+export const FORCED: Record<ForcedStop, { readonly reason: ErrorCode; readonly message: string }> = {
+  hung: { reason: "EngineHung", message: "the engine is hung; killing it before a new one starts" },
   neverHealthy: {
     reason: "EngineNeverHealthy",
     message: "the engine did not become healthy in time; killing it and retrying the start",
@@ -56,10 +56,7 @@ const FORCED: Record<ForcedStop, { readonly reason: ReplicaReason; readonly mess
     reason: "EngineRequestFailed",
     message: "the engine failed a real request; killing it and retrying the start",
   },
-  degraded: {
-    reason: "EngineDegraded",
-    message: "the engine fails its requests; killing and restarting it",
-  },
+  degraded: { reason: "EngineDegraded", message: "the engine fails its requests; killing and restarting it" },
 };
 
 /**
@@ -103,7 +100,7 @@ export function beginForcedStop(
 }
 
 export function isForced(why: StopReason): why is ForcedStop {
-  return why === "hung" || why === "neverHealthy" || why === "requestFailed" || why === "degraded";
+  return why in FORCED;
 }
 
 /** Kills a start that has not produced a running engine in time, with every process that it may have started. */

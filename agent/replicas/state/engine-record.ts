@@ -3,22 +3,10 @@ import { z } from "zod";
 import type { Moment } from "../../../src/util/moment.ts";
 import { readEngineRecord, rewriteEngineRecord } from "../../instances/run-files/run-directory.ts";
 import type { RunRecord, Stop } from "../observed.ts";
+import { FORCED_STOPS, GRACEFUL_STOPS } from "./stop-reasons.ts";
 
 const stopSchema = z.object({
-  why: z.enum([
-    "deleted",
-    "drained",
-    "unwanted",
-    "revision",
-    "moved",
-    "agentStopped",
-    "evicted",
-    "unloaded",
-    "hung",
-    "neverHealthy",
-    "requestFailed",
-    "degraded",
-  ]),
+  why: z.enum([...GRACEFUL_STOPS, ...FORCED_STOPS]),
   startedAtMs: z.number(),
   deadlineMs: z.number(),
   latestMs: z.number().optional(),
