@@ -41,7 +41,7 @@ async function eventsOn(hostName: string, reason: string): Promise<readonly Host
   }, patiently);
 }
 
-test("an agent that may register makes its Host, keeps its Lease and says what the machine is", async () => {
+test("an agent that may register creates its Host, keeps its Lease and reports the machine", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName, register: true });
@@ -111,7 +111,7 @@ test("an address that the Host does not allow is a condition that names both", a
   await kubectl(["delete", "host", hostName]);
 });
 
-test("a host without an engine is not Ready, and says so in its condition, an Event and /readyz", async () => {
+test("a host without an engine is not Ready, as its condition, an Event and /readyz report", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
   const folder = await mkdtemp(join(tmpdir(), "mb-no-engine-"));
@@ -133,7 +133,7 @@ test("a host without an engine is not Ready, and says so in its condition, an Ev
   await kubectl(["delete", "host", hostName]);
 });
 
-test("two agents with one name: the second waits and says who holds it; a restart of the first does not wait", async () => {
+test("the second of two agents with one name waits and reports the holder; a restart of the first does not wait", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
   const first = await startAgent({ kubeconfig, hostName, register: true, keepState: true });
@@ -160,7 +160,7 @@ test("two agents with one name: the second waits and says who holds it; a restar
   await kubectl(["delete", "host", hostName]);
 });
 
-test("two agents on one state folder: the second does not begin and names the first", async () => {
+test("the second of two agents on one state folder does not start and names the first", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = someHost();
   await using first = await startAgent({ kubeconfig, hostName, register: true });

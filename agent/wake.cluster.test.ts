@@ -43,7 +43,7 @@ test.each([
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
 });
 
-test("a wall clock that is set back is no sleep, and changes nothing", async () => {
+test("a wall clock that is set back is not a sleep, and changes nothing", async () => {
   const { kubeconfig } = sharedCluster();
   const hostName = `mac-${randomBytes(4).toString("hex")}`;
   const { clock: moved, setWall } = movableClock();

@@ -94,7 +94,7 @@ test("a slice is announced, changed and withdrawn, each acknowledged at once and
   await vi.waitFor(() => expect(bench.changed).toContain(`${bench.namespace}/${replica.name}`), patiently);
 });
 
-test("a withdrawal that follows an announcement at once is what stays", async () => {
+test("a withdrawal immediately after an announcement wins", async () => {
   await using bench = await startBench(sharedCluster());
   const replica = { name: "chat-0-abc", namespace: bench.namespace };
   await bench.create(replica.name);
@@ -106,7 +106,7 @@ test("a withdrawal that follows an announcement at once is what stays", async ()
   expect(JSON.stringify(endpoints ?? [])).not.toContain('"ready":true');
 });
 
-test("a slice that is missing, or goes while it is written, is never made again and counts as withdrawn", async () => {
+test("a slice that is missing or deleted during a write is never created and counts as withdrawn", async () => {
   const cluster = sharedCluster();
   await using bench = await startBench(cluster);
   const replica = { name: "chat-0-abc", namespace: bench.namespace };
@@ -142,7 +142,7 @@ test("addresses that the slice may not hold are refused with a reason and not se
   });
 });
 
-test("what another writer did to the slice is seen and put right", async () => {
+test("another writer's change of the slice is detected and corrected", async () => {
   const cluster = sharedCluster();
   await using bench = await startBench(cluster);
   const replica = { name: "chat-0-abc", namespace: bench.namespace };
@@ -168,7 +168,7 @@ test("what another writer did to the slice is seen and put right", async () => {
   );
 });
 
-test("a write that waits after a failure is tried at once when the network has changed", async () => {
+test("a write in backoff is retried immediately when the network has changed", async () => {
   await using cluster = await startCluster();
   const farm = { isTimeStill: false, waits: 0 };
   const after: Clock["after"] = (delayMs, fire) => {

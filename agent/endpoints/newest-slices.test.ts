@@ -6,7 +6,7 @@ function slice(name: string, resourceVersion: string): EndpointSlice {
   return { metadata: { namespace: "default", name, uid: `u-${name}`, resourceVersion }, addressType: "IPv4" };
 }
 
-test("within one watch the newer counts, and a list counts whatever was known before", () => {
+test("within one watch the newer version wins, and a list replaces everything known before", () => {
   const slices = createNewestSlices();
   expect(slices.listed([slice("a", "5"), slice("b", "5")])).toEqual(["default/a", "default/b"]);
   slices.seen("default/a", slice("a", "9"));

@@ -50,7 +50,7 @@ test("every reading wakes the replicas that wait for memory, and carries the tim
   end();
 });
 
-test("a reading that fails is unknown memory, never old memory", async () => {
+test("a failed reading means unknown memory, never the previous figure", async () => {
   let fails = false;
   const { watch, start, end } = setup(async () => {
     if (fails) throw new Error("sysctl is gone");

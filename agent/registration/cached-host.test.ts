@@ -26,7 +26,7 @@ function open(stateDir = mkdtempSync(join(tmpdir(), "mb-kept-"))) {
   return { stateDir, lines, kept };
 }
 
-test("the last word is there for the next agent, and gone with the Host", async () => {
+test("the saved Host is read by the next agent, and removed with the Host", async () => {
   const { stateDir, kept, lines } = open();
   expect(kept.read()).toBeUndefined();
   kept.save(host("mac-1", "8Gi"));
@@ -38,7 +38,7 @@ test("the last word is there for the next agent, and gone with the Host", async 
   expect(lines).toEqual([]);
 });
 
-test("what was saved last is on disk once it has settled, so that no write lands in the next agent's folder", async () => {
+test("the last saved Host is on disk once `settled` resolves, so that no write reaches the next agent's folder", async () => {
   const { stateDir, kept } = open();
   for (const budget of ["8Gi", "4Gi", "2Gi"]) kept.save(host("mac-1", budget));
   await kept.settled();
@@ -46,7 +46,7 @@ test("what was saved last is on disk once it has settled, so that no write lands
   expect(open(stateDir).kept.read()?.spec.memory.gpuBudget).toBe("2Gi");
 });
 
-test("what another host left, or a crash cut, is not believed", async () => {
+test("a Host of another name, or one that a crash truncated, is ignored", async () => {
   const { stateDir, kept } = open();
   kept.save(host("mac-2", "8Gi"));
   await until(() => expect(readdirSync(stateDir)).toEqual(["host.json"]));

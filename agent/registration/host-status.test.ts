@@ -27,7 +27,7 @@ function condition(body: Host, type: string) {
   return body.status?.conditions?.find((each) => each.type === type);
 }
 
-test("the first status says everything, with the generation it was judged on", () => {
+test("the first status has every field, with the observed generation", () => {
   const body = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z");
   expect(body.metadata).toEqual({ name: "mac", uid: "u" });
   expect(body.status?.conditions?.map((each) => [each.type, each.status, each.reason])).toEqual([
@@ -44,7 +44,7 @@ test("the first status says everything, with the generation it was judged on", (
   });
 });
 
-test("what was measured of compute buffers is published, for the scheduler to count the same", () => {
+test("measured compute buffers are published, so that the scheduler uses the same figures", () => {
   const compute = { factor: 1.2, extraBytes: GIB };
   const body = hostStatusBody(host(), { ...seen, compute }, "2026-01-01T00:00:00.000Z");
   expect(body.status?.memory?.compute).toEqual(compute);
@@ -86,7 +86,7 @@ test("findings of doctor's checks are conditions of the Host, and keep their tim
   expect(times).toEqual(["2026-01-01T00:00:00.000Z", "2026-01-01T00:00:00.000Z", "2026-01-03T00:00:00.000Z"]);
 });
 
-test("what is left for new claims is the budget less the reserve and the claims, and never less than none", () => {
+test("the memory left for new claims is the budget less the reserve and the claims, and never negative", () => {
   const left = (spec: object, more: Partial<ObservedHost> = {}) => {
     const made = hostSchema.parse({ metadata: { name: "mac" }, spec: { memory: spec } });
     const { leftBytes, left: words } =
@@ -101,7 +101,7 @@ test("what is left for new claims is the budget less the reserve and the claims,
   expect(left({}, unknown)).toEqual([undefined, undefined]);
 });
 
-test("noise is not a change, a real change is, and time moves only with status", () => {
+test("small fluctuations are not a change, a real change is, and the transition time changes only with the status", () => {
   const first = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z");
   const noisy: ObservedHost = {
     ...seen,
@@ -176,7 +176,7 @@ test("an unregistered address is reported with the command that registers it", (
   expect(messageWith()).toContain(command('"192.168.1.30"'));
 });
 
-test("an engine that cannot be used is named with what to do, and so is its absence", () => {
+test("an unusable or missing engine is reported with a remedy", () => {
   const message = "/bin/llama-server is version 1, which lacks --metrics; upgrade the engine on the host";
   const old = { found: [], problems: [{ runtime: "llamacpp", code: "RuntimeTooOld", message }] } as const;
   const body = hostStatusBody(host(), { ...seen, runtimes: old }, "2026-01-01T00:00:00.000Z");
@@ -190,7 +190,7 @@ test("an engine that cannot be used is named with what to do, and so is its abse
   expect(condition(none, "RuntimesUsable")?.message).toContain("brew install llama.cpp");
 });
 
-test("of more models than a status may list, those in use and those used last are listed", () => {
+test("if there are too many models for the status, those in use and those used last are listed", () => {
   const models = Array.from({ length: 1_200 }, (_, index) => ({
     source: `hf://org/model-${index}`,
     lastUsedAt: new Date(Date.UTC(2026, 0, 1, index)).toISOString(),
@@ -203,7 +203,7 @@ test("of more models than a status may list, those in use and those used last ar
   expect(listed.at(-1)?.source).toBe("hf://org/model-945");
 });
 
-test("without an observation, Ready is Unknown and the rest of what the agent published stays", () => {
+test("without an observation, Ready is Unknown and the other published fields are kept", () => {
   const published = hostStatusBody(host(), seen, "2026-01-01T00:00:00.000Z").status ?? {};
   const theirs = { type: "Reachable", status: "True", reason: "LeaseRenewed", message: "" } as const;
   const state = { source: "hf://a/b", phase: "Ready" } as const;

@@ -10,7 +10,7 @@ async function folder(): Promise<string> {
   return path;
 }
 
-test("an agent keeps its identity over restarts, also while the machine's id cannot be read", async () => {
+test("an agent keeps its identity across restarts, even while the machine's id cannot be read", async () => {
   const dir = await folder();
   const first = await readInstanceId(dir, "mac-a");
   expect(first).toMatchObject({ wasCopied: false, id: expect.stringMatching(/^[0-9a-f-]{36}$/) });
@@ -18,7 +18,7 @@ test("an agent keeps its identity over restarts, also while the machine's id can
   expect(await readInstanceId(dir, "mac-a")).toEqual(first);
 });
 
-test("a state folder that was copied to another machine gets an identity of its own there, once", async () => {
+test("a state folder that was copied to another machine gets a new identity there, once", async () => {
   const [original, copy] = [await folder(), await folder()];
   const first = await readInstanceId(original, "mac-a");
   await cp(original, copy, { recursive: true });

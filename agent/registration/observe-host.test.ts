@@ -94,7 +94,7 @@ test("a GPU whose driver is loaded later is found", async () => {
   expect(reads).toBe(3);
 });
 
-test("models of other programs are read seldom, and status does not wait for them", async () => {
+test("models of other programs are read rarely, and status does not wait for them", async () => {
   await using folder = await temporaryFolder();
   writeFileSync(join(folder.path, "tiny.gguf"), "12345");
   // A server that never answers: it is given up after 2 s.
@@ -142,7 +142,7 @@ test("unused models are removed before disk space is reported, but not before it
   expect((await observer.observe()).disk?.freeBytes).toBe(6);
 });
 
-test("a disk that is low is read again within 5 s, another one seldom", async () => {
+test("a disk that is almost full is read again within 5 s, any other rarely", async () => {
   const clock = createSteppedClock();
   let freeBytes = 50;
   const store = {
@@ -163,7 +163,7 @@ test("a disk that is low is read again within 5 s, another one seldom", async ()
   expect(await seen()).toBe(40);
 });
 
-test("a missing engine is looked for again within 5 s, also where another one brings programs of its own", async () => {
+test("a missing engine is detected again within 5 s, even if another engine brings its own programs", async () => {
   const clock = createSteppedClock();
   let isInstalled = false;
   const driver = (runtime: string, found: () => object | undefined) =>
@@ -193,7 +193,7 @@ test("disk space is reported even when removing unused models fails", async () =
   expect(lines.map(({ message }) => message)).toContain("cannot remove unused models");
 });
 
-test("machine info that a tool failed to give is asked for again, and what was known stays", async () => {
+test("machine info that a tool failed to report is read again, and known values are kept", async () => {
   const clock = createSteppedClock();
   const whole = {
     machineId: "m",

@@ -25,7 +25,7 @@ const seen: ObservedHost = {
   isWorking: true,
 };
 
-test("a Host is not made before its address is known, and then with that", async () => {
+test("a Host is created only once its address is known", async () => {
   const { kubeconfig, kubectl } = sharedCluster();
   const hostName = `mac-${randomBytes(4).toString("hex")}`;
   const end = new AbortController();

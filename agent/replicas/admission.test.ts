@@ -13,7 +13,7 @@ function setup(budget: number | undefined = 100, available: () => number | undef
   return { admission, onFreed };
 }
 
-test("what is asked for at the same time is still admitted one after the other", async () => {
+test("concurrent requests are admitted one after the other", async () => {
   const { admission } = setup();
   const request = { claimBytes: 40, previousPort: undefined };
   const answers = await Promise.all(["a", "b", "c"].map((uid) => admission.reserve(uid, request)));
@@ -33,7 +33,7 @@ test("adopted engines count before anything is admitted", async () => {
   });
 });
 
-test("a claim that goes down lets those who wait look again, one that goes up does not", () => {
+test("a smaller claim plans waiting replicas again, a larger one does not", () => {
   const { admission, onFreed } = setup();
   admission.adopt("a", { claimBytes: 50, port: 20_610 });
   admission.adopt("a", { claimBytes: 60, port: 20_610 });
@@ -42,7 +42,7 @@ test("a claim that goes down lets those who wait look again, one that goes up do
   expect(onFreed).toHaveBeenCalledTimes(1);
 });
 
-test("a replica's port stays its own while it is stopped, and is free when it is forgotten", async () => {
+test("a replica keeps its port while it is stopped, and releases it when it is deleted", async () => {
   const { admission, onFreed } = setup();
   const first = await admission.reserve("a", { claimBytes: 1, previousPort: 20_613 });
   expect(first).toMatchObject({ port: 20_613 });
@@ -58,7 +58,7 @@ test("a replica's port stays its own while it is stopped, and is free when it is
   });
 });
 
-test("within the budget, what other programs hold is still not given away", async () => {
+test("a claim within the budget is refused while other programs use the memory", async () => {
   let available = 30;
   const { admission } = setup(100, () => available);
   const request = { claimBytes: 40, previousPort: undefined };

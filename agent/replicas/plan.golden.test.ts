@@ -30,7 +30,7 @@ describe.each(inputs)("%s", (name) => {
   const path = join(folder, name.replace(".input.yaml", ".plan.yaml"));
   const plans = input.cases.map((one) => ({ case: one.case, plan: planOf(input, one) }));
 
-  it("has the plans on record", () => {
+  it("matches the recorded plans", () => {
     const text = stringify(plans, { lineWidth: 0 });
     if (process.env.UPDATE_GOLDEN === "1" || !existsSync(path)) writeFileSync(path, text);
     expect(text).toBe(readFileSync(path, "utf8"));
@@ -91,7 +91,7 @@ const REASONS: Record<ProgressReason, true> = {
   AgentStopped: true,
 };
 
-it("each phase, each step and each reason on the way is in a plan on record", () => {
+it("the recorded plans cover each phase, step and reason", () => {
   const plans = inputs.flatMap((name) => {
     const input = parse(readFileSync(join(folder, name), "utf8"), { merge: true }) as Input;
     return input.cases.map((one) => planOf(input, one));

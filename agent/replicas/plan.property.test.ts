@@ -55,7 +55,7 @@ function ready(): World {
 
 describe("the state machine of a replica", () => {
   // Seconds of CPU, which a machine with other work to do may take long to give.
-  it("keeps its promises under any sequence of faults and wishes, and recovers", () => {
+  it("keeps its invariants under any sequence of faults and requests, and recovers", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40, size: "max" }), (steps) => {
         const world = new World();
@@ -78,7 +78,7 @@ describe("the state machine of a replica", () => {
     );
   });
 
-  it("replaces an engine that answers its probes and gets on with nothing, and no idle one", () => {
+  it("replaces an engine that answers its probes but makes no progress, and never an idle one", () => {
     const world = ready();
     Object.assign(world.engine ?? {}, { isStuck: true });
     pass(world, 1_000_000);
@@ -105,7 +105,7 @@ describe("the state machine of a replica", () => {
     expect(world.starts).toBe(2);
   });
 
-  it("leaves a busy engine alone that refuses to tell its gauges", () => {
+  it("does not kill a busy engine that does not report its gauges", () => {
     const world = ready();
     Object.assign(world.engine ?? {}, { isStuck: true, isMute: true });
     world.isBusy = true;
@@ -139,7 +139,7 @@ describe("the state machine of a replica", () => {
     expect(world).toMatchObject({ starts: 2, slice: "ready" });
   });
 
-  it("tries weights that no engine can load once, and others in their place within half a minute", () => {
+  it("tries weights that no engine can load only once, and replaced weights within half a minute", () => {
     const world = new World();
     world.weights = 2;
     pass(world, 1_000_000);
@@ -156,7 +156,7 @@ describe("the state machine of a replica", () => {
     expect(world).toMatchObject({ starts: 3, slice: "ready" });
   });
 
-  it("announces no engine again that was withdrawn and has not answered since", () => {
+  it("does not announce a withdrawn engine again before it has answered", () => {
     for (const name of ["restartAgent", "wake"]) {
       const world = ready();
       actions[name]?.(world);
@@ -173,7 +173,7 @@ describe("the state machine of a replica", () => {
     }
   });
 
-  it("gives requests that came while the API server was away their whole time, and no more", () => {
+  it("gives requests that arrived during an outage of the API server their full drain time, and no more", () => {
     const world = ready();
     Object.assign(world, { isBusy: true, isApiUp: false, wanted: { ...SERVE, isDeleting: true } });
     pass(world, 100_000);
@@ -184,7 +184,7 @@ describe("the state machine of a replica", () => {
     expect(world.engine).toBeUndefined();
   });
 
-  it("counts their time on in a fresh agent", () => {
+  it("continues to count the drain time after a restart of the agent", () => {
     const world = ready();
     Object.assign(world, { isBusy: true, isApiUp: false, wanted: { ...SERVE, isDeleting: true } });
     pass(world, 100_000);
@@ -199,7 +199,7 @@ describe("the state machine of a replica", () => {
     expect(world.engine).toBeUndefined();
   });
 
-  it("gives them no time beyond a deadline that was named, nor where memory is critical", () => {
+  it("gives requests no time beyond a given deadline, or while memory is critical", () => {
     for (const name of ["drainWithDeadline", "evicted"]) {
       const world = ready();
       Object.assign(world, { isBusy: true, isApiUp: false });

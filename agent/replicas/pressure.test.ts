@@ -64,7 +64,7 @@ function pass(ms: number): void {
   monotonicMs += ms;
 }
 
-test("an evicted engine has been away for as long as it was, whatever the wall clock is set to", () => {
+test("the time since an eviction does not depend on the wall clock", () => {
   const { state, context } = openAgent();
   evict(state, context, "evict", "memory is critical");
   pass(60_000);
@@ -77,7 +77,7 @@ test("an evicted engine has been away for as long as it was, whatever the wall c
   expect(governedEngines(context).engines).toEqual([]);
 });
 
-test("a fresh agent counts on, and from its own start where the wall clock was set back", () => {
+test("a new agent continues the time since an eviction, or restarts it if the wall clock was set back", () => {
   const first = openAgent();
   evict(first.state, first.context, "evict", "memory is critical");
   pass(60_000);
@@ -94,7 +94,7 @@ test("a fresh agent counts on, and from its own start where the wall clock was s
   ]);
 });
 
-test("evictions are forgotten after six hours of the engine's own time", () => {
+test("evictions are forgotten after six hours of monotonic time", () => {
   const { state, context } = openAgent();
   evict(state, context, "evict", "memory is critical");
   wallMs += 7 * HOUR;
@@ -104,7 +104,7 @@ test("evictions are forgotten after six hours of the engine's own time", () => {
   expect(governedEngines(context).engines[0]?.evictions).toBe(0);
 });
 
-test("a kill by the system was as long ago as it was, whatever the wall clock is set to", () => {
+test("the time since a kill by the system does not depend on the wall clock", () => {
   const at = new Date(wallMs - 30_000).toISOString();
   const lastExit = {
     signal: "SIGKILL",

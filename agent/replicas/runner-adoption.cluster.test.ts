@@ -17,7 +17,7 @@ const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 60_000 };
 const ENGINES = 20;
 
-it("takes over twenty engines, each with its process and port", async () => {
+it("adopts twenty engines, each with its process and port", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -40,7 +40,7 @@ it("takes over twenty engines, each with its process and port", async () => {
   );
 });
 
-it("serves one name of two namespaces side by side, and lets one go without the other", async () => {
+it("serves replicas of the same name in two namespaces, and removes one without the other", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using other = await cluster.namespace();
@@ -83,7 +83,7 @@ it("serves one name of two namespaces side by side, and lets one go without the 
   expect((await bench.slice("chat-0-n"))?.endpoints).toMatchObject([{ conditions: { ready: true } }]);
 });
 
-it("holds the weights of an adopted engine before anything else, so that no quota takes them", async () => {
+it("holds the weights of an adopted engine first, so that no quota evicts them", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);

@@ -42,7 +42,7 @@ async function askForStream(bench: Bench, port: number | undefined, tokens: numb
   return { end };
 }
 
-it("lets every stream finish, withdraws all, ends all, and says so", async () => {
+it("lets every stream finish, withdraws and stops all engines, and publishes that", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -75,7 +75,7 @@ it("lets every stream finish, withdraws all, ends all, and says so", async () =>
   expect(next.runner.snapshot().map(({ restarts }) => restarts)).toEqual([0, 0, 0]);
 });
 
-it("waits no longer for requests once it is asked again", async () => {
+it("stops waiting for requests after a second request to stop", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -98,7 +98,7 @@ it("waits no longer for requests once it is asked again", async () => {
   expect(await stream.end).toBe("cut");
 });
 
-it("waits for an API server that does not answer only for moments, and for requests all the same", async () => {
+it("waits only briefly for an API server that does not answer, and still waits for requests", async () => {
   await using cluster = await startCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -127,7 +127,7 @@ it("waits for an API server that does not answer only for moments, and for reque
   await bench.untilPhase("chat-0-ge", "Ready");
 });
 
-it("starts nothing any more, whatever arrives meanwhile", async () => {
+it("starts no engine while the agent is stopping", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);

@@ -77,7 +77,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
   }
 });
 
-it("replaces an engine whose record was lost, in good order and never beside it", async () => {
+it("replaces an engine whose record was lost, and never runs two at once", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -100,7 +100,7 @@ it("replaces an engine whose record was lost, in good order and never beside it"
   );
 });
 
-it("leaves the record to the next agent once it has stopped, though an engine answers it late", async () => {
+it("does not write the record after the agent has stopped, even if an engine answers late", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);

@@ -10,7 +10,7 @@ import { createBench } from "../../test/replicas/bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 
-it("an engine that was drained after the backup serves again once the list says so", async () => {
+it("an engine that was drained after the backup serves again once it is listed", async () => {
   const dir = mkdtempSync(join(tmpdir(), "metalbridge-restored-"));
   const data = controlPlaneLayoutOf(dir).etcdData;
   const copy = `${dir}-copy`;

@@ -7,7 +7,7 @@ import { createBench } from "../../test/replicas/bench.ts";
 const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 60_000 };
 
-it("starts an engine, announces it, and takes it out at once when it dies", async () => {
+it("starts an engine, announces it, and withdraws it immediately when it exits", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -54,7 +54,7 @@ it("starts an engine, announces it, and takes it out at once when it dies", asyn
   expect(again.status?.transitions?.[2]?.message).toContain("killed");
 });
 
-it("is taken over by the next agent with the same process, announced all the time", async () => {
+it("is adopted by the next agent with the same process, and stays announced", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
@@ -91,7 +91,7 @@ it("is taken over by the next agent with the same process, announced all the tim
   expect(story[published.length]).toMatchObject({ phase: "Backoff", reason: "EngineKilled" });
 });
 
-it("drains on deletion and lets the object go when nothing is left", async () => {
+it("drains on deletion and removes the finalizer once no process is left", async () => {
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);

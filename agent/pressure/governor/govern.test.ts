@@ -68,7 +68,7 @@ test("failed readings change neither the level nor which engines may start, and 
   expect(run({ ...calmMachine, lie: once }, 600)).toEqual([]);
 });
 
-test("a leak in a foreign process ends all that may be ended, lowest priority first, and never the protected", () => {
+test("a leak in another process evicts all engines that may be evicted, lowest priority first, and no protected one", () => {
   const events = run({ ...calmMachine, foreign: (t) => 8 + t / 10 }, 700);
   expect(ids(events, "evict")).toEqual(["summaries", "nightly", "search", "chat"]);
   const gone = events.filter(({ what }) => what === "gone");
@@ -135,13 +135,13 @@ test("an engine that has been idle for long is unloaded while memory is short, o
   expect(decide(idle("a", "high")).eviction).toBeUndefined();
 });
 
-test("who was evicted stays away longer each time", () => {
+test("an evicted engine stays away longer each time", () => {
   expect([1, 2, 3, 4, 5, 99].map((times) => evictionBackoffMs(defaultLimits, times) / 60_000)).toEqual([
     5, 10, 20, 40, 60, 60,
   ]);
 });
 
-test("after a restart of the agent the evicted still return one at a time", () => {
+test("evicted engines return one at a time even after a restart of the agent", () => {
   const away = (id: string): GovernedEngine => {
     const standing: GovernedEngineState = { at: "evicted", since: 0 };
     return { id, priority: "normal", isProtected: false, bytes: GIB, age: 0, evictions: 1, standing };

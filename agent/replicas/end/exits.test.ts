@@ -91,7 +91,7 @@ async function ended(ending: Ending) {
   return { plan, history: state.past.history, killedAt: governedEngines(context).killedAt };
 }
 
-test("an eviction that is noted while the log is read stays", async () => {
+test("an eviction that is noted while the log is read is kept", async () => {
   const eviction = { atMs: MOMENT.wallMs, how: "evict", because: "critical memory pressure" } as const;
   const meanwhile = (state: ReplicaState) =>
     saveHistory(state, { ...state.past.history, eviction, evictedAtMs: [MOMENT.wallMs] });
@@ -115,7 +115,7 @@ test("the same log of a run that never was Ready is a terminal verdict on its mo
   });
 });
 
-test("what a shared daemon says against a model is the verdict, and its log is not", async () => {
+test("a shared daemon's reason for refusing a model is recorded, and its log is not", async () => {
   const because = { code: "EngineBadModel", message: "unable to load model" } as const;
   const { plan, history } = await ended({ exit: { because }, logTail: "out of memory\n", wasReady: false });
   expect(plan).toMatchObject({ reason: "EngineBadModel" });
@@ -129,7 +129,7 @@ test("a run that was Ready may report that it ran out of memory", async () => {
   expect(plan).toMatchObject({ phase: "Backoff", reason: "EngineOutOfMemory" });
 });
 
-test("the text of clients in the log is not in what is kept of a run that was Ready", async () => {
+test("the recorded log of a run that was Ready does not contain clients' text", async () => {
   const logTail = `0.01.2.3 W srv    operator(): got exception: {"message":"last read: 'sesame'"}
 parse: error parsing grammar: unexpected end of input
 

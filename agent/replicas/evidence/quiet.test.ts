@@ -10,7 +10,7 @@ function sinceAfter(...readings: readonly (DrainReading | "unknown")[]): number 
   return quiet.since;
 }
 
-it("an engine is quiet from the first look at which it had nothing to do", () => {
+it("an engine is quiet from its first idle reading", () => {
   expect(sinceAfter(idle, idle, idle)).toBe(0);
   expect(sinceAfter({ ...idle, inFlight: 1 }, idle, idle)).toBe(50);
 });
@@ -21,7 +21,7 @@ it("a request that began and finished between two readings shows in the counters
   expect(sinceAfter(idle, { inFlight: 1, decodeTotal: 8, tokensTotal: 41 }, idle)).toBe(100);
 });
 
-it("a look that failed means busy, and what was known before it says nothing", () => {
+it("a failed reading counts as busy, and earlier readings no longer count", () => {
   expect(sinceAfter(idle, "unknown")).toBeUndefined();
   expect(sinceAfter(idle, "unknown", idle)).toBe(100);
 });

@@ -21,22 +21,22 @@ function read(...readings: readonly (readonly [number, ObservedWork])[]): Work {
   return readings.reduce((work, [now, reading]) => noteWork(work, reading, now, GAP), NO_OBSERVED_WORK);
 }
 
-it("counts the time in which there was work and nothing moved", () => {
+it("counts the time in which there was work and no counter changed", () => {
   const work = read([0, at(1, 5)], [20_000, at(1, 5)], [40_000, at(2, 5)]);
   expect(work).toMatchObject({ stalledMs: 40_000, longestStepMs: 0 });
 });
 
-it("counts nothing while there is no work, nor from before it came", () => {
+it("counts no time without work", () => {
   expect(read([0, at(0, 5)], [20_000, at(0, 5)], [40_000, at(1, 5)]).stalledMs).toBe(0);
   expect(read([0, at(1, 5)], [20_000, at(0, 5)], [40_000, at(1, 5)]).stalledMs).toBe(0);
 });
 
-it("takes a movement for the end of a step, and remembers the longest", () => {
+it("treats a changed counter as the end of a step, and remembers the longest step", () => {
   const work = read([0, at(1, 5)], [20_000, at(1, 5)], [25_000, at(1, 6)], [30_000, at(1, 7)]);
   expect(work).toMatchObject({ stalledMs: 0, longestStepMs: 25_000 });
 });
 
-it("counts nothing across a reading that failed, and keeps what it had", () => {
+it("counts no time across a failed reading, and keeps the earlier count", () => {
   const before = [
     [0, at(1, 5)],
     [20_000, at(1, 5)],
@@ -48,14 +48,14 @@ it("counts nothing across a reading that failed, and keeps what it had", () => {
   expect(read(...before, [45_000, at(1, 6)])).toMatchObject({ stalledMs: 0, longestStepMs: 20_000 });
 });
 
-it("counts how long one question has been open, from the first look at it, and not across a gap or a night", () => {
+it("counts how long one request has been pending, but not across a gap or a sleep", () => {
   expect(read([0, "open"], [20_000, "open"], [25_000, "open"]).openMs).toBe(25_000);
   expect(read([0, at(1, 5)], [20_000, "open"]).openMs).toBe(0);
   expect(read([0, "open"], [8 * 3_600_000, "open"], [8 * 3_600_000 + 5_000, "open"]).openMs).toBe(5_000);
   expect(read([0, "open"], [20_000, "unknown"], [25_000, "open"]).openMs).toBe(0);
 });
 
-it("takes an open question's end for the end of a step", () => {
+it("treats the end of a pending request as the end of a step", () => {
   expect(read([0, "open"], [20_000, "open"], [21_000, at(1, 5)])).toMatchObject({
     openMs: 0,
     longestStepMs: 20_000,
@@ -66,12 +66,12 @@ it("takes an open question's end for the end of a step", () => {
   });
 });
 
-it("counts nothing of a night in which the host slept", () => {
+it("counts no time in which the host slept", () => {
   const work = read([0, at(1, 5)], [8 * 3_600_000, at(1, 5)], [8 * 3_600_000 + 5_000, at(1, 6)]);
   expect(work).toMatchObject({ stalledMs: 0, longestStepMs: 5_000 });
 });
 
-it("calls it a stall after the limit or four of the longest steps, and says so", () => {
+it("reports a stall after the limit or four of the longest steps", () => {
   const last = at(1, 5);
   const stall = (stalledMs: number, openMs: number, longestStepMs: number) =>
     findStall({ last, stalledMs, openMs, longestStepMs }, limits);

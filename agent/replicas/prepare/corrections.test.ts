@@ -36,7 +36,7 @@ test("EngineStartFailed backs off: each attempt starts a program", () => {
   ).toBeGreaterThanOrEqual(timings.fetchRetryMaxMs);
 });
 
-test("credentials that a source refused are retried once their Secret is another, and a full disk once it has room", () => {
+test("refused credentials are retried once their Secret has changed, and a full disk once it has free space", () => {
   const secret = { name: "hub", version: "7" };
   expect(findCorrection("SourceForbidden", { isOnHost: false, secret })).toEqual({
     what: "secret",
@@ -50,6 +50,6 @@ test("credentials that a source refused are retried once their Secret is another
   expect(findCorrection("SourceStalled", { isOnHost: false, secret, roomBytes: 10 })).toBeUndefined();
 });
 
-test("a failed fetch is retried after five seconds, then after ever longer delays", () => {
+test("a failed fetch is retried after five seconds, then with growing delays", () => {
   expect([1, 2, 99].map((failures) => fetchRetryMs(timings, failures, 0))).toEqual([5_000, 10_000, 300_000]);
 });

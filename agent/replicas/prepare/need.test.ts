@@ -39,21 +39,21 @@ const record: RunRecord = {
   drainSeconds: 30,
 };
 
-test("what the process really takes replaces a smaller estimate, and goes down with it again", () => {
+test("the actual footprint replaces a smaller estimate, until it shrinks again", () => {
   const seen = withModel({ claim: { at: "estimated", bytes: 70 } });
   const taking = (bytes: number) => ({ ...seen, footprint: { lastAt: 1, bytes } });
   expect(reservationOf(SERVE, taking(180), record)).toBe(180);
   expect(reservationOf(SERVE, taking(90), { ...record, claimBytes: 180 })).toBe(100);
 });
 
-test("a fresh agent keeps the reservation until it has looked for itself", () => {
+test("a new agent keeps the reservation until it has inspected weights and process", () => {
   const kept = { ...record, claimBytes: 180 };
   expect(reservationOf(SERVE, nothingKnown(), kept)).toBe(180);
   expect(reservationOf(SERVE, withModel({ claim: { at: "estimated", bytes: 70 } }), kept)).toBe(180);
   expect(reservationOf({ ...SERVE, claimBytes: 0 }, nothingKnown(), kept)).toBe(180);
 });
 
-test("what is reserved is never less than any of the figures that are known", () => {
+test("the reservation is never less than any known figure", () => {
   const size = fc.nat(1_000_000);
   fc.assert(
     fc.property(size, size, size, size, (claimBytes, bytes, footprint, before) => {

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { START_LINE } from "../../../src/engines/contract/last-run.ts";
 import { exitNote } from "./exit-note.ts";
 
-test("the note of an end has its exit code or signal and the last lines of that run's log", () => {
+test("the note of an exit has its exit code or signal and the last lines of that run's log", () => {
   const logTail = `of an earlier run\n${START_LINE} 2026\none\n\ntwo\n\u001b[0mthree\n\0four\n`;
   expect(exitNote("it broke", { code: 1, logTail }).note).toBe(
     "it broke (exit code 1; its log ends: two | [0mthree | four)",
@@ -13,14 +13,14 @@ test("the note of an end has its exit code or signal and the last lines of that 
   expect(exitNote("it is gone", { logTail: "" }).note).toContain("exit status unknown");
 });
 
-test("a note fits into an Event and keeps the last lines, however long sentence and lines are", () => {
+test("a note fits into an Event and keeps the last lines, however long message and lines are", () => {
   const logTail = ["first", "ü".repeat(5_000), "the last of them"].join("\n");
   const { note } = exitNote("ö".repeat(3_000), { code: 139, logTail });
   expect(Buffer.byteLength(note)).toBeLessThanOrEqual(1_024);
   expect(note).toMatch(/^ö+… \(exit code 139; its log ends: first \| ü+… \| the last of them\)$/);
 });
 
-test("ends that differ in what is only of that run are the same", () => {
+test("exits that differ only in pids and times are grouped", () => {
   const first = exitNote("it broke: pid 17", { code: 3, logTail: "pid 17 at 12:00:01" });
   const second = exitNote("it broke: pid 18", { code: 3, logTail: "pid 18 at 12:00:02" });
   expect(first.note).not.toBe(second.note);

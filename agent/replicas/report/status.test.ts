@@ -30,7 +30,7 @@ function statusAt(
   });
 }
 
-test("progress moves only when five seconds and five percent have passed", () => {
+test("progress is published only after five seconds and five percent", () => {
   const first = statusAt(0, 10);
   expect(first.progress).toEqual({ bytes: 10, totalBytes: 1_000, bytesPerSecond: 13 });
   expect(statusAt(1_000, 900, first, 0).progress).toEqual(first.progress);
@@ -38,7 +38,7 @@ test("progress moves only when five seconds and five percent have passed", () =>
   expect(statusAt(6_000, 80, first, 0).progress?.bytes).toBe(80);
 });
 
-test("the same state is the same status, whatever the time and the other writer's conditions", () => {
+test("an unchanged state yields the same status, whatever the time and the conditions of other writers", () => {
   const first = statusAt(0, 10);
   const again = statusAt(2_000, 11, first, 0);
   const foreign = {
@@ -69,7 +69,7 @@ test("a restarted agent removes nothing from status that it has not inspected", 
   ).toBeUndefined();
 });
 
-test("a footprint is shown when it has moved by more than five percent, and is that of the process that runs", () => {
+test("a footprint of the running process is published once it has changed by more than five percent", () => {
   const record = { runId: "a", revision: "r", port: 1, claimBytes: 9, startedAt: 0, drainSeconds: 1 };
   const shown = (bytes: number | undefined, before?: number, pid = 7) => {
     const footprint = bytes === undefined ? {} : { footprint: { lastAt: 0, bytes } };
@@ -106,7 +106,7 @@ test("a replica's transitions are published with the next write, and cause none"
   expect(isSameStatus({ ...next, restarts: 1 }, before)).toBe(false);
 });
 
-test("the next try is one absolute time, kept while only the second around it differs, and gone with the wait", () => {
+test("nextTryAt is one absolute time, which stays the same if it differs by a second, and is removed with the wait", () => {
   const held: ReplicaPlan = { ...plan, phase: "Backoff", reason: "EngineCrashed", nextTryAt: 9_000 };
   const status = (nextTryIso: string | undefined, previous?: InferenceReplicaStatus) =>
     replicaStatus(

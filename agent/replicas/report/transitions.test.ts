@@ -4,7 +4,7 @@ import { addTransition, isTransition } from "./transitions.ts";
 
 const at = "2026-01-01T00:00:00Z";
 
-test("news is a new phase and a new trouble, not every step of a phase, and none that pass in milliseconds", () => {
+test("a transition is a new phase or a new failure, not a step within a phase or a phase of milliseconds", () => {
   const waiting = { phase: "Waiting", reason: "InsufficientMemory" } as const;
   const fetching = { phase: "Fetching", reason: "DownloadingModel" } as const;
   expect(isTransition(undefined, fetching)).toBe(true);
@@ -14,7 +14,7 @@ test("news is a new phase and a new trouble, not every step of a phase, and none
   expect(isTransition(waiting, { phase: "Admitting", reason: "AdmittingMemory" })).toBe(false);
 });
 
-test("the last ten are kept, newest last, with the reason's own sentence", () => {
+test("the last ten transitions are kept, newest last, with their message", () => {
   let list: readonly ReplicaTransition[] = [];
   for (let round = 0; round < 8; round++) {
     list = addTransition(list, { phase: "Starting", reason: "LoadingModel", message: `start ${round}` }, at);

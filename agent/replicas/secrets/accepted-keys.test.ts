@@ -22,7 +22,7 @@ const readings = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-test("no more than 2,000 keys are accepted, and none for more than 5 minutes after it has left the Secret", () => {
+test("at most 2,000 keys are accepted, and none for more than 5 minutes after its removal from the Secret", () => {
   fc.assert(
     fc.property(readings, (all) => {
       let nowMs = 1_000_000_000;
@@ -46,7 +46,7 @@ test("no more than 2,000 keys are accepted, and none for more than 5 minutes aft
   );
 });
 
-test("a Secret that changes at every reading does not prolong the keys that have left", () => {
+test("a Secret that changes at every reading does not extend the time of removed keys", () => {
   let state = acceptKeys(NONE, ["stolen"], { nowMs: 0, overlapMs: OVERLAP_MS });
   for (let minute = 1; minute <= 6; minute += 1) {
     state = restored(acceptKeys(state, [`new-${minute}`], { nowMs: minute * 60_000, overlapMs: OVERLAP_MS }));
@@ -54,7 +54,7 @@ test("a Secret that changes at every reading does not prolong the keys that have
   }
 });
 
-test("a key that comes back is a key of the Secret again", () => {
+test("a key that is added again is a key of the Secret again", () => {
   const at = (nowMs: number) => ({ nowMs, overlapMs: OVERLAP_MS });
   const rotated = acceptKeys(acceptKeys(NONE, ["old"], at(0)), ["new"], at(1));
   expect(acceptKeys(rotated, ["old"], at(2))).toEqual({
@@ -63,7 +63,7 @@ test("a key that comes back is a key of the Secret again", () => {
   });
 });
 
-test("files of an earlier version: keys that are not in the Secret leave it now", () => {
+test("keys in the files of an earlier version that are not in the Secret count as removed now", () => {
   const state = acceptKeys(parseAccepted("new\nold\n", ""), ["new"], { nowMs: 0, overlapMs: OVERLAP_MS });
   expect(state).toEqual({ current: ["new"], retired: new Map([["old", OVERLAP_MS]]) });
 });

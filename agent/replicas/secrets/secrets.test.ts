@@ -16,6 +16,6 @@ test("up to 1,000 keys of up to 1,024 bytes are accepted, and no more or longer 
   );
 });
 
-test("a Secret without a key is refused: it must not open the door", () => {
+test("a Secret without a key is refused, because the service would accept every client", () => {
   expect(() => keysIn(["", "  "])).toThrow("Secret n/s has no key keys");
 });

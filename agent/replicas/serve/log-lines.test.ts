@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { readNewLines } from "./log-lines.ts";
 
-it("reads what is new, whole lines only, and nothing where nothing is new", async () => {
+it("reads only new and complete lines of the log", async () => {
   await using folder = await temporaryFolder();
   const log = join(folder.path, "log");
   expect(await readNewLines(join(folder.path, "log"), 0)).toBeUndefined();
@@ -24,7 +24,7 @@ it("starts from the beginning after a rotation", async () => {
   expect(await readNewLines(join(folder.path, "log"), 9_000)).toEqual({ text: "new\n", seenTo: 4 });
 });
 
-it("reads the end only of much, and gets past a line without an end", async () => {
+it("reads only the end of a large log, and skips a line without an end", async () => {
   await using folder = await temporaryFolder();
   writeFileSync(join(folder.path, "log"), `${"x".repeat(1_000)}\nlast\n`);
   expect(await readNewLines(join(folder.path, "log"), 0, 8)).toEqual({ text: "xx\nlast\n", seenTo: 1_006 });
@@ -32,7 +32,7 @@ it("reads the end only of much, and gets past a line without an end", async () =
   expect(await readNewLines(join(folder.path, "log"), 1_006, 8)).toEqual({ text: "yyyyyyyy", seenTo: 1_026 });
 });
 
-it("reads no more than its limit at a time, and all of what is not more", async () => {
+it("reads at most its limit at a time, and everything below the limit", async () => {
   await using folder = await temporaryFolder();
   const log = join(folder.path, "log");
   const parts = fc.array(fc.array(fc.nat(60), { maxLength: 12 }), { minLength: 1, maxLength: 8 });

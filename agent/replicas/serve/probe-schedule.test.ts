@@ -23,7 +23,7 @@ function silenceUntilHung(silent: Activity, failures: number): number {
   return now;
 }
 
-it("takes 7 s of silence from an engine that sleeps, and 17 s from one that computes or swaps", () => {
+it("kills a silent engine after 7 s if it sleeps, and after 17 s if it computes or swaps", () => {
   expect(silenceUntilHung("asleep", 3)).toBe(7_000);
   expect(silenceUntilHung("busy", 3)).toBe(17_000);
   expect(silenceUntilHung("unknown", 3)).toBe(17_000);
@@ -34,12 +34,12 @@ it("keeps the normal pace for a service that allows more failed probes than usua
   expect(silenceUntilHung("busy", 10)).toBe(59_000);
 });
 
-it("takes no probe for evidence that timed out late, because the agent itself did not run", () => {
+it("ignores a probe that timed out late because the agent itself was delayed", () => {
   expect(isAgentDelay(5_004, TIMEOUT_MS, defaultTimings)).toBe(false);
   expect(isAgentDelay(6_200, TIMEOUT_MS, defaultTimings)).toBe(true);
 });
 
-it("a starting engine is asked every 25 ms in its first second and every 50 ms from the next one on", () => {
+it("probes a starting engine every 25 ms in its first second and every 50 ms after that", () => {
   expect([0, 100, 400, 1_000, 2_000, 60_000].map((ran) => startProbeMs(defaultTimings, ran))).toEqual([
     25, 25, 25, 25, 50, 50,
   ]);

@@ -24,7 +24,7 @@ function replica(resourceVersion: string, drainSeconds = 30): InferenceReplica {
   return { ...made, metadata, spec: { ...made.spec, drainSeconds }, status: { phase: "Ready" } };
 }
 
-test("what was wanted last is read back, without status and managed fields", async () => {
+test("the last saved replica is read back, without status and managed fields", async () => {
   const files = openDesiredFiles(folder, quiet);
   files.open();
   files.save("u1", replica("1"));
@@ -46,7 +46,7 @@ test("a change of status alone writes nothing", async () => {
   expect(readFileSync(join(folder, "desired", "u1.json"), "utf8")).toContain('"resourceVersion":"1"');
 });
 
-test("a file that cannot be read is passed over, and half-written ones are swept away", async () => {
+test("an unreadable file is skipped, and half-written files are removed", async () => {
   const files = openDesiredFiles(folder, quiet);
   files.open();
   files.save("u1", replica("1"));
@@ -59,7 +59,7 @@ test("a file that cannot be read is passed over, and half-written ones are swept
   expect(readdirSync(join(folder, "desired")).sort()).toEqual(["u1.json", "u2.json"]);
 });
 
-test("what is removed is gone", async () => {
+test("a removed replica is not read back", async () => {
   const files = openDesiredFiles(folder, quiet);
   files.open();
   files.save("u1", replica("1"));

@@ -89,7 +89,7 @@ test("a wall clock that is set while the agent runs changes no deadline", () => 
   expect(state.engine.record).toMatchObject({ startedAt: 100, readyAt: 150 });
 });
 
-test("why an engine is ended by force outlives the agent", async () => {
+test("the reason of a forced stop survives the agent", async () => {
   const stop = { why: "degraded", startedAtMs: 5, deadlineMs: 5, because: "a real request failed" } as const;
   await writeEngineFile(folder, { ...file, stop });
   const found = readEngineFile(folder);
@@ -100,7 +100,7 @@ test("why an engine is ended by force outlives the agent", async () => {
   });
 });
 
-test("the times of a stop outlive the agent, each as far from its beginning as it was", async () => {
+test("the times of a stop survive the agent, each at the same distance from its start", async () => {
   const stop = {
     why: "drained",
     startedAt: 500,

@@ -36,7 +36,7 @@ test("a job of one name runs once at a time, and its completion is reported", as
   expect(jobs.isRunning("probe")).toBe(false);
 });
 
-test("after a failure it is not run again too soon, and each time later", async () => {
+test("a failed job is retried with growing delays", async () => {
   const { jobs, onDone, onRetry, pass } = setup();
   const work = vi.fn(async () => {
     throw new Error("no");
@@ -51,7 +51,7 @@ test("after a failure it is not run again too soon, and each time later", async 
   expect(onRetry.mock.calls).toEqual([[500], [1_000]]);
 });
 
-test("what failed while the API server was away need not sit out its wait once that is back; other work has to", async () => {
+test("API writes that failed during an outage are retried at once after it, other jobs after their backoff", async () => {
   const { jobs, onDone } = setup();
   const work = vi.fn(async () => false);
   jobs.run("write", work);
@@ -64,7 +64,7 @@ test("what failed while the API server was away need not sit out its wait once t
   expect(work).toHaveBeenCalledTimes(3);
 });
 
-test("jobs that failed together on many hosts do not come back in step", async () => {
+test("jobs that failed together on many hosts are not retried in step", async () => {
   const delays: number[] = [];
   for (const random of [0, 0.5, 1]) {
     const { jobs, onRetry } = setup(random);
@@ -75,7 +75,7 @@ test("jobs that failed together on many hosts do not come back in step", async (
   expect(delays).toEqual([500, 550, 600]);
 });
 
-test("a cancelled job sees it on its signal", async () => {
+test("cancelling a job aborts its signal", async () => {
   const { jobs, onDone } = setup();
   const seen = vi.fn();
   jobs.run(
@@ -93,7 +93,7 @@ test("a cancelled job sees it on its signal", async () => {
   expect(seen).toHaveBeenCalledTimes(1);
 });
 
-test("a job that found nothing new triggers no pass, and may run again", async () => {
+test("a job with an unchanged result triggers no pass, and may run again", async () => {
   const { jobs, onDone } = setup();
   const work = vi.fn(async () => "unchanged" as const);
   jobs.run("probe", work);

@@ -20,7 +20,7 @@ test("every line names the replica, as soon as its name is known", () => {
   ]);
 });
 
-test("a finding that repeats is logged once, another one again, and its end once", () => {
+test("a repeated failure is logged once, a different one again, and the recovery once", () => {
   const lines: LogLine[] = [];
   const repeated = createChangeMonitor(keepLines(lines));
   repeated.resolved("write the status");

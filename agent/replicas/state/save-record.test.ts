@@ -68,7 +68,7 @@ function change(state: ReplicaState, claimBytes: number): Promise<void> {
   return saveRecord(state);
 }
 
-test("the stop of an engine is on disk when its step ends, and no disk holds up other work meanwhile", async () => {
+test("a stop is on disk when its step ends, and a slow disk blocks no other work", async () => {
   const state = running();
   const stop = { why: "drained", startedAt: 5_000, deadlineAt: 9_000 } as const;
   await persistStop(state, context, stop);
@@ -76,7 +76,7 @@ test("the stop of an engine is on disk when its step ends, and no disk holds up 
   expect(blockedFor).toBe(0);
 });
 
-test("whatever is changed at once, the file ends with the newest, and each caller finds its own change there", async () => {
+test("the file always ends with the newest of concurrent changes, and each caller finds its change there", async () => {
   const state = running();
   const written = Array.from({ length: 20 }, async (_, index) => {
     await change(state, index);
@@ -87,7 +87,7 @@ test("whatever is changed at once, the file ends with the newest, and each calle
   expect(readEngineFile(dir)).toMatchObject({ claimBytes: 19 });
 });
 
-test("a record that is being written when its run ends does not come back", async () => {
+test("a record that is being written when its run ends does not reappear", async () => {
   const state = running();
   const late = [change(state, 1), change(state, 2)];
   await forgetRun(state, context);

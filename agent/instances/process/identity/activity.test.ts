@@ -38,7 +38,7 @@ function child(program: string, args: readonly string[]): AsyncDisposable & { re
   };
 }
 
-it("asks a slow ps for a start time without holding up other work", async () => {
+it("reads a start time from a slow ps without blocking other work", async () => {
   const folder = mkdtempSync(join(tmpdir(), "metalbridge-ps-"));
   const ps = join(folder, "ps");
   writeFileSync(ps, `#!/bin/sh\nsleep 0.3\nexec ps "$@"\n`, { mode: 0o755 });

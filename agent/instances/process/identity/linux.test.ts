@@ -15,7 +15,7 @@ function writeProcess(proc: string, pid: number, group: number): string {
   return dir;
 }
 
-test("what cannot be read leaves members, marked processes and signals unknown, never gone", async () => {
+test("unreadable processes leave members, marked processes and signals unknown, never gone", async () => {
   await using folder = await temporaryFolder();
   const proc = folder.path;
   mkdirSync(join(proc, "sys/kernel/random"), { recursive: true });

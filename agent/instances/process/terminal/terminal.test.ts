@@ -74,7 +74,7 @@ test("what is typed is echoed and answered, the window's size is the program's, 
   await until(() => expect(isLiving(program)).toBe(false));
 });
 
-test("who attaches later sees the screen as it is; who only reads cannot type and sets no size", async () => {
+test("a later client sees the current screen; a read-only client cannot type or set the size", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
@@ -228,7 +228,7 @@ test("a program that reads nothing takes no more than a bounded amount of what i
   await untilGone(instance);
 });
 
-test("it asks where the cursor is, and gets an answer although no one is attached", async () => {
+test("a program that queries the cursor position gets an answer although no client is attached", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
