@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { PODS } from "../../src/kube/kinds.ts";
@@ -6,13 +6,12 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { oneRealCluster } from "../cluster/node.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
+import { describeUnless } from "./describe-unless.ts";
 import { listOf } from "./kubectl.ts";
 import { startKwok, whyNoSimulatedNodes } from "./kwok.ts";
 import { type PodScript, scriptAnnotations } from "./kwok-stages.ts";
 import { whyNoRealNode } from "./node/parts.ts";
 import { until } from "./until.ts";
-
-const why = whyNoRealNode() ?? whyNoSimulatedNodes();
 
 /**
  * The same pod twice: what it does on a real node, and the script that kwok gets for it. An eviction is left out: kubelet
@@ -72,60 +71,57 @@ const PAIRS: Readonly<Record<string, Pair>> = {
   },
 };
 
-describe.skipIf(why !== undefined)(
-  `kwok beside a real node${why === undefined ? "" : ` (skipped: ${why})`}`,
-  () => {
-    const shared = oneRealCluster({ crds: false });
-    /** Statuses that the pod `<name>-<node>` has had, in order. */
-    const seen = new Map<string, readonly string[]>();
-    const stack = new AsyncDisposableStack();
-    const of = (name: string, node: string) => seen.get(`default/${name}-${node}`) ?? [];
+describeUnless(whyNoRealNode() ?? whyNoSimulatedNodes(), "kwok beside a real node", () => {
+  const shared = oneRealCluster({ crds: false });
+  /** Statuses that the pod `<name>-<node>` has had, in order. */
+  const seen = new Map<string, readonly string[]>();
+  const stack = new AsyncDisposableStack();
+  const of = (name: string, node: string) => seen.get(`default/${name}-${node}`) ?? [];
 
-    beforeAll(async () => {
-      const { kubeconfig, kubectl, dir } = shared();
-      const connection = stack.adopt(await connect({ kubeconfigPath: kubeconfig }), (open) => open.close());
-      const ending = stack.adopt(new AbortController(), (controller) => controller.abort());
-      startReflector({
-        connection,
-        clock: systemClock,
-        log: quietLog,
-        signal: ending.signal,
-        kind: PODS,
-        namespace: "default",
-        onChange: (key, pod) => {
-          const status = pod?.status as PodStatus | undefined;
-          if (!isInTheEnd(key, status)) return;
-          const shape = JSON.stringify(shapeOf(status), null, 1);
-          const before = seen.get(key) ?? [];
-          if (before.at(-1) !== shape) seen.set(key, [...before, shape]);
-        },
-        onListed: () => {},
-      });
-      const simulated = { "test.dev/by": "kwok" };
-      const kwok = stack.use(
-        await startKwok({ kubeconfig, kubectl, dir: `${dir}/kwok`, nodeSelector: "test.dev/by=kwok" }),
-      );
-      await kwok.add({ name: "simulated", labels: simulated });
-      const items = Object.entries(PAIRS).flatMap(([name, pair]) => [
-        podOf(`${name}-real`, "node-1", pair),
-        podOf(`${name}-kwok`, "simulated", pair),
-      ]);
-      await until(() => kubectl(["get", "serviceaccount", "default"]));
-      await kubectl(["create", "-f", "-"], listOf(...items));
-    });
-    afterAll(() => stack.disposeAsync());
-
-    test.concurrent.each(Object.keys(PAIRS))(
-      "%s: what kwok shows in the end, a kubelet has shown too",
-      async (name) => {
-        await until(() => {
-          const [real, shown] = [of(name, "real"), of(name, "kwok").at(-1)];
-          expect(real, `kwok: ${shown}\nreal: ${real.join("\n")}`).toContain(shown);
-        });
+  beforeAll(async () => {
+    const { kubeconfig, kubectl, dir } = shared();
+    const connection = stack.adopt(await connect({ kubeconfigPath: kubeconfig }), (open) => open.close());
+    const ending = stack.adopt(new AbortController(), (controller) => controller.abort());
+    startReflector({
+      connection,
+      clock: systemClock,
+      log: quietLog,
+      signal: ending.signal,
+      kind: PODS,
+      namespace: "default",
+      onChange: (key, pod) => {
+        const status = pod?.status as PodStatus | undefined;
+        if (!isInTheEnd(key, status)) return;
+        const shape = JSON.stringify(shapeOf(status), null, 1);
+        const before = seen.get(key) ?? [];
+        if (before.at(-1) !== shape) seen.set(key, [...before, shape]);
       },
+      onListed: () => {},
+    });
+    const simulated = { "test.dev/by": "kwok" };
+    const kwok = stack.use(
+      await startKwok({ kubeconfig, kubectl, dir: `${dir}/kwok`, nodeSelector: "test.dev/by=kwok" }),
     );
-  },
-);
+    await kwok.add({ name: "simulated", labels: simulated });
+    const items = Object.entries(PAIRS).flatMap(([name, pair]) => [
+      podOf(`${name}-real`, "node-1", pair),
+      podOf(`${name}-kwok`, "simulated", pair),
+    ]);
+    await until(() => kubectl(["get", "serviceaccount", "default"]));
+    await kubectl(["create", "-f", "-"], listOf(...items));
+  });
+  afterAll(() => stack.disposeAsync());
+
+  test.concurrent.each(Object.keys(PAIRS))(
+    "%s: what kwok shows in the end, a kubelet has shown too",
+    async (name) => {
+      await until(() => {
+        const [real, shown] = [of(name, "real"), of(name, "kwok").at(-1)];
+        expect(real, `kwok: ${shown}\nreal: ${real.join("\n")}`).toContain(shown);
+      });
+    },
+  );
+});
 
 interface ContainerState {
   readonly reason?: string;

@@ -1,14 +1,14 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { oneLinuxCluster } from "../cluster/linux-cluster.ts";
 import type { TestNamespace } from "../cluster/namespace.ts";
+import { describeUnless } from "./describe-unless.ts";
 import { whyNoSimulatedNodes } from "./kwok.ts";
 import { type PodScript, scriptAnnotations } from "./kwok-stages.ts";
 import { until } from "./until.ts";
 
-const why = whyNoSimulatedNodes();
 const GPU = "nvidia.com/gpu";
 
-describe.skipIf(why !== undefined)(`pods on simulated nodes${why === undefined ? "" : ` (${why})`}`, () => {
+describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
   const shared = oneLinuxCluster([
     { name: "cpu-1" },
     {

@@ -25,11 +25,8 @@ export interface NetworkedCluster {
   readonly kubectl: Kubectl;
 }
 
-/** Whether this machine can do it, and if not, the sentence for the skipped test. */
-export function canRunNodeNetwork(): { readonly ok: true } | { readonly ok: false; readonly why: string } {
-  const why = whyNoNetwork() ?? whyNoKubeProxy();
-  return why === undefined ? { ok: true } : { ok: false, why };
-}
+/** Why this machine cannot do it. */
+export const whyNoNodeNetwork = (): string | undefined => whyNoNetwork() ?? whyNoKubeProxy();
 
 /** Resolves when kube-proxy has synchronised its rules once; disposal leaves no namespace, device or process. */
 export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeNetwork> {

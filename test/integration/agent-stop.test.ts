@@ -2,10 +2,11 @@
 import { existsSync, readdirSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { processesNaming } from "../bed/leftovers.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import type { Part } from "../bed/part.ts";
 import { question } from "../bed/services.ts";
 import { isAlive } from "../bed/signal.ts";
@@ -13,8 +14,6 @@ import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 const NAMES = ["left", "right"] as const;
 /** A signal sooner than this after the first is the same request. */
@@ -25,7 +24,7 @@ interface Engine {
   readonly port: number;
 }
 
-describe.skipIf(!can.ok)(`an agent that is asked to stop${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "an agent that is asked to stop", () => {
   let on: System;
 
   beforeAll(async () => {

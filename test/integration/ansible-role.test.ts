@@ -2,12 +2,13 @@
 import { execFile } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
 import { packageRoot } from "../../local/package-root.ts";
 import { findAnsible } from "../../scripts/setup/python-programs.mjs";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { forwardTcp } from "../bed/forward-tcp.ts";
 import { archiveOf, prepareReleases, sumOf } from "../bed/launchd/machine.ts";
 import { replayCommands } from "../bed/launchd/replayed-commands.ts";
@@ -43,7 +44,7 @@ interface Played {
   readonly recap: Readonly<Record<string, Counts>>;
 }
 
-describe.skipIf(whyNot !== undefined)(`the Ansible role${whyNot ? ` (skipped: ${whyNot})` : ""}`, () => {
+describeUnless(whyNot, "the Ansible role", () => {
   const stack = new AsyncDisposableStack();
   let farm: TestFleet;
   let ssh: SshServers;

@@ -2,12 +2,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { silentLog } from "../../local/terminal-log.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
@@ -18,9 +19,8 @@ import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { type ProxiedCluster, proxyCluster } from "../fixtures/fault-proxy.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const why = whyNoNetwork();
 const MINUTE = 60_000;
-describe.skipIf(why !== undefined)(`an agent without its API server (${why ?? "real parts"})`, () => {
+describeUnless(whyNoNetwork(), "an agent without its API server", () => {
   let cluster: PrivateCluster;
   let network: Network;
   let proxy: ProxiedCluster;

@@ -4,10 +4,11 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 
 import { createServer } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { HOSTS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
-import { canRunNodeNetwork, startNodeNetwork } from "../bed/node-network.ts";
+import { startNodeNetwork, whyNoNodeNetwork } from "../bed/node-network.ts";
 import { startPart } from "../bed/part.ts";
 import { servicesOf } from "../bed/services.ts";
 import { startFleet } from "../bed/test-fleet.ts";
@@ -17,10 +18,8 @@ import { writeFaultyEngine } from "../fixtures/faulty-engines.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type BadFleet, type ExtraAgent, startBadFleet } from "./bad-fleet.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "a farm with agents in trouble", () => {
   let bad: BadFleet;
 
   beforeAll(async () => {
@@ -224,7 +223,7 @@ describe.skipIf(!can.ok)(`a farm with agents in trouble${why}`, () => {
   });
 });
 
-describe.skipIf(!can.ok)(`agent and controller before the CRDs${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "agent and controller before the CRDs", () => {
   it("report that they wait for them, and work once they are installed", async () => {
     await using cluster = await startCluster({ crds: false, controllerManager: true });
     await using network = await startNodeNetwork(cluster);

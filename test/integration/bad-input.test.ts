@@ -1,15 +1,14 @@
 /** Bad input on a running farm: sources, Models, names. Each has a code and a way out, and a good service beside it notices nothing. */
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { until } from "../bed/until.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-describe.skipIf(!can.ok)(`a farm that is given bad input${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
   let bad: BadFleet;
 
   beforeAll(async () => {

@@ -2,18 +2,17 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { isAlive } from "../bed/signal.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-describe.skipIf(!can.ok)(`an engine that is tampered with${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "an engine that is tampered with", () => {
   let on: System;
 
   beforeAll(async () => {

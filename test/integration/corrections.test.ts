@@ -1,16 +1,15 @@
 /** What a condition asks the user to do shows within seconds of being done, whatever it is: one row for each kind of correction. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import type { Condition } from "../../src/api/conditions.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { until } from "../bed/until.ts";
 import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 /** Five seconds for the correction, and as much again for machines on which everything takes longer. */
 const SHOWN_MS = 10_000;
@@ -27,7 +26,7 @@ const RETRYING = [
 /** Beside each other, and not so many that they wait for each other's engines. */
 const AT_ONCE = 5;
 
-describe.skipIf(!can.ok)(`a farm whose users do what its conditions ask for${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions ask for", () => {
   let bad: BadFleet;
   let origin: Origin;
   let rows: readonly Row[];

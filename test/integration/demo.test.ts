@@ -7,14 +7,13 @@ import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { machineAddress } from "../../local/demo/address.ts";
 import { packageRoot } from "../../local/package-root.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { pidsNaming, processesNaming } from "../bed/leftovers.ts";
 import { type Network, openNetwork } from "../bed/network.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { until } from "../bed/until.ts";
 import { ollama } from "../fixtures/ollama.ts";
 
-const can = process.platform === "linux" && canRunNodeNetwork().ok;
-const why = can ? "" : " (skipped: needs Linux, root and the network tools)";
 const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
 
 interface Run {
@@ -24,7 +23,7 @@ interface Run {
   readonly ended: Promise<readonly [number | null, NodeJS.Signals | null]>;
 }
 
-describe.skipIf(!can)(`the demo${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "the demo", () => {
   let network: Network;
   let dir: string;
   const runs: Run[] = [];

@@ -2,24 +2,23 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { monotonicEpochMs } from "../bed/load/ask.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
 import type { ClientOrder } from "../bed/load/protocol.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 const PATIENT_QUIET_MS = 5_500;
 
-describe.skipIf(!can.ok)(`a drain behind kube-proxy${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
   let on: System;
 
   beforeAll(async () => {

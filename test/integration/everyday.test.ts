@@ -2,8 +2,9 @@
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
@@ -11,9 +12,7 @@ import { type ProgramEnd, runProgram, startProgram } from "../cli/program.ts";
 import { sha256, startOrigin } from "../fixtures/origin.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
-describe.skipIf(!can.ok)(`everyday commands${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "everyday commands", () => {
   let on: System;
   let file: string;
 

@@ -2,12 +2,13 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { monotonicEpochMs } from "../bed/load/ask.ts";
 import { lostOf, startClients } from "../bed/load/clients.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { isAlive } from "../bed/signal.ts";
 import { type System, startSystem } from "../bed/system.ts";
@@ -15,9 +16,7 @@ import { until } from "../bed/until.ts";
 import { createTestAuthority, whyNoAuthority } from "../fixtures/test-authority.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const cannot = can.ok ? whyNoAuthority() : can.why;
-const why = cannot === undefined ? "" : ` (skipped: ${cannot})`;
+const why = whyNoNodeNetwork() ?? whyNoAuthority();
 const MINUTE = 60_000;
 /** The agents' own: from the withdrawal until every node has applied it. */
 const PROPAGATION_MS = 2_000;
@@ -28,9 +27,9 @@ const BETWEEN_ASKS_MS = 200;
 const PORT = 8443;
 const HOST = `secure.${NAMESPACE}.svc`;
 
-describe.skipIf(why !== "")(`llama-server behind the gate${why}`, () => {
+describeUnless(why, "llama-server behind the gate", () => {
   let on: System;
-  const authority = why === "" ? createTestAuthority() : undefined;
+  const authority = why === undefined ? createTestAuthority() : undefined;
 
   beforeAll(async () => {
     on = await startSystem({ agents: [{ hostName: "mac-1" }, { hostName: "mac-2" }] });

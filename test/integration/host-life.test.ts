@@ -1,8 +1,9 @@
 /** The life of a host, by the commands of its users: the agent as launchd's job, on the real control plane and a real engine. */
 import { chmodSync, readFileSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { LABEL_HOST } from "../../src/api/group.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { type MacHost, openMacHost } from "../bed/launchd/mac-host.ts";
 import {
@@ -18,17 +19,15 @@ import {
 } from "../bed/launchd/machine.ts";
 import { processesNaming } from "../bed/leftovers.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const HOST = "mini-1";
 const OF_A_HOST = "hosts.metalbridge.dev,lease,sa,secret,role,rolebinding,clusterrolebinding";
 
-describe.skipIf(!can.ok)(`the life of a host${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "the life of a host", () => {
   let on: System;
   let machine: Machine;
   let releases: Releases;

@@ -1,7 +1,8 @@
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { isAlive } from "../bed/signal.ts";
 import { type System, startSystem } from "../bed/system.ts";
@@ -9,9 +10,7 @@ import { until } from "../bed/until.ts";
 import { watchSlices } from "../bed/watch-slices.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
-describe.skipIf(!can.ok)(`the main job${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "the main job", () => {
   let on: System;
 
   beforeAll(async () => {

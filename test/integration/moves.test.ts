@@ -1,21 +1,20 @@
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { allKinds, lostOf, startClients } from "../bed/load/clients.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { installRelease } from "../bed/release.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 
-describe.skipIf(!can.ok)(`moves under load${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "moves under load", () => {
   let on: System;
 
   beforeAll(async () => {

@@ -2,13 +2,14 @@
 import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
 import { findMlxLm } from "../../scripts/setup/python-programs.mjs";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
@@ -17,13 +18,11 @@ import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-fol
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const mlxLm = findMlxLm();
 const withMlx = mlxLm === undefined ? it.skip : it;
 const TINY = fileURLToPath(new URL("../../agent/engines/testing/tiny-program.ts", import.meta.url));
 
-describe.skipIf(!can.ok)(`native programs behind kube-proxy${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
   let folder: TemporaryFolder;
   let program: string;
   let on: System;

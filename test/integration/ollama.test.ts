@@ -2,19 +2,19 @@
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { ollama } from "../fixtures/ollama.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
-const can = canRunNodeNetwork();
-const why = !can.ok ? ` (skipped: ${can.why})` : ollama === undefined ? " (skipped: no Ollama)" : "";
+const why = whyNoNodeNetwork() ?? (ollama === undefined ? "no Ollama" : undefined);
 const MINUTE = 60_000;
 
-describe.skipIf(why !== "")(`a service on Ollama${why}`, () => {
+describeUnless(why, "a service on Ollama", () => {
   let on: System;
 
   beforeAll(async () => {

@@ -1,9 +1,10 @@
 /** A service on the replayed oMLX, from `kubectl apply` through kube-proxy and the gate to an answer, and back to nothing. */
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
@@ -11,9 +12,7 @@ import { installOmlx } from "../fixtures/omlx/agent.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
-describe.skipIf(why !== "")(`a service on oMLX${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "a service on oMLX", () => {
   let folder: TemporaryFolder;
   let on: System;
 

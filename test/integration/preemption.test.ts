@@ -1,17 +1,16 @@
 /** A higher priority on a host that has room for one, with real engines: who drains, who waits, who comes back. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { model, service } from "../bed/manifests.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { until } from "../bed/until.ts";
 import { type FetchedFleet, startFetchedFleet } from "./fetched-fleet.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
-describe.skipIf(!can.ok)(`preemption with real engines${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "preemption with real engines", () => {
   let on: FetchedFleet;
 
   beforeAll(async () => {

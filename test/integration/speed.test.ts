@@ -1,17 +1,16 @@
 /** The speed of a real engine, from its requests to the Host's status and to placement. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { until } from "../bed/until.ts";
 import { type FetchedFleet, startFetchedFleet } from "./fetched-fleet.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 
-describe.skipIf(!can.ok)(`measured speed${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "measured speed", () => {
   let on: FetchedFleet;
 
   beforeAll(async () => {

@@ -1,8 +1,9 @@
 /** The chart in pods of a real node, upgraded and rolled back under load, and to images that are not ours. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { callApi } from "../../local/control-plane/request.ts";
 import { OUR_IMAGE, OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { allKinds, type Clients, startClients } from "../bed/load/clients.ts";
 import type { Asked } from "../bed/load/protocol.ts";
@@ -11,7 +12,6 @@ import { until } from "../bed/until.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
 import { type ChartBed, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
 
-const title = `upgrades of the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
 const OURS = "app.kubernetes.io/name=metalbridge";
 const SERVED = "metalbridge.dev/service=chat";
 const NEXT = "0.2.0";
@@ -19,7 +19,7 @@ const NEXT = "0.2.0";
 const TOO_LARGE = JSON.stringify({ spec: { resources: { hostMemory: "900Gi" } } });
 const NEXT_IMAGE = `${OUR_REPOSITORY}:${NEXT}`;
 
-describe.skipIf(whyNoChart !== undefined)(title, () => {
+describeUnless(whyNoChart, "upgrades of the chart on a real node", () => {
   let bed: ChartBed;
   let clients: Clients;
   let engine: Pod;

@@ -2,7 +2,8 @@
 import { readFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { containerMemory } from "../bed/node/cgroups.ts";
 import { until } from "../bed/until.ts";
@@ -11,12 +12,11 @@ import { CHART, NAMESPACE } from "../chart/helm.ts";
 import { root } from "../docs/pages.ts";
 import { type ChartBed, CONFINED, confinementOf, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
 
-const title = `the chart on a real node${whyNoChart === undefined ? "" : ` (skipped: ${whyNoChart})`}`;
 const OURS = "app.kubernetes.io/name=metalbridge";
 const SERVED = "metalbridge.dev/service=chat";
 const MAX_RSS = { controller: 60, node: 60, server: 90 };
 
-describe.skipIf(whyNoChart !== undefined)(title, () => {
+describeUnless(whyNoChart, "the chart on a real node", () => {
   let bed: ChartBed;
   let before: ReadonlySet<string>;
   beforeAll(async () => {

@@ -4,6 +4,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { type LocalVolume, localVolume } from "../bed/node/volumes.ts";
@@ -12,11 +13,10 @@ import { until } from "../bed/until.ts";
 import { type PodsBed, startPodsBed } from "./bed.ts";
 import { EPHEMERAL, faultsIn } from "./faults.ts";
 
-const why = whyNoRealNode();
 /** Refused by this node at once. */
 const NO_REGISTRY = "127.0.0.1:1/llama.cpp";
 
-describe.skipIf(why !== undefined)(`faults in pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
+describeUnless(whyNoRealNode(), "faults in pods", () => {
   let bed: PodsBed;
   let faults: ReturnType<typeof faultsIn>;
   beforeAll(async () => {

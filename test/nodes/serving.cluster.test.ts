@@ -1,7 +1,8 @@
 /** Services in pods of two real nodes, from `kubectl apply` to deletion, and what clients see while pods are replaced. */
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { listOf } from "../bed/kubectl.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
@@ -10,11 +11,10 @@ import { NAMESPACE } from "../bed/services.ts";
 import { until } from "../bed/until.ts";
 import { type PodsBed, startPodsBed } from "./bed.ts";
 
-const why = whyNoRealNode();
 /** Tokens of an answer that takes several seconds: these weights never end a sentence. */
 const LONG = 400;
 
-describe.skipIf(why !== undefined)(`serving in pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
+describeUnless(whyNoRealNode(), "serving in pods", () => {
   let bed: PodsBed;
   beforeAll(async () => {
     bed = await startPodsBed({

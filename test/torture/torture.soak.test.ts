@@ -2,20 +2,19 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { describe, expect, it } from "vitest";
+import { expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
-import { canRunNodeNetwork } from "../bed/node-network.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { ollama } from "../fixtures/ollama.ts";
 import { FIXED_SEEDS } from "./plan/fixed-seeds.ts";
 import { explain } from "./report/explain.ts";
 import { loadRecording } from "./report/load-recording.ts";
 import { torture } from "./torture.ts";
 
-const can = canRunNodeNetwork();
-const why = can.ok ? "" : ` (skipped: ${can.why})`;
 const MINUTE = 60_000;
 
-describe.skipIf(!can.ok)(`a farm under torture${why}`, () => {
+describeUnless(whyNoNodeNetwork(), "a farm under torture", () => {
   // Side by side: one leaves most of two cores idle.
   it.concurrent.for(FIXED_SEEDS)(
     "holds every invariant: seed $seed, $minutes minutes, $engine, $nodes nodes",
