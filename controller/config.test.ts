@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { parseControllerConfig } from "./config.ts";
 
-test("defaults are filled in, numbers may come as text", () => {
+test("the configuration has defaults, and accepts numbers as text", () => {
   expect(parseControllerConfig({ healthPort: "0" })).toMatchObject({
     healthAddress: "127.0.0.1",
     healthPort: 0,
@@ -15,7 +15,7 @@ test.each([
   [{ healthPort: 70_000 }, "healthPort"],
   [{ hfEndpoint: "ftp://x" }, "hfEndpoint"],
   [{ kubeconfig: "" }, "kubeconfig"],
-])("%j is refused by name", (input, key) => {
+])("configuration %j is rejected with the name of the key", (input, key) => {
   expect(() => parseControllerConfig(input)).toThrow(
     expect.objectContaining({ code: "ControllerConfigInvalid", message: expect.stringContaining(key) }),
   );

@@ -52,7 +52,7 @@ test.each(["background", "foreground", "orphan"])(
   },
 );
 
-test("a deleted namespace goes, with services in any state", async () => {
+test("a deleted namespace is removed with services in any state", async () => {
   const ns = "gone-whole";
   await serveIn(ns);
   await bench.apply(inferenceService(ns, "waits", { modelRef: "absent" }));
@@ -63,7 +63,7 @@ test("a deleted namespace goes, with services in any state", async () => {
   });
 });
 
-test("replicas keep the Service until the last engine is gone", async () => {
+test("the Service stays until the last engine has stopped", async () => {
   const ns = "ordered";
   await bench.cluster.kubectl(["create", "namespace", ns]);
   await bench.model(ns, "tiny");
@@ -109,7 +109,7 @@ test("replicas of a deleted Host are rescheduled", async () => {
   }, WAIT);
 });
 
-test("what a vanished service left behind is swept, also at a later start", async () => {
+test("objects of a removed service are cleaned up, also at a later start", async () => {
   const ns = "swept";
   await serveIn(ns);
   await bench.stopController();

@@ -75,7 +75,7 @@ const ready = (ns: string, words: string) =>
     expect(status).toMatchObject({ phase: "Ready", ready: words }),
   );
 
-test("a drained host's replicas serve until their successors elsewhere do, then go", async () => {
+test("replicas on a draining host serve until their successors on other hosts do, and then stop", async () => {
   const ns = await namespace("moved");
   await patchHost("mac-2", { unschedulable: true });
   await bench.apply(inferenceService(ns, "chat", { contextSize: SLOW_CONTEXT, rollout: { maxSurge: 0 } }));
@@ -105,7 +105,7 @@ test("a drained host's replicas serve until their successors elsewhere do, then 
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("a host is drained although the rollout has stopped: with the revision that serves", async () => {
+test("while a rollout is stopped, a drain moves replicas with the revision that serves", async () => {
   const ns = await namespace("halted");
   await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
   await ready(ns, "2/2");
@@ -126,7 +126,7 @@ test("a host is drained although the rollout has stopped: with the revision that
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("where nothing else fits they stay and serve, and the host says which and why", async () => {
+test("replicas that fit no other host stay and serve, and the host reports them with the reason", async () => {
   const ns = await namespace("blocked");
   const placement = { hosts: ["mac-1"] };
   await bench.apply(inferenceService(ns, "chat", { replicas: 2, placement }));
@@ -149,7 +149,7 @@ test("where nothing else fits they stay and serve, and the host says which and w
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("a cordoned host keeps what it runs and gets nothing new", async () => {
+test("a cordoned host keeps its replicas and gets no new ones", async () => {
   const ns = await namespace("cordoned");
   await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-1"] } }));
   await ready(ns, "1/1");
@@ -165,7 +165,7 @@ test("a cordoned host keeps what it runs and gets nothing new", async () => {
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("a service that is stopped leaves a drained host without a successor", async () => {
+test("replicas of a stopped service leave a draining host without a successor", async () => {
   const ns = await namespace("stopped");
   await bench.apply(inferenceService(ns, "chat", { placement: { hosts: ["mac-1"] } }));
   await ready(ns, "1/1");

@@ -43,7 +43,7 @@ async function slicesOf(ns: string) {
   return result.ok ? result.value.items : [];
 }
 
-test("withdraws a silent host, then marks it lost and reschedules its replica; a host that returns is reachable", async () => {
+test("a silent host is withdrawn, then marked lost, and its replica is rescheduled; a host that returns is reachable", async () => {
   const ns = "silent";
   for (const host of agents.keys()) await reachable(host, "True HostReachable");
   await bench.cluster.kubectl(["create", "namespace", ns]);
@@ -85,7 +85,7 @@ test("withdraws a silent host, then marks it lost and reschedules its replica; a
   expect(await condition(host, "Lost")).toBe("False NotLost");
 });
 
-test("a replica that its host refuses for 30 s is replaced elsewhere, and ends when the new one serves", async () => {
+test("a replica that its host refuses for 30 s is replaced on another host, and stops when the new one serves", async () => {
   const ns = "refused";
   const full = await bench.agent("mac-6", { address: "192.168.7.46", budgetGib: 512 });
   agents.set("mac-6", full);
@@ -266,7 +266,7 @@ test("a flapping host gets no new replica for ten minutes", async () => {
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("a host whose agent has not reported yet is not called silent, however late it is registered", async () => {
+test("a host whose agent has never reported is not silent, however late it is registered", async () => {
   const host = "mac-10";
   const { client } = bench;
   // More than 40 s after the controller began.
@@ -353,7 +353,7 @@ test("the Lease of a deleted host is removed once its agent no longer renews it"
   await vi.waitFor(async () => expect((await lease()).ok).toBe(false), WAIT);
 });
 
-test("when most hosts fall silent at once nothing is withdrawn", async () => {
+test("no endpoint is withdrawn if most hosts fall silent at once", async () => {
   const ns = "mass";
   await pass(1_000, []);
   await bench.cluster.kubectl(["create", "namespace", ns]);
@@ -374,7 +374,7 @@ test("when most hosts fall silent at once nothing is withdrawn", async () => {
   await reachable("mac-3", "True HostReachable");
 });
 
-test("the count of silence restarts after an outage of the API server", async () => {
+test("the silence of hosts restarts after an outage of the API server", async () => {
   await pass(1_000, []);
   await bench.cluster.stopApiServer();
   clock.advance(39_000);

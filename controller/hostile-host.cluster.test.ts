@@ -51,7 +51,7 @@ const eventsOf = (name: string) =>
     `jsonpath={range .items[?(@.involvedObject.name=='${name}')]}{.type} {.reason}{'\\n'}{end}`,
   ]);
 
-test("a replica that its reachable host keeps after the deletion ends with its drain and a minute, and its slice with it", async () => {
+test("a deleted replica that its reachable host keeps is removed with its slice a minute after its drain", async () => {
   const ns = "kept";
   await serve(ns, ["hostile"]);
   const [replica] = await bench.replicas(ns);

@@ -10,7 +10,7 @@ interface Role {
   readonly rules: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];
 }
 
-test("with the rights for hosts only, a service is served by a host and deleted, and one for pods says why it is not", async () => {
+test("with permissions for hosts only, a service on a host runs and is deleted, and a service for pods reports why it does not run", async () => {
   const lines: LogLine[] = [];
   await using bench = await startBench({ log: keepLines(lines), flags: { hostsOnly: true } });
   const { kubectl } = bench.cluster;

@@ -62,7 +62,7 @@ async function start(
   };
 }
 
-test("it waits for CRDs, leads alone, hands over at once, and gives the Lease back", async () => {
+test("a controller waits for CRDs, is the only leader, hands over immediately, and releases the Lease", async () => {
   const cluster = ownCluster();
   const first = await start(cluster.kubeconfig, "first");
   expect(await first.get("/healthz")).toBe("200 ok\n");
@@ -110,7 +110,7 @@ test("a kubeconfig that cannot be read is an error", async () => {
   });
 });
 
-test("a kubeconfig that leads nowhere is waited for, and said once with what to do", async () => {
+test("an unreachable API server is retried, and logged once with the remedy", async () => {
   const cluster = ownCluster();
   await cluster.installCrds();
   const right = await readFile(cluster.kubeconfig, "utf8");

@@ -74,7 +74,7 @@ function ones(family: ParsedFamily | undefined): readonly string[] {
     .map(({ labels }) => Object.values(labels).join(" "));
 }
 
-test("every family is shown by a leader, right in form, with the labels it declares", async () => {
+test("a leader exports every family in the correct format with its declared labels", async () => {
   const shown = await scrape();
   expect([...shown.keys()]).toEqual(controllerMetrics.map(({ name }) => name));
   for (const { name, labels = [], type } of controllerMetrics) {
@@ -88,7 +88,7 @@ test("every family is shown by a leader, right in form, with the labels it decla
   }
 });
 
-test("names, units and help texts keep to the conventions", () => {
+test("names, units and help texts follow the conventions", () => {
   expect(controllerMetrics.flatMap(problemsOf)).toEqual([]);
 });
 
@@ -103,7 +103,7 @@ test("a controller that does not lead exports only its own metrics", async () =>
     expect(shown.get(name)?.samples, name).toEqual([]);
 });
 
-test("conditions, phases and rollouts are states of which one is 1; conditions of strangers make no series", async () => {
+test("exactly one state of conditions, phases and rollouts is 1, and unknown conditions are not exported", async () => {
   const shown = await scrape();
   expect(ones(shown.get("metalbridge_host_condition"))).toEqual([
     "mac-1 Ready True",
@@ -125,7 +125,7 @@ test("conditions, phases and rollouts are states of which one is 1; conditions o
   ]);
 });
 
-test("what is gone from the copies has no series any more", async () => {
+test("an object that was removed from the caches has no series", async () => {
   const metrics = createControllerMetrics(createSteppedClock());
   let now = leader;
   metrics.watch(() => now);
@@ -136,7 +136,7 @@ test("what is gone from the copies has no series any more", async () => {
   expect(after).not.toContain('host="mac-1"');
 });
 
-test("a pass that fails is counted and fails on", async () => {
+test("a failed pass is counted and still rejects", async () => {
   const clock = createSteppedClock();
   const metrics = createControllerMetrics(clock);
   await expect(

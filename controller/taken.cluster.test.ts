@@ -28,7 +28,7 @@ const untilTaken = (ns: string) =>
     expect(status).toMatchObject({ phase: "Failed", reason: "ServiceNameTaken" }),
   );
 
-test("a Service that is not ours is left alone, also when the InferenceService goes", async () => {
+test("a Service of another owner is not touched, even when the InferenceService is deleted", async () => {
   const ns = await namespaceWithForeignService("taken");
   const before = await bench.client.get(SERVICES, { name: "chat", namespace: ns });
   await bench.apply(inferenceService(ns, "chat"));
@@ -60,7 +60,7 @@ test("a Service that carries copied labels under another name is neither rewritt
   expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toMatchObject({ ok: false });
 });
 
-test("the end of the Service that has the name is acted on each time", async () => {
+test("the deletion of the Service that has the name is handled each time", async () => {
   const ns = await namespaceWithForeignService("freed");
   await bench.apply(inferenceService(ns, "chat"));
   for (let round = 0; round < 3; round += 1) {
@@ -73,7 +73,7 @@ test("the end of the Service that has the name is acted on each time", async () 
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("what changes of the Service that has the name without freeing it ends nothing", async () => {
+test("a change of the Service that has the name, without its deletion, does not stop the watch", async () => {
   const ns = await namespaceWithForeignService("kept");
   await bench.apply(inferenceService(ns, "chat"));
   await untilTaken(ns);

@@ -9,7 +9,7 @@ const why = whyNoSimulatedNodes();
 const NS = "default";
 
 describe.skipIf(why !== undefined)(`without fitness (${why ?? "simulated nodes"})`, () => {
-  test("services run on hosts and in pods, and a service with placement.mode Auto says that nodes are not scored", async () => {
+  test("without fitness, services run on hosts and in pods, and a service with placement.mode Auto reports that nodes are not scored", async () => {
     await using bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: { fitness: false } });
     await bench.agent("mac-1");
     await bench.apply({

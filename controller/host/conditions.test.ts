@@ -79,7 +79,7 @@ test.each([
   expect(replicaUpdate("mac-1", bare, verdict, replica)?.message).toBe(`host mac-1 is lost: ${why}`);
 });
 
-test("a host that an operator has forced lost says so in both conditions", () => {
+test("both conditions report a host that an operator declared lost with --force", () => {
   const messages = (verdict: LivenessVerdict) =>
     [reachableUpdate(verdict), lostUpdate(verdict)].map((one) => one?.message);
   const forced = { ...lost(true), isForced: true } as const;
@@ -90,7 +90,7 @@ test("a host that an operator has forced lost says so in both conditions", () =>
   expect(messages({ at: "unreachable", silentMs: 1 })[0]).toMatch(/^no renewal of the agent's Lease/);
 });
 
-test("a Host and a replica without a status say nothing while the controller still counts", () => {
+test("a Host and a replica without a status get no condition while the controller still counts", () => {
   expect(flappingUpdate(bare, undefined)).toBeUndefined();
   expect(replicaUpdate("mac-1", bare, { at: "counting" }, replica)).toBeUndefined();
   const seen = {

@@ -49,7 +49,7 @@ function flapping({ reachableChanges = [] }: Status, minute: number) {
 }
 
 describe("a host", () => {
-  test("that goes and comes back once is steady", () => {
+  test("a host that is unreachable once is steady", () => {
     const status = history([
       [1, down],
       [2, up],
@@ -57,7 +57,7 @@ describe("a host", () => {
     expect(flapping(status, 2)).toBeUndefined();
   });
 
-  test("with three changes in ten minutes flaps until ten minutes after the last", () => {
+  test("a host with three changes in ten minutes is flapping until ten minutes after the last", () => {
     const status = history([
       [1, down],
       [2, up],
@@ -69,7 +69,7 @@ describe("a host", () => {
     expect(flapping(status, 19)).toBeUndefined();
   });
 
-  test("with three changes spread over longer is steady", () => {
+  test("a host with three changes over more than ten minutes is steady", () => {
     const status = history([
       [1, down],
       [6, up],
@@ -78,7 +78,7 @@ describe("a host", () => {
     expect(flapping(status, 11)).toBeUndefined();
   });
 
-  test("that changes once more while it is held is held for longer", () => {
+  test("a flapping host that changes again is flapping for longer", () => {
     const once = history([
       [1, down],
       [2, up],
@@ -108,7 +108,7 @@ describe("a host", () => {
     expect(changesOf(status)).toEqual([1, 4]);
   });
 
-  test("that goes in a mass expiry has gone once", () => {
+  test("a host that becomes unreachable in a mass expiry has changed once", () => {
     const status = history([
       [1, mass],
       [2, down],
@@ -117,7 +117,7 @@ describe("a host", () => {
     expect(changesOf(status)).toEqual([2, 3]);
   });
 
-  test("seen for the first time has not changed, however long that took", () => {
+  test("a host that is seen for the first time has not changed, however long that took", () => {
     expect(changesOf(history([[1, up]], {}))).toEqual([]);
     const late = history(
       [
@@ -129,13 +129,13 @@ describe("a host", () => {
     expect(changesOf(late)).toEqual([]);
   });
 
-  test("whose changes were written by a clock far ahead is not held indefinitely", () => {
+  test("a host whose changes are from a clock far ahead does not stay flapping", () => {
     const ahead = { ...say({}, up, 0), reachableChanges: [at(9_000), at(9_000), at(9_000), "yesterday"] };
     expect(flapping(ahead, 1)).toBeUndefined();
     expect(changesOf(say(ahead, down, 1))).toEqual([1]);
   });
 
-  test("whose changes were written by a clock slightly ahead is held", () => {
+  test("a host whose changes are from a clock slightly ahead is flapping", () => {
     const status = history([
       [1, down],
       [2, up],
@@ -145,7 +145,7 @@ describe("a host", () => {
   });
 });
 
-test("whatever happens, little is kept, and a host that rests is steady in the end", () => {
+test("the stored changes are always limited, and a host without changes becomes steady", () => {
   const steps = fc.array(
     fc.tuple(fc.integer({ min: 1, max: 300 }), fc.constantFrom(up, down, mass, neverSeen)),
     { maxLength: 200 },
@@ -186,7 +186,7 @@ test.each<[string, Status | undefined, LivenessVerdict, number, readonly number[
   expect(changesOf({ reachableChanges: [...reachableChanges] })).toEqual(expected);
 });
 
-test("of very many changes the newest are kept", () => {
+test("only the newest changes are stored", () => {
   const all = Array.from({ length: MAX_FLAP_CHANGES + 3 }, (_, index) => at(index / 10));
   const kept = changesAfter({ ...reachable("True"), reachableChanges: all }, reachableUpdate(down), at(5));
   expect(kept).toEqual([...all.slice(4), at(5)]);

@@ -174,7 +174,7 @@ const sign = (
   more: { hasHolder?: boolean; lastChangeMs?: number; reachable?: "True" | "False" },
 ) => ({ name, isLost: false, hasHolder: true, ...more });
 
-test("hosts that no agent has joined are in no count: two live hosts that fall silent beside fifty of them are unreachable", () => {
+test("hosts that no agent has joined do not count: two live hosts that fall silent are unreachable despite fifty of them", () => {
   const awaited = some(50, "new", { hasHolder: false });
   const live = some(2, "mac", { lastChangeMs: 10_000, reachable: "True" });
   const { verdicts, recheckAfterMs } = planLiveness(
@@ -197,7 +197,7 @@ test("three of four live hosts that fall silent together are a mass expiry, howe
   ]);
 });
 
-test("what is kept of a Lease is short, and differs for every renewal, whatever its host writes", () => {
+test("the stored text of a Lease is short and differs for every renewal, whatever its host writes", () => {
   const any = fc.oneof(fc.string(), fc.string({ minLength: 200, maxLength: 2_000 }));
   const time = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
   fc.assert(

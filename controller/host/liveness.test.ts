@@ -17,27 +17,27 @@ const at = (hosts: readonly HostSign[], now: number, countedFromMs = 0) => {
 };
 
 describe("one host", () => {
-  test("is reachable within 40 s of its last observed change, and unreachable after", () => {
+  test("a host is reachable within 40 s of its last observed change, and unreachable afterwards", () => {
     expect(at([host("a")], SILENCE_MS - 1)).toEqual({ a: "reachable" });
     expect(at([host("a")], SILENCE_MS)).toEqual({ a: "unreachable" });
   });
 
-  test("that was reachable before a start is counted from the start", () => {
+  test("the silence of a host that was reachable before a start counts from the start", () => {
     const unseen = host("a", { lastChangeMs: undefined });
     expect(at([unseen], SILENCE_MS + 4_999, 5_000)).toEqual({ a: "counting" });
     expect(at([unseen], SILENCE_MS + 5_000, 5_000)).toEqual({ a: "unreachable" });
   });
 
-  test("gets a fresh count after an interruption of the watch", () => {
+  test("the silence of a host restarts after an interruption of the watch", () => {
     expect(at([host("a")], SILENCE_MS + 10, 30_000)).toEqual({ a: "counting" });
   });
 
-  test("without any sign or verdict was never seen", () => {
+  test("a host without a renewal and without a verdict was never seen", () => {
     const unseen = host("a", { lastChangeMs: undefined, reachable: undefined });
     expect(at([unseen], 10 * SILENCE_MS)).toEqual({ a: "neverSeen" });
   });
 
-  test("is lost after the shortest limit of its replicas, and stays lost until it is seen", () => {
+  test("a host is lost after the shortest limit of its replicas, and stays lost until it renews", () => {
     const silent = host("a", { reachable: "False", lostAfterMs: 60_000 });
     expect(at([silent], 59_999)).toEqual({ a: "unreachable" });
     expect(at([silent], 60_000)).toEqual({ a: "lost" });
@@ -47,7 +47,7 @@ describe("one host", () => {
 });
 
 describe("mass expiry", () => {
-  test("holds when more than half, and more than two, fall silent within one window", () => {
+  test("more than half, and more than two, hosts that fall silent within one window are a mass expiry", () => {
     const alive = [host("d", { lastChangeMs: 45_000 }), host("e", { lastChangeMs: 45_000 })];
     expect(at([host("a"), host("b"), host("c"), ...alive], 50_000)).toEqual({
       a: "massExpiry",
@@ -58,17 +58,17 @@ describe("mass expiry", () => {
     });
   });
 
-  test("two of two hosts are no mass", () => {
+  test("two of two hosts are no mass expiry", () => {
     expect(at([host("a"), host("b")], SILENCE_MS)).toEqual({ a: "unreachable", b: "unreachable" });
   });
 
-  test("counts hosts that were written off a moment ago", () => {
+  test("a mass expiry includes hosts that became unreachable a moment ago", () => {
     const gone = [host("a", { reachable: "False" }), host("b", { reachable: "False", lastChangeMs: 5_000 })];
     const hosts = [...gone, host("c", { lastChangeMs: 10_000 }), host("d", { lastChangeMs: 50_000 })];
     expect(at(hosts, 51_000)).toMatchObject({ c: "massExpiry" });
   });
 
-  test("shields those that return last until their agents have had the time to", () => {
+  test("a mass expiry protects the hosts that return last until their agents have had time to renew", () => {
     const absence = { fromMs: 0, toMs: 95_000 };
     const back = (lastChangeMs: number) =>
       ["a", "b", "c"].map((name) => host(name, { lastChangeMs, absence }));
@@ -78,7 +78,7 @@ describe("mass expiry", () => {
     expect(at([...back(115_000), ...late], 125_000)).toMatchObject({ d: "unreachable", e: "unreachable" });
   });
 
-  test("does not shield a single host that dies later", () => {
+  test("a mass expiry does not protect a single host that fails later", () => {
     const held = ["a", "b", "c"].map((name) => host(name, { reachable: "Unknown" }));
     const hosts = [...held, host("d", { lastChangeMs: 200_000 }), host("e", { lastChangeMs: 299_000 })];
     expect(at(hosts, 300_000)).toMatchObject({ a: "massExpiry", d: "unreachable", e: "reachable" });
@@ -150,7 +150,7 @@ describe("mass expiry", () => {
     expect(at(hosts, 200_000)).toMatchObject(expected);
   });
 
-  test("ignores hosts that have been off for long", () => {
+  test("a mass expiry ignores hosts that have long been unreachable", () => {
     const off = ["a", "b", "c", "d"].map((name) => host(name, { reachable: "False" }));
     const hosts = [...off, host("e", { lastChangeMs: 500_000 }), host("f", { lastChangeMs: 560_000 })];
     expect(at(hosts, 561_000)).toMatchObject({ e: "unreachable", f: "reachable" });
@@ -160,24 +160,24 @@ describe("mass expiry", () => {
 describe("a host that an operator declared lost", () => {
   const declared = (sign: Partial<HostSign> = {}) => host("a", { isDeclaredLost: true, ...sign });
 
-  test("is lost as soon as its Lease has expired, not before", () => {
+  test("a host that was declared lost is lost once its Lease has expired, not before", () => {
     expect(at([declared()], SILENCE_MS - 1)).toEqual({ a: "reachable" });
     expect(at([declared()], SILENCE_MS)).toEqual({ a: "lost" });
     expect(at([declared({ reachable: "False" })], SILENCE_MS)).toEqual({ a: "lost" });
   });
 
-  test("is lost in a mass expiry too, while the other hosts stay shielded", () => {
+  test("a host that was declared lost is lost in a mass expiry too, while the other hosts stay protected", () => {
     const hosts = [declared(), ...["b", "c", "d"].map((name) => host(name))];
     expect(at(hosts, SILENCE_MS)).toMatchObject({ a: "lost", b: "massExpiry", c: "massExpiry" });
   });
 
-  test("restarts the count of its silence with a new controller", () => {
+  test("the silence of a host that was declared lost restarts with a new controller", () => {
     const unseen = declared({ lastChangeMs: undefined, reachable: "False" });
     expect(at([unseen], 1_000 + SILENCE_MS - 1, 1_000)).toEqual({ a: "unreachable" });
     expect(at([unseen], 1_000 + SILENCE_MS, 1_000)).toEqual({ a: "lost" });
   });
 
-  test("by force is lost at once, whatever it renews, and stays so", () => {
+  test("a host that was declared lost by force is lost immediately, whatever it renews, and stays lost", () => {
     const forced = host("a", { isForcedLost: true });
     const { verdicts } = planLiveness({ hosts: [forced], countedFromMs: 0 }, 0);
     expect(verdicts.get("a")).toEqual({ at: "lost", silentMs: 0, isDeclared: true, isForced: true });
@@ -186,7 +186,7 @@ describe("a host that an operator declared lost", () => {
     });
   });
 
-  test("is rechecked when its Lease would expire, although its agent has never been seen", () => {
+  test("a host that was declared lost is rechecked when its Lease would expire, although its agent was never seen", () => {
     const unseen = declared({ lastChangeMs: undefined, reachable: undefined });
     const { verdicts, recheckAfterMs } = planLiveness({ hosts: [unseen], countedFromMs: 0 }, 10_000);
     expect([verdicts.get("a")?.at, recheckAfterMs]).toEqual(["neverSeen", 30_000]);
@@ -242,19 +242,19 @@ describe("time alone changes the verdict", () => {
     expect([plan.verdicts.get("a")?.at, plan.recheckAfterMs]).toEqual([verdict, recheckAfterMs]);
   });
 
-  test("a reachable host whose watch was interrupted is counted again from its own last change", () => {
+  test("the silence of a reachable host whose watch was interrupted counts from its last change", () => {
     const seen = host("a", { lastChangeMs: 10_000 });
     expect(planLiveness({ hosts: [seen], countedFromMs: 20_000 }, 30_000).recheckAfterMs).toBe(20_000);
   });
 
-  test("the soonest of all hosts counts, and a mass expiry is judged again after the time of a Lease", () => {
+  test("the next check is the earliest of all hosts, and a mass expiry is checked again after the duration of a Lease", () => {
     const alive = [host("a", { lastChangeMs: 20_000 }), host("b", { lastChangeMs: 10_000 })];
     expect(planLiveness({ hosts: alive, countedFromMs: 0 }, 30_000).recheckAfterMs).toBe(20_000);
     const gone = ["a", "b", "c"].map((name) => host(name));
     expect(planLiveness({ hosts: gone, countedFromMs: 0 }, SILENCE_MS).recheckAfterMs).toBe(SILENCE_MS);
   });
 
-  test("how long a host has been silent is part of the verdict", () => {
+  test("the verdict includes the silence of the host", () => {
     const { verdicts } = planLiveness({ hosts: [host("a", silent)], countedFromMs: 0 }, 60_000);
     expect(verdicts.get("a")).toEqual({ at: "unreachable", silentMs: 50_000 });
     const declared = host("a", { ...silent, isDeclaredLost: true });
@@ -283,7 +283,7 @@ const fleets = fc
   .map((signs) => signs.map((sign, i) => host(`h${i}`, sign)));
 
 describe("of any fleet", () => {
-  test("nothing that was reachable is withdrawn within 40 s of a change, a start or an interruption", () => {
+  test("no reachable host is withdrawn within 40 s of a change, a start or an interruption", () => {
     fc.assert(
       fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
         const { verdicts } = planLiveness({ hosts, countedFromMs }, now);
@@ -298,7 +298,7 @@ describe("of any fleet", () => {
     );
   });
 
-  test("never are more than two, and more than half of those that count, withdrawn in one judgement", () => {
+  test("one judgement never withdraws more than two hosts that are also more than half of those that count", () => {
     fc.assert(
       fc.property(fleets, times, (hosts, now) => {
         const joined = { reachable: "True" as const, isLost: false, hasHolder: true };
@@ -310,7 +310,7 @@ describe("of any fleet", () => {
     );
   });
 
-  test("a host that the others do not count for is judged alone as it is among them", () => {
+  test("a host whose verdict does not depend on the others gets the same verdict alone", () => {
     fc.assert(
       fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
         const { verdicts } = planLiveness({ hosts, countedFromMs }, now);
@@ -324,7 +324,7 @@ describe("of any fleet", () => {
     );
   });
 
-  test("every verdict that time alone can change names when", () => {
+  test("every verdict that can change without an event has a recheck time", () => {
     fc.assert(
       fc.property(fleets, times, times, (hosts, countedFromMs, now) => {
         const { verdicts, recheckAfterMs } = planLiveness({ hosts, countedFromMs }, now);

@@ -132,7 +132,7 @@ describe("golden", () => {
   });
 });
 
-test("only what follows from silence needs a proof of it", () => {
+test("only steps that follow from silence need a live read of the Lease", () => {
   const short = { host: "True", verdict: { at: "unreachable", silentMs: 50_000 } } as const;
   const silent = written(observe(short));
   const proofOf = (more: Partial<HostObserved>) => {

@@ -44,7 +44,7 @@ test("a Lease that appears after the first lists is a sign", () => {
   expect(signs.lastChangeMs("a")).toBe(5_000);
 });
 
-test("a renewal after the time of a Lease ends an absence, counted from the last renewal or the last count", () => {
+test("a renewal after the duration of a Lease ends an absence, which counts from the last renewal or restart", () => {
   const { signs, note, resetTimeoutsAt } = signsAt(0);
   note(1_000, "x", "1");
   note(40_999, "x", "2");

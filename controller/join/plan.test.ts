@@ -42,7 +42,7 @@ function host(name: string, addresses: readonly string[], machineId?: string, an
 
 const admitted = (...names: string[]) => Object.fromEntries(names.map((name) => [name, { request: "x" }]));
 
-test("what a group admits is admitted", () => {
+test("a request that the group allows is admitted", () => {
   expect(plan({})).toEqual({ do: "admit" });
   expect(plan({ spec: { addresses: ["10.0.0.1", "fd00::7"] } })).toEqual({ do: "admit" });
   expect(plan({ group: { addresses: [] }, spec: { addresses: ["192.168.1.1"] } })).toEqual({ do: "admit" });
@@ -96,12 +96,12 @@ test("a message names the Host and what to do", () => {
   });
 });
 
-test("a network that several hosts share takes no address, and a removed host keeps its place", () => {
+test("a network that several hosts share does not reserve its addresses, and a removed host keeps its place", () => {
   expect(plan({ hosts: [host("mac-2", ["10.0.0.0/24"])] })).toEqual({ do: "admit" });
   expect(plan({ joined: admitted("mac-1", "mac-2") })).toEqual({ do: "admit" });
 });
 
-test("a pass that was cut off after it made the Host is continued", () => {
+test("a pass that was interrupted after it created the Host is continued", () => {
   const own = host("mac-1", ["10.0.0.1"], undefined, { [ANNOTATION_JOIN_REQUEST]: KEY });
   expect(plan({ hosts: [own], joined: admitted("mac-1", "mac-2") })).toEqual({ do: "admit" });
 });
@@ -115,7 +115,7 @@ test("a request with the key of a Host whose agent has reported is rejected: a n
   });
 });
 
-test("a manual group waits, and looks again at the latest when its token ends", () => {
+test("a request to a group with manual approval waits, and is checked again when the token expires at the latest", () => {
   const group = { approve: "manual" } as const;
   const wait = (leftMs: number) => plan({ group }, Date.parse(GROUP.expiresAt) - leftMs);
   expect(wait(HOUR_MS)).toMatchObject({ do: "wait", recheckAfterMs: 60_000 });
@@ -125,7 +125,7 @@ test("a manual group waits, and looks again at the latest when its token ends", 
     expect(wait(leftMs)).toEqual({ do: "remove", because: "the token of its group has expired" });
 });
 
-test("an answer is kept for its time, and nothing of it is judged again", () => {
+test("an answered request stays for its retention time and is not judged again", () => {
   const at = (phase: "Admitted" | "Rejected", agoMs: number) => {
     const status = { phase, decidedAt: new Date(NOW - agoMs).toISOString() };
     const group = { expiresAt: "2026-03-08T12:00:00Z" };
@@ -138,7 +138,7 @@ test("an answer is kept for its time, and nothing of it is judged again", () => 
   expect(plan({ status: { phase: "Rejected" } }).do).toBe("remove");
 });
 
-test("nothing is kept of a group that was revoked", () => {
+test("requests of a revoked group are removed", () => {
   const request = hostJoinRequestSchema.parse({
     metadata: { name: KEY },
     spec: { hostName: "mac-1", group: "studio", addresses: ["10.0.0.1"] },
@@ -161,7 +161,7 @@ test.each([
   expect(matchesPattern(name, pattern)).toBe(matches);
 });
 
-test("an account whose annotations were changed to what they cannot be admits no machine", () => {
+test("an account with invalid annotations admits no machine", () => {
   const read = (group: unknown, joined?: string) => {
     const annotations = {
       [ANNOTATION_JOIN_GROUP]: JSON.stringify(group),

@@ -39,19 +39,19 @@ const MODELS = [
   model("other", "hf://org/other"),
 ];
 
-test("a model that a host has fetched plans the Models of its source, and no other", () => {
+test("a copy that a host has fetched enqueues only the Models of its source", () => {
   const before = host({ source: "hf://org/other" });
   const after = host({ source: "hf://org/other" }, { source: "hf://org/chat", sizeBytes: 7 });
   expect(plannedAfter(MODELS, before, after)).toEqual(["apps/chat", "apps/twin"]);
   expect(plannedAfter(MODELS, after, before)).toEqual(["apps/chat", "apps/twin"]);
 });
 
-test("a signed source is found by what a Host shows of it", () => {
+test("a signed source is found by the public form that a Host reports", () => {
   const after = host({ source: "https://models.example/a.gguf" });
   expect(plannedAfter(MODELS, undefined, after)).toEqual(["apps/signed"]);
 });
 
-test("a new size or checksum plans a Model, a new speed or order does not", () => {
+test("a new size or checksum enqueues a Model; a new speed or order does not", () => {
   const chat = { source: "hf://org/chat", sizeBytes: 7 };
   const other = { source: "hf://org/other", sizeBytes: 8 };
   expect(plannedAfter(MODELS, host(chat, other), host({ ...other, tokensPerSecond: 9 }, chat))).toEqual([]);
@@ -61,6 +61,6 @@ test("a new size or checksum plans a Model, a new speed or order does not", () =
   ]);
 });
 
-test("a deleted Host plans the Models that it held", () => {
+test("a deleted Host enqueues the Models of its copies", () => {
   expect(plannedAfter(MODELS, host({ source: "hf://org/other" }), undefined)).toEqual(["apps/other"]);
 });

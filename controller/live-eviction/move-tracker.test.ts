@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { MOVE_MS } from "../service/pods/nodes.ts";
 import { createMoveTracker, type Departure, type MoveResult, moveEndOf } from "./move-tracker.ts";
 
-test("a move that pods give up leaves those of hosts as they are, also from a machine of the same name", () => {
+test("giving up the moves of pods does not affect moves of replicas on hosts, even from a machine of the same name", () => {
   const results: MoveResult[] = [];
   const moving = createMoveTracker((result) => results.push(result));
   const leave = (by: Departure["by"], machine: string) =>

@@ -36,7 +36,7 @@ test.each<[string, object[], object[], boolean]>([
   expect(nodeAdmitsPod({ ...nodeOf({}), status: {} }, pod)).toBe(false);
 });
 
-test("a node has room for a pod beside those of services, so that none has to be preempted", () => {
+test("a node has room for a pod if it fits in addition to the pods of services, so that none is preempted", () => {
   const pod = (gpus: string, memory: string) =>
     podOf({
       containers: [
@@ -60,7 +60,7 @@ test("a node has room for a pod beside those of services, so that none has to be
   expect(nodeHasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
 });
 
-test("a service may have several pods by its Deployment, or by what its autoscaler may do later", () => {
+test("a service may have several pods by its Deployment, or by the maximum of its autoscaler", () => {
   const scaled = (replicas?: number): Deployment => ({
     metadata: { name: "chat" },
     spec: {

@@ -35,7 +35,7 @@ test("a private network is opened by its CIDR, and a bad one is refused at the s
   expect(() => modelConfigSchema.parse({ allowNetworks: "10.0.0.0" })).toThrow(/CIDR/);
 });
 
-test("what answers is not quoted", async () => {
+test("the response of a refused address is not quoted", async () => {
   const server = await serveModel(ranged(new TextEncoder().encode("secret of an inner service")));
   const { message } = await failureOf(inspectNow(`${server.url}/m.gguf`));
   expect(message).not.toMatch(/secr/);

@@ -120,7 +120,7 @@ test("a source is inspected once per spec, and again only when it is due", () =>
   expect(isInspectionDue(model(), recordInspection(model(), undefined, found, watched), 600_000)).toBe(true);
 });
 
-test("a source that changes at each check is checked ever less often, until it stays", () => {
+test("a source that changes at each check is checked less and less often, until it is stable", () => {
   const pinnedAs = (changeMarker: string): Model => ({
     ...model({ refreshPolicy: "OnChange" }),
     status: { pinned: { key: "k", changeMarker } },
@@ -142,7 +142,7 @@ test("a source that changes at each check is checked ever less often, until it s
   expect(last).toMatchObject({ changes: 0, nextAtMs: 600_000 });
 });
 
-test("a new leader inspects only what is not known", () => {
+test("a new leader inspects only unknown sources", () => {
   const status = { phase: "Ready" as const, observedGeneration: 1, files: ["m.gguf"] };
   expect(isInspectionDue({ ...model(), status }, undefined, 0)).toBe(false);
   expect(isInspectionDue({ ...model(), status: { ...status, observedGeneration: 0 } }, undefined, 0)).toBe(
@@ -150,7 +150,7 @@ test("a new leader inspects only what is not known", () => {
   );
 });
 
-test("a new leader spreads the checks of known sources, and pins at once those that are not pinned", () => {
+test("a new leader spreads the checks of known sources, and checks unpinned ones immediately", () => {
   const status = { phase: "Ready" as const, observedGeneration: 1, files: ["m.gguf"] };
   const known = { ...model({ refreshPolicy: "OnChange" }), status };
   expect(firstRecord(known, 600_000, 5, 0.5)).toMatchObject({ nextAtMs: 5, result: undefined });
@@ -229,7 +229,7 @@ test("OnChange pins what the source has, and pins something else only when its c
   });
 });
 
-test("a check that fails or finds no stable content says so, keeps the pin and stops nothing", () => {
+test("a check that fails or finds no stable content is reported, and the pin stays", () => {
   const wanted = model({ refreshPolicy: "OnChange" });
   const status = statusOf(wanted, marked("m1"));
   const conditionOf = (of: typeof status) => of.conditions?.find(({ type }) => type === "SourceChecked");
@@ -253,7 +253,7 @@ test("a check that fails or finds no stable content says so, keeps the pin and s
   expect(conditionOf(statusOf(model(), found))).toBeUndefined();
 });
 
-test("OnChange says where versions cannot be kept apart", () => {
+test("OnChange reports sources whose versions cannot be distinguished", () => {
   const messageOf = (spec: Partial<Model["spec"]>) =>
     statusOf(model({ refreshPolicy: "OnChange", ...spec }), undefined).conditions?.find(
       ({ type }) => type === "SpecHonored",
@@ -314,7 +314,7 @@ test("a Model for pods that fetch the weights themselves is Ready in a format th
   expect(status).toMatchObject({ phase: "Ready", message: expect.stringContaining("each pod") });
 });
 
-test("a file of the host is Unknown until a service has served it, and a missing one is named", () => {
+test("a file on a host is Unknown until a service has served it, and a missing file is reported", () => {
   const onDisk = model({ source: "file:///models/m.gguf" });
   const statusWith = (status: InferenceService["status"], of = onDisk) =>
     planModelStatus(

@@ -16,7 +16,7 @@ const bodies = fc.array(fc.array(fc.integer({ min: 1, max: 15_000 }), { minLengt
   maxLength: 12,
 });
 
-test("whatever arrives at once, what is kept of it is bounded, and a small body gets through", async () => {
+test("the memory for concurrent bodies is limited, and a small body is still read", async () => {
   await fc.assert(
     fc.asyncProperty(bodies, async (given) => {
       const read = createBodyReader(LIMITS);

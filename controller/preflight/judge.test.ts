@@ -74,7 +74,7 @@ const judge = (input: Partial<PreflightInput>) =>
     ...input,
   });
 
-test("names the nearest machine, and what of the model fits it", () => {
+test("the message names the nearest machine, and what of the model fits on it", () => {
   const verdict = judge({ hosts: [host("mac-1", 16), host("mac-3", 32)] });
   expect(verdict).toMatchObject({ at: "nowhere" });
   const { message = "" } = verdict as { message?: string };
@@ -83,7 +83,7 @@ test("names the nearest machine, and what of the model fits it", () => {
   );
 });
 
-test("a machine that is away, drained or full still counts: that passes", () => {
+test("a machine that is unreachable, drained or full still counts, because that is temporary", () => {
   const away = {
     conditions: [
       {
@@ -112,13 +112,13 @@ test.each([
   expect(judge(input)).toMatchObject({ at: "unknown" });
 });
 
-test("a header that is not read yet: the catalog stands in for it", () => {
+test("the catalog is used while the header is not read", () => {
   const unread = { model: model("metal", null), hosts: [host("mac-1", 16)] };
   expect(judge(unread)).toMatchObject({ at: "nowhere", message: expect.stringMatching(/^needs [34]\d/) });
   expect(judge({ ...unread, hosts: [host("big", 128)] })).toEqual({ at: "fits", on: "big" });
 });
 
-test("pods: each takes as many GPUs as it asks for, and nodes without any do not count", () => {
+test("each pod takes the GPUs that it requests, and nodes without GPUs do not count", () => {
   const nodes = [node("plain", "512Gi"), node("gpu", "512Gi", { count: 8, mib: 24_576 })];
   expect(judge({ model: model("cuda"), nodes })).toMatchObject({
     at: "nowhere",
@@ -258,7 +258,7 @@ test("while the header is unread, hosts count that the service may run on, and t
   expect(unread({}, { runtime: "ollama" })).toMatchObject({ at: "unknown" });
 });
 
-test("what fits no node of today may fit one that is added, unless nodes are fixed or only hosts are asked", () => {
+test("a service that fits no current node may fit a new one, unless nodes are fixed or only hosts are allowed", () => {
   const nodes = [node("small", "8Gi")];
   const inPods = { model: model("cpu"), nodes };
   expect(judge(inPods)).toMatchObject({ at: "nowhere", mayGrow: false });

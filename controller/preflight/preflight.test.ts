@@ -24,7 +24,7 @@ const review = JSON.stringify({
   },
 });
 
-test("where the judge fails, the service is let through, the failure is logged and the next one is judged", async () => {
+test("if the judge fails, the service is allowed, the failure is logged and the next service is judged", async () => {
   const lines: LogLine[] = [];
   let judged = 0;
   const handler = createHandler({ mode: "Deny", log: keepLines(lines) }, () => {
@@ -46,7 +46,7 @@ test("where the judge fails, the service is let through, the failure is logged a
   expect(await ask("no review")).toBe(400);
 });
 
-test("a controller that has not listed what its webhook needs is not Ready, for 30 seconds at most", async () => {
+test("a controller whose webhook has not listed its objects is not Ready for at most 30 seconds", async () => {
   await using folder = await temporaryFolder();
   const kubeconfig = path.join(folder.path, "nowhere.kubeconfig");
   await writeFile(

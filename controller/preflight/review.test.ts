@@ -55,7 +55,7 @@ test.each([
   expect(readReview(text)).toBeUndefined();
 });
 
-test("Deny refuses and Warn warns, with the sentence; everything else is allowed", () => {
+test("Deny refuses and Warn warns with the same message, and everything else is allowed", () => {
   const message = "the model fits no machine: it needs more";
   expect(admissionResponse("1", "Deny", NOWHERE)).toMatchObject({
     response: { uid: "1", allowed: false, status: { code: 403, message } },

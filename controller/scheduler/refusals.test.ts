@@ -30,7 +30,7 @@ test("a replica that waits for memory is displaced after 30 s, and its host reme
   expect(readRefusals(soon.history, [], 1_000 + MEMORY_WAIT_MS + REFUSAL_MS).history.refusals).toEqual([]);
 });
 
-test("a replica that recovers restarts its patience, and other reasons to wait are no refusal", () => {
+test("a replica that recovers restarts its timer, and other reasons to wait are no refusal", () => {
   const first = readRefusals(NO_REFUSALS, waiting, 0);
   const recovered = readRefusals(first.history, [replica("Ready")], 20_000);
   expect(readRefusals(recovered.history, waiting, 31_000).displaced.size).toBe(0);
@@ -69,7 +69,7 @@ test.each<[string, InferenceReplica, boolean]>([
   expect(isRefused(one)).toBe(expected);
 });
 
-test("a host is remembered once, by its last refusal, beside others; the soonest patience counts", () => {
+test("a host is stored once with its last refusal, and the earliest timer is the next check", () => {
   const on = (hostName: string, uid: string, reason?: string): InferenceReplica => {
     const one = replica("Evicted", reason);
     const template = { ...one.spec.template, hostName };

@@ -23,7 +23,7 @@ function statusAt(words: string, more: Partial<InferenceServiceStatus> = {}): In
   return { phase: phase as never, reason, message: "", ...more, conditions };
 }
 
-test("a service that starts makes an Event when it serves, and none for each step of its replica", () => {
+test("a service that starts gets an Event when it serves, and none for the steps of its replica", () => {
   const steps = [
     "Creating ReplicasNotReady",
     "Creating SourceFetching",
@@ -59,7 +59,7 @@ test.each([
   expect(statusEvents(undefined, statusAt(words)).map((event) => event.type)).toEqual([type]);
 });
 
-test("a rollout makes an Event when it begins and when it is complete, and a restart makes neither", () => {
+test("a rollout gets an Event when it begins and when it is complete, and a restart gets neither", () => {
   const rollout = (reason: string) => ({
     conditions: [
       { type: "Progressing", status: "True", reason, message: "", lastTransitionTime: at } as const,
@@ -97,7 +97,7 @@ test("fields that have no effect are a Warning Event once, and again when they c
   expect(events("spec.slo", "spec.slo")).toEqual([]);
 });
 
-test("a warning is an Event when it is new or another one, and not while it stays", () => {
+test("a warning gets an Event when it is new or changes, and not while it stays", () => {
   const event = (note: string) => [
     { type: "Warning", reason: "ContextBeyondTraining", action: "Reconcile", note },
   ];

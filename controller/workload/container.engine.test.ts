@@ -138,7 +138,7 @@ async function generate(url: string, signal: AbortSignal): Promise<void> {
 }
 
 describe.skipIf(program === "")("the container of a llamacpp service", () => {
-  test("a build that finds no GPU says so in the lines that the controller reads", async () => {
+  test("a build that finds no GPU reports that in the lines that the controller reads", async () => {
     await using folder = await temporaryFolder();
     const model = path.join(folder.path, "tiny.gguf");
     await writeTinyGguf(model);

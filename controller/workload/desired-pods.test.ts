@@ -105,7 +105,7 @@ test.each(KEPT)("a change of %s is in no template", (_, desired) => {
   expect(render(desired, NEW).spec.template).toEqual(render({}, NEW).spec.template);
 });
 
-test("an edited template is restored to what was rendered, and an edited annotation is not believed", () => {
+test("an edited template is restored to the rendered one, and an edited annotation is ignored", () => {
   const live = byAnOlderController({});
   const sidecar = { name: "sidecar", image: "registry.example/proxy:1" };
   const { template } = live.spec;
@@ -122,7 +122,7 @@ test("an edited template is restored to what was rendered, and an edited annotat
   }
 });
 
-test("the digest of a plain service is what it always was: a new field with a default would replace all pods", () => {
+test("the digest of a plain service never changes, because a new field with a default would replace all pods", () => {
   const { service, model } = objectsOf({});
   expect(desiredPodsDigest({ service, models: [{ model, weights: undefined }] })).toBe(
     "b40ca0628d34b052d34104a0fbbeadc3",

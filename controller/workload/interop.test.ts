@@ -24,7 +24,7 @@ test.each(["llamacpp", "vllm"] as const)("the table of %s is as its pinned versi
   expect(differences(runtime)).toEqual([]);
 });
 
-test("a difference is named with what was seen", () => {
+test("a difference is reported with the observed value", () => {
   const seen = factsOf("vllm");
   const facts: InteropFacts = {
     ...seen,

@@ -81,7 +81,7 @@ test("weights go to a volume for services in pods, and before there is a service
   expect(desiredCacheOf(metal, [], defaults)).toEqual({ at: "none" });
 });
 
-test("drafts and adapters are on a volume where the Model of their service runs in pods, whatever they say themselves", () => {
+test("drafts and adapters are on a volume if the Model of their service runs in pods, whatever their own spec", () => {
   const served = [service("a", { modelRef: "main" })];
   const placeFor = (own: object, main: Model | undefined) =>
     desiredCacheOf(model(own, "draft"), served, defaults, () => main).at;
@@ -169,7 +169,7 @@ test("a volume that one node mounts is for one Model, with room for its weights;
   expect(desiredVolume(elsewhere, once).claimName).toBe("m-model-cache");
 });
 
-test("other settings of the controller move no weights: of a Job or of pods, on the Model's own claim or the namespace's", () => {
+test("a change of the controller's settings moves no weights, on the Model's or the namespace's claim", () => {
   const once: CacheSettings = { ...defaults, cacheScope: undefined, cacheAccessMode: "ReadWriteOnce" };
   const all: CacheSettings[] = [once, { ...once, cacheScope: "Namespace" }, { ...defaults }];
   const filled = [{ phase: "Ready" }, { phase: "Pending", filledBy: "Pods" }] as const;

@@ -36,7 +36,7 @@ test.each<[string, object, boolean, number | undefined, DeploymentStrategy]>([
   expect(strategy(rollout, hasDevices, replicas)).toEqual(expected);
 });
 
-test("what is set is kept to, and a step is always left", () => {
+test("fields that are set apply unchanged, and a rollout can always make progress", () => {
   const limit = fc.option(fc.oneof(fc.constantFrom(0, 1, 2), fc.constantFrom("0%", "25%", "100%")), {
     nil: undefined,
   });

@@ -72,7 +72,7 @@ test.for(inputs)("%s", async (name) => {
   expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
 });
 
-test("quantities are what the server stores, so that no pass writes them again", async () => {
+test("quantities are in the form that the server stores, so that no pass writes them again", async () => {
   const engines = [
     { cpu: "0.5", memory: "1024Mi", ephemeralStorage: "1.5G" },
     { cpu: "1000m", memory: "1.5Gi", ephemeralStorage: "2000" },
@@ -102,7 +102,7 @@ test.each([[{ privileged: true }], [{ capabilities: { add: ["CAP_SYS_ADMIN"] } }
   },
 );
 
-test("the namespace refuses what is less than restricted", async () => {
+test("a restricted namespace rejects a pod that runs as root", async () => {
   const { deployment } = workloadOf("llamacpp-cpu.input.yaml");
   const { metadata, spec } = deployment.spec.template;
   const privileged = { ...spec, securityContext: { runAsUser: 0 } };

@@ -255,7 +255,7 @@ describe("refused", () => {
 });
 
 describe("quantities", () => {
-  it("are passed whatever their size: the API server judges them", () => {
+  it("quantities are passed whatever their size, because the API server validates them", () => {
     const resources = { cpu: 1_000_000, memory: "999999999Ei", ephemeralStorage: "1m" };
     expect(engineOf(build({ service: { resources } }).deployment).resources?.requests).toEqual({
       cpu: "1M",
@@ -265,7 +265,7 @@ describe("quantities", () => {
   });
 });
 
-it("every runtime that runs in pods has a pod, with an image that names its version", () => {
+it("every runtime for pods has an image with a version", () => {
   const inPods = ENGINES.filter(({ pod }) => pod !== undefined);
   expect(inPods.filter(({ pod }) => pod === undefined).map(({ runtime }) => runtime)).toEqual([]);
   expect(RUNTIMES).toContain("tensorrt-llm");
@@ -289,7 +289,7 @@ it.each(["vllm", "sglang"] as const)("%s is given only arguments that its pinned
   expect([...used, ...toggles].filter((flag) => !known.has(flag))).toEqual([]);
 });
 
-it("vLLM finishes late requests after TERM, but an image that others chose may not have that argument", () => {
+it("vLLM finishes late requests after SIGTERM, but a user's image may lack that argument", () => {
   const model = { ...cuda({}), format: "safetensors" };
   const of = (service: object, settings: WorkloadOptions["settings"] = {}) =>
     engineOf(build({ runtime: "vllm", model, service, settings }).deployment).args?.includes(
@@ -340,7 +340,7 @@ it("an autoscaler has a metric, or the service is refused", () => {
   expect(named.autoscaler?.spec.metrics).toHaveLength(1);
 });
 
-it("an autoscaler stands only where it has something to scale", () => {
+it("an autoscaler exists only if it has something to scale", () => {
   const autoscaling = { maxReplicas: 3 };
   expect(build({ service: { autoscaling } }).autoscaler?.spec.maxReplicas).toBe(3);
   expect(build({ service: {} }).autoscaler).toBeUndefined();
@@ -350,7 +350,7 @@ it("an autoscaler stands only where it has something to scale", () => {
   expect(deployment.spec.replicas).toBeUndefined();
 });
 
-it("each priority has its class, in the order of the priorities", () => {
+it("each priority has a PriorityClass, in the order of the priorities", () => {
   expect(priorityClasses().map(({ value }) => value)).toEqual([1_000_000, 100_000, 10_000, 1000, 100]);
   expect(priorityClasses().map(({ metadata }) => metadata.name)).toContain(priorityClassName("batch"));
 });

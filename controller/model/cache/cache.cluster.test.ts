@@ -97,7 +97,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
       return pod;
     }, WAIT);
 
-  test("the Job's own command brings the weights to the volume, and its result makes the Model Ready", async () => {
+  test("the command of the Job downloads the weights to the volume, and its result makes the Model Ready", async () => {
     const content = Buffer.alloc(headerBytes(10).length + TENSOR_BYTES);
     content.set(headerBytes(10));
     const server = await serveModel((request, response) => {
@@ -156,7 +156,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect((await get(PERSISTENT_VOLUME_CLAIMS, CLAIM))?.metadata.deletionTimestamp).toBeUndefined();
   });
 
-  test("the cause of a failed download is the Model's, and a changed spec gets a new Job at once", async () => {
+  test("the Model reports the cause of a failed download, and a changed spec gets a new Job immediately", async () => {
     const message = JSON.stringify({
       code: "SourceUnauthorized",
       message: "answered 401",
@@ -201,7 +201,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     expect(performance.now() - changedAt).toBeLessThan(30_000);
   });
 
-  test("a Job that ends without a result is named with what Kubernetes says of its pod", async () => {
+  test("a Job that finishes without a result is reported with the status of its pod", async () => {
     await script({ outcome: "fail", exitCode: 70 });
     await volume(CLAIM);
     await applyModel("loops", { source: "hf://org/loops/m.gguf" });
@@ -229,7 +229,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     await statusUntil("waits", (status) => expect(status?.phase).toBe("Ready"));
   });
 
-  test("a volume on a node that does not exist is reported as one that no node can mount", async () => {
+  test("a volume on a node that does not exist is reported as unmountable", async () => {
     await volume(CLAIM, "gone-1");
     await applyModel("far", { source: "hf://org/far/m.gguf" });
     await statusUntil("far", (status) =>
@@ -240,7 +240,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     );
   });
 
-  test("a pod that fits on no node is named, and a lower request replaces its Job", async () => {
+  test("a pod that fits no node is reported, and a lower request replaces its Job", async () => {
     await script({ outcome: "complete", message: FETCHED });
     await volume(CLAIM);
     const source = "hf://org/large/m.gguf";
@@ -280,7 +280,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     );
   });
 
-  test("a claim and a Job of others with these names stay as they are, and are named", async () => {
+  test("a claim and a Job of other owners with these names stay unchanged and are reported", async () => {
     await apply(claimOf(CLAIM));
     await applyModel("mine", { source: "hf://org/mine/m.gguf" });
     await statusUntil("mine", (status) =>
@@ -327,14 +327,14 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     );
     await volume("weights");
     const ready = await statusUntil("placed", (status) => expect(status?.phase).toBe("Ready"));
-    expect(weightsOnVolume(ready)).toEqual({ claimName: "weights", folder: "", file: "llms/m.gguf" });
+    expect(weightsOnVolume(ready)).toMatchObject({ claimName: "weights", folder: "", file: "llms/m.gguf" });
     const [job] = await list(JOBS);
     expect(job?.spec.template.spec.volumes).toEqual([
       { name: "cache", persistentVolumeClaim: { claimName: "weights", readOnly: true } },
     ]);
   });
 
-  test("a volume that one node mounts follows the pod to its GPU, and a replica without room there is named", async () => {
+  test("a volume that only one node can mount follows the pod to its GPU, and a replica that does not fit there is reported", async () => {
     const header = headerBytes(10);
     const server = await serveModel(ranged(header, header.length + TENSOR_BYTES));
     const taints = [{ key: GPU, value: "present", effect: "NoSchedule" }] as const;

@@ -4,7 +4,7 @@ import { defaultRemedy } from "../../../src/api/errors.ts";
 import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
 import { type CacheProblem, describeFailure, podStartProblem } from "./job.ts";
 
-test("whatever a pod and a Job say, 1,000 characters of it are shown", () => {
+test("messages of a pod and a Job are truncated to 1,000 characters", () => {
   const isShort = ({ code, message }: CacheProblem) => {
     const remedy = `; ${defaultRemedy(code).summary}`;
     return message.endsWith(remedy) && message.length <= 1_000 + remedy.length;

@@ -92,7 +92,7 @@ test("a failed Job is replaced after a delay that doubles with each attempt, an 
   ]);
 });
 
-test("a Job that loops without a result is named with the end of its last pod", () => {
+test("a Job that loops without a result is reported with the exit of its last pod", () => {
   const { state } = plan({ job: job({ type: "Failed", ago: 0 }), pods: [pod(1, "", 9), pod(137, "", 1)] });
   expect(state.status).toMatchObject({ phase: "Failed", reason: "DownloadFailed" });
   expect(state.status.message).toMatch(/BackoffLimitExceeded.*OOMKilled, exit code 137; a new Job resumes/);
@@ -126,7 +126,7 @@ test("a retry within the Job shows the cause of the attempt before until it gets
   });
 });
 
-test("weights that are Ready need no Job, until the claim is another one", () => {
+test("weights that are Ready need no Job until the claim is replaced", () => {
   const status = {
     phase: "Ready",
     reason: "Downloaded",
@@ -144,7 +144,7 @@ test("weights that are Ready need no Job, until the claim is another one", () =>
   expect(plan({ model: ready, claim: { at: "absent" } }).steps).toEqual([{ do: "createClaim" }]);
 });
 
-test("a complete Job that left no result counts as failed, so that it cannot loop", () => {
+test("a complete Job without a result counts as failed, so that it cannot loop", () => {
   for (const pods of [[], [pod(0, "")]])
     expect(plan({ job: job({ type: "Complete", ago: 0 }), pods })).toMatchObject({
       steps: [],
@@ -153,7 +153,7 @@ test("a complete Job that left no result counts as failed, so that it cannot loo
     });
 });
 
-test("results are waited for while the pods that are seen are older than the end of their Job", () => {
+test("the plan waits for results while the pod watch is behind the end of the Job", () => {
   for (const type of ["Complete", "Failed"])
     expect(plan({ job: job({ type, ago: 0 }), pods: [running] })).toMatchObject({
       steps: [],
@@ -189,7 +189,7 @@ test("another Model's Job for the same files is shared, for other files it is wa
   expect(ended(RECHECK_MS).steps).toMatchObject([{ do: "removeJob" }]);
 });
 
-test("what another Model's Job downloaded is not for a Model with another Secret, which may name another server", () => {
+test("a download for another Model is not used by a Model with another Secret, which may name another server", () => {
   const pods = [pod(0, { code: "Fetched", sizeBytes: 5, file: "views/a/m.gguf", files: ["m.gguf"] })];
   const ended = { job: job({ type: "Complete", ago: RECHECK_MS }, model("other")), pods };
   expect(plan(ended).state.status.phase).toBe("Ready");
@@ -200,7 +200,7 @@ test("what another Model's Job downloaded is not for a Model with another Secret
   });
 });
 
-test("a Job whose credentials were refused is replaced once the Secret is another, without its delay", () => {
+test("a Job whose credentials were rejected is replaced without a delay once the Secret changes", () => {
   const spec = { ...model().spec, sourceSecretRef: { name: "hub" } };
   const of = { ...model(), spec };
   const key = downloadKey(of, desiredVolume(of, settings), "claim");
@@ -228,7 +228,7 @@ test("a Job whose credentials were refused is replaced once the Secret is anothe
   expect(after(undefined, "DiskFull")).toMatchObject({ recheckAfterMs: 60 * MINUTE, waitsForSecret: false });
 });
 
-test("a Job whose image cannot be pulled is replaced once the controller has another one", () => {
+test("a Job whose image cannot be pulled is replaced once the controller has another image", () => {
   const pods = [waitingFor("ImagePullBackOff", "Back-off pulling image")];
   expect(plan({ job: job(), pods }).steps).toEqual([]);
   for (const other of [{ image: "registry.example.com/metalbridge:2" }, { imagePullSecrets: ["pull"] }])
@@ -281,7 +281,7 @@ describe("a volume that one node mounts", () => {
     claim: { ...claim, spec: { accessModes } },
   });
 
-  test("is filled by the pods that mount it: no Job decides which node it is on", () => {
+  test("a volume that one node mounts is filled by the pods that mount it, so no Job chooses its node", () => {
     expect(onOneNode({ claim: claimOf("ReadWriteOnce") })).toMatchObject({
       steps: [],
       state: {
@@ -299,7 +299,7 @@ describe("a volume that one node mounts", () => {
     ]);
   });
 
-  test("is created once the size of the weights is known, and never asked about again without a pod", () => {
+  test("a volume that one node mounts is created once the size of the weights is known, and is not polled without a pod", () => {
     const absent = { claim: { at: "absent" } } as const;
     expect(onOneNode({ ...absent, isSourceKnown: false })).toMatchObject({
       steps: [],
@@ -314,13 +314,13 @@ describe("a volume that one node mounts", () => {
     expect(onOneNode({ claim: unbound }).recheckAfterMs).toBeUndefined();
   });
 
-  test("has no pods that could fill it where the controller knows no image", () => {
+  test("a volume that one node mounts cannot be filled if the controller has no image", () => {
     const { state } = onOneNode({ claim: { at: "absent" }, settings: modelConfigSchema.parse({}) });
     expect(state).toMatchObject({ problem: { code: "ModelCacheNotConfigured" } });
     expect(state.status.filledBy).toBeUndefined();
   });
 
-  test("keeps what a Job of an earlier version downloaded, and lets one that runs finish", () => {
+  test("a volume that one node mounts keeps the download of an earlier version's Job, and lets a running Job finish", () => {
     const status = {
       phase: "Ready" as const,
       reason: "Downloaded",
@@ -341,7 +341,7 @@ describe("a volume that one node mounts", () => {
   });
 });
 
-test("a pod of the Job that ends without a result is named while the Job waits to start the next one", () => {
+test("a pod of the Job that exits without a result is reported while the Job waits to start the next one", () => {
   const message = expect.stringMatching(/its last pod ended with OOMKilled, exit code 137; .*memory/);
   const { status, problem } = plan({ job: job(), pods: [pod(137, "", 9)] }).state;
   expect(status).toMatchObject({ phase: "Pending", reason: "DownloadFailed", message });
@@ -362,14 +362,14 @@ describe("a mesh's sidecar beside the download", () => {
     };
   };
 
-  test("does not hide that the weights are complete, and the Job that it keeps running is removed", () => {
+  test("a mesh's sidecar does not hide that the weights are complete, and the Job that it keeps running is removed", () => {
     expect(plan({ job: job(), pods: [beside(0, fetched)] })).toMatchObject({
       steps: [{ do: "removeJob" }],
       state: { status: { phase: "Ready", file: "views/a/m.gguf" }, fetched: { sizeBytes: 5 } },
     });
   });
 
-  test("does not hide why a download failed, and the Job is replaced after the delay", () => {
+  test("a mesh's sidecar does not hide why a download failed, and the Job is replaced after the delay", () => {
     const refused = beside(1, failure(false, "SourceUnauthorized"));
     expect(plan({ job: job(), pods: [refused] })).toMatchObject({
       steps: [],
@@ -380,7 +380,7 @@ describe("a mesh's sidecar beside the download", () => {
     expect(later.steps).toMatchObject([{ do: "removeJob" }]);
   });
 
-  test("does not hide why the download cannot start", () => {
+  test("a mesh's sidecar does not hide why the download cannot start", () => {
     const waiting = waitingFor("ImagePullBackOff", "Back-off pulling image");
     waiting.status?.containerStatuses &&
       Object.assign(waiting.status, {

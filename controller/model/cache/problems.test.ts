@@ -10,14 +10,14 @@ function event(reason: string, version: number): KubeEvent {
   return { metadata, eventTime: "", reason, note: `note of ${reason}` };
 }
 
-test("a failure that the claim has left behind is no problem, and one that is repeated is", () => {
+test("a failure before a later success is no problem, and a repeated failure is", () => {
   const failed = event("ProvisioningFailed", 90);
   expect(newestFailure([event("WaitForFirstConsumer", 100), failed], FAILURES)).toBeUndefined();
   expect(newestFailure([event("WaitForFirstConsumer", 80), failed], FAILURES)).toBe(failed.note);
   expect(newestFailure([], FAILURES)).toBeUndefined();
 });
 
-test("an attempt under way does not hide that the one before has failed", () => {
+test("an attempt in progress does not hide that the previous one has failed", () => {
   const events = [
     event("ProvisioningFailed", 90),
     event("Provisioning", 101),

@@ -31,7 +31,7 @@ function follow(open: () => Readable) {
   return { opened, progress };
 }
 
-test("of one namespace 8 logs are followed, of all together 64, and one that ends makes room", async () => {
+test("at most 8 logs of a namespace and 64 in total are followed, and a log that ends makes room", async () => {
   const shape = fc.array(fc.tuple(fc.integer({ min: 0, max: 20 }), fc.nat()), { maxLength: 300 });
   await fc.assert(
     fc.asyncProperty(shape, async (pods) => {
@@ -57,7 +57,7 @@ test("of one namespace 8 logs are followed, of all together 64, and one that end
   );
 });
 
-test("no more of a log is read than 16 MiB and a chunk, in chunks of any size", async () => {
+test("a log is read up to 16 MiB and one chunk, whatever the size of the chunks", async () => {
   const lines = Buffer.from(`{"bytes":1,"totalBytes":2}${" ".repeat(20 << 10)}\n`.repeat(100));
   const sizes = fc.array(fc.integer({ min: 32 << 10, max: lines.length }), { minLength: 1, maxLength: 5 });
   await fc.assert(

@@ -31,7 +31,7 @@ test.each([
   expect(wasEdited(before, after, object(""))).toBe(expected);
 });
 
-test("what a webhook rewrites each time was not edited", () => {
+test("an object that a webhook rewrites each time was not edited", () => {
   const rewritten = { spec: { replicas: 7 } };
   expect(wasEdited(object("1", rewritten), object("2", rewritten), object(""))).toBe(false);
 });

@@ -11,7 +11,7 @@ test("a rejected object is retried within 3 s, however long it has been rejected
   expect(retries.afterMs("a/b", true, 3_600_002)).toBeLessThanOrEqual(1_000);
 });
 
-test("two thousand rejected services are retried at about ten a second together", () => {
+test("two thousand rejected services are retried at a total of about ten per second", () => {
   const retries = createRejectionRetries();
   const keys = Array.from({ length: 2_000 }, (_, index) => `a/${index}`);
   for (const key of keys) retries.afterMs(key, true, 0);

@@ -13,7 +13,7 @@ const uidsOf = (replicas: readonly InferenceReplica[]) =>
     ({ metadata }) => `${metadata.uid}${metadata.deletionTimestamp === undefined ? "" : " leaving"}`,
   );
 
-test("what was created counts before the watch shows it, once, and for its own service only", () => {
+test("a created replica counts once, for its service only, before the watch shows it", () => {
   const memory = createServiceMemory();
   memory.noteCreated(replica("a"), 0);
   expect(uidsOf(memory.upToDate("s1", [], 1))).toEqual(["a"]);
@@ -21,7 +21,7 @@ test("what was created counts before the watch shows it, once, and for its own s
   expect(uidsOf(memory.upToDate("s1", [replica("a")], 1))).toEqual(["a"]);
 });
 
-test("what the watch has shown and taken away again does not come back", () => {
+test("a replica that the watch has shown and removed does not count again", () => {
   const memory = createServiceMemory();
   memory.noteCreated(replica("a"), 0);
   memory.noteSeen(replica("a"), false);
@@ -29,7 +29,7 @@ test("what the watch has shown and taken away again does not come back", () => {
   expect(uidsOf(memory.upToDate("s1", [], 1))).toEqual([]);
 });
 
-test("what was deleted is leaving, although the copy does not show it yet", () => {
+test("a deleted replica is being deleted, although the cache does not show it yet", () => {
   const memory = createServiceMemory();
   memory.noteRemoved(replica("a"), 0);
   expect(uidsOf(memory.upToDate("s1", [replica("a"), replica("b")], 1))).toEqual(["a leaving", "b"]);
@@ -39,7 +39,7 @@ test("what was deleted is leaving, although the copy does not show it yet", () =
   expect(uidsOf(memory.upToDate("s1", [replica("a", "now")], 1))).toEqual(["a leaving"]);
 });
 
-test("forgets what the watch does not show for a minute", () => {
+test("a replica that the watch does not show for a minute is forgotten", () => {
   const memory = createServiceMemory();
   memory.noteCreated(replica("a"), 0);
   memory.noteRemoved(replica("b"), 0);

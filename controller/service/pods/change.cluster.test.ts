@@ -47,7 +47,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     expect(await leastAvailable()).toBe(2);
   });
 
-  test("the only pod serves on while the next one has no image, and the service says why", async () => {
+  test("the only pod keeps serving while the next one has no image, and the service reports why", async () => {
     await bench.apply(inferenceService(NS, "one"));
     await until("one", { phase: "Ready", ready: "1/1" });
     const leastAvailable = await watchAvailable("one", 1);

@@ -23,7 +23,7 @@ const podAt = (port: number, number: number): Pod => ({
   status: { podIP: "127.0.0.1" },
 });
 
-test("of any number of pods 16 are asked at once, and an answer with a line over 64 KiB is unknown", async () => {
+test("at most 16 pods are queried at the same time, and a response with a line over 64 KiB is unknown", async () => {
   const MAX = 64 * 1024;
   let lengths: readonly number[] = [];
   let most = 0;

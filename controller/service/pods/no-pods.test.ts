@@ -19,7 +19,7 @@ const onHosts = serviceWith({ placement: { on: "Hosts" } });
 const onEither = serviceWith({ placement: { on: "Auto" } });
 const inPods = serviceWith({ placement: { on: "Pods" } });
 
-test("a service for pods has failed, and says what to do, whether its Model exists or not", () => {
+test("a service for pods has failed and reports the remedy, whether its Model exists or not", () => {
   for (const model of [undefined, modelWith(cuda)]) {
     const status = noPodsStatus(inPods, model, "2026-01-01T00:00:00Z");
     expect(status).toMatchObject({ phase: "Failed", reason: "PodsDisabled", ready: "0/1" });

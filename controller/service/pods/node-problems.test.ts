@@ -31,7 +31,7 @@ test("a pod that is not ready on a node that does not report names the node, and
   expect([away, undefined, nodeWith("True")].map((node) => isNodeReady(node))).toEqual([false, false, true]);
 });
 
-test("nothing is said of pods that are ready or ending, of nodes that report, and of pods without a node", () => {
+test("ready or terminating pods, nodes that report, and pods without a node are no problem", () => {
   const away = () => nodeWith("Unknown");
   expect(podNodeProblem([podWith("True")], away)).toBeUndefined();
   expect(podNodeProblem([podWith("False", { deletionTimestamp: "2026" })], away)).toBeUndefined();

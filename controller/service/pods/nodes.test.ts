@@ -34,7 +34,7 @@ const NODES = [
   readNode({ metadata: { name: "cpu" }, status: { allocatable: { memory: "512Gi" } } }),
 ];
 
-test("prefers nodes by score, keeps out what is too small, and leaves the unknown to the scheduler", () => {
+test("the choice prefers nodes by score, avoids nodes that are too small, and leaves unknown nodes to the scheduler", () => {
   const judged = judgeNodes(scorer, CUDA, NODES);
   const { avoid, prefer } = nodeChoiceOf(judged);
   expect(avoid).toEqual(["small.example"]);
@@ -71,7 +71,7 @@ test("a model that the catalog does not have is kept off nodes by its header, an
   );
 });
 
-test("pods that leave a node are kept off it and off those that are no better, however many are too small", () => {
+test("pods that leave a node avoid it and nodes that are no better, however many are too small", () => {
   const small = Array.from({ length: 300 }, (_, index) => gpu(`s${index}`, "NVIDIA-GeForce-RTX-4090", 16));
   const judged = judgeNodes(scorer, CUDA, [...small, ...NODES, gpu("third", "NVIDIA-RTX-A6000", 48)]);
   const { avoid, prefer } = nodeChoiceOf(judged, new Set(["third"]), new Set(["slow"]));
@@ -115,7 +115,7 @@ const settled = ({
 }: Omit<Partial<NodeChoiceInput>, "pods"> & { pods?: Partial<NodeChoiceInput["pods"]> }) =>
   settleNodeChoice({ ...CALM, ...rest, pods: { ...CALM.pods, ...pods } });
 
-test("a choice changes with the template, or where pods wait and a node that they are kept off holds them now", () => {
+test("a choice changes with the template, or if pending pods now fit an avoided node", () => {
   const other = { ...CHOSEN, prefer: [] };
   const narrower = { avoid: [...CHOSEN.avoid, "young.example"].sort(), prefer: [] };
   const fewer = { ...CHOSEN, avoid: [] };
@@ -144,7 +144,7 @@ test("without fitness an earlier choice holds until the template changes, or unt
   });
 });
 
-test("a move continues by what the Deployment says until no old pod is left, whatever the process remembers", () => {
+test("a move continues from the Deployment's annotation until no old pod is left, without state in the process", () => {
   const leaving = new Set(["slow"]);
   const move = { since: NOW, before: CHOSEN };
   expect(settled({ fresh: AWAY, leaving })).toEqual({ choice: AWAY, move });
@@ -170,14 +170,14 @@ test("a move whose annotation is lost or unreadable still stops no pod that serv
   expect(settled({ ...lost, hasMoveStrategy: false, pods: { hasOld } })).toEqual({ choice: AWAY });
 });
 
-test("a move that begins in the future takes no longer than another", () => {
+test("a move with a start in the future takes no longer than another", () => {
   const move = { since: "2999-01-01T00:00:00Z", before: CHOSEN };
   const on = { before: AWAY, fresh: CHOSEN, move, pods: { hasOld: true } };
   expect(settled(on)).toEqual({ choice: AWAY, move, recheckAfterMs: 1_800_000 });
   expect(settled({ ...on, before: CHOSEN })).toEqual({ choice: CHOSEN, move, recheckAfterMs: 1_800_000 });
 });
 
-test("a move returns to the earlier choice where pods find no node or are not Ready in time, still with one pod more", () => {
+test("a move returns to the earlier choice with one additional pod if pods find no node or are not Ready in time", () => {
   const move = { since: NOW, before: CHOSEN };
   const on = { before: AWAY, fresh: CHOSEN, move };
   const waits = { hasOld: true, isWaiting: true };

@@ -97,7 +97,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
       await vi.waitFor(async () => expect((await get(ns, kind)).items).toEqual([]), WAIT);
   });
 
-  test("pods that fetch the weights themselves: init container, failure, and the key that their engine checks", async () => {
+  test("pods that fetch the weights have an init container, report its failure, and check the API key", async () => {
     const ns = await namespace("ephemeral");
     await bench.cluster.kubectl(["label", "namespace", ns, "pod-security.kubernetes.io/enforce=restricted"]);
     const message = JSON.stringify({ code: "SourceForbidden", message: "403", isRetryable: false });
@@ -184,7 +184,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
 
   testRefusals(() => bench, { namespace, until, get, patch });
 
-  test("an autoscaler takes over without a fall to one replica, and gives back", async () => {
+  test("an autoscaler takes over the replicas without a fall to one, and the controller takes them back", async () => {
     const ns = await namespace("scaled");
     await bench.apply(inferenceService(ns, "chat", { replicas: 3 }));
     await until(ns, "chat", { phase: "Ready", ready: "3/3" });
@@ -199,7 +199,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await vi.waitFor(async () => expect((await get(ns, "hpa")).items).toEqual([]), WAIT);
   });
 
-  test("Auto: what hosts have no room for runs in pods, and comes back once there is room", async () => {
+  test("with placement.on Auto, replicas that do not fit on hosts run in pods, and return once there is room", async () => {
     const ns = await namespace("auto");
     await bench.model(ns, "big", { isOnVolume: true, gib: 20 });
     await using _ = await bench.agent("mac-a", { address: "192.168.7.41", budgetGib: 30 });

@@ -32,7 +32,7 @@ const init = (status: Omit<ContainerStatus, "name">) =>
     }),
   ]).problem;
 
-test("an init container that is killed is one verdict over its back-off and each restart", () => {
+test("an init container that is killed gives one problem during its back-off and each restart", () => {
   expect(init({ started: true, restartCount: 0, state: runs })).toBeUndefined();
   const states: Omit<ContainerStatus, "name">[] = [
     { started: false, restartCount: 0, state: killed },
@@ -54,7 +54,7 @@ const engine = (status: Omit<ContainerStatus, "name">) =>
   readPods([podWith({ phase: "Running", containerStatuses: [{ name: "engine", ready: false, ...status }] })])
     .problem;
 
-test("a crash loop is one verdict over its back-off and each restart, until the engine has started", () => {
+test("a crash loop gives one problem during its back-off and each restart, until the engine has started", () => {
   const died = end(1, "Error", "loading\nerror: unknown architecture");
   expect(engine({ started: false, restartCount: 0, state: runs })).toBeUndefined();
   const states: Omit<ContainerStatus, "name">[] = [
@@ -115,7 +115,7 @@ test("an engine that is killed for its memory has a remedy by whether it has a l
   });
 });
 
-test("a pod that has finished counts until a later one is ready, behind what is wrong with that one", () => {
+test("the problem of a finished pod is reported until a later one is ready, after the problems of that one", () => {
   const at = (second: number) => ({
     name: `chat-${second}`,
     creationTimestamp: `2026-01-01T00:00:0${second}Z`,
@@ -167,7 +167,7 @@ test.each<[message: string, mounts: boolean, code: string]>([
   expect(readPods([pod]).unscheduled?.code).toBe(code);
 });
 
-test("a pod whose service requires other pods beside those of its volume names both rules, and what to do", () => {
+test("a pod with required affinity to other pods and to its volume reports both rules and the remedy", () => {
   const message = "0/2 nodes are available: 2 node(s) didn't match pod affinity rules.";
   const conditions = [{ type: "PodScheduled", status: "False", reason: "Unschedulable", message }] as const;
   const labels = { [`${LABEL_MOUNTS}0123`]: "mounted" };
@@ -186,7 +186,7 @@ test("a pod whose service requires other pods beside those of its volume names b
   });
 });
 
-test("what pods and the scheduler report is cut before it becomes a condition", () => {
+test("messages of pods and the scheduler are truncated before they become a condition", () => {
   const text = fc.string({ maxLength: 40_000, unit: "binary" });
   const state = fc.oneof(
     fc.record({

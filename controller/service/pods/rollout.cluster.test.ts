@@ -135,7 +135,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       );
     });
 
-    test("pods of a certain age are replaced once they are idle, and never fewer serve", async () => {
+    test("pods of a certain age are replaced once they are idle, without fewer ready pods", async () => {
       inFlight = 1;
       await apply("aged", { replicas: 2, maxPodLifetimeIdleTimeoutSeconds: 600 });
       await until("aged", { phase: "Ready", ready: "2/2" });
@@ -156,7 +156,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       }, WAIT);
     });
 
-    test("a pod that loads is kept from eviction until it is ready", async () => {
+    test("a pod that loads is protected from eviction until it is ready", async () => {
       await apply("loads", { disruption: {} }, { outcome: "never-ready" });
       const budget = () => get<{ spec: object }>("pdb/loads");
       await vi.waitFor(async () => expect((await budget()).spec).toMatchObject({ maxUnavailable: 0 }), WAIT);

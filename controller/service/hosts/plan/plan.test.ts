@@ -202,7 +202,7 @@ test("a slot whose replica was lost takes the next free name", () => {
   expect(names[0]).not.toBe(observed.replicas[0]?.metadata.name);
 });
 
-test("a claim that its host could never hold is passed on only where the engine runs all the same", () => {
+test("a claim that its host could never hold is updated only if the engine runs nevertheless", () => {
   const observed = observedOf({ replicas: ["0 current ready mac-1"] });
   const memory = { gpuBudgetBytes: 1024, totalBytes: 1024 };
   const host = { ...hostOf("mac-1", ["192.0.2.1"]), status: { memory } } as unknown as Host;

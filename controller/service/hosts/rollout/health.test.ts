@@ -35,13 +35,13 @@ function readingOf(...seen: readonly (readonly [number, object])[]) {
 }
 
 describe("a replica fails", () => {
-  test("at once where its agent says so", () => {
+  test("a replica fails immediately if its agent reports Failed", () => {
     expect(readingOf([0, { phase: "Failed", reason: "EngineBadModel", message: "no tensors" }]).failing).toBe(
       "chat-0-aa on mac-1 is Failed (EngineBadModel: no tensors)",
     );
   });
 
-  test("after the second crash, and until it is Ready", () => {
+  test("a replica fails after the second crash, until it is Ready", () => {
     const first = { phase: "Backoff", reason: "EngineCrashed", restarts: 1 };
     const second = { ...first, restarts: 2 };
     expect(readingOf([0, first]).failing).toBeUndefined();
@@ -55,7 +55,7 @@ describe("a replica fails", () => {
     expect(readingOf([0, second], [1, restarting], [2, up]).failing).toBeUndefined();
   });
 
-  test("without any progress for ten minutes", () => {
+  test("a replica fails without any progress for ten minutes", () => {
     const stuck = { phase: "Waiting", reason: "PortsExhausted" };
     expect(readingOf([0, stuck], [PROGRESS_DEADLINE_MS - 1, stuck])).toMatchObject({
       failing: undefined,
@@ -66,7 +66,7 @@ describe("a replica fails", () => {
     );
   });
 
-  test("not by the time in which its host is unreachable", () => {
+  test("the time in which its host is unreachable does not make a replica fail", () => {
     const stuck = { phase: "Waiting", reason: "PortsExhausted" };
     const away = replica(stuck, false);
     const before = readHealth(EMPTY, [replica(stuck)], momentAt(0));
@@ -80,7 +80,7 @@ describe("a replica fails", () => {
     expect(late.failing.get("chat-0-aa")).toContain("without progress");
   });
 
-  test("without a word of its agent for ten minutes", () => {
+  test("a replica fails without a report of its agent for ten minutes", () => {
     expect(readingOf([0, {}], [PROGRESS_DEADLINE_MS, {}]).failing).toContain(
       "has been without a status for 10 min",
     );
@@ -96,7 +96,7 @@ describe("a replica fails", () => {
     },
   );
 
-  test("not because its host is silent", () => {
+  test("a replica does not fail because its host is silent", () => {
     const silent = readHealth(EMPTY, [replica({ phase: "Ready" }, false)], momentAt(0));
     const later = readHealth(
       silent.history,
@@ -108,7 +108,7 @@ describe("a replica fails", () => {
   });
 });
 
-test("one that crashed twice is trusted after a minute of Ready", () => {
+test("a replica that crashed twice is settled after a minute of Ready", () => {
   const up = { phase: "Ready", restarts: 2, readyAt: "t" };
   expect(readingOf([0, up])).toEqual({ failing: undefined, isUnsettled: true, recheckAfterMs: SETTLE_MS });
   expect(readingOf([0, up], [SETTLE_MS, up])).toMatchObject({
@@ -119,7 +119,7 @@ test("one that crashed twice is trusted after a minute of Ready", () => {
   expect(readingOf([0, up], [SETTLE_MS, again]).isUnsettled).toBe(true);
 });
 
-test("what is gone is forgotten", () => {
+test("a removed replica is forgotten", () => {
   const { history } = readHealth(EMPTY, [replica({ phase: "Failed" })], momentAt(0));
   expect(readHealth(history, [], momentAt(1)).history.size).toBe(0);
 });

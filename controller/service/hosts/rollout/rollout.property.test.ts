@@ -90,7 +90,7 @@ function isComplete(world: World): boolean {
 const events = fc.array(event, { maxLength: 60 });
 const dice = fc.array(fc.nat(50), { minLength: 1, maxLength: 12 });
 
-test("whatever happens, a pass keeps to maxUnavailable and maxSurge, and in the end nothing moves", () => {
+test("every pass respects maxUnavailable and maxSurge, and the rollout always settles", () => {
   fc.assert(
     fc.property(settings, events, dice, (limits, all, order) => {
       const world = new World(limits);
@@ -104,7 +104,7 @@ test("whatever happens, a pass keeps to maxUnavailable and maxSurge, and in the 
   );
 });
 
-test("with room, every service comes to the newest revision that works, however it got where it is", () => {
+test("with room, every service reaches the newest working revision from any state", () => {
   fc.assert(
     fc.property(settings, events, dice, fc.integer({ min: 1, max: 5 }), (limits, all, order, desired) => {
       const roomy = { ...limits, rooms: [20, 20, 20] };
@@ -124,7 +124,7 @@ test("with room, every service comes to the newest revision that works, however 
   );
 });
 
-test("without room for one more, maxUnavailable is enough to come to the new revision", () => {
+test("without room for another replica, maxUnavailable is enough to reach the new revision", () => {
   const full = fc.record({ maxSurge: fc.integer({ min: 0, max: 2 }), maxUnavailable: fc.constantFrom(1, 2) });
   fc.assert(
     fc.property(full, dice, fc.integer({ min: 1, max: 4 }), (limits, order, desired) => {
@@ -184,7 +184,7 @@ test("a drain empties its host while a new revision fails, and every serving slo
   );
 });
 
-test("what is lost while a new revision fails is made again of the old one, and hosts can still be drained", () => {
+test("replicas that are lost while a new revision fails are recreated from the old one, and hosts can still be drained", () => {
   const losses = fc.array(fc.nat(50), { minLength: 1, maxLength: 4 });
   const host = fc.integer({ min: 0, max: 1 });
   const desiredCount = fc.integer({ min: 1, max: 5 });
@@ -205,7 +205,7 @@ test("what is lost while a new revision fails is made again of the old one, and 
   );
 });
 
-test("what serves is not ended because it was down for a moment, unless maxUnavailable allows it", () => {
+test("a serving replica is not stopped because it was briefly down, unless maxUnavailable allows it", () => {
   const roomy = fc.constantFrom([1, 1, 1], [2, 2], [20, 20]);
   const passes = fc.integer({ min: 0, max: 4 });
   fc.assert(

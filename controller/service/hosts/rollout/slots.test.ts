@@ -38,7 +38,7 @@ test.each<[string, object | undefined, string | undefined, boolean]>([
 const orderOf = (replicas: readonly string[], more: Partial<ShortInput> = {}) =>
   rolloutSlots(inputOf({ desired: 3, replicas, ...more }), "new", false).map(({ ordinal }) => ordinal);
 
-test("slots change host by host, those of drained hosts first, and on one host by their number", () => {
+test("slots change host by host, draining hosts first, and by ordinal on each host", () => {
   const words = ["0 old ready mac-2", "1 old ready mac-1", "2 old ready mac-2"];
   expect(orderOf(words)).toEqual([1, 0, 2]);
   expect(orderOf(words.toReversed())).toEqual([1, 0, 2]);
@@ -75,7 +75,7 @@ test.each<[string, readonly string[], string | undefined, string, string | undef
   expect([slot?.target, slot?.retained]).toEqual([target, retained]);
 });
 
-test("the revision that is kept beside a failing one is a slot of its own", () => {
+test("the revision that is retained because another fails is a separate slot", () => {
   const replicas = ["0 new failing", "0 old ready", "0 older ready"];
   const [slot] = rolloutSlots(inputOf({ desired: 1, replicas, known: ["old"] }), "new", true);
   const kept = slot && retainedSlot(slot);

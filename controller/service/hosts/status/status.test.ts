@@ -257,7 +257,7 @@ test("a context that the model was not trained for is a warning, not a refusal",
   expect(warnings({ ...spec(8194), model: undefined })).toContain("Unknown ModelNotFound");
 });
 
-test("what can be reached without a key is a condition", () => {
+test("a condition reports what clients reach without a key", () => {
   const keyRequired = (given: Case) => {
     const found = getCondition(statusOf(given).conditions, "KeyRequired");
     return `${found?.status} ${found?.reason}: ${found?.message}`;
@@ -281,21 +281,21 @@ test("what can be reached without a key is a condition", () => {
   );
 });
 
-test("only what lacks a replica earns a class by waiting, not a rollout that finds no room for its surge", () => {
+test("only a slot without a replica earns a priority class in the queue, not a rollout without room for its surge", () => {
   const since = { lastTransitionTime: "2025-12-31T22:00:00Z" };
   const before = { conditions: [{ type: "Placed", status: "False", reason: "r", message: "m", ...since }] };
   expect(statusOf({ unplaced: [unplaced], before }).effectivePriority).toBe(100_000);
   expect(statusOf({ phases: ["Ready"], unplaced: [unplaced], before }).effectivePriority).toBe(10_000);
 });
 
-test("what waits no longer is absent, which clears it", () => {
+test("fields of the queue are absent once a service no longer waits, which clears them", () => {
   const status = statusOf({ phases: ["Ready"] });
   expect(status).not.toHaveProperty("queuePosition");
   expect(status).not.toHaveProperty("waitingFor");
   expect(status.placement).toEqual({ chosen: [{ replica: "chat-0-aa", host: "mac-1" }] });
 });
 
-test("why a host was chosen is read from its replica, whatever became of the status of the pass that chose", () => {
+test("the reason for the choice of a host is read from its replica, not from the status of an earlier pass", () => {
   const annotations = {
     "metalbridge.dev/placement-reason": "weights on disk 1.00",
     "metalbridge.dev/placement-score": "2.5",
@@ -328,7 +328,7 @@ test.each<[string, object, object, object]>([
   });
 });
 
-test("a slot without a host says who took the last one, and what each host lacks", () => {
+test("a slot without a host reports who preempted it, and what each host lacks", () => {
   const misses = [
     { host: "mac-1", code: "HostMemoryShort", message: "needs 41.2 GiB", shortBytes: 5 },
   ] as const;
