@@ -1,4 +1,4 @@
-/** `metalbridge agent`: the agent of this machine, in the foreground. launchd, systemd or a terminal keeps it. */
+/** `metalbridge agent`: runs the agent in the foreground, under launchd, systemd or a terminal. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { loadAgentConfig } from "../agent/config/load.ts";
@@ -7,85 +7,77 @@ import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { defined } from "../src/util/defined.ts";
+import { errorMessage } from "../src/util/error-message.ts";
+import { addClusterFlags, logLevelOption, parsePort } from "./cluster/flags.ts";
 import { runDoctor } from "./doctor/run-for-agent.ts";
 import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { type LogFile, openLogFile, trimCrashLog } from "./program/log-file.ts";
-import { writeOut } from "./program/output.ts";
-import { whenStdinEnds } from "./program/stdin-lifetime.ts";
+import { printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-/** Many crashes' last words. */
+/** Maximum size of the crash log, which holds the last output of many crashes. */
 const MAX_CRASH_LOG_BYTES = 1 << 20;
 
-export interface AgentFlags {
+/** Flags that have the name of their key in the configuration file. */
+const SAME_NAME = [
+  ...["kubeconfig", "context", "hostName", "stateDir", "platform", "register", "stopEngines"],
+  ...["dryRun", "logLevel", "logFile", "portRange", "llamaServer", "metricsPort"],
+] as const satisfies readonly (keyof AgentSettings)[];
+
+export interface AgentFlags extends Pick<AgentSettings, (typeof SAME_NAME)[number]> {
   readonly config?: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
-  readonly hostName?: string | undefined;
   readonly address?: readonly string[];
-  readonly stateDir?: string;
-  readonly platform?: "darwin" | "linux";
-  readonly register?: boolean;
-  readonly stopEngines?: boolean;
-  readonly dryRun?: boolean;
-  readonly portRange?: PortRange;
-  readonly llamaServer?: readonly string[];
   readonly ollama?: readonly string[];
   readonly modelRoot?: readonly string[];
   readonly hfEndpoint?: string;
-  readonly metricsPort?: number;
-  readonly logLevel?: AgentSettings["logLevel"];
-  readonly logFile?: string;
   readonly exitWithStdin?: boolean;
   readonly remoteAccess?: readonly ("logs" | "doctor")[];
 }
 
-/** Options and action of the verb. Every flag is a key of the configuration file too, and wins over it. */
+/** Options and action of the verb. Every flag is also a key of the configuration file, and overrides the file. */
 export function configureAgent(command: Command): void {
-  addMachineFlags(command)
-    .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
-    .option("--context <name>", "context of the kubeconfig")
+  addClusterFlags(addMachineFlags(command))
     .option("--register", "create the Host object if it does not exist")
-    .option("--model-root <folder...>", "folders that file:// sources may be in")
-    .option("--ollama <path...>", "ollama programs to try before PATH")
+    .option("--model-root <folder...>", "folders that file:// sources may read")
+    .option("--ollama <path...>", "ollama programs to try before those on PATH")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
-    .option("--port-range <first-last>", "ports for engines", readPortRange)
+    .option("--port-range <first-last>", "range of ports for engines", readPortRange)
     .option(
       "--metrics-port <n>",
-      "loopback port of /metrics, /healthz and /readyz; 0 takes a free one",
+      "loopback port of /metrics, /healthz and /readyz; 0 chooses a free port",
       parsePort,
     )
-    .option("--log-level <level>", "debug, info, warn or error")
-    .option("--log-file <file>", "log to this file and rotate it (default: standard error)")
-    .option("--dry-run", "check host, address, rights and engine, print what the agent would do, and exit")
+    .addOption(logLevelOption())
+    .option("--log-file <file>", "write the log to this file and rotate it (default: standard error)")
+    .option("--dry-run", "check the host, its address, permissions and engines, print the plan, and exit")
     .option(
       "--stop-engines",
-      "drain and stop the engines when the agent stops (default: they keep running, and the next start adopts them)",
+      "drain and stop the engines when the agent stops (default: the engines keep running, and the next agent adopts them)",
     )
     .addOption(
       new Option(
         "--remote-access <what...>",
-        "let users of the cluster whom its RBAC allows read logs, run doctor, or both",
+        "allow cluster users to read logs or run doctor on this host, subject to RBAC",
       ).choices(["logs", "doctor"]),
     )
     .addOption(new Option("--exit-with-stdin").hideHelp())
     .action(agent);
 }
 
-/** What describes this machine: the same for the agent and for a machine that joins. */
+/** Options that describe this machine, for `agent` and `join`. */
 export function addMachineFlags(command: Command): Command {
   return command
-    .option("--config <file>", "configuration, YAML or JSON")
-    .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
+    .option("--config <file>", "configuration file, YAML or JSON")
+    .option("--host-name <name>", "name of the Host of this machine (default: the machine's name)")
     .option(
       "--address <ip...>",
-      "address that engines listen on (default: the one on the route to the API server)",
+      "address that engines listen on (default: the address on the route to the API server)",
     )
     .option("--state-dir <folder>", "folder for models, engines and desired state")
     .option(
       "--llama-server <path...>",
-      "programs to try before PATH (default: what `metalbridge engine install` installed, PATH, then what npm run setup installed)",
+      "llama-server programs to try (default: the one from `metalbridge engine install`, from PATH, then from npm run setup)",
     )
     .addOption(new Option("--platform <name>").hideHelp());
 }
@@ -102,15 +94,14 @@ async function agent(flags: AgentFlags): Promise<void> {
     llamaServer: [...llamaServerPaths(given, { prefix: ownPrefix() })],
   };
   const { catalog } = config.llmfit;
-  const stop = listenForStop();
-  if (flags.exitWithStdin === true) whenStdinEnds(stop.stop);
+  const stop = listenForStop(flags);
   const log = createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config));
-  if (retired.length > 0) log.warn({ keys: retired }, "these keys have no effect any more: remove them");
+  if (retired.length > 0) log.warn({ keys: retired }, "these keys no longer have any effect: remove them");
   await runAgent(config, {
     signal: stop.signal,
     atOnce: stop.again,
     log,
-    print: (text) => writeOut(`${text}\n`),
+    print: printLine,
     doctor: (signal) => runDoctor(config, flags, signal),
     records: async () => {
       const { readCatalogFiles } = await import("./catalog/read.ts");
@@ -126,47 +117,25 @@ function logFileOf({ logFile, logRotation, dryRun }: AgentConfig): LogFile | und
   try {
     return openLogFile(logFile, { maxBytes, keep });
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new MetalbridgeError("AgentConfigInvalid", `logFile: ${why}`, undefined, { cause: error });
+    throw new MetalbridgeError("AgentConfigInvalid", `logFile: ${errorMessage(error)}`, undefined, {
+      cause: error,
+    });
   }
 }
 
 export function agentSettingsOf(flags: AgentFlags): AgentSettings {
-  const { kubeconfig, context, hostName, stateDir, platform, register, stopEngines, dryRun, logLevel } =
-    flags;
+  const { address, ollama, modelRoot, hfEndpoint, remoteAccess } = flags;
   return defined({
-    kubeconfig,
-    context,
-    hostName,
-    stateDir,
-    platform,
-    register,
-    stopEngines,
-    dryRun,
-    logLevel,
-    logFile: flags.logFile,
-    addresses: flags.address,
-    portRange: flags.portRange,
-    llamaServer: flags.llamaServer,
-    ollama: flags.ollama === undefined ? undefined : { programs: flags.ollama },
-    modelRoots: flags.modelRoot,
-    metricsPort: flags.metricsPort,
-    remoteAccess: remoteAccessOf(flags),
-    huggingFace: flags.hfEndpoint === undefined ? undefined : { endpoint: flags.hfEndpoint },
+    ...Object.fromEntries(SAME_NAME.map((name) => [name, flags[name]])),
+    addresses: address,
+    ollama: ollama && { programs: ollama },
+    modelRoots: modelRoot,
+    remoteAccess: remoteAccess && {
+      logs: remoteAccess.includes("logs"),
+      doctor: remoteAccess.includes("doctor"),
+    },
+    huggingFace: hfEndpoint === undefined ? undefined : { endpoint: hfEndpoint },
   }) as AgentSettings;
-}
-
-function remoteAccessOf({ remoteAccess: what }: AgentFlags): AgentSettings["remoteAccess"] {
-  if (what === undefined) return undefined;
-  return { logs: what.includes("logs"), doctor: what.includes("doctor") };
-}
-
-function parsePort(text: string): number {
-  const port = Number(text);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw new InvalidArgumentError("a whole number from 0 to 65535 is needed");
-  }
-  return port;
 }
 
 function readPortRange(text: string): PortRange {

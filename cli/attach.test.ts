@@ -131,6 +131,6 @@ test("what cannot be attached to is refused with the reason", async () => {
   expect(readFileSync(path.join(state.dir, "exit"), "utf8")).toBe("0\n");
   await refused("has no terminal: its program is not running");
   using wrong = runInTerminal(state.args("--detach-keys", "escape"));
-  await wrong.shows("It has to be keys such as ctrl-]");
+  await wrong.shows("It must be keys such as ctrl-]");
   expect(await wrong.exitCode).toBe(2);
 });

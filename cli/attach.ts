@@ -1,4 +1,4 @@
-/** `metalbridge attach`: this terminal becomes that of a replica's program, on the program's own host. */
+/** `metalbridge attach`: connects this terminal to the terminal of a replica's program, on the host of the replica. */
 
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -26,7 +26,7 @@ import {
   replicaArgument,
   useLocal,
 } from "./logs/locate.ts";
-import { writeErr } from "./program/output.ts";
+import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface AttachFlags extends LocalFlags {
@@ -34,8 +34,8 @@ interface AttachFlags extends LocalFlags {
   readonly detachKeys: string;
 }
 
-/** How an attachment ended. */
-type Ending = "detached" | "stopped" | "lost" | ProgramExit;
+/** The reason why an attachment ended. */
+type AttachEnd = "detached" | "stopped" | "lost" | ProgramExit;
 
 const SOUGHT: LocalLookup = {
   verb: "attach",
@@ -43,7 +43,7 @@ const SOUGHT: LocalLookup = {
   file: TERMINAL_SOCKET,
   codes: { elsewhere: "TerminalOnAnotherHost", missing: "TerminalNotFound", refused: "TerminalRefused" },
 };
-/** What the program may have switched on here is switched off: alternate screen, modes, mouse, pasting; then the last line. */
+/** Resets what the program may have enabled: alternate screen, modes, mouse, bracketed paste. The cursor goes to the last line. */
 const RESTORE =
   "\u001b[?1047l\u001b[!p\u001b[?1000;1002;1003;1004;1005;1006;1015;2004l\u001b[?25h\u001b[0m\u001b[999;1H\r\n";
 
@@ -51,10 +51,10 @@ const RESTORE =
 export function configureAttach(command: Command): void {
   const options = addNamespacedFlags(command)
     .addArgument(replicaArgument())
-    .option("--read-only", "watch only: nothing that is typed is passed on, and the size is left alone")
+    .option("--read-only", "watch only: send no input, and do not resize the terminal of the program")
     .option(
       "--detach-keys <keys>",
-      "keys that detach and leave the program running, such as ctrl-p,ctrl-q",
+      "key sequence that detaches and leaves the program running, such as ctrl-p,ctrl-q",
       checkDetachKeys,
       "ctrl-]",
     );
@@ -65,19 +65,19 @@ async function attach(name: string, flags: AttachFlags): Promise<void> {
   const { stdin, stdout } = process;
   if (!stdin.isTTY || !stdout.isTTY) {
     const which = stdin.isTTY ? "output" : "input";
-    throw new MetalbridgeError("NotATerminal", `standard ${which} is no terminal`, {
-      summary: "run it in a terminal window; to read what the program has printed, use its log",
+    throw new MetalbridgeError("NotATerminal", `standard ${which} is not a terminal`, {
+      summary: "run the command in a terminal; to read the output of the program, use its log",
       command: `metalbridge logs ${name}`,
     });
   }
   await useLocal(name, flags, SOUGHT, async (replica) => {
     const socket = await open(replica);
     const ending = await join(socket, flags, `attached to ${replica.namespace}/${replica.name}`);
-    writeErr(`${describe(ending, replica)}\n`);
+    printNote(describe(ending, replica));
   });
 }
 
-/** In the folder itself: the path of a socket may be short only. */
+/** Connects from inside the folder, because the system limits the length of a socket path. */
 async function open(replica: LocalReplica): Promise<Socket> {
   try {
     process.chdir(replica.dir);
@@ -93,16 +93,18 @@ async function open(replica: LocalReplica): Promise<Socket> {
 
 function notRunning({ name, namespace, dir }: LocalReplica): MetalbridgeError {
   const record = undefinedIfMissing(() => readFileSync(path.join(dir, "engine.json"), "utf8"));
-  const isWithout = record !== undefined && !/"tty": true/.test(record);
-  const why = isWithout ? "its service does not set spec.tty: true" : "its program is not running";
+  const hasNoTty = record !== undefined && !/"tty": true/.test(record);
+  const why = hasNoTty ? "its service does not set spec.tty: true" : "its program is not running";
   return new MetalbridgeError("TerminalNotFound", `${namespace}/${name} has no terminal: ${why}`, {
-    summary: isWithout ? "set it (runtime generic only), or read the log" : "see what it waits for",
-    command: `metalbridge ${isWithout ? "logs" : "describe"} ${name} -n ${namespace}`,
+    summary: hasNoTty
+      ? "set it (runtime generic only), or read the log"
+      : "see what the replica is waiting for",
+    command: `metalbridge ${hasNoTty ? "logs" : "describe"} ${name} -n ${namespace}`,
   });
 }
 
-/** Until the keys are pressed, the program ends, or this command is stopped. */
-async function join(socket: Socket, flags: AttachFlags, greeting: string): Promise<Ending> {
+/** Resolves when the detach keys are pressed, the program exits, or this command is stopped. */
+async function join(socket: Socket, flags: AttachFlags, greeting: string): Promise<AttachEnd> {
   const { stdin, stdout } = process;
   const { readOnly = false, detachKeys } = flags;
   const stop = listenForStop();
@@ -114,12 +116,12 @@ async function join(socket: Socket, flags: AttachFlags, greeting: string): Promi
   stdout.on("resize", onResize);
   socket.write(frame("hello", { ...size(), readOnly }));
   try {
-    return await new Promise<Ending>((resolve) => {
+    return await new Promise<AttachEnd>((resolve) => {
       const frames = new FrameReader();
       socket.on("data", (bytes) => {
         for (const { kind, payload } of frames.read(bytes)) {
           if (kind === "exit") resolve(exitSchema.parse(JSON.parse(payload.toString())));
-          // A slow terminal slows its own connection down, not the program.
+          // A slow terminal slows down its own connection, not the program.
           if (kind === "output" && !stdout.write(payload)) waitForDrain(socket);
         }
       });
@@ -141,7 +143,7 @@ async function join(socket: Socket, flags: AttachFlags, greeting: string): Promi
   }
 }
 
-/** Node's raw mode still turns a line feed into two characters, which breaks what programs draw. Leaving it restores both. */
+/** Node's raw mode still turns a line feed into two characters, which breaks full-screen programs. Leaving raw mode restores both. */
 function becomeRaw(): void {
   process.stdin.setRawMode(true);
   spawnSync("stty", ["-opost"], { stdio: ["inherit", "ignore", "ignore"] });
@@ -152,12 +154,12 @@ function waitForDrain(socket: Socket): void {
   process.stdout.once("drain", () => socket.resume());
 }
 
-function describe(ending: Ending, { namespace, name }: LocalReplica): string {
+function describe(ending: AttachEnd, { namespace, name }: LocalReplica): string {
   const replica = `${namespace}/${name}`;
   if (ending === "detached" || ending === "stopped")
     return `detached from ${replica}; its program keeps running`;
   if (ending === "lost") return `the terminal of ${replica} has closed`;
-  const how =
+  const exit =
     ending.signal === undefined ? `exited with code ${ending.code}` : `was ended by ${ending.signal}`;
-  return `the program of ${replica} ${how}`;
+  return `the program of ${replica} ${exit}`;
 }

@@ -1,14 +1,15 @@
-/** `metalbridge calibrate`: measures on this machine what llama-server's compute buffers really take. */
+/** `metalbridge calibrate`: measures the compute buffers of llama-server on this machine. */
 
 import { writeFile } from "node:fs/promises";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findLlamaServer } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { type Calibration, type CalibrationSample, runCalibration } from "./calibrate/run.ts";
 import { calibrationCases } from "./calibrate/sizes.ts";
-import { writeOut } from "./program/output.ts";
+import { outputFlag } from "./cluster/flags.ts";
+import { printJson, printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface CalibrateOptions {
@@ -21,12 +22,10 @@ interface CalibrateOptions {
 /** Options and action of the verb. */
 export function configureCalibrate(command: Command): void {
   command
-    .option("--llama-server <program>", "the engine to measure; the one that would be used if not given")
-    .option("--quick", "three sizes instead of all")
-    .option("--write <file>", "write the coefficients as a piece of the agent's configuration")
-    .addOption(
-      new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"),
-    )
+    .option("--llama-server <program>", "llama-server to measure (default: the one that the demo would use)")
+    .option("--quick", "measure three sizes instead of all")
+    .option("--write <file>", "write the coefficients to a file, as part of the agent's configuration")
+    .addOption(outputFlag())
     .action(calibrate);
 }
 
@@ -35,7 +34,7 @@ async function calibrate({ llamaServer, quick = false, write, output }: Calibrat
   const program = findLlamaServer(llamaServer === undefined ? parts : { ...parts, llamaServer });
   if (program === undefined)
     throw new MetalbridgeError("RuntimeNotInstalled", "there is no llama-server on this machine");
-  const say = (text: string) => (output === "text" ? writeOut(`${text}\n`) : undefined);
+  const say = (text: string) => (output === "text" ? printLine(text) : undefined);
   say(`${"".padEnd(NAME)}${"estimated".padStart(SIZE)}${"measured".padStart(SIZE)}`);
   const calibration = await runCalibration({
     program,
@@ -43,7 +42,7 @@ async function calibrate({ llamaServer, quick = false, write, output }: Calibrat
     signal: listenForStop().signal,
     onSample: (sample) => say(rowOf(sample)),
   });
-  if (output === "json") writeOut(`${JSON.stringify(calibration, undefined, 2)}\n`);
+  if (output === "json") printJson(calibration);
   else for (const line of conclusion(calibration)) say(line);
   if (write !== undefined) await writeConfiguration(write, calibration);
 }
@@ -57,12 +56,12 @@ function rowOf({ name, laidOutBytes, printed }: CalibrationSample): string {
 }
 
 function conclusion({ backends, table }: Calibration): string[] {
-  if (table === undefined) return ["", "the sizes measured do not tell how the buffers grow"];
+  if (table === undefined) return ["", "the measured sizes do not show how the buffers grow"];
   const extra = formatBytes(table.extraBytes);
   return [
     "",
     `compute buffers on ${backends.join(" and ")}: ${table.factor} × the estimate + ${extra}`,
-    "for the agent's configuration on machines like this one:",
+    "configuration for agents on machines like this one:",
     "",
     "memory:",
     "  compute:",
@@ -71,7 +70,7 @@ function conclusion({ backends, table }: Calibration): string[] {
   ];
 }
 
-/** JSON is YAML too, so the agent reads it as it is. */
+/** Written as JSON, which is also YAML. */
 async function writeConfiguration(path: string, { table }: Calibration): Promise<void> {
   if (table === undefined) return;
   const { factor, extraBytes } = table;

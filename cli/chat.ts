@@ -1,12 +1,13 @@
-/** `metalbridge chat`: a conversation with a service, or one question. */
+/** `metalbridge chat`: chats with a service, or asks it one question. */
 
 import { createInterface } from "node:readline/promises";
 import { text as textOf } from "node:stream/consumers";
 import type { Command } from "commander";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { findService } from "./cluster/find.ts";
+import { findObject } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
 import { streamEvents } from "./endpoint/request.ts";
 import {
@@ -16,7 +17,7 @@ import {
   type SecretFlags,
 } from "./endpoint/target.ts";
 import { exitCodes } from "./program/exit-codes.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printLine, printNote, writeOut } from "./program/output.ts";
 
 interface Flags extends ClusterFlags, SecretFlags {
   readonly system?: string;
@@ -36,15 +37,15 @@ const eventSchema = z.object({
 export function configureChat(command: Command): void {
   addSecretFlags(addNamespacedFlags(command))
     .argument("<service>", "name of the InferenceService", parseServiceName)
-    .argument("[question]", "one question; absent: a conversation, or what standard input holds")
+    .argument("[question]", "one question (default: a conversation, or the text on standard input)")
     .option("--system <text>", "system prompt")
-    .option("--max-tokens <n>", "longest answer", countParser(1))
+    .option("--max-tokens <n>", "maximum length of an answer, in tokens", countParser(1))
     .action(chat);
 }
 
 async function chat(name: string, question: string | undefined, flags: Flags): Promise<void> {
   await withCluster("chat", flags, async (cluster) => {
-    const service = await findService(cluster, name);
+    const service = await findObject(cluster, INFERENCE_SERVICES, name);
     const mode = service.spec.mode ?? "chat";
     if (mode !== "chat")
       throw new MetalbridgeError("NotAChatService", `service ${name} has spec.mode ${mode}`);
@@ -52,21 +53,17 @@ async function chat(name: string, question: string | undefined, flags: Flags): P
     const system: readonly Message[] =
       flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
     const isTerminal = process.stdin.isTTY === true;
-    const asked = question ?? (isTerminal ? undefined : (await textOf(process.stdin)).trim());
-    if (asked === undefined) return converse(target, system, flags);
+    const content = question ?? (isTerminal ? undefined : (await textOf(process.stdin)).trim());
+    if (content === undefined) return converse(target, system, flags);
     const interrupted = new AbortController();
     process.once("SIGINT", () => interrupted.abort());
-    const answer = await say(
-      target,
-      [...system, { role: "user", content: asked }],
-      flags,
-      interrupted.signal,
-    );
-    if (answer === undefined) process.exitCode = exitCodes.interrupted;
+    const messages: readonly Message[] = [...system, { role: "user", content }];
+    if ((await answer(target, messages, flags, interrupted.signal)) === undefined)
+      process.exitCode = exitCodes.interrupted;
   });
 }
 
-/** Ctrl-C ends the answer, at the prompt the conversation; Ctrl-D ends both. */
+/** Ctrl-C ends the current answer, or the conversation at the prompt. Ctrl-D ends both. */
 async function converse(target: EndpointTarget, system: readonly Message[], flags: Flags): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   let messages = system;
@@ -80,7 +77,7 @@ async function converse(target: EndpointTarget, system: readonly Message[], flag
     isClosed = true;
     answering?.abort();
   });
-  writeErr(`${target.model}: /clear forgets the conversation, Ctrl-D ends it\n`);
+  printNote(`${target.model}: /clear starts a new conversation, Ctrl-D ends it`);
   terminal.setPrompt("> ");
   terminal.prompt();
   for await (const line of terminal) {
@@ -89,25 +86,25 @@ async function converse(target: EndpointTarget, system: readonly Message[], flag
     else if (content !== "") {
       const asked: readonly Message[] = [...messages, { role: "user", content }];
       answering = new AbortController();
-      const answer = await say(target, asked, flags, answering.signal).catch(tell);
+      const reply = await answer(target, asked, flags, answering.signal).catch(reportAnswerFailure);
       answering = undefined;
-      if (answer !== undefined) messages = [...asked, { role: "assistant", content: answer }];
+      if (reply !== undefined) messages = [...asked, { role: "assistant", content: reply }];
     }
-    // Closed in the middle of an answer: it can prompt no more.
+    // Closed during an answer: a closed terminal cannot prompt again.
     if (isClosed) break;
     terminal.prompt();
   }
-  writeOut("\n");
+  printLine("");
 }
 
 /** A failed answer does not end the conversation. */
-function tell(error: unknown): undefined {
+function reportAnswerFailure(error: unknown): undefined {
   if (!(error instanceof MetalbridgeError)) throw error;
-  writeErr(`${error.code}: ${error.message}\n`);
+  printNote(`${error.code}: ${error.message}`);
 }
 
-/** Prints the answer as it comes; undefined where it was interrupted. */
-async function say(
+/** Prints the answer as it arrives. Undefined if the answer was interrupted. */
+async function answer(
   target: EndpointTarget,
   messages: readonly Message[],
   { maxTokens }: Flags,
@@ -115,27 +112,21 @@ async function say(
 ): Promise<string | undefined> {
   const [endpoint] = target.endpoints;
   if (endpoint === undefined) return undefined;
-  const limit = maxTokens === undefined ? {} : { max_tokens: maxTokens };
-  const body = { model: target.model, messages, stream: true, ...limit };
-  let answer = "";
+  const body = { model: target.model, messages, stream: true, max_tokens: maxTokens };
+  let text = "";
   try {
-    for await (const event of streamEvents({
-      target,
-      endpoint,
-      path: "/v1/chat/completions",
-      body,
-      signal,
-    })) {
+    const path = "/v1/chat/completions";
+    for await (const event of streamEvents({ target, endpoint, path, body, signal })) {
       const read = eventSchema.safeParse(event);
       const piece = read.success ? (read.data.choices[0]?.delta.content ?? "") : "";
       writeOut(piece);
-      answer += piece;
+      text += piece;
     }
   } catch (error) {
     if (!signal.aborted) throw error;
-    writeOut("\n");
+    printLine("");
     return undefined;
   }
-  writeOut("\n");
-  return answer;
+  printLine("");
+  return text;
 }

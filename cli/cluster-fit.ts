@@ -1,6 +1,6 @@
-/** `metalbridge cluster-fit`: where a model fits best, asked of every node by a short-lived pod, and of Hosts by their status. */
+/** `metalbridge cluster-fit`: ranks nodes and Hosts for a model. Nodes are read by probe pods, Hosts by their status. */
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../fitness/scoring/score.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
@@ -8,15 +8,15 @@ import {
   addNamespacedFlags,
   type ClusterFlags,
   countParser,
+  durationParser,
   type OutputFormat,
   outputFlag,
-  parseDuration,
 } from "./cluster/flags.ts";
 import { clusterFit } from "./cluster-fit/cluster-fit.ts";
 import { type RankPayload, renderPayload } from "./cluster-fit/rank.ts";
 import { writeNodeReport } from "./cluster-fit/write-node-report.ts";
 import { exitCodes } from "./program/exit-codes.ts";
-import { writeOut } from "./program/output.ts";
+import { printResult } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
@@ -33,31 +33,33 @@ interface Flags extends ClusterFlags {
 }
 
 const LIMIT = 5;
-const TIMEOUT_MS = 180_000;
 const CONCURRENCY = 8;
 
 /** Options and action of the verb. */
 export function configureClusterFit(command: Command): void {
   addNamespacedFlags(command)
-    .option("--model <name>", "the model, as the catalog or a repository names it; any: all of them")
+    .option("--model <name>", "model, by its name in the catalog or its repository; any means all models")
     .addOption(
       new Option(
         "--use-case <name>",
-        "what the model is for (default: what it was made for, each model its own)",
+        "use case of the model (default: the own use case of each model)",
       ).choices([...USE_CASES]),
     )
-    .addOption(new Option("--min-fit <level>", "at least this fit").choices([...FIT_LEVELS]).default("good"))
-    .option("--limit <count>", "models shown of each node", countParser(1), LIMIT)
+    .addOption(new Option("--min-fit <level>", "minimum fit").choices([...FIT_LEVELS]).default("good"))
+    .option("--limit <count>", "maximum number of models for each node", countParser(1), LIMIT)
     .addOption(
-      new Option("--timeout <time>", "how long one pod may take")
+      new Option("--timeout <time>", "time limit for each probe pod")
         .argParser(parseTimeout)
-        .default(TIMEOUT_MS, "180s"),
+        .default(parseTimeout("180s"), "180s"),
     )
-    .option("--probe-image <image>", "Metalbridge's image (default: that of the controller)")
-    .option("--concurrency <count>", "pods at once", countParser(1), CONCURRENCY)
+    .option("--probe-image <image>", "image of the probe pods (default: the image of the controller)")
+    .option("--concurrency <count>", "number of concurrent probe pods", countParser(1), CONCURRENCY)
     .addOption(catalogOption())
     .addOption(outputFlag())
-    .option("--probe-to <file>", "what the pods run: write what this machine has to the file, and exit")
+    .option(
+      "--probe-to <file>",
+      "used by the probe pods: write the report of this machine to a file, and exit",
+    )
     .action(async (flags: Flags) => {
       if (flags.probeTo !== undefined) return writeNodeReport(flags.probeTo);
       if (flags.model === undefined) command.error("error: --model <name> is missing");
@@ -79,12 +81,10 @@ function print(payload: RankPayload, output: OutputFormat): void {
   const isEmpty = payload.node_count === 0;
   if (isEmpty) process.exitCode = exitCodes.failed;
   const json = isEmpty ? { error: "no Kubernetes nodes found" } : payload;
-  writeOut(output === "json" ? `${JSON.stringify(json, undefined, 2)}\n` : `${renderPayload(payload)}\n`);
+  printResult(output, json, () => renderPayload(payload));
 }
 
-/** A plain number is seconds, as the original takes it. */
+/** A plain number is in seconds, as in llmfit-cluster-fit. */
 function parseTimeout(text: string): number {
-  const ms = parseDuration(/^\d{1,6}$/.test(text) ? `${text}s` : text);
-  if (ms < 1_000) throw new InvalidArgumentError("It has to be at least 1s.");
-  return ms;
+  return durationParser("1s", "24h")(/^\d{1,6}$/.test(text) ? `${text}s` : text);
 }

@@ -1,4 +1,4 @@
-/** `metalbridge completion`: prints the script that lets a shell complete words. */
+/** `metalbridge completion`: prints the completion script for a shell. */
 
 import { type Command, InvalidArgumentError } from "commander";
 import { SCRIPTS } from "./completion/scripts.ts";
@@ -14,5 +14,5 @@ export function configureCompletion(command: Command): void {
 function parseShell(name: string): string {
   const script = SCRIPTS[name];
   if (script !== undefined) return script;
-  throw new InvalidArgumentError(`It has to be one of ${Object.keys(SCRIPTS).join(", ")}.`);
+  throw new InvalidArgumentError(`It must be one of ${Object.keys(SCRIPTS).join(", ")}.`);
 }

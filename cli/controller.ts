@@ -1,14 +1,14 @@
-/** `metalbridge controller`: the controller in the foreground, in the cluster or beside it. */
+/** `metalbridge controller`: runs the controller in the foreground, inside or outside the cluster. */
 import { type Command, Option } from "commander";
 import { parseControllerConfig } from "../controller/config.ts";
 import { runController } from "../controller/main.ts";
 import { PREFLIGHT_MODES } from "../controller/preflight/review.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
-import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
-import { whenStdinEnds } from "./program/stdin-lifetime.ts";
+import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
+import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-/** Accepted and ignored: a Deployment of an earlier version passes them. */
+/** Flags that are accepted and ignored, because the Deployment of an earlier version passes them. */
 const RETIRED_FLAGS = [
   "identity",
   "lease-duration-seconds",
@@ -22,58 +22,54 @@ const RETIRED_FLAGS = [
   "preflight-certificate-days",
 ];
 
-interface ControllerFlags {
-  readonly logLevel: string;
-  readonly exitWithStdin?: boolean;
+interface ControllerFlags extends DaemonFlags {
   readonly catalog?: readonly string[];
   readonly [key: string]: unknown;
 }
 
 /** Options and action of the verb. */
 export function configureController(command: Command): void {
-  command
-    .option(
-      "--kubeconfig <file>",
-      "how to reach the cluster (default: KUBECONFIG, ~/.kube/config, the pod's ServiceAccount)",
-    )
-    .option("--context <name>", "context of the kubeconfig")
+  addDaemonFlags(command)
     .option("--health-address <ip>", "address of /healthz, /readyz and /metrics (default: loopback)")
-    .option("--health-port <n>", "their port; 0 takes a free one (default: 9464)")
+    .option(
+      "--health-port <n>",
+      "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9464)",
+    )
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
-    .option("--ollama-registry <url>", "registry of ollama:// sources (default: Ollama's own)")
-    .option("--allow-loopback", "allow sources on this machine's loopback")
-    .option("--allow-private", "allow sources in any private network")
+    .option("--ollama-registry <url>", "registry of ollama:// sources (default: the Ollama registry)")
+    .option("--allow-loopback", "allow model sources on the loopback address of this machine")
+    .option("--allow-private", "allow model sources in any private network")
     .addOption(new Option("--no-allow-private").hideHelp())
-    .option("--allow-networks <cidrs>", "allow sources in these private networks, separated by commas")
-    .option("--image <reference>", "image of Metalbridge itself, for Jobs that download weights to volumes")
-    .option("--image-pull-secrets <names>", "Secrets for pulling it, separated by commas")
+    .option("--allow-networks <cidrs>", "allow model sources in these private networks, separated by commas")
+    .option("--image <reference>", "Metalbridge image, for the Jobs that download weights to volumes")
+    .option("--image-pull-secrets <names>", "pull Secrets for --image, separated by commas")
     .addOption(
       new Option(
         "--cache-scope <scope>",
-        "one volume for each namespace or Model (default: Namespace)",
+        "create one weights volume for each namespace or for each Model (default: Namespace)",
       ).choices(["Namespace", "Model"]),
     )
-    .option("--cache-size <quantity>", "size of a new volume for weights (default: 100Gi)")
-    .option("--cache-storage-class <name>", "its StorageClass (default: the cluster's)")
+    .option("--cache-size <quantity>", "size of a new weights volume (default: 100Gi)")
+    .option(
+      "--cache-storage-class <name>",
+      "StorageClass of a new weights volume (default: the cluster default)",
+    )
     .addOption(
-      new Option("--cache-access-mode <mode>", "its access mode (default: ReadWriteOnce)").choices([
-        "ReadWriteOnce",
-        "ReadWriteMany",
-        "ReadWriteOncePod",
-      ]),
+      new Option(
+        "--cache-access-mode <mode>",
+        "access mode of a new weights volume (default: ReadWriteOnce)",
+      ).choices(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]),
     )
     .option(
       "--cache-ca-config-map <name>",
-      "ConfigMap with the authorities that download Jobs trust (ca.crt)",
+      "ConfigMap (key ca.crt) with the certificate authorities that download Jobs trust",
     )
     .addOption(new Option("--stall-ms <n>").hideHelp())
     .addOption(new Option("--look-ms <n>").hideHelp())
     .option(
       "--source-check-seconds <n>",
-      "check the sources of Models with refreshPolicy OnChange this often, in seconds (default: 600)",
+      "interval in seconds between source checks of Models with refreshPolicy OnChange (default: 600)",
     )
-    .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
-    .addOption(new Option("--exit-with-stdin").hideHelp())
     .action(controller);
   addTunnelOptions(command);
   addEngineOptions(command);
@@ -83,60 +79,62 @@ export function configureController(command: Command): void {
 
 function addTunnelOptions(command: Command): void {
   command
-    .option("--tunnel", "connect users with hosts that have switched on remoteAccess")
+    .option("--tunnel", "serve the tunnel, which connects users to hosts that enable remoteAccess")
     .option("--tunnel-address <ip>", "address of the tunnel (default: 0.0.0.0)")
-    .option("--tunnel-port <n>", "its port; 0 takes a free one (default: 9466)");
+    .option("--tunnel-port <n>", "port of the tunnel; 0 chooses a free port (default: 9466)");
 }
 
 function addEngineOptions(command: Command): void {
   command
     .option(
       "--engine-images <pairs>",
-      "images of engines in pods: runtime[/accelerator]=image, separated by commas",
+      "engine images for pods: runtime[/accelerator]=image, separated by commas",
     )
-    .option("--engine-registry <path>", "put before the pinned images of engines, for a mirror")
-    .option("--hosts-only", "run no services in pods, and need no rights to pods, Jobs and volumes")
-    .option("--probe-nodes", "ask nodes of which too little is known by a pod of a few seconds")
-    .option("--probe-runtime-class-name <name>", "RuntimeClass of these pods on nodes with NVIDIA GPUs");
+    .option("--engine-registry <path>", "registry prefix for the pinned engine images, to pull from a mirror")
+    .option("--hosts-only", "run services on hosts only, without permissions on pods, Jobs and volumes")
+    .option("--probe-nodes", "run a short-lived probe pod on each node that reports too little")
+    .option("--probe-runtime-class-name <name>", "RuntimeClass of the probe pods on nodes with NVIDIA GPUs");
 }
 
 function addFitnessOptions(command: Command): void {
   command
     .addOption(catalogOption())
     .addOption(new Option("--fitness").hideHelp())
-    .option("--no-fitness", "do not score machines for models: the catalog is not read")
-    .option("--live-eviction", "move replicas off machines whose fitness for their model has fallen")
+    .option("--no-fitness", "do not read the catalog, and do not score machines for models")
+    .option("--live-eviction", "evict replicas from machines whose fitness for the model has dropped")
     .option(
       "--live-eviction-percent <n>",
-      "part of the best score that must be lost, in percent (default: 30)",
+      "drop below the best score, in percent, that causes an eviction (default: 30)",
     )
     .addOption(
       new Option(
         "--preflight <mode>",
-        "judge InferenceServices by a webhook before they are stored (default: Off)",
+        "check InferenceServices in an admission webhook (default: Off)",
       ).choices([...PREFLIGHT_MODES]),
     )
     .option("--preflight-address <ip>", "address of the webhook (default: 0.0.0.0)")
-    .option("--preflight-port <n>", "its port; 0 takes a free one (default: 9443)")
+    .option("--preflight-port <n>", "port of the webhook; 0 chooses a free port (default: 9443)")
     .option(
       "--preflight-names <names>",
-      "DNS names and addresses in its certificate, separated by commas (default: its Service)",
+      "DNS names and addresses in the webhook's certificate, separated by commas (default: its Service)",
     )
-    .option("--preflight-fixed-nodes", "no nodes are added: refuse also what fits no node that exists");
+    .option(
+      "--preflight-fixed-nodes",
+      "also refuse services that fit on no existing node, for a cluster that never adds nodes",
+    );
 }
 
 async function controller({ logLevel, exitWithStdin, catalog, ...flags }: ControllerFlags): Promise<void> {
   const { settings, retired } = withoutRetired(flags);
   const config = parseControllerConfig(settings);
   const log = createJsonLog(logLevel);
-  if (retired.length > 0) log.warn({ flags: retired }, "these flags have no effect any more: remove them");
-  const stop = listenForStop();
-  if (exitWithStdin === true) whenStdinEnds(stop.stop);
+  if (retired.length > 0) log.warn({ flags: retired }, "these flags no longer have any effect: remove them");
+  const stop = listenForStop({ exitWithStdin });
   const records = config.fitness ? (await readCatalogFiles(catalog)).records : [];
   await runController({ config, records, log, signal: stop.signal });
 }
 
-/** The flags that still mean something, and the names of those that do not. */
+/** The flags without the retired ones, and the names of the retired ones that were passed. */
 export function withoutRetired(flags: Readonly<Record<string, unknown>>) {
   const settings = { ...flags };
   const retired: string[] = [];

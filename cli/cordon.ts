@@ -1,26 +1,41 @@
-/** `metalbridge cordon`: nothing new is placed on a host; what runs there stays. */
+/** `metalbridge cordon` and `metalbridge uncordon`: whether new replicas may be scheduled on a host. */
 
 import type { Command } from "commander";
+import { HOSTS } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { findHost } from "./cluster/find.ts";
+import { findObject } from "./cluster/find.ts";
 import { addClusterFlags, type ClusterFlags, parseHostName } from "./cluster/flags.ts";
-import { writeHostChange } from "./drain/patch.ts";
-import { writeOut } from "./program/output.ts";
+import { type HostChange, writeHostChange } from "./drain/patch.ts";
+import { printLine } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureCordon(command: Command): void {
-  addClusterFlags(command).argument("<host>", "name of the Host", parseHostName).action(cordon);
+  configure(command, { unschedulable: true }, (name, isChanged) =>
+    isChanged
+      ? `host ${name} is cordoned: no new replicas are scheduled on it, existing replicas keep running`
+      : `host ${name} was already cordoned`,
+  );
 }
 
-async function cordon(name: string, flags: ClusterFlags): Promise<void> {
-  await withCluster("cordon", flags, async (cluster) => {
-    const { isChanged } = await writeHostChange(cluster, await findHost(cluster, name), {
-      unschedulable: true,
+/** Options and action of the verb. */
+export function configureUncordon(command: Command): void {
+  configure(command, { unschedulable: false, drain: false }, (name, isChanged) =>
+    isChanged ? `host ${name} takes new replicas again` : `host ${name} was neither cordoned nor drained`,
+  );
+}
+
+function configure(
+  command: Command,
+  change: HostChange,
+  describe: (name: string, isChanged: boolean) => string,
+): void {
+  addClusterFlags(command)
+    .argument("<host>", "name of the Host", parseHostName)
+    .action(async (name: string, flags: ClusterFlags) => {
+      await withCluster(command.name(), flags, async (cluster) => {
+        const host = await findObject(cluster, HOSTS, name);
+        const { isChanged } = await writeHostChange(cluster, host, change);
+        printLine(describe(name, isChanged));
+      });
     });
-    writeOut(
-      isChanged
-        ? `host ${name} is cordoned: nothing new is placed there, what runs stays\n`
-        : `host ${name} was cordoned already\n`,
-    );
-  });
 }

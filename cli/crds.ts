@@ -1,4 +1,4 @@
-/** `metalbridge crds`: the definitions, roles and admission policies as YAML, ready for kubectl. */
+/** `metalbridge crds`: prints the definitions, roles and admission policies as YAML for kubectl. */
 
 import type { Command } from "commander";
 import { type AccessOptions, clusterAccess } from "../src/api/access/cluster.ts";
@@ -11,7 +11,7 @@ export function configureCrds(command: Command): void {
   command
     .option(
       "--allow-dangerous-pods",
-      "leave out the policy against pods that can take over their node; if it is installed, delete it with its binding: metalbridge-dangerous-pods",
+      "omit the policy against pods that can take over their node; if the policy is installed, delete it and its binding: metalbridge-dangerous-pods",
     )
     .addHelpText("after", "\nInstall with: metalbridge crds | kubectl apply --server-side -f -")
     .action(printCrds);

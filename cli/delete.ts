@@ -1,4 +1,4 @@
-/** `metalbridge delete`: removes a service, and with --with-model its Model when no other service uses it. */
+/** `metalbridge delete`: deletes a service, and with --with-model its Model, unless another service uses the Model. */
 
 import type { Command } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
@@ -8,54 +8,48 @@ import { keyOf } from "../src/api/names.ts";
 import type { Kind, KubeObject } from "../src/kube/types.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { explainAttempt } from "./cluster/failure.ts";
-import { findService, listAll } from "./cluster/find.ts";
+import { findObject, listAll } from "./cluster/find.ts";
 import {
   addNamespacedFlags,
   booleanOption,
   type ClusterFlags,
-  parseDuration,
   parseServiceName,
+  timeoutOption,
 } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { formatSpan } from "./program/age.ts";
 import { confirm } from "./program/confirm.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
   readonly yes?: boolean;
   readonly withModel?: boolean;
   readonly wait: boolean;
-  readonly timeout?: number;
+  readonly timeout: number;
 }
-
-const TIMEOUT_MS = 600_000;
 
 /** Options and action of the verb. */
 export function configureDelete(command: Command): void {
   addNamespacedFlags(command)
     .argument("<service>", "name of the InferenceService", parseServiceName)
-    .option("--yes", "do not ask")
-    .option("--with-model", "delete its Model too, unless another service uses it")
-    .option(
-      "--timeout <time>",
-      "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The deletion continues",
-      parseDuration,
-    )
-    .addOption(booleanOption("--wait", "follow until its engines are drained and it is gone"))
+    .option("--yes", "skip the confirmation")
+    .option("--with-model", "also delete the Model of the service, unless another service uses it")
+    .addOption(timeoutOption("stop waiting after this time (the deletion continues)", "10m"))
+    .addOption(booleanOption("--wait", "wait until the engines are drained and the service is deleted"))
     .action(deleteService);
 }
 
 async function deleteService(name: string, flags: Flags): Promise<void> {
   await withCluster("delete", flags, async (cluster) => {
-    const service = await findService(cluster, name);
+    const service = await findObject(cluster, INFERENCE_SERVICES, name);
     const what =
       flags.withModel === true ? `service ${name} and Model ${service.spec.modelRef}` : `service ${name}`;
     if (flags.yes !== true) await confirm(`delete ${what} in namespace ${cluster.namespace}?`);
     await remove(cluster, INFERENCE_SERVICES, service);
-    say(`service ${name} is being deleted: its replicas are drained, then stopped`);
+    printLine(`service ${name} is being deleted: its replicas are drained, then stopped`);
     if (flags.withModel === true) await removeModel(cluster, service);
-    if (flags.wait) await followDeletion(cluster, service, flags.timeout ?? TIMEOUT_MS);
+    if (flags.wait) await followDeletion(cluster, service, flags.timeout);
   });
 }
 
@@ -72,9 +66,11 @@ async function removeModel(cluster: Cluster, { metadata, spec }: InferenceServic
   const services = await listAll(cluster, INFERENCE_SERVICES, { namespace });
   const users = services.filter((other) => other.metadata.uid !== metadata.uid && usesModel(other, name));
   if (users.length > 0)
-    return say(`model ${name} stays: ${users.map((user) => user.metadata.name).join(", ")} uses it`);
+    return printLine(
+      `model ${name} is retained: ${users.map((user) => user.metadata.name).join(", ")} uses it`,
+    );
   await remove(cluster, MODELS, { metadata: { name, namespace } });
-  say(`model ${name} is deleted; hosts keep its file until they need the space`);
+  printLine(`model ${name} is deleted; hosts keep its files until they need the space`);
 }
 
 function usesModel({ spec }: InferenceService, name: string): boolean {
@@ -91,35 +87,23 @@ async function followDeletion(
 ): Promise<void> {
   const { name, namespace = "default", uid } = metadata;
   const stop = listenForStop();
-  const tellTrouble = (message: string) => writeErr(`${message}\n`);
+  const fieldSelector = `metadata.name=${name}`;
   let shown = "";
-  const end = await follow<void>(
-    cluster,
-    { signal: stop.signal, timeoutMs, tellTrouble },
-    ({ watch, finish }) => {
-      const services = watch(
-        INFERENCE_SERVICES,
-        { namespace, fieldSelector: `metadata.name=${name}` },
-        () => {
-          const now = services.get(keyOf({ namespace, name }));
-          if (now === undefined || now.metadata.uid !== uid) return finish();
-          const message = now.status?.message ?? "";
-          if (message !== "" && message !== shown) say(message);
-          shown = message;
-        },
-      );
-    },
-  );
-  if (end.how === "finished") return say(`service ${name} is gone`);
-  if (end.how === "late")
+  const end = await follow<void>(cluster, { signal: stop.signal, timeoutMs }, ({ watch, finish }) => {
+    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector }, () => {
+      const now = services.get(keyOf({ namespace, name }));
+      if (now === undefined || now.metadata.uid !== uid) return finish();
+      const message = now.status?.message ?? "";
+      if (message !== "" && message !== shown) printLine(message);
+      shown = message;
+    });
+  });
+  if (end.at === "finished") return printLine(`service ${name} is deleted`);
+  if (end.at === "timedOut")
     throw new MetalbridgeError(
       "DeletionNotFinished",
-      `service ${name} is not gone after ${formatSpan(timeoutMs)}`,
+      `service ${name} still exists after ${formatSpan(timeoutMs)}`,
     );
-  say("still being deleted");
+  printLine("the deletion continues");
   process.exitCode = stop.exitCode();
-}
-
-function say(line: string): void {
-  writeOut(`${line}\n`);
 }

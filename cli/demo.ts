@@ -1,50 +1,52 @@
-/** `metalbridge demo`, which `npm start` runs: everything on this machine, to a real answer from a model. */
+/** `metalbridge demo`, which `npm start` runs: starts everything on this machine, and asks a model a question. */
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { resolve } from "node:path";
+import { type Command, Option } from "commander";
 import { DEMO_ENGINES } from "../local/demo/engine.ts";
-import { type DemoOptions, parseDemoOptions } from "../local/demo/options.ts";
-import { type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
+import { type DemoOptions, type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
 import { createDemoScreen } from "../local/demo/screen.ts";
 import { shellWord } from "../local/shell-word.ts";
-import { writeOut } from "./program/output.ts";
+import { countParser } from "./cluster/flags.ts";
+import { printLine } from "./program/output.ts";
 import { failureFields } from "./program/report.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 /** Options and action of the verb. */
 export function configureDemo(command: Command): void {
   command
-    .option("--dir <folder>", "state folder; a later start restores its services", ".metalbridge")
+    .option("--dir <folder>", "state folder; a later start restores the services", ".metalbridge")
     .option(
       "--model <source>",
-      "a GGUF file: hf://org/repo/file, https://…, or a path (default: a tiny generated model)",
+      "GGUF file: hf://org/repo/file, https://…, or a path (default: a tiny generated model)",
     )
     .addOption(
-      new Option("--engine <name>", "engine to serve it with, which is installed here")
+      new Option("--engine <name>", "installed engine that serves the model")
         .choices(DEMO_ENGINES)
         .default(DEMO_ENGINES[0]),
     )
-    .option("--prompt <text>", "prompt to send to the model")
+    .option("--prompt <text>", "prompt to send to the model", "Tell me something about the sea.")
     .option(
       "--address <ip>",
-      "address of this machine that engines listen on (default: the first usable one)",
+      "address of this machine that engines listen on (default: the first usable address)",
     )
     .option(
       "--timeout-seconds <n>",
-      "how long to wait for the service to become ready (default: 900)",
-      parseSeconds,
+      "time limit for the service to become Ready",
+      countParser(5, 86_400),
+      900,
     )
     .option("--once", "stop everything after the first answer")
     .addOption(
-      new Option("--output <format>", "json: print one JSON object to standard output, also on failure")
+      new Option("--output <format>", "output format; json prints one JSON object, also on failure")
         .choices(["text", "json"])
         .default("text"),
     )
-    .action(async (options: unknown) => demo(parseDemoOptions(options)));
+    .action((options: DemoOptions) => demo({ ...options, dir: resolve(options.dir) }));
 }
 
 async function demo(options: DemoOptions): Promise<void> {
   const stop = listenForStop();
-  // With JSON asked for, standard output holds the one line and nothing else.
+  // With --output json, standard output has exactly one line.
   const stream = options.output === "json" ? process.stderr : process.stdout;
   const screen = createDemoScreen({ stream, isTerminal: stream.isTTY === true });
   let running: RunningDemo;
@@ -53,7 +55,8 @@ async function demo(options: DemoOptions): Promise<void> {
   } catch (error) {
     if (options.output === "json") printFailure(error, stop.signal.aborted);
     if (!stop.signal.aborted) throw error;
-    process.exitCode = stop.exitCode(); // stopped while starting: nothing is left running, and it is no failure
+    // A stop during the start is not a failure: nothing is left running.
+    process.exitCode = stop.exitCode();
     return;
   }
   const { result, system } = running;
@@ -73,14 +76,14 @@ async function demo(options: DemoOptions): Promise<void> {
     if (options.output === "json") printFailure(failure, false);
     throw failure;
   }
-  if (options.output === "json") writeOut(`${JSON.stringify(result)}\n`);
+  if (options.output === "json") printLine(JSON.stringify(result));
   process.exitCode = stop.exitCode();
 }
 
-/** Whoever reads standard output as JSON gets one object in every case; the text for people is on standard error. */
+/** A client that reads standard output as JSON gets one object in every case. The text for users is on standard error. */
 function printFailure(error: unknown, isStopped: boolean): void {
   const result = isStopped ? { ready: false, stopped: true } : { ready: false, error: failureFields(error) };
-  writeOut(`${JSON.stringify(result)}\n`);
+  printLine(JSON.stringify(result));
 }
 
 function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {
@@ -94,12 +97,5 @@ function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string 
     npx metalbridge chat quickstart           # also: logs quickstart, describe quickstart, models list
     npx metalbridge deploy Qwen/Qwen3-0.6B    # any model of: npx metalbridge catalog list
 
-  Logs of controller and agent are in ${dir}/logs. Ctrl-C stops everything; npm start brings it back.`;
-}
-
-function parseSeconds(text: string): number {
-  const seconds = Number(text);
-  if (!Number.isInteger(seconds) || seconds < 5 || seconds > 86_400)
-    throw new InvalidArgumentError("It has to be a whole number from 5 to 86400.");
-  return seconds;
+  Logs of controller and agent are in ${dir}/logs. Ctrl-C stops everything; npm start starts it again.`;
 }

@@ -1,7 +1,7 @@
-/** `metalbridge describe`: everything that is known about one replica, service or host. */
+/** `metalbridge describe`: shows the details of one replica, service or host. */
 
 import type { Command } from "commander";
-import { type Cluster, withCluster } from "./cluster/cluster.ts";
+import { withCluster } from "./cluster/cluster.ts";
 import {
   addNamespacedFlags,
   type ClusterFlags,
@@ -13,13 +13,8 @@ import { renderHost } from "./describe/host.ts";
 import { readHostFacts, readReplicaFacts, readServiceFacts } from "./describe/read.ts";
 import { renderReplica } from "./describe/replica.ts";
 import { renderServiceDetails } from "./describe/service.ts";
-import {
-  type DescribeTarget,
-  findDescribeTarget,
-  parseDescribeTarget,
-  type TargetName,
-} from "./describe/target.ts";
-import { writeOut } from "./program/output.ts";
+import { findDescribeTarget, parseDescribeTarget, type TargetName } from "./describe/target.ts";
+import { printResult } from "./program/output.ts";
 
 type DescribeFlags = ClusterFlags & { readonly output: OutputFormat };
 
@@ -28,7 +23,7 @@ export function configureDescribe(command: Command): void {
   addNamespacedFlags(command)
     .argument(
       "<name>",
-      "a replica or a service; irep/NAME or isvc/NAME where it could be either; host NAME for a host",
+      "name of a replica or a service; use irep/NAME or isvc/NAME if the name is ambiguous, and host NAME for a host",
       parseFirst,
     )
     .argument("[host]", "name of the Host, after the word host", parseName)
@@ -36,7 +31,7 @@ export function configureDescribe(command: Command): void {
     .action((first: string, second: string | undefined, flags: DescribeFlags) => {
       const target = parseDescribeTarget(second === undefined ? first : `${first}/${second}`);
       if (second !== undefined && target.kind === "either")
-        command.error(`error: ${first} is no kind; describe takes host, isvc or irep before a name`);
+        command.error(`error: unknown kind ${first}: use host, isvc or irep`);
       return describe(target, flags);
     });
 }
@@ -48,23 +43,18 @@ function parseFirst(text: string): string {
 
 async function describe(name: TargetName, flags: DescribeFlags): Promise<void> {
   await withCluster("describe", flags, async (cluster) => {
-    writeOut(`${await textOf(cluster, await findDescribeTarget(cluster, name), flags)}\n`);
+    const show = <T>(facts: T, render: (facts: T, nowMs: number) => string) =>
+      printResult(flags.output, facts, () => render(facts, Date.now()));
+    const target = await findDescribeTarget(cluster, name);
+    switch (target.kind) {
+      case "replica":
+        return show(await readReplicaFacts(cluster, target.replica), renderReplica);
+      case "service":
+        return show(await readServiceFacts(cluster, target.service), renderServiceDetails);
+      case "host":
+        return show(await readHostFacts(cluster, target.host), renderHost);
+      default:
+        return target satisfies never;
+    }
   });
-}
-
-async function textOf(cluster: Cluster, target: DescribeTarget, flags: DescribeFlags): Promise<string> {
-  switch (target.kind) {
-    case "replica":
-      return show(await readReplicaFacts(cluster, target.replica), flags, renderReplica);
-    case "service":
-      return show(await readServiceFacts(cluster, target.service), flags, renderServiceDetails);
-    case "host":
-      return show(await readHostFacts(cluster, target.host), flags, renderHost);
-    default:
-      return target satisfies never;
-  }
-}
-
-function show<T>(facts: T, { output }: DescribeFlags, render: (facts: T, nowMs: number) => string): string {
-  return output === "json" ? JSON.stringify(facts, undefined, 2) : render(facts, Date.now());
 }

@@ -1,4 +1,4 @@
-/** `metalbridge doctor`: checks this machine as a host, says what to change, and changes what is safe to change. */
+/** `metalbridge doctor`: checks this machine as a host, shows how to fix problems, and applies safe fixes. */
 
 import { tmpdir } from "node:os";
 import { text as readText } from "node:stream/consumers";
@@ -10,7 +10,15 @@ import { type CheckResult, runChecks } from "../src/doctor/checks/check.ts";
 import { valueOfReading } from "../src/doctor/readings.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { createRunTool } from "../src/util/command.ts";
-import { outputFlag, parseDuration, parseHostName, parseName } from "./cluster/flags.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  outputFlag,
+  parseDuration,
+  parseHostName,
+  parseHostNames,
+  parseName,
+} from "./cluster/flags.ts";
 import { type Fixed, fixAll } from "./doctor/fix.ts";
 import { probeFromCluster } from "./doctor/from-cluster.ts";
 import { type Gathered, type GatherOptions, gather } from "./doctor/gather.ts";
@@ -20,15 +28,13 @@ import { exitCodeOfHosts, hostFields, renderHostReports } from "./doctor/render-
 import { ownPrefix } from "./engine/programs.ts";
 import { currentPlatform } from "./install/context.ts";
 import { becomeAgentUser } from "./install/installed-agent.ts";
-import { writeOut } from "./program/output.ts";
+import { printResult } from "./program/output.ts";
 
-/** A second is then left, of five, to judge and to print. */
+/** Time limit for each reading. Doctor promises a result within 5 s. */
 const LIMIT_MS = 4_000;
 
-interface Flags {
+interface Flags extends ClusterFlags {
   readonly config?: string;
-  readonly kubeconfig?: string;
-  readonly context?: string;
   readonly hostName?: string;
   readonly address?: string[];
   readonly stateDir?: string;
@@ -44,43 +50,47 @@ interface Flags {
   readonly allHosts?: boolean;
   readonly direct?: boolean;
   readonly image?: string;
-  readonly namespace?: string;
 }
 
-/** Options and action of the verb. Those of the agent mean the same here; without --config and --state-dir it checks the installed agent. */
+/** Options and action of the verb. Options of the agent have the same meaning. Without --config and --state-dir it checks the installed agent. */
 export function configureDoctor(command: Command): void {
-  command
-    .option("--config <file>", "the agent's configuration, YAML or JSON (default: the installed agent's)")
-    .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--host-name <name>", "name of the Host object of this machine (default: the machine's name)")
-    .option("--address <ip...>", "address that engines listen on (default: as the agent)")
-    .option("--state-dir <folder>", "the agent's state folder (default: the installed agent's)")
+  addClusterFlags(command)
+    .option("--config <file>", "configuration file of the agent (default: the one of the installed agent)")
+    .option("--host-name <name>", "name of the Host of this machine (default: the machine's name)")
+    .option("--address <ip...>", "address that engines listen on (default: the same as the agent)")
+    .option("--state-dir <folder>", "state folder of the agent (default: the one of the installed agent)")
     .addOption(new Option("--platform <name>").hideHelp())
-    .option("--fix", "fix what is safe: needs no root, loses nothing; prints what it does")
-    .option("--all", "list passed checks too")
+    .option("--fix", "apply the fixes that need no root and lose no data, and print them")
+    .option("--all", "also list checks that passed")
     .option(
       "--timeout <time>",
-      "limit for each reading, such as 30s on a machine that is busy (default: 4s); for the probe pod: 60s",
+      "time limit for each reading, such as 30s on a busy machine (default: 4s; with --from-cluster 60s)",
       parseDuration,
     )
     .option(
       "--from-cluster <host>",
-      "instead of this machine: whether a pod reaches the ports of this Host; creates a pod and deletes it",
+      "check from a temporary pod whether the cluster reaches the ports of this Host, instead of this machine",
       parseHostName,
     )
-    .option("--image <image>", "of that pod: one that has Node (default: the controller's)")
-    .option("-n, --namespace <name>", "of that pod (default: the controller's)", parseName)
+    .option(
+      "--image <image>",
+      "with --from-cluster: image of the pod, which must contain Node (default: the image of the controller)",
+    )
+    .option(
+      "-n, --namespace <name>",
+      "with --from-cluster: namespace of the pod (default: the namespace of the controller)",
+      parseName,
+    )
     .addOption(
       new Option(
         "--host <names>",
-        "instead of this machine: these hosts, separated by commas; their agents run it (docs/doctor.md)",
+        "check these hosts, separated by commas, instead of this machine; their agents run doctor (docs/doctor.md)",
       )
-        .argParser((text: string) => text.split(",").map(parseHostName))
+        .argParser(parseHostNames)
         .conflicts(["fromCluster", "fix"]),
     )
-    .addOption(new Option("--all-hosts", "the same of all hosts").conflicts(["fromCluster", "fix", "host"]))
-    .option("--direct", "with --host: connect to the hosts themselves, not through the cluster")
+    .addOption(new Option("--all-hosts", "check all hosts").conflicts(["fromCluster", "fix", "host"]))
+    .option("--direct", "with --host: connect to the hosts directly, not through the cluster")
     .addOption(outputFlag())
     .addOption(new Option("--root <folder>").default("").hideHelp())
     .addOption(new Option("--config-on-stdin").hideHelp())
@@ -92,46 +102,42 @@ async function doctor(flags: Flags): Promise<void> {
   const { fromCluster } = flags;
   const report =
     fromCluster === undefined ? await checkMachine(flags) : await probeFromCluster(fromCluster, flags);
-  const text =
-    flags.output === "json"
-      ? JSON.stringify(reportFields(report), undefined, 2)
-      : renderDoctorReport(report, { isAll: flags.all === true });
-  writeOut(`${text}\n`);
+  printResult(flags.output, reportFields(report), () =>
+    renderDoctorReport(report, { isAll: flags.all === true }),
+  );
   process.exitCode = doctorExitCode(report.results);
 }
 
 async function checkHosts({ host: hosts, direct = false, ...flags }: Flags): Promise<void> {
   const reports = await doctorOnHosts(flags, { hosts, direct });
-  const text =
-    flags.output === "json"
-      ? JSON.stringify(hostFields(reports), undefined, 2)
-      : renderHostReports(reports, flags.all === true);
-  writeOut(`${text}\n`);
+  printResult(flags.output, hostFields(reports), () => renderHostReports(reports, flags.all === true));
   process.exitCode = exitCodeOfHosts(reports);
 }
 
 async function checkMachine(flags: Flags): Promise<DoctorReport> {
   const { all, toolPath } = readEnvironment();
-  const isAgents = flags.configOnStdin === true;
-  const isOther = isAgents || flags.config !== undefined || flags.stateDir !== undefined;
+  const isForAgent = flags.configOnStdin === true;
+  const isExplicit = isForAgent || flags.config !== undefined || flags.stateDir !== undefined;
   const place = { platform: flags.platform ?? currentPlatform(), root: flags.root };
-  const installed = isOther ? undefined : await becomeAgentUser(place);
+  const installed = isExplicit ? undefined : await becomeAgentUser(place);
   const configFile = flags.config ?? installed?.configFile;
   const env = installed?.env ?? all;
   const settings = { ...settingsOf(flags), stateDir: flags.stateDir ?? installed?.stateDir };
-  const config = isAgents
-    ? await readAgentsConfig()
+  const config = isForAgent
+    ? await readAgentConfig()
     : loadAgentConfig({ file: configFile, flags: settings, env });
   const limitMs = flags.timeout ?? LIMIT_MS;
   const prefix = installed?.prefix ?? ownPrefix();
-  const asked: GatherOptions = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir(), prefix };
+  const options: GatherOptions = { config, limitMs, configFile, env, toolPath, tempDir: tmpdir(), prefix };
   const startMs = performance.now();
-  let found = await look(asked);
+  let found = await readAndCheck(options);
   const fixed: Fixed[] = [];
   if (flags.fix === true) {
     const run = createRunTool(toolPath);
-    fixed.push(...(await fixAll(found.results, { run, stateDir: config.stateDir, tempDir: asked.tempDir })));
-    if (fixed.length > 0) found = await look(asked);
+    fixed.push(
+      ...(await fixAll(found.results, { run, stateDir: config.stateDir, tempDir: options.tempDir })),
+    );
+    if (fixed.length > 0) found = await readAndCheck(options);
   }
   return {
     host: config.hostName,
@@ -144,16 +150,18 @@ async function checkMachine(flags: Flags): Promise<DoctorReport> {
   };
 }
 
-/** The whole configuration of a running agent, as it loaded it: doctor/run-for-agent.ts. */
-async function readAgentsConfig(): Promise<AgentConfig> {
+/** The configuration that a running agent has loaded. See doctor/run-for-agent.ts. */
+async function readAgentConfig(): Promise<AgentConfig> {
   const given = JSON.parse(await readText(process.stdin)) as AgentSettings;
-  // During an upgrade the agent may still be of the version before.
+  // During an upgrade the running agent may still have the previous version.
   return agentConfigSchema.parse(withoutRetired(given).settings);
 }
 
-async function look(asked: GatherOptions): Promise<Gathered & { readonly results: readonly CheckResult[] }> {
-  const gathered = await gather(asked);
-  return { ...gathered, results: runChecks(allChecks, asked.config.platform, gathered.taken) };
+async function readAndCheck(
+  options: GatherOptions,
+): Promise<Gathered & { readonly results: readonly CheckResult[] }> {
+  const gathered = await gather(options);
+  return { ...gathered, results: runChecks(allChecks, options.config.platform, gathered.taken) };
 }
 
 function machineLine({ platform }: AgentConfig, { taken, inventory }: Gathered): string {

@@ -1,52 +1,46 @@
-/** `metalbridge drain`: moves what runs on a host elsewhere, and follows it until nothing is left there. */
+/** `metalbridge drain`: moves all replicas off a host, and follows the drain until the host is empty. */
 
 import type { Command } from "commander";
+import { HOSTS } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { findHost } from "./cluster/find.ts";
+import { findObject } from "./cluster/find.ts";
 import {
   addClusterFlags,
   booleanOption,
   type ClusterFlags,
-  parseDuration,
   parseHostName,
+  timeoutOption,
 } from "./cluster/flags.ts";
-import { announceDrain, describeCancel, followDrain } from "./drain/follow.ts";
+import { describeCancel, followDrain } from "./drain/follow.ts";
 import { writeHostChange } from "./drain/patch.ts";
+import { printLine } from "./program/output.ts";
 
 interface DrainFlags extends ClusterFlags {
   readonly timeout: number;
   readonly wait: boolean;
 }
 
-const TIMEOUT_MS = 600_000;
-
 /** Options and action of the verb. */
 export function configureDrain(command: Command): void {
   addClusterFlags(command)
     .argument("<host>", "name of the Host", parseHostName)
-    .option(
-      "--timeout <time>",
-      "stop following after this time, such as 90s or 10m (default: 10m); 0: never. The drain continues",
-      parseDuration,
-    )
-    .addOption(booleanOption("--wait", "follow until nothing is left on the host"))
-    .action((name: string, flags: Partial<DrainFlags>) =>
-      drain(name, { ...flags, timeout: flags.timeout ?? TIMEOUT_MS, wait: flags.wait ?? true }),
-    );
+    .addOption(timeoutOption("stop waiting after this time (the drain continues)", "10m"))
+    .addOption(booleanOption("--wait", "wait until the host is empty"))
+    .action(drain);
 }
 
 async function drain(name: string, flags: DrainFlags): Promise<void> {
   await withCluster("drain", flags, async (cluster) => {
-    const { host, isChanged } = await writeHostChange(cluster, await findHost(cluster, name), {
+    const { host, isChanged } = await writeHostChange(cluster, await findObject(cluster, HOSTS, name), {
       drain: true,
     });
-    announceDrain(
+    printLine(
       isChanged
-        ? `host ${name} is being drained: its replicas move elsewhere, nothing new is placed there`
-        : `host ${name} was being drained already`,
+        ? `host ${name} is being drained: its replicas move to other hosts, no new replicas are scheduled on it`
+        : `host ${name} is already being drained`,
     );
     if (flags.wait && (await followDrain(cluster, host, flags.timeout)))
-      announceDrain(`host ${name} is drained; it takes nothing new until: metalbridge uncordon ${name}`);
-    if (!flags.wait) announceDrain(describeCancel(name));
+      printLine(`host ${name} is drained; to schedule replicas on it again: metalbridge uncordon ${name}`);
+    if (!flags.wait) printLine(describeCancel(name));
   });
 }

@@ -1,4 +1,4 @@
-/** `metalbridge engine`: engines on this machine that only root can change, pinned by their SHA-256. */
+/** `metalbridge engine`: manages engines on this machine that only root can change, pinned by their SHA-256. */
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { Argument, type Command, InvalidArgumentError } from "commander";
@@ -26,8 +26,8 @@ import {
   toolPath,
 } from "./install/context.ts";
 import { withInstallLock } from "./install/install-lock.ts";
-import { writeOut } from "./program/output.ts";
-import { alignColumns } from "./program/table.ts";
+import { printJson, printLine } from "./program/output.ts";
+import { formatTable } from "./program/table.ts";
 
 interface InstallFlags extends InstallScopeFlags {
   readonly from: string;
@@ -35,18 +35,18 @@ interface InstallFlags extends InstallScopeFlags {
   readonly trust?: boolean;
 }
 
-/** As `list` prints it. What only its record says is null where that is damaged. */
+/** An engine in the JSON of `list`. Fields of the record are null if the record is damaged. */
 interface ListedEngine {
   readonly engine: "llamacpp";
   readonly name: string;
   readonly version: string;
   readonly isCurrent: boolean;
-  /** The real path, as firewall rules name it. */
+  /** The real path, which firewall rules use. */
   readonly program: string | undefined;
   readonly sha256: string | null;
   readonly from: string | null;
   readonly installedAt: string | null;
-  /** Why its record cannot be read; a change too, for scripts that compare only those. */
+  /** Why the record cannot be read. `changes` has it too, for scripts that compare only `changes`. */
   readonly damage?: string;
   readonly changes: readonly string[];
 }
@@ -54,11 +54,11 @@ interface ListedEngine {
 /** Subcommands, options and actions of the verb. */
 export function configureEngine(command: Command): void {
   addInstallScopeFlags(command.command("install"))
-    .description("unpack a release of llama.cpp where only root can change it, and use it from now on")
-    .addArgument(new Argument("<engine>", "the engine").choices(["llamacpp"]))
-    .requiredOption("--from <archive>", "a .tar.gz archive of a release: a file or a URL")
-    .option("--sha256 <sum>", "the archive's SHA-256, from its publisher", parseSum)
-    .option("--trust", "take the archive without a SHA-256")
+    .description("Install a llama.cpp release that only root can change, and use it from now on")
+    .addArgument(new Argument("<engine>", "engine to install").choices(["llamacpp"]))
+    .requiredOption("--from <archive>", "release archive (.tar.gz): a file or a URL")
+    .option("--sha256 <sum>", "SHA-256 of the archive, from its publisher", parseSum)
+    .option("--trust", "accept the archive without a SHA-256")
     .action((_: string, flags: InstallFlags) =>
       change(flags, `unpack ${flags.from}`, (store) =>
         install(store, {
@@ -69,18 +69,18 @@ export function configureEngine(command: Command): void {
       ),
     );
   addInstallScopeFlags(command.command("list"))
-    .description("list the installed engines, and which files of them have changed")
+    .description("List the installed engines, and their files that have changed")
     .addOption(outputFlag())
     .action(list);
   addInstallScopeFlags(command.command("use"))
-    .description("use another installed version from the next start of an engine on")
-    .argument("<version>", "as listed, such as b11669")
+    .description("Switch to another installed version; engines use it from their next start")
+    .argument("<version>", "version in the list, such as b11669")
     .action((version: string, flags: InstallScopeFlags) =>
       change(flags, `use ${version}`, (store) => use(store, version)),
     );
   addInstallScopeFlags(command.command("remove"))
-    .description("remove an installed version that no process runs")
-    .argument("<version>", "as listed, such as b11669")
+    .description("Remove an installed version that no process is running")
+    .argument("<version>", "version in the list, such as b11669")
     .action((version: string, flags: InstallScopeFlags) =>
       change(flags, `remove ${version}`, (store) => remove(store, version)),
     );
@@ -88,7 +88,7 @@ export function configureEngine(command: Command): void {
 
 function parseSum(text: string): string {
   if (/^[0-9a-fA-F]{64}$/.test(text)) return text.toLowerCase();
-  throw new InvalidArgumentError("It has to be 64 hexadecimal digits.");
+  throw new InvalidArgumentError("It must be 64 hexadecimal digits.");
 }
 
 async function change(
@@ -97,7 +97,7 @@ async function change(
   work: (store: EngineStore) => Promise<void>,
 ): Promise<void> {
   const choices = await existingChoices(flags);
-  // The agent's account has to read the files that are written, whatever root's umask is.
+  // The account of the agent must be able to read the files, whatever the umask of root.
   process.umask(0o022);
   await withInstallLock(choices, portsFor(choices), async () => {
     try {
@@ -140,7 +140,7 @@ async function readCommands(platform: InstallScopeFlags["platform"]): Promise<re
       ? await readPrograms(createRunTool(toolPath()))
       : await readLinuxPrograms({ proc: "/proc", sys: "/sys", dev: "/dev" });
   if ("unknown" in found)
-    throw new MetalbridgeError("EngineInUse", `cannot tell which programs run: ${found.unknown}`);
+    throw new MetalbridgeError("EngineInUse", `cannot list the running programs: ${found.unknown}`);
   return found.value.map(({ command }) => command);
 }
 
@@ -148,12 +148,12 @@ async function list(flags: InstallScopeFlags & { readonly output: OutputFormat }
   const { layout } = await existingChoices(flags);
   const owner = layout.account === undefined ? (process.getuid?.() ?? 0) : 0;
   const found = await Promise.all((await listEngines(layout.prefix)).map((engine) => entryOf(engine, owner)));
-  if (flags.output === "json") return writeOut(`${JSON.stringify(found, undefined, 2)}\n`);
+  if (flags.output === "json") return printJson(found);
   const rows = found.map(({ name, isCurrent, sha256, installedAt, damage, changes }) => [
     ...[name, stateOf(isCurrent, damage), sha256 ?? "", installedAt ?? ""],
     damage ?? (changes.length === 0 ? "" : `changed: ${changes.slice(0, 3).join("; ")}`),
   ]);
-  writeOut(`${alignColumns([["ENGINE", "STATE", "SHA-256", "INSTALLED", "FILES"], ...rows]).join("\n")}\n`);
+  printLine(formatTable(["ENGINE", "STATE", "SHA-256", "INSTALLED", "FILES"], rows));
 }
 
 function stateOf(isCurrent: boolean, damage: string | undefined): string {

@@ -1,27 +1,22 @@
-/** `metalbridge fetch`: brings a model to a volume; the command of download Jobs and of init containers. */
+/** `metalbridge fetch`: downloads a model to a volume. Download Jobs and init containers run it. */
 
 import { writeFileSync } from "node:fs";
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { readSourceCredentials } from "../agent/config/source-credentials.ts";
 import { fetchToVolume } from "../agent/store/volume.ts";
-import { formatSchema, type ModelFormat } from "../src/api/fields/shared.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { isFetched, renderFetchResult } from "../src/models/fetch-result.ts";
+import { addSourceFlags, type SourceFlags } from "./models/source-flags.ts";
 import { exitCodes } from "./program/exit-codes.ts";
 import { createJsonLog } from "./program/json-log.ts";
-import { writeOut } from "./program/output.ts";
+import { printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface FetchFlags {
+interface FetchFlags extends SourceFlags {
   readonly to: string;
   readonly folder: string;
   readonly link?: string;
   readonly makeRoom?: boolean;
-  readonly file?: readonly string[];
-  readonly mmproj?: string;
-  readonly sha256?: string;
-  readonly quantization?: string;
-  readonly format?: ModelFormat;
   readonly revision?: string;
   readonly result?: string;
   readonly ca?: string;
@@ -34,32 +29,27 @@ interface FetchFlags {
 
 /** Options and action of the verb. */
 export function configureFetch(command: Command): void {
-  command
+  addSourceFlags(command)
     .argument(
       "<source>",
       "hf://org/repo[/file][@revision], https://…, oci://registry/repository:tag, ollama://name:tag, or file:///… on the volume, in place",
     )
-    .requiredOption("--to <folder>", "where the volume is mounted")
-    .option("--folder <name>", "folder on the volume; none for a file:// source", "")
-    .option("--link <name>", "further name in the folder for what was fetched, known beforehand")
-    .option("--make-room", "remove other downloads from the folder where the disk would be full")
-    .option("--file <name...>", "files to fetch, the main file first")
-    .option("--mmproj <name>", "projector file of the same source")
-    .option("--sha256 <hex>", "checksum of the main file")
-    .option("--quantization <name>", "quantization to choose, for example Q4_K_M")
-    .addOption(new Option("--format <name>", "format of the weights").choices(formatSchema.options))
-    .option("--revision <commit>", "commit or digest to fetch instead of the source's own revision")
-    .option("--result <file>", "write the result there as JSON of at most 4096 bytes")
-    .option("--ca <file>", "trust the authorities of this PEM file too")
+    .requiredOption("--to <folder>", "mount point of the volume")
+    .option("--folder <name>", "folder on the volume; unused for a file:// source", "")
+    .option("--link <name>", "additional name in the folder for the downloaded model")
+    .option("--make-room", "remove other downloads from the folder if the disk would become full")
+    .option("--revision <commit>", "commit or digest to download instead of the revision in the source")
+    .option("--result <file>", "write the result to this file, as JSON of at most 4096 bytes")
+    .option("--ca <file>", "PEM file with additional certificate authorities to trust")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror", "https://huggingface.co")
-    .option("--ollama-registry <url>", "registry of ollama:// sources (default: Ollama's own)")
-    .option("--allow-loopback", "allow sources on this machine's loopback")
+    .option("--ollama-registry <url>", "registry of ollama:// sources (default: the Ollama registry)")
+    .option("--allow-loopback", "allow sources on the loopback address of this machine")
     .option("--allow-private", "allow sources in any private network")
     .option("--allow-network <cidr...>", "allow sources in these private networks")
     .action(fetchModel);
 }
 
-/** Shorter than people wait, longer than the API server minds. */
+/** Interval of the progress lines: a compromise between a responsive status and the load on the API server. */
 const PROGRESS_MS = 2_000;
 
 async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
@@ -85,18 +75,18 @@ async function fetchModel(source: string, flags: FetchFlags): Promise<void> {
   });
   const text = renderFetchResult(result);
   if (flags.result !== undefined) writeFileSync(flags.result, text);
-  writeOut(`${text}\n`);
+  printLine(text);
   if (isFetched(result)) return;
   process.exitCode = result.isRetryable ? exitCodes.retryable : exitCodes.failed;
 }
 
-/** A JSON line with `bytes` and `totalBytes`, at most every two seconds. */
+/** Prints a JSON line with `bytes` and `totalBytes`, at most every two seconds. */
 function printProgress(): Parameters<typeof fetchToVolume>[0]["onProgress"] {
   let nextMs = 0;
   return ({ bytes, totalBytes }) => {
     const nowMs = performance.now();
     if (nowMs < nextMs && bytes !== totalBytes) return;
     nextMs = nowMs + PROGRESS_MS;
-    writeOut(`${JSON.stringify({ bytes, totalBytes })}\n`);
+    printLine(JSON.stringify({ bytes, totalBytes }));
   };
 }

@@ -1,14 +1,15 @@
-/** `metalbridge gguf`: what a GGUF file is, and what an engine with it will take of the memory. */
+/** `metalbridge gguf`: shows the contents of a GGUF file, and the memory that an engine needs for it. */
 
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { ggufSchema } from "../src/api/fields/gguf.ts";
 import { estimateClaim } from "../src/engines/llamacpp/claim/claim.ts";
 import { claimNotes } from "../src/engines/llamacpp/claim/claim-notes.ts";
 import type { ClaimSettings } from "../src/engines/llamacpp/claim/claim-settings.ts";
 import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
+import { countParser, outputFlag } from "./cluster/flags.ts";
 import { readGguf } from "./gguf/read.ts";
 import { renderGguf } from "./gguf/render.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printNote, printResult } from "./program/output.ts";
 
 interface GgufOptions {
   readonly context: number;
@@ -30,23 +31,21 @@ export function configureGguf(command: Command): void {
   const cacheType = (flag: string, what: string) =>
     new Option(`${flag} <type>`, what).choices([...CACHE_TYPES]).default("f16");
   command
-    .argument("<file>", "a GGUF file: a path, https://… or hf://org/repo[/file][@revision]")
-    .addOption(number("-c, --context <tokens>", "context of the whole engine, shared by all slots", 1, 4096))
-    .addOption(number("-s, --slots <count>", "requests at once", 1, 1))
-    .option("--unified-kv", "one KV cache for all slots")
+    .argument("<file>", "GGUF file: a path, https://… or hf://org/repo[/file][@revision]")
+    .option("-c, --context <tokens>", "context size of the engine, shared by all slots", countParser(1), 4096)
+    .option("-s, --slots <count>", "number of concurrent requests", countParser(1), 1)
+    .option("--unified-kv", "share one KV cache between all slots")
     .addOption(cacheType("--cache-type-k", "element type of the keys in the KV cache"))
     .addOption(cacheType("--cache-type-v", "element type of the values in the KV cache"))
-    .addOption(number("--batch <tokens>", "prompt tokens handed over in one step", 1, 2048))
-    .addOption(number("--ubatch <tokens>", "prompt tokens computed at once", 1, 512))
+    .option("--batch <tokens>", "logical batch size, in prompt tokens", countParser(1), 2048)
+    .option("--ubatch <tokens>", "physical batch size, in prompt tokens", countParser(1), 512)
     .addOption(
       new Option("--flash-attention <on|off>", "flash attention").choices(["on", "off"]).default("on"),
     )
-    .addOption(number("--prompt-cache <MiB>", "memory for the prompts of earlier requests", 0, 1024))
+    .option("--prompt-cache <MiB>", "memory for cached prompts of earlier requests", countParser(0), 1024)
     .option("--draft <file>", "draft model for speculative decoding")
-    .option("--mmproj <file>", "projector for images or sound")
-    .addOption(
-      new Option("-o, --output <format>", "how to print it").choices(["text", "json"]).default("text"),
-    )
+    .option("--mmproj <file>", "projector file for images or audio")
+    .addOption(outputFlag())
     .action(gguf);
 }
 
@@ -62,12 +61,8 @@ async function gguf(file: string, options: GgufOptions): Promise<void> {
   const claim = estimateClaim(read.summary, settings);
   const facts = ggufSchema.parse(read.summary);
   const notes = claimNotes(facts, settings);
-  const text =
-    options.output === "json"
-      ? JSON.stringify({ gguf: facts, claim, notes }, undefined, 2)
-      : renderGguf(facts, claim, read.sizeBytes);
-  writeOut(`${text}\n`);
-  for (const note of notes) writeErr(`note: ${note}\n`);
+  printResult(options.output, { gguf: facts, claim, notes }, () => renderGguf(facts, claim, read.sizeBytes));
+  for (const note of notes) printNote(`note: ${note}`);
 }
 
 function settingsOf(options: GgufOptions): ClaimSettings {
@@ -83,13 +78,4 @@ function settingsOf(options: GgufOptions): ClaimSettings {
     flashAttention: options.flashAttention === "on",
     promptCacheMiB: options.promptCache,
   };
-}
-
-function number(flags: string, what: string, least: number, value: number): Option {
-  return new Option(flags, what).default(value).argParser((text) => {
-    const parsed = Number(text);
-    if (!/^\d{1,9}$/.test(text) || parsed < least)
-      throw new InvalidArgumentError(`It has to be a whole number of at least ${least}.`);
-    return parsed;
-  });
 }

@@ -25,6 +25,7 @@ import { SECRETS } from "../src/kube/kinds.ts";
 import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/token.ts";
 import type { ApiFailure } from "../src/kube/types.ts";
 import { writeFileAtomicSync } from "../src/util/atomic-file.ts";
+import { errorMessage } from "../src/util/error-message.ts";
 import { makeFolder } from "../src/util/folder.ts";
 import { type AgentFlags, addMachineFlags, agentSettingsOf } from "./agent.ts";
 import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
@@ -33,7 +34,7 @@ import { becomeAgentUser, environmentBesideAgent } from "./install/installed-age
 import { forgetKey, groupOf, requestJoin } from "./join/entry.ts";
 import { explainUntrusted, readCaData } from "./join/server-trust.ts";
 import { exitCodes } from "./program/exit-codes.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printLine, printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface JoinFlags extends AgentFlags {
@@ -120,9 +121,8 @@ async function joinWith(meant: Meant, token: string, trial: string): Promise<voi
   try {
     await writeFile(trial, kubeconfigOf(flags, claims.host, token), { mode: 0o600 });
     await requireAccepted(trial, claims);
-    const print = (line: string) => writeOut(`${line}\n`);
     const environment = { ...readEnvironment(), all: env };
-    const ports = { signal: new AbortController().signal, log: silentLog, print, environment };
+    const ports = { signal: new AbortController().signal, log: silentLog, print: printLine, environment };
     await runAgent({ ...config, kubeconfig: trial, context: undefined, dryRun: true }, ports);
     await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims);
   } catch (error) {
@@ -141,7 +141,7 @@ async function hasJoined({ hostName, kubeconfig, stateDir }: AgentConfig): Promi
     const found = await createClient(connection).list(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
     if (!found.ok && found.error.kind !== "unauthorized" && found.error.kind !== "forbidden")
       throw explainFailure(found.error);
-    if (found.ok) writeOut(`this machine has joined as host ${hostName} already\n`);
+    if (found.ok) printLine(`this machine has joined as host ${hostName} already`);
     return found.ok;
   } finally {
     connection.close();
@@ -254,13 +254,13 @@ async function exchange(trial: string, file: string, flags: JoinFlags, claims: H
       stored.undo();
       throw usedBefore(host);
     }
-    if (!ended.ok) writeErr(`the join token stays valid until it expires: ${ended.error.message}\n`);
-    writeOut(
-      `this machine has joined as host ${host}\n  credential: ${file} (mode 0600; the agent renews it)\n`,
+    if (!ended.ok) printNote(`the join token stays valid until it expires: ${ended.error.message}`);
+    printLine(
+      `this machine has joined as host ${host}\n  credential: ${file} (mode 0600; the agent renews it)`,
     );
-    if (stored.kept !== undefined) writeOut(`  the kubeconfig that was there: ${stored.kept}\n`);
-    writeOut(
-      "  an agent that uses this file takes it up within 10 s; otherwise start one: metalbridge agent\n",
+    if (stored.kept !== undefined) printLine(`  the kubeconfig that was there: ${stored.kept}`);
+    printLine(
+      "  an agent that uses this file takes it up within 10 s; otherwise start one: metalbridge agent",
     );
   } finally {
     connection.close();
@@ -298,7 +298,7 @@ async function store(file: string, content: string): Promise<Stored> {
       return { kept, undo: () => asOwnerOf(folder, restore) };
     });
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new MetalbridgeError("JoinFailed", `${file}: ${why}`, undefined, { cause });
   }
 }

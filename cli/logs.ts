@@ -19,7 +19,7 @@ import {
 import { type PodLogFlags, printPodLogs } from "./logs/pods.ts";
 import { printBytes } from "./logs/print.ts";
 import { printRemoteLog, type RemoteLogFlags } from "./logs/remote.ts";
-import { writeErr } from "./program/output.ts";
+import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 type LogsFlags = LocalFlags & PodLogFlags & RemoteLogFlags;
@@ -84,18 +84,17 @@ async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): 
 /** Ends at the end of the log, or, following, when the signal does or the engine's folder is gone. `dir` may come later. */
 async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffer> {
   const { follow, signal, wanted } = options;
-  const tell = (line: string) => writeErr(`${line}\n`);
-  if (!existsSync(dir)) tell("the engine has not been started yet; waiting for its first line");
+  if (!existsSync(dir)) printNote("the engine has not been started yet; waiting for its first line");
   while (!existsSync(dir) && !signal.aborted) await waitMs(systemClock, POLL_MS, signal);
   const reader = await LogReader.open(dir, wanted, signal);
   let losses = 0;
   while (!signal.aborted) {
     yield* reader.read();
-    if (reader.losses > losses) tell("a part of the log was rotated away before it could be read");
+    if (reader.losses > losses) printNote("a part of the log was rotated away before it could be read");
     losses = reader.losses;
     if (!follow && !reader.isWaiting) return;
     if (!existsSync(dir)) {
-      tell("the replica has left this host, and its log with it");
+      printNote("the replica has left this host, and its log with it");
       return;
     }
     await waitMs(systemClock, POLL_MS, signal);

@@ -1,7 +1,7 @@
-/** `metalbridge mcp`: tools for programs that speak the Model Context Protocol, with the rights of the caller's kubeconfig. */
+/** `metalbridge mcp`: serves tools over the Model Context Protocol, with the permissions of the caller's kubeconfig. */
 
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import type { Command } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { createDensity } from "../fitness/density/density.ts";
 import { createFitIndex } from "../fitness/density/fits.ts";
@@ -20,13 +20,12 @@ import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
 import { listAll } from "./cluster/find.ts";
-import { addNamespacedFlags, type ClusterFlags } from "./cluster/flags.ts";
+import { addNamespacedFlags, type ClusterFlags, logLevelOption, parsePort } from "./cluster/flags.ts";
 import { createObjects } from "./deploy/create.ts";
 import { objectsOf } from "./deploy/objects.ts";
 import { readLocalMachine } from "./mcp/local-machine.ts";
-import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
-import { writeOut } from "./program/output.ts";
-import { whenStdinEnds } from "./program/stdin-lifetime.ts";
+import { createJsonLog } from "./program/json-log.ts";
+import { printLine } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 interface McpFlags extends ClusterFlags {
@@ -47,40 +46,48 @@ export function configureMcp(command: Command): void {
     .addOption(catalogOption())
     .option(
       "--allow-deploy",
-      "offer the tool deploy, which asks the user before it creates anything; with --http it needs --token-file",
+      "enable the deploy tool, which asks the user before it creates anything; with --http it requires --token-file",
     )
     .option("--http", "serve streamable HTTP at /mcp instead of standard input and output")
-    .option("--address <ip>", "with --http: its address; others than loopback need a token", "127.0.0.1")
-    .option("--port <n>", "with --http: its port; 0 takes a free one", parsePort, PORT)
-    .option("--token-file <file>", "with --http: file with the token that every request must send")
-    .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("warn"))
+    .option(
+      "--address <ip>",
+      "with --http: address to listen on; any but loopback requires a token",
+      "127.0.0.1",
+    )
+    .option("--port <n>", "with --http: port to listen on; 0 chooses a free port", parsePort, PORT)
+    .option("--token-file <file>", "with --http: file with the bearer token that every request must have")
+    .addOption(logLevelOption().default("warn"))
     .action(mcp);
 }
 
 async function mcp(flags: McpFlags): Promise<void> {
-  const { http, address, port, tokenFile, logLevel } = flags;
-  const log = createJsonLog(logLevel);
+  const log = createJsonLog(flags.logLevel);
   const options = { context: await contextOf(flags), version: packageVersion(), log };
-  const stop = listenForStop();
-  if (http === true) {
-    const { signal } = stop;
-    const listening = await listenMcp({ ...options, address, port, tokenFile, clock: systemClock, signal });
-    writeOut(`http://${address.includes(":") ? `[${address}]` : address}:${listening}/mcp\n`);
-    // The listener alone does not keep the process alive.
-    const alive = setInterval(() => {}, 2 ** 30);
-    await whenAborted(signal);
-    clearInterval(alive);
-  } else {
-    const server = createMcp(options);
-    await server.connect(new StdioServerTransport());
-    whenStdinEnds(stop.stop);
-    await whenAborted(stop.signal);
-    await server.close();
-  }
+  if (flags.http === true) return serveHttp(options, flags);
+  const server = createMcp(options);
+  await server.connect(new StdioServerTransport());
+  // Only now: standard input must have a reader before it is resumed.
+  const stop = listenForStop({ exitWithStdin: true });
+  await whenAborted(stop.signal);
+  await server.close();
   process.exitCode = stop.exitCode();
 }
 
-/** A cluster is read when a tool needs it, each time from scratch: the program lives as long as its client. */
+async function serveHttp(
+  options: Parameters<typeof createMcp>[0],
+  { address, port, tokenFile }: McpFlags,
+): Promise<void> {
+  const { signal, exitCode } = listenForStop();
+  const listening = await listenMcp({ ...options, address, port, tokenFile, clock: systemClock, signal });
+  printLine(`http://${address.includes(":") ? `[${address}]` : address}:${listening}/mcp`);
+  // The listener alone does not keep the process running.
+  const timer = setInterval(() => {}, 2 ** 30);
+  await whenAborted(signal);
+  clearInterval(timer);
+  process.exitCode = exitCode();
+}
+
+/** Each tool call reads the cluster again, because the program runs as long as its client. */
 async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<McpContext> {
   const { records } = await readCatalogFiles(catalog);
   return {
@@ -102,7 +109,7 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
       withCluster("mcp", flags, (cluster) =>
         use({
           namespace: cluster.namespace,
-          list: (kind, namespace) => listAll(cluster, kind, namespace === undefined ? {} : { namespace }),
+          list: (kind, namespace) => listAll(cluster, kind, { namespace }),
         }),
       ),
     deploy: allowDeploy === true ? deployWith(flags) : undefined,
@@ -110,21 +117,15 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
 }
 
 function deployWith(flags: ClusterFlags): Deploy {
-  return ({ model, namespace, ...wish }, isAllowed) =>
+  return ({ model, namespace, ...request }, isAllowed) =>
     withCluster("mcp", namespace === undefined ? flags : { ...flags, namespace }, async (cluster) => {
-      const given = defined(wish);
-      const objects = await objectsOf(cluster, model, given);
+      const objects = await objectsOf(cluster, model, defined(request));
       if (objects.model !== undefined && parseSource(objects.model.spec.source).kind === "file")
-        throw new MetalbridgeError("McpArgumentInvalid", "model: a path is no source that is offered here");
+        throw new MetalbridgeError("McpArgumentInvalid", "model: a path is not a supported source");
       const manifests = [objects.model, objects.service].filter((object) => object !== undefined);
       const yaml = manifestYaml(manifests);
       if (!(await isAllowed(`Create this in namespace ${cluster.namespace}?\n\n${yaml}`))) return undefined;
       await createObjects(cluster, objects);
       return { service: keyOf(objects.service.metadata), model: objects.service.spec.modelRef };
     });
-}
-
-function parsePort(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) <= 65535) return Number(text);
-  throw new InvalidArgumentError("It has to be a port from 0 to 65535.");
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { POLICY_NAMES } from "../src/api/access/host-policies.ts";
-import { headingOf, verbs } from "./verbs.ts";
+import { verbs } from "./verbs.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
 const run = (...args: string[]) => spawnSync(process.execPath, [program, ...args], { encoding: "utf8" });
@@ -20,7 +20,7 @@ test("help names every verb", () => {
 test("help groups the verbs by what a reader comes for", () => {
   const [, ...sections] = run("--help").stdout.split(/\n(?=\S.*:\n)/);
   for (const verb of verbs)
-    expect(sections.find((section) => section.startsWith(headingOf(verb)))).toMatch(
+    expect(sections.find((section) => section.startsWith(verb.heading))).toMatch(
       new RegExp(`^  ${verb.name} `, "m"),
     );
 });

@@ -1,69 +1,63 @@
-/** `metalbridge models`: what is in the model store of a host, and what stays there. */
+/** `metalbridge models`: manages the model store of a host. */
 
 import { type Command, Option } from "commander";
 import type { FetchProgress } from "../agent/store/types.ts";
 import type { ModelCommand, ModelResult } from "../agent/store-maintenance/protocol.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { formatSchema } from "../src/api/fields/shared.ts";
 import type { Host } from "../src/api/host.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { publicSource } from "../src/models/source/parse.ts";
 import { formatBytes } from "../src/util/bytes.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { findHost, listAll } from "./cluster/find.ts";
+import { findObject, listAll } from "./cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
   type OutputFormat,
   outputFlag,
-  parseDuration,
   parseHostName,
+  timeoutOption,
 } from "./cluster/flags.ts";
 import { addLocalFlags } from "./logs/locate.ts";
 import { changeModelsOnHost, type ModelsChange, storedModelsOf } from "./models/in-cluster.ts";
 import { type LocalAgentFlags, runModelCommandLocally } from "./models/local-command.ts";
 import { type ModelLine, renderModels, renderVerified, sorted } from "./models/render.ts";
+import { addSourceFlags, type SourceFlags } from "./models/source-flags.ts";
 import { exitCodes } from "./program/exit-codes.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printNote, printResult } from "./program/output.ts";
 import { listenForStop, type StopRequest } from "./program/stop-signals.ts";
 
 interface Flags extends LocalAgentFlags, ClusterFlags {
   readonly output: OutputFormat;
   readonly host?: string;
   readonly allHosts?: boolean;
-  readonly timeout?: number;
+  readonly timeout: number;
 }
 
 const ANY_SOURCE = "hf://org/repo[/file][@revision], https://…, oci://…, as in spec.source of a Model";
-const TIMEOUT_MS = 600_000;
 
 /** Subcommands, options and actions of the verb. */
 export function configureModels(command: Command): void {
-  subcommand(command, "list", "list the stored models: size, last use, last verification, state")
-    .addOption(new Option("-A, --all-hosts", "of all hosts of the cluster").conflicts("host"))
+  subcommand(command, "list", "List the stored models: size, last use, last verification, state")
+    .addOption(new Option("-A, --all-hosts", "list the models of all hosts of the cluster").conflicts("host"))
     .action((flags: Flags) => run({ do: "list" }, flags));
-  subcommand(command, "pull", "download a model to the store")
+  addSourceFlags(subcommand(command, "pull", "Download a model to the store"))
     .argument("<source>", ANY_SOURCE)
-    .option("--file <name...>", "files to fetch, the main file first")
-    .option("--mmproj <name>", "projector file of the same source")
-    .option("--sha256 <hex>", "checksum of the main file")
-    .option("--quantization <name>", "quantization to choose, for example Q4_K_M")
-    .addOption(new Option("--format <name>", "format of the weights").choices(formatSchema.options))
-    .action(pull);
-  subcommand(command, "pin", "keep a stored model: it is never evicted")
-    .argument("<source>", "as the list shows it")
-    .action((source: string, flags: Flags) => run({ do: "pin", source }, flags));
-  subcommand(command, "unpin", "let a pinned model be evicted again")
-    .argument("<source>", "as the list shows it")
-    .action((source: string, flags: Flags) => run({ do: "unpin", source }, flags));
-  subcommand(command, "rm", "remove a stored model that is neither in use nor pinned")
-    .argument("<source>", "as the list shows it")
-    .action((source: string, flags: Flags) => run({ do: "rm", source }, flags));
-  subcommand(command, "gc", "remove every stored model that is neither in use, pinned nor prefetched").action(
+    .action((source: string, { file, mmproj, sha256, quantization, format, ...flags }: Flags & SourceFlags) =>
+      run({ do: "pull", source, files: file, mmproj, sha256, quantization, format }, flags),
+    );
+  const forModel = (name: "pin" | "unpin" | "rm", description: string) =>
+    subcommand(command, name, description)
+      .argument("<source>", "source of the model, as in the list")
+      .action((source: string, flags: Flags) => run({ do: name, source }, flags));
+  forModel("pin", "Pin a stored model, so that it is never evicted");
+  forModel("unpin", "Unpin a model, so that it can be evicted");
+  forModel("rm", "Remove a stored model that is neither in use nor pinned");
+  subcommand(command, "gc", "Remove all stored models that are not in use, pinned or prefetched").action(
     (flags: Flags) => run({ do: "gc" }, flags),
   );
-  subcommand(command, "verify", "hash the stored models now, and set damaged files aside")
-    .argument("[sources...]", "as the list shows them (default: all)")
+  subcommand(command, "verify", "Verify the checksums of the stored models, and set damaged files aside")
+    .argument("[sources...]", "sources of the models, as in the list (default: all)")
     .action((sources: readonly string[], flags: Flags) =>
       run({ do: "verify", sources: sources.length === 0 ? undefined : [...sources] }, flags),
     );
@@ -73,51 +67,30 @@ function subcommand(command: Command, name: string, description: string): Comman
   const sub = addLocalFlags(command.command(name).description(description))
     .option(
       "--host <host>",
-      "of this Host of the cluster (default: this machine, without the cluster)",
+      "use the store of this Host of the cluster (default: this machine, without the cluster)",
       parseHostName,
     )
     .addOption(outputFlag());
   if (name !== "list")
-    sub.option(
-      "--timeout <time>",
-      "with --host: stop waiting after this time, such as 90s or 10m (default: 10m); 0: never. The host continues",
-      parseDuration,
-    );
+    sub.addOption(timeoutOption("with --host: stop waiting after this time (the host continues)", "10m"));
   return addClusterFlags(sub);
-}
-
-interface PullFlags extends Flags {
-  readonly file?: string[];
-  readonly mmproj?: string;
-  readonly sha256?: string;
-  readonly quantization?: string;
-  readonly format?: Extract<ModelCommand, { do: "pull" }>["format"];
-}
-
-function pull(
-  source: string,
-  { file, mmproj, sha256, quantization, format, ...flags }: PullFlags,
-): Promise<void> {
-  return run({ do: "pull", source, files: file, mmproj, sha256, quantization, format }, flags);
 }
 
 async function run(command: ModelCommand, flags: Flags): Promise<void> {
   const stop = listenForStop();
-  const ask =
-    flags.host === undefined && flags.allHosts !== true
-      ? runModelCommandLocally(flags, command, runOf(flags, stop))
-      : askCluster(flags, command, stop);
-  const answer = await ask.catch((error: unknown) => {
+  const isLocal = flags.host === undefined && flags.allHosts !== true;
+  const isShown = flags.output === "text" && process.stderr.isTTY === true;
+  const local = { signal: stop.signal, onProgress: isShown ? showProgress : undefined };
+  const answer = await (isLocal
+    ? runModelCommandLocally(flags, command, local)
+    : runInCluster(flags, command, stop)
+  ).catch((error: unknown) => {
     if (!stop.signal.aborted) throw error;
     return undefined;
   });
   process.exitCode = stop.exitCode();
   if (answer === undefined) return;
-  const text =
-    flags.output === "json"
-      ? JSON.stringify(plainOf(command, answer), undefined, 2)
-      : textOf(command, answer);
-  writeOut(`${text}\n`);
+  printResult(flags.output, plainOf(command, answer), () => textOf(command, answer));
   const isDamaged =
     (answer.at === "verified" && answer.files.some(({ state }) => state !== "intact")) ||
     (command.do === "verify" &&
@@ -126,32 +99,27 @@ async function run(command: ModelCommand, flags: Flags): Promise<void> {
   if (isDamaged) process.exitCode = exitCodes.failed;
 }
 
-function runOf({ output }: Flags, { signal }: StopRequest) {
-  const isShown = output === "text" && process.stderr.isTTY === true;
-  return { signal, onProgress: isShown ? showProgress() : undefined };
-}
-
-/** What hosts have and what they do, as their status says. */
+/** The result of a command, from the agent of this machine or from the status of hosts. */
 type Answer =
   | Exclude<ModelResult, { at: "models" }>
   | { readonly at: "models"; readonly models: readonly ModelLine[] };
 
-function askCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Promise<Answer | undefined> {
-  const { host, timeout = TIMEOUT_MS } = flags;
+function runInCluster(flags: Flags, command: ModelCommand, stop: StopRequest): Promise<Answer | undefined> {
+  const { host, timeout } = flags;
   return withCluster("models", flags, async (cluster) => {
     if (command.do === "list" || host === undefined) {
-      const hosts = host === undefined ? await listAll(cluster, HOSTS) : [await findHost(cluster, host)];
-      const silent = hosts.filter(({ status }) => status?.info === undefined);
-      if (host !== undefined && silent.length > 0)
+      const hosts =
+        host === undefined ? await listAll(cluster, HOSTS) : [await findObject(cluster, HOSTS, host)];
+      const unseen = hosts.filter(({ status }) => status?.info === undefined);
+      if (host !== undefined && unseen.length > 0)
         throw new MetalbridgeError("HostNeverSeen", `the agent of host ${host} has not reported yet`);
-      for (const { metadata } of silent) writeErr(`${metadata.name}: its agent has not reported yet\n`);
+      for (const { metadata } of unseen) printNote(`${metadata.name}: its agent has not reported yet`);
       return { at: "models", models: hosts.flatMap(linesOf) };
     }
-    const tell = (line: string) => writeErr(`${line}\n`);
     const done = await changeModelsOnHost(cluster, host, command, {
       signal: stop.signal,
       timeoutMs: timeout,
-      tell,
+      report: printNote,
     });
     return done === undefined ? undefined : answerOf(command, done);
   });
@@ -187,14 +155,12 @@ function textOf(command: ModelCommand, answer: Answer): string {
   const size = answer.sizeBytes === undefined ? "" : ` (${formatBytes(answer.sizeBytes)})`;
   if (command.do === "pull") return `pulled ${source}${size}`;
   if (command.do === "rm") return `removed ${source}${size}`;
-  if (command.do === "pin") return answer.isChanged ? `pinned ${source}` : `${source} was pinned already`;
-  return answer.isChanged ? `unpinned ${source}` : `${source} was not pinned`;
+  if (command.do === "pin") return answer.isChanged ? `pinned ${source}` : `${source} is already pinned`;
+  return answer.isChanged ? `unpinned ${source}` : `${source} is not pinned`;
 }
 
-/** One line that is written over, on a terminal. */
-function showProgress(): (progress: FetchProgress) => void {
-  return ({ bytes, totalBytes }) => {
-    const of = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
-    process.stderr.write(`\r\x1b[K${formatBytes(bytes)}${of}${bytes === totalBytes ? "\n" : ""}`);
-  };
+/** Overwrites one line of the terminal. */
+function showProgress({ bytes, totalBytes }: FetchProgress): void {
+  const of = totalBytes === undefined ? "" : ` of ${formatBytes(totalBytes)}`;
+  process.stderr.write(`\r\x1b[K${formatBytes(bytes)}${of}${bytes === totalBytes ? "\n" : ""}`);
 }

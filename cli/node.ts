@@ -1,61 +1,54 @@
-/** `metalbridge node`: what a node of the cluster has, for placement and the density API. */
+/** `metalbridge node`: publishes what a node of the cluster has, for placement and the density API. */
 
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { parseNodeConfig } from "../agent/node/config.ts";
 import { readNodeOnce, runNode } from "../agent/node/main.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
-import { createJsonLog, LOG_LEVELS } from "./program/json-log.ts";
-import { writeOut } from "./program/output.ts";
-import { whenStdinEnds } from "./program/stdin-lifetime.ts";
+import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
+import { createJsonLog } from "./program/json-log.ts";
+import { printJson } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
-interface NodeFlags {
+interface NodeFlags extends DaemonFlags {
   readonly catalog?: readonly string[];
-  readonly logLevel: string;
-  readonly exitWithStdin?: boolean;
   readonly print?: boolean;
   readonly [key: string]: unknown;
 }
 
 /** Options and action of the verb. */
 export function configureNode(command: Command): void {
-  command
+  addDaemonFlags(command)
+    .option("--node-name <name>", "name of the Node of this machine (default: its host name in lowercase)")
+    .option("--namespace <name>", "namespace of the published report (default: metalbridge-system)")
+    .option("--host-root <folder>", "folder with the machine's proc, sys, dev and run/udev (default: /)")
+    .option("--model-folder <path...>", "additional folders with models")
+    .option("--ollama <host:port>", "address of Ollama on this machine (default: 127.0.0.1:11434)")
+    .option("--interval <seconds>", "interval between readings of the machine (default: 60)")
     .option(
-      "--kubeconfig <file>",
-      "how to reach the cluster (default: KUBECONFIG, ~/.kube/config, the pod's ServiceAccount)",
+      "--llmfit-port <n>",
+      "serve the REST API of llmfit on this port; 0 chooses a free port (default: disabled)",
     )
-    .option("--context <name>", "context of the kubeconfig")
     .option(
-      "--node-name <name>",
-      "name of the Node object of this machine (default: its host name in lower case)",
+      "--llmfit-address <ip>",
+      "address of the llmfit API; any but loopback requires --llmfit-token-file",
     )
-    .option("--namespace <name>", "where the report is published (default: metalbridge-system)")
-    .option("--host-root <folder>", "where proc, sys, dev and run/udev of the machine are (default: /)")
-    .option("--model-folder <path...>", "more folders with models")
-    .option("--ollama <host:port>", "where this machine's Ollama answers (default: 127.0.0.1:11434)")
-    .option("--interval <seconds>", "how often the machine is read (default: 60)")
-    .option("--llmfit-port <n>", "answer llmfit's REST API on this port; 0 takes a free one (default: off)")
-    .option("--llmfit-address <ip>", "its address; any but loopback needs --llmfit-token-file")
-    .option("--llmfit-token-file <file>", "bearer token that it requires")
+    .option("--llmfit-token-file <file>", "file with the bearer token that the llmfit API requires")
     .addOption(catalogOption())
-    .option("--print", "print what is found, once, without a cluster")
-    .addOption(new Option("--log-level <level>", "log level").choices([...LOG_LEVELS]).default("info"))
-    .addOption(new Option("--exit-with-stdin").hideHelp())
+    .option("--print", "print the report once, without a cluster")
     .action(node);
 }
 
 async function node({ catalog, logLevel, exitWithStdin, print, ...settings }: NodeFlags): Promise<void> {
   const config = parseNodeConfig(settings);
   if (print === true) {
-    writeOut(`${JSON.stringify(await readNodeOnce(config), undefined, 2)}\n`);
+    printJson(await readNodeOnce(config));
     return;
   }
-  const stop = listenForStop();
-  if (exitWithStdin === true) whenStdinEnds(stop.stop);
+  const { signal } = listenForStop({ exitWithStdin });
   await runNode({
     config,
     log: createJsonLog(logLevel),
-    signal: stop.signal,
+    signal,
     records: async () => (await readCatalogFiles(catalog)).records,
   });
 }

@@ -1,17 +1,18 @@
-/** `metalbridge open`: a port on this machine that leads to the ready engines of a service. */
+/** `metalbridge open`: forwards a port on this machine to the ready engines of a service. */
 
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Command } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { findService } from "./cluster/find.ts";
-import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
+import { findObject } from "./cluster/find.ts";
+import { addNamespacedFlags, type ClusterFlags, parsePort, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
-import { writeErr } from "./program/output.ts";
+import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface Flags extends ClusterFlags {
@@ -26,15 +27,15 @@ export function configureOpen(command: Command): void {
     .argument("<service>", "name of the InferenceService", parseServiceName)
     .option(
       "--port <n>",
-      "port on 127.0.0.1; 0 takes a free one (default: that of the service)",
-      countParser(0),
+      "port on 127.0.0.1; 0 chooses a free port (default: the port of the service)",
+      parsePort,
     )
     .action(open);
 }
 
 async function open(name: string, flags: Flags): Promise<void> {
   await withCluster("open", flags, async (cluster) => {
-    const service = await findService(cluster, name);
+    const service = await findObject(cluster, INFERENCE_SERVICES, name);
     const stop = listenForStop();
     let endpoints: readonly ServerEndpoint[] = [];
     const server = await listen(flags.port ?? service.spec.endpoint.port, () => endpoints);
@@ -42,29 +43,25 @@ async function open(name: string, flags: Flags): Promise<void> {
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const scheme = service.spec.endpoint.tls === undefined ? "http" : "https";
     let shown: number | undefined;
-    await follow<never>(
-      cluster,
-      { signal: stop.signal, timeoutMs: 0, tellTrouble: sayAside },
-      ({ watch, fail }) => {
-        server.once("error", fail);
-        const slices = watch<EndpointSlice>(ENDPOINT_SLICES, slicesOf(service), () => {
-          endpoints = readyEndpoints(slices.list());
-          if (shown === undefined) sayAside(`${scheme}://127.0.0.1:${port} leads to ${name}, until Ctrl-C`);
-          if (shown !== endpoints.length) sayAside(countOf(service, endpoints.length));
-          shown = endpoints.length;
-        });
-      },
-    ).finally(() => server.close());
+    await follow<never>(cluster, { signal: stop.signal }, ({ watch, fail }) => {
+      server.once("error", fail);
+      const slices = watch<EndpointSlice>(ENDPOINT_SLICES, slicesOf(service), () => {
+        endpoints = readyEndpoints(slices.list());
+        if (shown === undefined) printNote(`${scheme}://127.0.0.1:${port} forwards to ${name} until Ctrl-C`);
+        if (shown !== endpoints.length) printNote(countOf(service, endpoints.length));
+        shown = endpoints.length;
+      });
+    }).finally(() => server.close());
     process.exitCode = stop.exitCode();
   });
 }
 
 function countOf({ metadata }: InferenceService, count: number): string {
-  if (count === 0) return `no endpoint is ready: metalbridge describe ${metadata.name}`;
+  if (count === 0) return `no endpoint is ready; see why: metalbridge describe ${metadata.name}`;
   return `${count} ready ${count === 1 ? "endpoint" : "endpoints"}`;
 }
 
-/** Each connection goes to the next endpoint; the bytes pass as they are. Rejects with PortTaken or ListenFailed. */
+/** Forwards each connection to the next endpoint, byte for byte. Rejects with PortTaken or ListenFailed. */
 function listen(port: number, endpoints: () => readonly ServerEndpoint[]): Promise<Server> {
   let turn = 0;
   const server = createServer((client) => {
@@ -90,8 +87,4 @@ function join(client: Socket, engine: Socket): void {
   engine.once("close", () => client.destroy());
   client.once("close", () => engine.destroy());
   client.pipe(engine).pipe(client);
-}
-
-function sayAside(line: string): void {
-  writeErr(`${line}\n`);
 }

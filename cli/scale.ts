@@ -1,12 +1,12 @@
-/** `metalbridge scale`: how many replicas a service shall have. */
+/** `metalbridge scale`: sets the number of replicas of a service. */
 
 import type { Command } from "commander";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { explainAttempt } from "./cluster/failure.ts";
-import { findService } from "./cluster/find.ts";
+import { patchObject } from "./cluster/failure.ts";
+import { findObject } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, countParser, parseServiceName } from "./cluster/flags.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printLine, printNote } from "./program/output.ts";
 
 interface ScaleFlags extends ClusterFlags {
   readonly replicas?: number;
@@ -16,8 +16,8 @@ interface ScaleFlags extends ClusterFlags {
 export function configureScale(command: Command): void {
   addNamespacedFlags(command)
     .argument("<service>", "name of the InferenceService", parseServiceName)
-    .argument("[replicas]", "how many; 0 stops all and keeps the service", countParser(0))
-    .option("--replicas <n>", "the same, as kubectl scale has it", countParser(0))
+    .argument("[replicas]", "number of replicas; 0 stops all replicas and keeps the service", countParser(0))
+    .option("--replicas <n>", "number of replicas, as in kubectl scale", countParser(0))
     .action(async (name: string, count: number | undefined, flags: ScaleFlags) => {
       const replicas = count ?? flags.replicas;
       if (replicas === undefined) command.error("error: missing required argument 'replicas'");
@@ -27,18 +27,15 @@ export function configureScale(command: Command): void {
 
 async function scale(name: string, replicas: number, flags: ClusterFlags): Promise<void> {
   await withCluster("scale", flags, async (cluster) => {
-    const { metadata, spec } = await findService(cluster, name);
-    const result = await cluster.client.jsonPatch(INFERENCE_SERVICES, metadata, [
-      { op: "test", path: "/metadata/uid", value: metadata.uid },
-      { op: "add", path: "/spec/replicas", value: replicas },
-    ]);
-    if (!result.ok)
-      throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, ...cluster }, result.error);
-    writeOut(
+    const service = await findObject(cluster, INFERENCE_SERVICES, name);
+    const { spec } = service;
+    const set = { op: "add", path: "/spec/replicas", value: replicas } as const;
+    await patchObject(cluster, INFERENCE_SERVICES, service, [set]);
+    printLine(
       spec.replicas === replicas
-        ? `service ${name} has spec.replicas ${replicas} already\n`
-        : `service ${name} is scaled from ${spec.replicas} to ${replicas}\n`,
+        ? `service ${name} has spec.replicas ${replicas} already`
+        : `service ${name} is scaled from ${spec.replicas} to ${replicas}`,
     );
-    if (spec.suspend) writeErr("it is suspended: none runs until spec.suspend is false\n");
+    if (spec.suspend) printNote("the service is suspended: no replica runs until spec.suspend is false");
   });
 }

@@ -11,7 +11,7 @@ import { MetalbridgeError } from "../src/api/errors.ts";
 import { FIREWALL_FOLDER } from "../src/macos/doctor/firewall.ts";
 import { createRunTool } from "../src/util/command.ts";
 import { outputFlag } from "./cluster/flags.ts";
-import { writeOut } from "./program/output.ts";
+import { printJson, printLine } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { PARENT_FLAG, runAsParent } from "./selftest/abandoned.ts";
 import { createRecorder, type Recorder, writeRecording } from "./selftest/record.ts";
@@ -71,17 +71,17 @@ async function selftest(flags: Flags): Promise<void> {
       isReplayed: config.platform !== process.platform,
     };
     const onResult = (result: SelftestResult): void => {
-      if (output === "text") writeOut(`${renderResult(result)}\n`);
+      if (output === "text") printLine(renderResult(result));
     };
     const results = await runSteps(allSteps(), bench, { stop, onResult });
     process.exitCode = stop.aborted ? exitCode() : selftestExitCode(results);
     const recorded = record === undefined || stop.aborted ? undefined : await write(record, recorder);
     if (output === "json") {
       const fields = { platform: config.platform, summary: countByStatus(results), results, recorded };
-      writeOut(`${JSON.stringify(fields, undefined, 2)}\n`);
+      printJson(fields);
     } else {
-      writeOut(`\n${renderSummary(results)}\n`);
-      if (recorded !== undefined) writeOut(`recorded in ${recorded}\n`);
+      printLine(`\n${renderSummary(results)}`);
+      if (recorded !== undefined) printLine(`recorded in ${recorded}`);
     }
   } finally {
     await rm(folder, { recursive: true, force: true });

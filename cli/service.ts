@@ -14,7 +14,7 @@ import {
   portsFor,
 } from "./install/context.ts";
 import { withInstallLock } from "./install/install-lock.ts";
-import { writeOut } from "./program/output.ts";
+import { printResult } from "./program/output.ts";
 import { alignColumns } from "./program/table.ts";
 
 type ChangeFlags = InstallScopeFlags & { readonly timeoutSeconds: number };
@@ -64,8 +64,7 @@ function addTimeout(command: Command): Command {
 async function show(flags: InstallScopeFlags & { readonly output: OutputFormat }): Promise<void> {
   const choices = await existingChoices(flags);
   const state = await serviceState(portsFor(choices), choices);
-  const text = flags.output === "json" ? JSON.stringify(state, undefined, 2) : renderServiceState(state);
-  writeOut(`${text}\n`);
+  printResult(flags.output, state, renderServiceState);
 }
 
 /** Pure. */

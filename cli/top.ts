@@ -1,4 +1,4 @@
-/** `metalbridge top`: hosts, memory, services and the queue, live. */
+/** `metalbridge top`: shows hosts, memory, services and the queue live. */
 
 import type { Command } from "commander";
 import { createLogUpdate } from "log-update";
@@ -7,51 +7,51 @@ import { terminalText } from "../src/util/terminal-text.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { addClusterFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
 import { type Follower, follow } from "./cluster/follow.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printLine, printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { topLines } from "./top/view.ts";
 
-/** Redrawn at most this often, however much changes. */
+/** Minimum time between two redraws. */
 const REDRAW_MS = 200;
-/** q, Ctrl-C, Ctrl-D: in raw mode the terminal sends no signals. */
+/** q, Ctrl-C and Ctrl-D. In raw mode the terminal sends no signals. */
 const QUIT_KEYS = ["q", "\u0003", "\u0004"];
 const ALTERNATE_SCREEN = { enter: "\u001b[?1049h", leave: "\u001b[?1049l" };
-/** The cursor enters the alternate screen where it was, and a resize may move it. */
+/** Clears the screen and moves the cursor to its start: the cursor keeps its position on the alternate screen. */
 const EMPTY = "\u001b[2J\u001b[H";
 
 /** Options and action of the verb. */
 export function configureTop(command: Command): void {
   addClusterFlags(command)
-    .option("-n, --namespace <name>", "services and replicas of one namespace only", parseName)
+    .option("-n, --namespace <name>", "show services and replicas of one namespace only", parseName)
     .action(top);
 }
 
-/** Without a terminal it prints one screen, whole, and ends. */
+/** Without a terminal it prints one screen and exits. */
 async function top(flags: ClusterFlags): Promise<void> {
   await withCluster("top", flags, async (cluster) => {
     const stop = listenForStop();
-    const scope = flags.namespace === undefined ? {} : { namespace: flags.namespace };
+    const scope = { namespace: flags.namespace };
     const screen = process.stdout.isTTY === true ? openScreen(stop.stop) : undefined;
-    let trouble = "";
+    let problem = "";
     let redraw = (): void => {};
-    const tellTrouble = (message: string): void => {
-      if (screen === undefined) writeErr(`${message}\n`);
-      trouble = message;
+    const onProblem = (message: string): void => {
+      if (screen === undefined) printNote(message);
+      problem = message;
       redraw();
     };
     const begin = ({ watch, finish }: Follower<void>): void => {
       let timer: NodeJS.Timeout | undefined;
-      const isSynced = () => [hosts, services, replicas].every((one) => one.isSynced());
+      let isSynced = false;
       const show = (): void => {
         timer = undefined;
         const title = titleOf(cluster, { isLive: screen !== undefined });
-        const input = isSynced()
+        const input = isSynced
           ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list() }
           : undefined;
-        const lines = topLines(input, { title, trouble }, screen?.size() ?? UNLIMITED);
+        const lines = topLines(input, { title, problem }, screen?.size() ?? UNLIMITED);
         if (screen !== undefined) screen.draw(lines);
         else if (input !== undefined) {
-          writeOut(`${lines.join("\n")}\n`);
+          printLine(lines.join("\n"));
           finish();
         }
       };
@@ -59,7 +59,8 @@ async function top(flags: ClusterFlags): Promise<void> {
         timer ??= setTimeout(show, screen === undefined ? 0 : REDRAW_MS);
       };
       const changed = (): void => {
-        trouble = "";
+        isSynced = true;
+        problem = "";
         redraw();
       };
       const hosts = watch(HOSTS, {}, changed);
@@ -69,7 +70,7 @@ async function top(flags: ClusterFlags): Promise<void> {
       stop.signal.addEventListener("abort", () => clearTimeout(timer));
     };
     try {
-      await follow<void>(cluster, { signal: stop.signal, timeoutMs: 0, tellTrouble }, begin);
+      await follow<void>(cluster, { signal: stop.signal, onProblem }, begin);
     } finally {
       screen?.close();
     }
@@ -84,7 +85,7 @@ function titleOf({ connection }: Cluster, { isLive }: { readonly isLive: boolean
 
 const UNLIMITED = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
 
-/** The alternate screen, so that the terminal is afterwards as it was. */
+/** Uses the alternate screen, so that the terminal is restored afterwards. */
 function openScreen(quit: () => void) {
   const { stdin, stdout } = process;
   const update = createLogUpdate(stdout);

@@ -10,7 +10,7 @@ import { findControlPlaneSession, type SessionInfo } from "../local/control-plan
 import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
-import { writeErr, writeOut } from "./program/output.ts";
+import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
 interface UpOptions {
@@ -63,7 +63,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
     const { kubeconfig, url } = open.controlPlane;
     announce({ pid: process.pid, state: "ready", kubeconfig, url }, "running");
     await whenAborted(request.signal);
-    writeOut("stopping\n");
+    printLine("stopping");
     await open.close();
   } catch (error) {
     // Stopped while starting: all started parts are stopped again, and the user needs no error.
@@ -75,8 +75,8 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
 }
 
 function announce(info: SessionInfo, what: string): void {
-  writeOut(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})\n`);
-  if (info.kubeconfig !== "") writeOut(`export KUBECONFIG=${shellWord(info.kubeconfig)}\n`);
+  printLine(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})`);
+  if (info.kubeconfig !== "") printLine(`export KUBECONFIG=${shellWord(info.kubeconfig)}`);
 }
 
 function parsePort(text: string): number {

@@ -1,13 +1,19 @@
-/** `metalbridge upgrade`: the version on this machine, or on hosts of the cluster, a few at a time. */
+/** `metalbridge upgrade`: upgrades this machine, or hosts of the cluster, a few at a time. */
 import { access, constants } from "node:fs/promises";
 import { type Command, Option } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { addClusterFlags, countParser, outputFlag, parseDuration, parseHostName } from "./cluster/flags.ts";
-import { parseSeconds } from "./install/context.ts";
+import {
+  addClusterFlags,
+  countParser,
+  outputFlag,
+  parseDuration,
+  parseHostNames,
+  parseSeconds,
+} from "./cluster/flags.ts";
 import { addReleaseFlags, type UpgradeFlags, upgradeLocal } from "./install.ts";
 import { type FleetUpgradeFlags, upgradeFleet } from "./upgrade/fleet.ts";
 
-const HERE_SECONDS = 20;
+const LOCAL_START_SECONDS = 20;
 
 type Flags = Omit<UpgradeFlags, "archive" | "timeoutSeconds"> &
   Partial<FleetUpgradeFlags> & { readonly timeoutSeconds?: number };
@@ -16,40 +22,40 @@ type Flags = Omit<UpgradeFlags, "archive" | "timeoutSeconds"> &
 export function configureUpgrade(command: Command): void {
   command.option(
     "--archive <file>",
-    "release archive (default: the release that this program belongs to); repeated for hosts of several platforms",
+    "release archive (default: the release of this program); repeat it for hosts of several platforms",
     collect,
   );
   addReleaseFlags(command)
     .option(
       "--timeout-seconds <n>",
-      `how long the agent may take until it serves (default: ${HERE_SECONDS}; on hosts of the cluster ${DEFAULTS.timeoutSeconds})`,
+      `time limit in seconds for the start of the agent (default: ${LOCAL_START_SECONDS}; on hosts of the cluster ${DEFAULTS.timeoutSeconds})`,
       parseSeconds,
     )
     .option(
       "--hosts <names>",
-      "hosts of the cluster, separated by commas, instead of this machine",
-      parseHosts,
+      "upgrade these hosts of the cluster, separated by commas, instead of this machine",
+      parseHostNames,
     )
-    .option("--all", "all hosts of the cluster, instead of this machine")
-    .option("-l, --selector <labels>", "hosts of the cluster with these labels, such as room=a,tier!=test")
+    .option("--all", "upgrade all hosts of the cluster, instead of this machine")
+    .option("-l, --selector <labels>", "upgrade the hosts with these labels, such as room=a,tier!=test")
     .option(
       "--batch <n>",
-      "hosts at the same time, with --drain also drained at the same time (default: the first one alone, then two; with --drain one)",
+      "number of hosts to upgrade, and with --drain to drain, at the same time (default: the first alone, then two; with --drain one)",
       countParser(1),
     )
-    .option("--drain", "drain each host before its upgrade, and uncordon it afterwards")
+    .option("--drain", "drain each host before the upgrade, and uncordon it afterwards")
     .option(
       "--timeout <time>",
-      "how long the drain of a host may take, then its SSH session (besides the copy), and then its health, such as 90s or 10m (default: 10m); 0: no limit",
+      "time limit for each of drain, SSH session (without the copy) and health check of a host, such as 90s or 10m; 0 means no limit (default: 10m)",
       parseDuration,
     )
-    .option("--ssh-user <name>", "account on the hosts (default: that of ssh)")
-    .option("--ssh-option <option>", "as for ssh -o; may be repeated", collect)
-    .option("--ssh-program <file>", "what to run instead of ssh, with the arguments of ssh")
+    .option("--ssh-user <name>", "user on the hosts (default: the default of ssh)")
+    .option("--ssh-option <option>", "option for ssh -o; may be repeated", collect)
+    .option("--ssh-program <file>", "program to run instead of ssh, with the same arguments")
     .addOption(
       new Option(
         "--address-from <source>",
-        "where ssh connects to: the name of the Host, as ~/.ssh/config knows it, or the first address in its status (default: name)",
+        "target of ssh: the name of the Host, resolved by ~/.ssh/config, or the first address in its status (default: name)",
       ).choices(["name", "status"]),
     );
   addClusterFlags(command)
@@ -59,15 +65,15 @@ export function configureUpgrade(command: Command): void {
 
 async function upgrade(command: Command, flags: Flags): Promise<void> {
   const chosen = [flags.hosts, flags.all, flags.selector].filter((value) => value !== undefined);
-  if (chosen.length > 1) command.error("error: --hosts, --all and --selector exclude each other");
-  if (chosen.length === 0) return here(command, flags);
+  if (chosen.length > 1) command.error("error: --hosts, --all and --selector are mutually exclusive");
+  if (chosen.length === 0) return upgradeThisMachine(command, flags);
   const { archive = [], drain = false } = flags;
-  if (archive.length === 0) command.error("error: --archive is needed to upgrade hosts of the cluster");
+  if (archive.length === 0) command.error("error: --archive is required to upgrade hosts of the cluster");
   if (flags.sha256 !== undefined && archive.length > 1)
-    command.error("error: --sha256 is of one archive; put a .sha256 file beside each");
+    command.error("error: --sha256 applies to one archive; put a .sha256 file next to each archive");
   if (flags.scope !== undefined) command.error("error: --scope is for this machine only");
   await requireArchives(archive);
-  // Replicas of a drained host need room on the other hosts.
+  // The replicas of a drained host need memory on the other hosts.
   const batch = flags.batch ?? (drain ? 1 : undefined);
   await upgradeFleet({ ...DEFAULTS, ...flags, archive, drain, batch });
 }
@@ -76,7 +82,7 @@ const DEFAULTS = {
   dryRun: false,
   allowDowngrade: false,
   timeout: 600_000,
-  // A host that serves under load starts its agent more slowly.
+  // The agent starts more slowly on a host under load.
   timeoutSeconds: 60,
   sshProgram: "ssh",
   sshOption: [],
@@ -84,35 +90,32 @@ const DEFAULTS = {
   output: "text",
 } as const;
 
-const FARM_ONLY = [
+/** Options that require hosts of the cluster. */
+const CLUSTER_ONLY = [
   ...(["batch", "drain", "timeout", "sshUser", "sshOption", "sshProgram", "addressFrom"] as const),
   ...(["kubeconfig", "context"] as const),
 ];
 
-async function here(command: Command, flags: Flags): Promise<void> {
+async function upgradeThisMachine(command: Command, flags: Flags): Promise<void> {
   const isJson = flags.output === "json" ? "output" : undefined;
-  const stray = FARM_ONLY.find((name) => flags[name] !== undefined) ?? isJson;
+  const stray = CLUSTER_ONLY.find((name) => flags[name] !== undefined) ?? isJson;
   if (stray !== undefined) {
     const name = stray.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
     command.error(`error: --${name} needs --hosts, --all or --selector`);
   }
-  const { archive = [], timeoutSeconds = HERE_SECONDS } = flags;
-  if (archive.length > 1) command.error("error: this machine is upgraded with one archive");
+  const { archive = [], timeoutSeconds = LOCAL_START_SECONDS } = flags;
+  if (archive.length > 1) command.error("error: pass only one --archive for this machine");
   await requireArchives(archive);
   await upgradeLocal({ ...flags, archive: archive[0], timeoutSeconds });
 }
 
-/** Before their checksums are looked for beside them. Throws ReleaseInvalid. */
+/** Fails early, before the checksum files are read. Throws ReleaseInvalid. */
 async function requireArchives(archives: readonly string[]): Promise<void> {
   for (const archive of archives)
     await access(archive, constants.R_OK).catch((cause: Error) => {
       const why = `${archive} cannot be read: ${cause.message}`;
       throw new MetalbridgeError("ReleaseInvalid", why, { summary: "correct --archive" }, { cause });
     });
-}
-
-function parseHosts(text: string): readonly string[] {
-  return text.split(",").map(parseHostName);
 }
 
 function collect(value: string, before: readonly string[] = []): readonly string[] {

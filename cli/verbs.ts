@@ -1,308 +1,221 @@
-/** Every verb of `metalbridge`, one line each; a verb's file is loaded only when it is used. */
+/** Every verb of `metalbridge`, by the headings of the help. The file of a verb is loaded only when the verb is used. */
 import type { Command } from "commander";
 
 /** Adds options and the action to the verb's command. */
 export type ConfigureVerb = (command: Command) => void;
 
-/** Headings of the help, in its order: what a reader comes for. */
-const groups = {
-  services: "Services and models:",
-  choosing: "Choosing models and machines:",
-  hosts: "Hosts of a cluster:",
-  machine: "This Mac or Linux host:",
-  trial: "Trying it on one machine:",
-  setup: "Setting up:",
-  programs: "Programs that manifests and services start:",
-} as const;
-
-export interface Verb {
-  readonly name: string;
+interface VerbEntry {
   readonly summary: string;
-  readonly group: keyof typeof groups;
   readonly load: () => Promise<ConfigureVerb>;
 }
 
-export const verbs: readonly Verb[] = [
-  {
-    name: "status",
-    summary: "show hosts, services and replicas",
-    group: "services",
-    load: async () => (await import("./status.ts")).configureStatus,
-  },
-  {
-    name: "get",
-    summary: "list services, models, replicas or hosts as kubectl does",
-    group: "services",
-    load: async () => (await import("./get.ts")).configureGet,
-  },
-  {
-    name: "top",
-    summary: "watch hosts, memory, services and the queue live",
-    group: "services",
-    load: async () => (await import("./top.ts")).configureTop,
-  },
-  {
-    name: "describe",
-    summary: "show one replica, service or host: state, memory, recent events",
-    group: "services",
-    load: async () => (await import("./describe.ts")).configureDescribe,
-  },
-  {
-    name: "logs",
-    summary: "print the log of a replica's engine",
-    group: "services",
-    load: async () => (await import("./logs.ts")).configureLogs,
-  },
-  {
-    name: "attach",
-    summary: "connect this terminal to that of a replica's program (spec.tty)",
-    group: "services",
-    load: async () => (await import("./attach.ts")).configureAttach,
-  },
-  {
-    name: "deploy",
-    summary: "create a Model and a service for it, after showing where it fits",
-    group: "services",
-    load: async () => (await import("./deploy.ts")).configureDeploy,
-  },
-  {
-    name: "scale",
-    summary: "change how many replicas a service has",
-    group: "services",
-    load: async () => (await import("./scale.ts")).configureScale,
-  },
-  {
-    name: "delete",
-    summary: "delete a service, and its Model if asked",
-    group: "services",
-    load: async () => (await import("./delete.ts")).configureDelete,
-  },
-  {
-    name: "chat",
-    summary: "talk with a service, or ask one question",
-    group: "services",
-    load: async () => (await import("./chat.ts")).configureChat,
-  },
-  {
-    name: "open",
-    summary: "forward a local port to the engines of a service",
-    group: "services",
-    load: async () => (await import("./open.ts")).configureOpen,
-  },
-  {
-    name: "bench",
-    summary: "measure how fast a service answers",
-    group: "services",
-    load: async () => (await import("./bench.ts")).configureBench,
-  },
-  {
-    name: "rollout",
-    summary: "watch a rollout, list revisions, roll back, restart pods",
-    group: "services",
-    load: async () => (await import("./rollout.ts")).configureRollout,
-  },
-  {
-    name: "fit",
-    summary: "show which hosts a model fits on, and what would make it fit",
-    group: "choosing",
-    load: async () => (await import("./fit.ts")).configureFit,
-  },
-  {
-    name: "cluster-fit",
-    summary: "rank all nodes and hosts for a model, asked by short-lived pods",
-    group: "choosing",
-    load: async () => (await import("./cluster-fit.ts")).configureClusterFit,
-  },
-  {
-    name: "catalog",
-    summary: "list, search and check the models that are known",
-    group: "choosing",
-    load: async () => (await import("./catalog.ts")).configureCatalog,
-  },
-  {
-    name: "report",
-    summary: "describe hosts, nodes, what is placed and what to place again, as Markdown",
-    group: "choosing",
-    load: async () => (await import("./report.ts")).configureReport,
-  },
-  {
-    name: "gguf",
-    summary: "show what a GGUF file contains, and the memory it needs",
-    group: "choosing",
-    load: async () => (await import("./gguf.ts")).configureGguf,
-  },
-  {
-    name: "calibrate",
-    summary: "measure llama-server's buffers on this machine",
-    group: "choosing",
-    load: async () => (await import("./calibrate.ts")).configureCalibrate,
-  },
-  {
-    name: "mcp",
-    summary: "offer what fits where, placement and services as tools (Model Context Protocol)",
-    group: "choosing",
-    load: async () => (await import("./mcp.ts")).configureMcp,
-  },
-  {
-    name: "host",
-    summary: "add, remove and list hosts, or declare one lost",
-    group: "hosts",
-    load: async () => (await import("./host.ts")).configureHost,
-  },
-  {
-    name: "cordon",
-    summary: "mark a host as unschedulable",
-    group: "hosts",
-    load: async () => (await import("./cordon.ts")).configureCordon,
-  },
-  {
-    name: "drain",
-    summary: "move all replicas off a host",
-    group: "hosts",
-    load: async () => (await import("./drain.ts")).configureDrain,
-  },
-  {
-    name: "uncordon",
-    summary: "make a host schedulable again",
-    group: "hosts",
-    load: async () => (await import("./uncordon.ts")).configureUncordon,
-  },
-  {
-    name: "models",
-    summary: "list, pull, pin, remove and verify the models in a host's store",
-    group: "hosts",
-    load: async () => (await import("./models.ts")).configureModels,
-  },
-  {
-    name: "doctor",
-    summary: "check this machine as a host, and say what to change",
-    group: "machine",
-    load: async () => (await import("./doctor.ts")).configureDoctor,
-  },
-  {
-    name: "selftest",
-    summary: "prove on this machine what the agent relies on, and record its tools",
-    group: "machine",
-    load: async () => (await import("./selftest.ts")).configureSelftest,
-  },
-  {
-    name: "join",
-    summary: "join this machine to a cluster with a token from host add",
-    group: "machine",
-    load: async () => (await import("./join.ts")).configureJoin,
-  },
-  {
-    name: "install",
-    summary: "install the agent as a service of launchd or systemd",
-    group: "machine",
-    load: async () => (await import("./install.ts")).configureInstall,
-  },
-  {
-    name: "upgrade",
-    summary:
-      "replace the installed version, here or on hosts of the cluster; rolls back if the new one does not serve",
-    group: "machine",
-    load: async () => (await import("./upgrade.ts")).configureUpgrade,
-  },
-  {
-    name: "engine",
-    summary: "install an engine that only root can change, pinned by its SHA-256; list, switch, remove",
-    group: "machine",
-    load: async () => (await import("./engine.ts")).configureEngine,
-  },
-  {
-    name: "uninstall",
-    summary: "remove the installed agent; the models stay",
-    group: "machine",
-    load: async () => (await import("./uninstall.ts")).configureUninstall,
-  },
-  {
-    name: "service",
-    summary: "show the installed agent's service and version",
-    group: "machine",
-    load: async () => (await import("./service.ts")).configureService,
-  },
-  {
-    name: "start",
-    summary: "start the installed agent",
-    group: "machine",
-    load: async () => (await import("./service.ts")).configureStart,
-  },
-  {
-    name: "stop",
-    summary: "stop the installed agent; its engines keep running",
-    group: "machine",
-    load: async () => (await import("./service.ts")).configureStop,
-  },
-  {
-    name: "restart",
-    summary: "restart the installed agent; its engines keep running",
-    group: "machine",
-    load: async () => (await import("./service.ts")).configureRestart,
-  },
-  {
-    name: "demo",
-    summary: "run everything on this machine and ask a model a question",
-    group: "trial",
-    load: async () => (await import("./demo.ts")).configureDemo,
-  },
-  {
-    name: "up",
-    summary: "start a control plane (etcd, kube-apiserver) on this machine",
-    group: "trial",
-    load: async () => (await import("./up.ts")).configureUp,
-  },
-  {
-    name: "down",
-    summary: "stop a control plane started with up",
-    group: "trial",
-    load: async () => (await import("./down.ts")).configureDown,
-  },
-  {
-    name: "crds",
-    summary: "print the custom resource definitions, roles and admission policies",
-    group: "setup",
-    load: async () => (await import("./crds.ts")).configureCrds,
-  },
-  {
-    name: "completion",
-    summary: "print a completion script for bash, zsh or fish",
-    group: "setup",
-    load: async () => (await import("./completion.ts")).configureCompletion,
-  },
-  {
-    name: "controller",
-    summary: "run the controller",
-    group: "programs",
-    load: async () => (await import("./controller.ts")).configureController,
-  },
-  {
-    name: "server",
-    summary: "run the density API: what fits which machine, and what is placed there",
-    group: "programs",
-    load: async () => (await import("./server.ts")).configureServer,
-  },
-  {
-    name: "node",
-    summary: "publish what this node of the cluster has: memory, GPUs, programs, models",
-    group: "programs",
-    load: async () => (await import("./node.ts")).configureNode,
-  },
-  {
-    name: "agent",
-    summary: "run the agent for this machine",
-    group: "programs",
-    load: async () => (await import("./agent.ts")).configureAgent,
-  },
-  {
-    name: "fetch",
-    summary: "download a model to a volume, as the Jobs of the model cache do",
-    group: "programs",
-    load: async () => (await import("./fetch.ts")).configureFetch,
-  },
-];
-
-/** The heading that the verb stands under. */
-export function headingOf({ group }: Verb): string {
-  return groups[group];
+export interface Verb extends VerbEntry {
+  readonly name: string;
+  readonly heading: string;
 }
+
+const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
+  "Services and models:": {
+    status: {
+      summary: "Show hosts, services and replicas",
+      load: async () => (await import("./status.ts")).configureStatus,
+    },
+    get: {
+      summary: "List services, models, replicas or hosts, like kubectl get",
+      load: async () => (await import("./get.ts")).configureGet,
+    },
+    top: {
+      summary: "Show hosts, memory, services and the queue live",
+      load: async () => (await import("./top.ts")).configureTop,
+    },
+    describe: {
+      summary: "Show the details of a replica, a service or a host, with recent events",
+      load: async () => (await import("./describe.ts")).configureDescribe,
+    },
+    logs: {
+      summary: "Print the log of a replica's engine",
+      load: async () => (await import("./logs.ts")).configureLogs,
+    },
+    attach: {
+      summary: "Attach this terminal to the program of a replica (spec.tty)",
+      load: async () => (await import("./attach.ts")).configureAttach,
+    },
+    deploy: {
+      summary: "Create a Model and a service for it, after showing where the model fits",
+      load: async () => (await import("./deploy.ts")).configureDeploy,
+    },
+    scale: {
+      summary: "Set the number of replicas of a service",
+      load: async () => (await import("./scale.ts")).configureScale,
+    },
+    delete: {
+      summary: "Delete a service, and optionally its Model",
+      load: async () => (await import("./delete.ts")).configureDelete,
+    },
+    chat: {
+      summary: "Chat with a service, or ask one question",
+      load: async () => (await import("./chat.ts")).configureChat,
+    },
+    open: {
+      summary: "Forward a local port to the engines of a service",
+      load: async () => (await import("./open.ts")).configureOpen,
+    },
+    bench: {
+      summary: "Measure the latency and throughput of a service",
+      load: async () => (await import("./bench.ts")).configureBench,
+    },
+    rollout: {
+      summary: "Manage the rollout of a service: status, history, undo, restart",
+      load: async () => (await import("./rollout.ts")).configureRollout,
+    },
+  },
+  "Choosing models and machines:": {
+    fit: {
+      summary: "Show which hosts a model fits on, and what would make it fit",
+      load: async () => (await import("./fit.ts")).configureFit,
+    },
+    "cluster-fit": {
+      summary: "Rank all nodes and hosts for a model, using short-lived probe pods",
+      load: async () => (await import("./cluster-fit.ts")).configureClusterFit,
+    },
+    catalog: {
+      summary: "List, search and check the models in the catalog",
+      load: async () => (await import("./catalog.ts")).configureCatalog,
+    },
+    report: {
+      summary: "Report hosts, nodes, placements and rescheduling proposals as Markdown",
+      load: async () => (await import("./report.ts")).configureReport,
+    },
+    gguf: {
+      summary: "Show the contents of a GGUF file and the memory it needs",
+      load: async () => (await import("./gguf.ts")).configureGguf,
+    },
+    calibrate: {
+      summary: "Measure the compute buffers of llama-server on this machine",
+      load: async () => (await import("./calibrate.ts")).configureCalibrate,
+    },
+    mcp: {
+      summary: "Serve fit, placement and service tools over the Model Context Protocol",
+      load: async () => (await import("./mcp.ts")).configureMcp,
+    },
+  },
+  "Hosts of the cluster:": {
+    host: {
+      summary: "Add, list and remove hosts, or mark a host as lost",
+      load: async () => (await import("./host.ts")).configureHost,
+    },
+    cordon: {
+      summary: "Mark a host as unschedulable",
+      load: async () => (await import("./cordon.ts")).configureCordon,
+    },
+    drain: {
+      summary: "Move all replicas off a host",
+      load: async () => (await import("./drain.ts")).configureDrain,
+    },
+    uncordon: {
+      summary: "Mark a host as schedulable",
+      load: async () => (await import("./cordon.ts")).configureUncordon,
+    },
+    models: {
+      summary: "List, pull, pin, remove and verify the models stored on a host",
+      load: async () => (await import("./models.ts")).configureModels,
+    },
+  },
+  "This Mac or Linux host:": {
+    doctor: {
+      summary: "Check this machine as a host, and show how to fix problems",
+      load: async () => (await import("./doctor.ts")).configureDoctor,
+    },
+    selftest: {
+      summary: "Test what the agent relies on on this machine, and record its tools",
+      load: async () => (await import("./selftest.ts")).configureSelftest,
+    },
+    join: {
+      summary: "Join this machine to a cluster with a join token",
+      load: async () => (await import("./join.ts")).configureJoin,
+    },
+    install: {
+      summary: "Install the agent as a launchd or systemd service",
+      load: async () => (await import("./install.ts")).configureInstall,
+    },
+    upgrade: {
+      summary:
+        "Upgrade the agent on this machine or on hosts of the cluster; rolls back if the new version does not start",
+      load: async () => (await import("./upgrade.ts")).configureUpgrade,
+    },
+    engine: {
+      summary: "Install, list, switch and remove engines that only root can change, pinned by SHA-256",
+      load: async () => (await import("./engine.ts")).configureEngine,
+    },
+    uninstall: {
+      summary: "Remove the installed agent, and keep the models",
+      load: async () => (await import("./uninstall.ts")).configureUninstall,
+    },
+    service: {
+      summary: "Show the service and the version of the installed agent",
+      load: async () => (await import("./service.ts")).configureService,
+    },
+    start: {
+      summary: "Start the installed agent",
+      load: async () => (await import("./service.ts")).configureStart,
+    },
+    stop: {
+      summary: "Stop the installed agent; its engines keep running",
+      load: async () => (await import("./service.ts")).configureStop,
+    },
+    restart: {
+      summary: "Restart the installed agent; its engines keep running",
+      load: async () => (await import("./service.ts")).configureRestart,
+    },
+  },
+  "Trying Metalbridge on one machine:": {
+    demo: {
+      summary: "Run everything on this machine, and ask a model a question",
+      load: async () => (await import("./demo.ts")).configureDemo,
+    },
+    up: {
+      summary: "Start a control plane (etcd, kube-apiserver) on this machine",
+      load: async () => (await import("./up.ts")).configureUp,
+    },
+    down: {
+      summary: "Stop a control plane started with up",
+      load: async () => (await import("./down.ts")).configureDown,
+    },
+  },
+  "Setup:": {
+    crds: {
+      summary: "Print the custom resource definitions, roles and admission policies",
+      load: async () => (await import("./crds.ts")).configureCrds,
+    },
+    completion: {
+      summary: "Print the completion script for bash, zsh or fish",
+      load: async () => (await import("./completion.ts")).configureCompletion,
+    },
+  },
+  "Programs that manifests and services start:": {
+    controller: {
+      summary: "Run the controller",
+      load: async () => (await import("./controller.ts")).configureController,
+    },
+    server: {
+      summary: "Run the density API server, which reports what fits on each machine and what is placed there",
+      load: async () => (await import("./server.ts")).configureServer,
+    },
+    node: {
+      summary: "Publish the memory, GPUs, programs and models of this node",
+      load: async () => (await import("./node.ts")).configureNode,
+    },
+    agent: {
+      summary: "Run the agent on this machine",
+      load: async () => (await import("./agent.ts")).configureAgent,
+    },
+    fetch: {
+      summary: "Download a model to a volume, as the Jobs of the model cache do",
+      load: async () => (await import("./fetch.ts")).configureFetch,
+    },
+  },
+};
+
+export const verbs: readonly Verb[] = Object.entries(groups).flatMap(([heading, entries]) =>
+  Object.entries(entries).map(([name, entry]) => ({ name, heading, ...entry })),
+);

@@ -12,7 +12,7 @@ test.each<[string, readonly number[]]>([
 });
 
 test.each(["", "ctrl-", "ctrl-1", "ctrl-p,", "escape", " "])("%j is refused", (names) => {
-  expect(() => parseDetachKeys(names)).toThrow("It has to be keys such as");
+  expect(() => parseDetachKeys(names)).toThrow("It must be keys such as");
 });
 
 test("all that is typed before the keys is passed on, and nothing of them, in whatever pieces it comes", () => {

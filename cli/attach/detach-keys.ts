@@ -1,4 +1,4 @@
-/** The keys that detach, as they are written and as they come from a terminal. */
+/** Parses the detach keys, and finds them in the input of a terminal. */
 import { InvalidArgumentError } from "commander";
 
 /** `ctrl-]`, `ctrl-p,ctrl-q`, `a`: control keys and characters, in the order in which they are pressed. */
@@ -7,18 +7,18 @@ export function parseDetachKeys(names: string): Buffer {
     const control = /^ctrl-([a-z@[\\\]^_])$/i.exec(key)?.[1];
     if (control !== undefined) return control.toUpperCase().charCodeAt(0) - "@".charCodeAt(0);
     if (/^[!-~]$/.test(key)) return key.charCodeAt(0);
-    throw new InvalidArgumentError("It has to be keys such as ctrl-] or ctrl-p,ctrl-q.");
+    throw new InvalidArgumentError("It must be keys such as ctrl-] or ctrl-p,ctrl-q.");
   });
   return Buffer.from(bytes);
 }
 
-/** The names as they were given, if they are keys. */
+/** Returns the names unchanged, if they are valid keys. */
 export function checkDetachKeys(names: string): string {
   parseDetachKeys(names);
   return names;
 }
 
-/** Finds the keys in what is typed; those of a sequence that is not finished are held back. */
+/** Finds the key sequence in the input. The keys of an incomplete sequence are buffered. */
 export class KeySequence {
   readonly #keys: Buffer;
   #found = 0;
@@ -27,7 +27,7 @@ export class KeySequence {
     this.#keys = keys;
   }
 
-  /** `passed`: what the program gets. What follows the whole sequence is dropped. */
+  /** `passed` is the input for the program. Input after the complete sequence is dropped. */
   take(typed: Buffer): { readonly passed: Buffer; readonly isComplete: boolean } {
     const passed: number[] = [];
     for (const byte of typed) {
@@ -39,14 +39,14 @@ export class KeySequence {
     return { passed: Buffer.from(passed), isComplete: false };
   }
 
-  /** The held keys up to where another beginning of the sequence may be. */
+  /** Removes buffered keys until the remaining ones can be the start of the sequence. */
   #release(): readonly number[] {
-    const held = this.#keys.subarray(0, this.#found);
+    const buffered = this.#keys.subarray(0, this.#found);
     for (let length = 1; ; length += 1) {
-      const rest = held.subarray(length);
-      if (!this.#keys.subarray(0, rest.length).equals(rest)) continue;
-      this.#found = rest.length;
-      return [...held.subarray(0, length)];
+      const suffix = buffered.subarray(length);
+      if (!this.#keys.subarray(0, suffix.length).equals(suffix)) continue;
+      this.#found = suffix.length;
+      return [...buffered.subarray(0, length)];
     }
   }
 }

@@ -1,5 +1,5 @@
 /** The figures of a benchmark, as a table, Markdown or JSON. Pure. */
-import { alignColumns, type Row } from "../program/table.ts";
+import { formatTable, type Row } from "../program/table.ts";
 import type { LevelRun, RequestSample } from "./measure.ts";
 
 export interface Percentiles {
@@ -60,7 +60,7 @@ const HEADER: Row = [
 
 /** The three times are p50/p95/p99 in milliseconds. */
 export function renderTable(levels: readonly LevelReport[]): string {
-  return alignColumns([HEADER, ...levels.map(rowOf)]).join("\n");
+  return formatTable(HEADER, levels.map(rowOf));
 }
 
 export function renderMarkdown(levels: readonly LevelReport[]): string {

@@ -10,7 +10,7 @@ import { permanent, plainUrl, SourceFailure, statusFailure } from "../../src/hub
 import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { exitCodes } from "../program/exit-codes.ts";
-import { writeOut } from "../program/output.ts";
+import { printLine } from "../program/output.ts";
 import { readCatalogFiles } from "./read.ts";
 
 export interface UpdateFlags {
@@ -55,7 +55,7 @@ export async function updateCatalog(names: readonly string[], flags: UpdateFlags
     const after = await recordOf(hub, before?.name ?? name, before, gguf);
     if (typeof after === "string") failures += 1;
     else records.set(key, after);
-    writeOut(`${name}: ${typeof after === "string" ? `left as it is: ${after}` : change(before, after)}\n`);
+    printLine(`${name}: ${typeof after === "string" ? `left as it is: ${after}` : change(before, after)}`);
   }
   const lines = [...records.values()].map((record) => `${JSON.stringify(record)}\n`);
   await writeFileAtomic(file, lines.join(""));

@@ -1,4 +1,4 @@
-/** Asks every node and every Host, after it is known that it may. */
+/** Reads every node and every Host, after a check of the required permissions. */
 
 import { probeFailed } from "../../controller/workload/one-shot-pod.ts";
 import { nearestNames } from "../../fitness/catalog/match.ts";
@@ -13,11 +13,10 @@ import type { AccessReview } from "../../src/kube/objects.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { explainAttempt } from "../cluster/failure.ts";
+import { explainAttempt, unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { CONTROLLER } from "../doctor/from-cluster.ts";
-import { unwrapResult } from "../host/access.ts";
 import { type FitProbeResults, type ProbeOptions, probeNodes } from "./probe.ts";
 import {
   hostResult,
@@ -35,15 +34,15 @@ export interface ClusterFitOptions extends RankRequest, Pick<ClusterFlags, "name
   readonly signal: AbortSignal;
 }
 
-/** Undefined where the user stopped it. Throws ApiForbidden, CatalogModelUnknown, NoProbeImage. */
+/** Undefined if the user stopped the command. Throws ApiForbidden, CatalogModelUnknown, NoProbeImage. */
 export async function clusterFit(
   cluster: Cluster,
   records: readonly CatalogRecord[],
   options: ClusterFitOptions,
 ): Promise<RankPayload | undefined> {
   const { signal, namespace = NAMESPACE_SYSTEM } = options;
-  const wanted = matchingRecords(records, options.model);
-  if (wanted.size === 0) throw unknownModel(records, options.model);
+  const matching = matchingRecords(records, options.model);
+  if (matching.size === 0) throw unknownModel(records, options.model);
   await requireRights(cluster, namespace, options.probeImage === undefined ? [...RIGHTS, OF_IMAGE] : RIGHTS);
   const [nodes, hosts] = await Promise.all([listAll(cluster, NODES), listHosts(cluster)]);
   let ends: FitProbeResults | undefined = new Map();
@@ -55,10 +54,10 @@ export async function clusterFit(
   if (ends === undefined) return undefined;
   const results = [
     ...nodes.map((node) => {
-      const end = ends.get(node.metadata.name) ?? probeFailed("NotProbed", "the node was not asked");
-      return nodeResult(node, end, records, wanted, options);
+      const end = ends.get(node.metadata.name) ?? probeFailed("NotProbed", "the node was not probed");
+      return nodeResult(node, end, records, matching, options);
     }),
-    ...hosts.map((host) => hostResult(machineFromHost(host), records, wanted, options)),
+    ...hosts.map((host) => hostResult(machineFromHost(host), records, matching, options)),
   ];
   return rankPayload(results, options);
 }
@@ -71,7 +70,7 @@ function unknownModel(records: readonly CatalogRecord[], model: string): Metalbr
   );
 }
 
-/** Where Metalbridge is not installed there are no Hosts. */
+/** A cluster without Metalbridge has no Hosts. */
 async function listHosts({ client }: Cluster): Promise<readonly Host[]> {
   const found = await client.list(HOSTS);
   if (found.ok) return found.value.items;
@@ -89,15 +88,15 @@ const RIGHTS: readonly Right[] = [
 /** The probe pods run the controller's image. */
 const OF_IMAGE: Right = [DEPLOYMENTS, ["list"]];
 
-/** All that is missing at once, before the first pod. */
+/** Reports all missing permissions at once, before the first pod is created. */
 async function requireRights(
   { client }: Cluster,
   namespace: string,
   rights: readonly Right[],
 ): Promise<void> {
-  const asked = rights.flatMap(([kind, verbs]) => verbs.map((verb) => ({ kind, verb })));
+  const reviews = rights.flatMap(([kind, verbs]) => verbs.map((verb) => ({ kind, verb })));
   const missing = await Promise.all(
-    asked.map(async ({ kind, verb }) => {
+    reviews.map(async ({ kind, verb }) => {
       const { group, plural: resource, namespaced } = kind;
       const place = namespaced ? { namespace } : {};
       const spec = { resourceAttributes: { group, resource, verb, ...place } };
@@ -129,7 +128,7 @@ async function imageFor(
   if (image === undefined)
     throw new MetalbridgeError(
       "NoProbeImage",
-      `no controller was found in namespace ${namespace} whose image to use`,
+      `namespace ${namespace} has no controller with an image to use`,
     );
   return { image, pullSecrets: spec?.imagePullSecrets ?? [] };
 }

@@ -1,4 +1,4 @@
-/** Runs the probe pods: some at once, each waited for by watch, all deleted in the end. */
+/** Runs the probe pods: a limited number at once, followed by a watch, and all deleted at the end. */
 
 import { randomUUID } from "node:crypto";
 import {
@@ -18,11 +18,11 @@ import type { ApiFailure } from "../../src/kube/types.ts";
 import type { Node, Pod } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { type Follower, follow } from "../cluster/follow.ts";
-import { writeErr } from "../program/output.ts";
+import { printNote } from "../program/output.ts";
 
 export interface ProbeOptions extends Pick<ProbePodPlan, "namespace" | "image" | "pullSecrets"> {
   readonly concurrency: number;
-  /** Of one pod. */
+  /** Time limit for one pod. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
@@ -37,7 +37,7 @@ interface Running {
   readonly cancel: () => void;
 }
 
-/** By node; undefined where the user stopped it. No pod is left, whatever happens. */
+/** The results by node. Undefined if the user stopped the command. Always deletes all pods. */
 export async function probeNodes(
   cluster: Cluster,
   nodes: readonly Node[],
@@ -45,10 +45,11 @@ export async function probeNodes(
 ): Promise<FitProbeResults | undefined> {
   await removeLeftovers(cluster, options.namespace);
   const run = new Run(cluster, nodes, options);
-  const following = { signal: options.signal, timeoutMs: 0, tellTrouble: tell };
   try {
-    const followed = await follow<FitProbeResults>(cluster, following, (follower) => run.begin(follower));
-    return followed.how === "finished" ? followed.value : undefined;
+    const followed = await follow<FitProbeResults>(cluster, { signal: options.signal }, (follower) =>
+      run.begin(follower),
+    );
+    return followed.at === "finished" ? followed.value : undefined;
   } finally {
     await run.end();
   }
@@ -64,37 +65,35 @@ class Run {
   readonly #creations = new Set<Promise<void>>();
   readonly #removals = new Set<Promise<unknown>>();
   #count = 0;
-  #isOver = false;
+  #isEnded = false;
   #finish: (ends: FitProbeResults) => void = () => {};
-  #look: () => void = () => {};
 
   constructor(cluster: Cluster, nodes: readonly Node[], options: ProbeOptions) {
     this.#cluster = cluster;
     this.#options = options;
     this.#waiting = nodes.filter((node) => {
-      const trouble = probeNodeFailure(node);
-      if (trouble !== undefined) this.#ends.set(node.metadata.name, trouble);
-      return trouble === undefined;
+      const failure = probeNodeFailure(node);
+      if (failure !== undefined) this.#ends.set(node.metadata.name, failure);
+      return failure === undefined;
     });
   }
 
   begin({ watch, finish }: Follower<FitProbeResults>): void {
     this.#finish = finish;
     const { namespace } = this.#options;
-    const pods = watch(PODS, { namespace, labelSelector: `${LABEL_RUN}=${this.#id}` }, () => this.#look());
-    const nodes = watch(NODES, {}, () => this.#look());
-    this.#look = () => {
-      if (!pods.isSynced() || !nodes.isSynced()) return;
+    const inspect = () => {
       const byName = new Map(pods.list().map((pod) => [pod.metadata.name, pod]));
       for (const [node, running] of this.#running)
         this.#judge(node, running, byName.get(running.name), nodes.get(node));
       this.#next();
     };
+    const pods = watch(PODS, { namespace, labelSelector: `${LABEL_RUN}=${this.#id}` }, inspect);
+    const nodes = watch(NODES, {}, inspect);
   }
 
-  /** Resolves when no pod of this run is left. */
+  /** Resolves when all pods of this run are deleted. */
   async end(): Promise<void> {
-    this.#isOver = true;
+    this.#isEnded = true;
     await Promise.all(this.#creations);
     for (const { name, cancel } of this.#running.values()) {
       cancel();
@@ -111,10 +110,10 @@ class Run {
       this.#settle(node, seen);
       return;
     }
-    const trouble = probeNodeFailure(object);
-    if (trouble !== undefined) this.#settle(node, trouble);
+    const failure = probeNodeFailure(object);
+    if (failure !== undefined) this.#settle(node, failure);
     else if (pod === undefined && running.wasSeen)
-      this.#settle(node, probeFailed("PodDeleted", "the pod was deleted before it had answered"));
+      this.#settle(node, probeFailed("PodDeleted", "the pod was deleted before it reported"));
   }
 
   #settle(node: string, end: FitProbeResult): void {
@@ -126,8 +125,8 @@ class Run {
   }
 
   #next(): void {
-    if (this.#isOver) return;
-    // A pod that is being deleted is one that is there.
+    if (this.#isEnded) return;
+    // A pod that is being deleted still counts.
     while (this.#running.size + this.#removals.size < this.#options.concurrency) {
       const node = this.#waiting.shift();
       if (node === undefined) break;
@@ -140,25 +139,25 @@ class Run {
     const { timeoutMs, namespace, image, pullSecrets } = this.#options;
     this.#count += 1;
     const name = `metalbridge-fit-${this.#id}-${this.#count}`;
-    const late = () => {
+    const onTimeout = () => {
       const why = this.#running.get(node)?.why ?? "";
       this.#settle(node, probeFailed("DeadlineExceeded", why, "Timeout"));
       this.#next();
     };
     const running = { name, why: "the pod has not started", wasSeen: false };
-    this.#running.set(node, { ...running, cancel: systemClock.after(timeoutMs, late) });
+    this.#running.set(node, { ...running, cancel: systemClock.after(timeoutMs, onTimeout) });
     const deadlineSeconds = Math.max(1, Math.ceil(timeoutMs / 1_000));
     const pod = fitProbePod({ name, namespace, node, run: this.#id, image, pullSecrets, deadlineSeconds });
     const creation = this.#cluster.client.create(PODS, pod).then((made) => {
       this.#creations.delete(creation);
       if (!made.ok) this.#refused(node, name, made.error);
-      // It was stopped, or late, before it existed.
+      // The run was stopped, or the time limit expired, before the pod existed.
       else if (this.#running.get(node)?.name !== name) this.#remove(name);
     });
     this.#creations.add(creation);
   }
 
-  /** It may exist all the same where only the answer was lost, so it is deleted too. */
+  /** Also deletes the pod, which may exist if only the response was lost. */
   #refused(node: string, name: string, { reason, message }: ApiFailure): void {
     if (this.#running.get(node)?.name !== name) return;
     this.#settle(node, probeFailed(reason, message));
@@ -170,14 +169,14 @@ class Run {
     const removal = this.#cluster.client.remove(PODS, { name, namespace }).then((removed) => {
       this.#removals.delete(removal);
       if (!removed.ok && removed.error.kind !== "notFound")
-        tell(`pod ${name} was not deleted: ${removed.error.message}`);
+        printNote(`pod ${name} was not deleted: ${removed.error.message}`);
       this.#next();
     });
     this.#removals.add(removal);
   }
 }
 
-/** Pods of runs that were killed: they stop at their own deadline, and stay otherwise. */
+/** Deletes pods of killed runs. They stop at their deadline, but nothing else deletes them. */
 async function removeLeftovers({ client, connection }: Cluster, namespace: string): Promise<void> {
   const labelSelector = `app.kubernetes.io/name=${PROBE_LABELS["app.kubernetes.io/name"]}`;
   const found = await client.list(PODS, { namespace, labelSelector });
@@ -185,8 +184,4 @@ async function removeLeftovers({ client, connection }: Cluster, namespace: strin
   const nowMs = Date.now() + (connection.serverAheadMs() ?? 0);
   const left = found.value.items.filter((pod) => isStaleProbePod(pod, nowMs));
   await Promise.all(left.map(({ metadata: { name } }) => client.remove(PODS, { name, namespace })));
-}
-
-function tell(message: string): void {
-  writeErr(`${message}\n`);
 }

@@ -1,4 +1,4 @@
-/** From what nodes and Hosts say to one ranked answer, in the shape of the original. Pure. */
+/** Ranks the reports of nodes and Hosts, in the format of llmfit-cluster-fit. Pure. */
 
 import { createMatcher } from "../../fitness/catalog/match.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
@@ -11,6 +11,7 @@ import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { Machine, MachineRead } from "../../fitness/scoring/machine.ts";
 import { type FitLevel, isFor, type UseCase } from "../../fitness/scoring/score.ts";
 import { type NodeReport, readNodeReport } from "../../src/api/node-report.ts";
+import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { alignColumns } from "../program/table.ts";
 import type { FitProbeResult } from "./probe.ts";
@@ -19,7 +20,7 @@ export interface RankRequest {
   readonly model: string;
   readonly useCase?: UseCase | undefined;
   readonly minFit: FitLevel;
-  /** Models shown of each node. */
+  /** Maximum number of models for each node. */
   readonly limit: number;
 }
 
@@ -35,7 +36,7 @@ export type NodeResult =
       readonly system: { readonly system: System };
       readonly matched_count: number;
       readonly candidate_count: number;
-      /** The best of those that match. */
+      /** The best matching models. */
       readonly top: readonly FitRow[];
     }
   | {
@@ -71,9 +72,9 @@ export interface RankPayload {
 
 const EVERY = new Set(["*", "any", "all"]);
 const MAX_RAW = 512;
-const UNSCHEDULABLE = "unschedulable: it is cordoned or drained, and gets no new replicas";
+const UNSCHEDULABLE = "unschedulable: cordoned or drained";
 
-/** The models that the name means; a family, where it means one. Empty where it means none. */
+/** The models that match the name, which may be the name of a family. */
 export function matchingRecords(
   records: readonly CatalogRecord[],
   model: string,
@@ -83,7 +84,7 @@ export function matchingRecords(
   return new Set(match.at === "one" ? [match.record] : match.at === "several" ? match.records : []);
 }
 
-/** The best first, and by name where scores are equal. */
+/** The best first; equal scores are sorted by name. */
 export function rankPayload(
   results: readonly NodeResult[],
   { model, useCase, minFit }: RankRequest,
@@ -110,31 +111,31 @@ export function rankPayload(
     min_fit: minFit,
     use_case: useCase ?? null,
     node_count: results.length,
-    ranked_nodes: ranked.sort((a, b) => b.best_score - a.best_score || (a.node < b.node ? -1 : 1)),
+    ranked_nodes: ranked.sort((a, b) => b.best_score - a.best_score || compareText(a.node, b.node)),
     node_results: results,
   };
 }
 
-/** What a Host's status says, without a pod. */
+/** The result of a Host, from its status. */
 export function hostResult(
   place: DensityMachine,
   records: readonly CatalogRecord[],
-  wanted: ReadonlySet<CatalogRecord>,
-  wish: RankRequest,
+  matching: ReadonlySet<CatalogRecord>,
+  request: RankRequest,
 ): NodeResult {
   const { name: node, silence, system, machine, isSchedulable: schedulable } = place;
   if (silence !== undefined)
     return { node, kind: "Host", error: "host is not reachable", reason: "HostSilent", message: silence };
-  return scored({ node, kind: "Host", schedulable, system, machine }, records, wanted, wish);
+  return scored({ node, kind: "Host", schedulable, system, machine }, records, matching, request);
 }
 
-/** What the pod on a node has answered, with the GPUs that the node's device plugin announces. */
+/** The result of a node, from the report of its probe pod and the GPUs of its device plugin. */
 export function nodeResult(
   object: Node,
   end: FitProbeResult,
   records: readonly CatalogRecord[],
-  wanted: ReadonlySet<CatalogRecord>,
-  wish: RankRequest,
+  matching: ReadonlySet<CatalogRecord>,
+  request: RankRequest,
 ): NodeResult {
   const about = { node: object.metadata.name, kind: "Node" as const };
   if (end.at === "failed") {
@@ -160,12 +161,12 @@ export function nodeResult(
     system,
     machine: place.wholeGpus > 0 ? machine : asFree(machine, read.report),
   };
-  return scored(answered, records, wanted, wish);
+  return scored(answered, records, matching, request);
 }
 
-/** On the processor a model gets what is free now, and not what pods may have in all. */
+/** Without a GPU the budget is the memory that is free now. */
 function asFree(read: MachineRead, { memory, leftOut }: NodeReport): MachineRead {
-  if (memory === undefined) return { at: "unusable", why: leftOut[0] ?? "its memory is not known" };
+  if (memory === undefined) return { at: "unusable", why: leftOut[0] ?? "its memory is unknown" };
   if (read.at === "unusable") return read;
   const { totalBytes, availableBytes = totalBytes } = memory;
   const budgetBytes = Math.min(read.machine.budgetBytes, availableBytes);
@@ -183,24 +184,24 @@ interface Read {
 function scored(
   { machine, system, schedulable, ...about }: Read,
   records: readonly CatalogRecord[],
-  wanted: ReadonlySet<CatalogRecord>,
-  wish: RankRequest,
+  matching: ReadonlySet<CatalogRecord>,
+  request: RankRequest,
 ): NodeResult {
   if (machine.at === "unusable")
     return { ...about, error: "machine is unusable", reason: "MachineUnusable", message: machine.why };
-  const fits = records.flatMap((record) => fitFor(record, machine.machine, wish) ?? []);
-  const candidates = fits.filter(({ level }) => isAtLeast(level, wish.minFit));
-  const matched = candidates.filter(({ record }) => wanted.has(record)).sort(byScore);
+  const fits = records.flatMap((record) => fitFor(record, machine.machine, request) ?? []);
+  const candidates = fits.filter(({ level }) => isAtLeast(level, request.minFit));
+  const matched = candidates.filter(({ record }) => matching.has(record)).sort(byScore);
   return {
     ...about,
     schedulable,
-    model_query: wish.model,
-    use_case: wish.useCase ?? null,
-    min_fit: wish.minFit,
+    model_query: request.model,
+    use_case: request.useCase ?? null,
+    min_fit: request.minFit,
     system: { system },
     matched_count: matched.length,
     candidate_count: candidates.length,
-    top: matched.slice(0, wish.limit).map(fitRow),
+    top: matched.slice(0, request.limit).map(fitRow),
   };
 }
 
@@ -210,10 +211,10 @@ function fitFor(record: CatalogRecord, machine: Machine, { useCase }: RankReques
 }
 
 function byScore(a: Fit, b: Fit): number {
-  return b.score - a.score || (a.record.name < b.record.name ? -1 : 1);
+  return b.score - a.score || compareText(a.record.name, b.record.name);
 }
 
-export function renderPayload({ node_count, ranked_nodes, node_results, ...asked }: RankPayload): string {
+export function renderPayload({ node_count, ranked_nodes, node_results, ...request }: RankPayload): string {
   if (node_count === 0) return "no Kubernetes nodes found";
   const rows = ranked_nodes.map((one) => [
     ...[one.node, one.best_model, one.best_score.toFixed(1), one.best_fit, one.best_quant],
@@ -225,7 +226,7 @@ export function renderPayload({ node_count, ranked_nodes, node_results, ...asked
     const why = [result.error, result.reason, result.message].filter((part) => part).join(": ");
     return [`${result.node}: ${why}`];
   });
-  const about = `${asked.requested_model} fits ${rows.length} of ${node_count} nodes, ${asked.min_fit} or better`;
+  const about = `${request.requested_model} fits ${rows.length} of ${node_count} nodes, ${request.min_fit} or better`;
   const table = rows.length === 0 ? [] : ["", ...alignColumns([head, ...rows])];
   return [about, ...table, ...(notes.length === 0 ? [] : ["", ...notes])].join("\n");
 }

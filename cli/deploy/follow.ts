@@ -1,4 +1,4 @@
-/** Follows a service until it is Ready: its phases, its Model's, and the download of each replica. */
+/** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
 
 import { SingleBar } from "cli-progress";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -8,7 +8,7 @@ import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/ki
 import type { Cluster } from "../cluster/cluster.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
-import { writeErr } from "../program/output.ts";
+import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { printable } from "../program/table.ts";
 
@@ -17,7 +17,7 @@ interface Progress {
   readonly totalBytes: number;
 }
 
-/** Throws NotReadyInTime, with what it waits for. */
+/** Throws NotReadyInTime, with the last phases. */
 export async function followService(
   cluster: Cluster,
   { metadata, spec }: InferenceService,
@@ -28,17 +28,18 @@ export async function followService(
   const stop = listenForStop();
   const screen = createProgress();
   const shown = new Map<string, string>();
-  const tell = (who: string, phase: string | undefined, message: string | undefined): void => {
+  const report = (who: string, phase: string | undefined, message: string | undefined): void => {
     if (phase === undefined) return;
     const line = `${who.padEnd(40)} ${phase}${phase === "Ready" || !message ? "" : `  ${printable(message)}`}`;
     if (shown.get(who) === line) return;
     shown.set(who, line);
     screen.line(line);
   };
-  const options = { signal: stop.signal, timeoutMs, tellTrouble: screen.line };
+  const options = { signal: stop.signal, timeoutMs, onProblem: screen.line };
   const end = await follow<void>(cluster, options, ({ watch, finish }) => {
     const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${spec.modelRef}` }, () => {
-      for (const { status } of models.list()) tell(`model ${spec.modelRef}`, status?.phase, status?.message);
+      for (const { status } of models.list())
+        report(`model ${spec.modelRef}`, status?.phase, status?.message);
     });
     const labelSelector = `${LABEL_SERVICE}=${name}`;
     const replicas = watch(INFERENCE_REPLICAS, { namespace, labelSelector }, () => {
@@ -47,22 +48,22 @@ export async function followService(
         spec: { template },
         status,
       } of replicas.list())
-        tell(`replica ${own.name} on ${template.hostName}`, status?.phase, status?.message);
+        report(`replica ${own.name} on ${template.hostName}`, status?.phase, status?.message);
       screen.fetching(sumOf(replicas.list().map(({ status }) => status?.progress)));
     });
     const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
       for (const { status } of services.list()) {
-        tell(`service ${name}`, status?.phase, status?.message);
+        report(`service ${name}`, status?.phase, status?.message);
         if (status?.phase === "Ready") finish();
       }
     });
   }).finally(() => screen.fetching(undefined));
-  if (end.how === "late")
+  if (end.at === "timedOut")
     throw new MetalbridgeError(
       "NotReadyInTime",
       `not Ready after ${formatSpan(timeoutMs)}: ${[...shown.values()].map((line) => line.replaceAll(/ {2,}/g, " ")).join("; ")}`,
     );
-  if (end.how === "finished") screen.line(`ask it something: metalbridge chat ${name}`);
+  if (end.at === "finished") screen.line(`to chat with it: metalbridge chat ${name}`);
   process.exitCode = stop.exitCode();
 }
 
@@ -79,7 +80,7 @@ function sumOf(
   }));
 }
 
-/** Lines, and below them a bar where a person looks. */
+/** Prints lines, with a download bar below them on a terminal. */
 function createProgress() {
   let bar: SingleBar | undefined;
   const removeBar = () => {
@@ -89,7 +90,7 @@ function createProgress() {
   return {
     line: (text: string): void => {
       removeBar();
-      writeErr(`${text}\n`);
+      printNote(text);
     },
     fetching: (progress: Progress | undefined): void => {
       if (progress === undefined || process.stderr.isTTY !== true) {

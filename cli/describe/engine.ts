@@ -1,12 +1,12 @@
-/** What runs, in a few lines: engine, model, context, and every setting that was given. Pure. */
+/** The engine section of a description: engine, model, context, and all settings. Pure. */
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import type { InferenceReplica, ReplicaModel } from "../../src/api/inference-replica.ts";
 import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { type Field, fieldLines, type Section } from "./sections.ts";
 
-/** Settings with a line of their own. */
-const OWN_LINE = new Set(["mode", "contextSize", "parallelSlots", "chatTemplate", "extraArgs"]);
+/** Settings that have a separate line. */
+const SEPARATE_LINE = new Set(["mode", "contextSize", "parallelSlots", "chatTemplate", "extraArgs"]);
 
 export function engineSection({ spec, status }: InferenceReplica): Section {
   const { template, probes } = spec;
@@ -26,12 +26,12 @@ export function engineSection({ spec, status }: InferenceReplica): Section {
     ["API key", auth === undefined ? undefined : `Secret ${auth.secretName}, key ${auth.key}`],
     ["TLS", tls === undefined ? undefined : `Secret ${tls.secretName}`],
     ["gate", gate],
-    ["priority", `${spec.priority}${spec.evictionProtection ? ", never ended by memory pressure" : ""}`],
+    ["priority", `${spec.priority}${spec.evictionProtection ? ", never evicted under memory pressure" : ""}`],
     ["drain", `at most ${spec.drainSeconds}s for requests in flight`],
     ["host lost", `rescheduled after ${spec.hostLostSeconds}s of silence`],
     [
       "health",
-      `hung after ${probes.failureThreshold} probes of ${probes.timeoutSeconds}s that fail in a row`,
+      `hung after ${probes.failureThreshold} consecutive failed probes of ${probes.timeoutSeconds}s`,
     ],
   ];
   return { title: "Engine", lines: fieldLines(fields) };
@@ -58,7 +58,7 @@ function contextOf(
 
 function settingsOf(engine: EngineSettings): string {
   return Object.entries(engine)
-    .filter(([key, value]) => !OWN_LINE.has(key) && value !== undefined)
+    .filter(([key, value]) => !SEPARATE_LINE.has(key) && value !== undefined)
     .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
     .join(", ");
 }

@@ -1,20 +1,20 @@
-/** A host in full, as text: whether it is reachable, what it has and runs, and what is wrong with it. Pure. */
+/** The description of a host: state, memory, engines, replicas, conditions and events. Pure. */
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { KubeEvent, Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { ageOf } from "../program/age.ts";
+import { agoOf } from "../program/age.ts";
 import { overviewOf } from "../status/overview.ts";
 import { conditionSection, eventSection } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
 export interface HostDetails {
   readonly host: Host;
-  /** Undefined where there is none, or it may not be read. */
+  /** Undefined if it does not exist, or if the credential may not read it. */
   readonly lease: Lease | undefined;
-  /** Of every namespace. */
+  /** Replicas of all namespaces. */
   readonly replicas: readonly InferenceReplica[] | "forbidden";
   readonly events: readonly KubeEvent[] | "forbidden";
 }
@@ -44,18 +44,18 @@ function headOf({ host, lease }: HostDetails, nowMs: number): readonly Field[] {
     ["Machine", machineOf(info)],
     ["OS", wordsOf(info?.os, info?.osVersion, info?.arch)],
     ["Agent", info?.agentVersion],
-    ["Booted", ago(info?.bootTime, nowMs)],
+    ["Booted", agoOf(info?.bootTime, nowMs)],
     ["Labels", labelsOf(metadata.labels)],
-    ["Created", ago(metadata.creationTimestamp, nowMs)],
+    ["Created", agoOf(metadata.creationTimestamp, nowMs)],
   ];
 }
 
 /** An agent that stops releases its Lease. `host add` creates one without a holder. */
 function leaseOf(lease: Lease | undefined, nowMs: number): string {
-  if (lease === undefined) return "there is none, or it may not be read";
+  if (lease === undefined) return "not found, or not readable";
   const { holderIdentity = "", renewTime } = lease.spec ?? {};
   if (renewTime === undefined) return "never renewed";
-  return `${holderIdentity === "" ? "released" : "renewed"} ${ago(renewTime, nowMs) ?? renewTime}`;
+  return `${holderIdentity === "" ? "released" : "renewed"} ${agoOf(renewTime, nowMs) ?? renewTime}`;
 }
 
 function machineOf(info: NonNullable<Host["status"]>["info"]): string {
@@ -88,7 +88,7 @@ function budgetOf(host: Host): string {
   const budget = hostBudget(host);
   if (!budget.known) return `unknown: ${budget.why}`;
   const { systemReserve } = host.spec.memory;
-  const less = systemReserve === undefined ? "" : `, less the system reserve of ${systemReserve}`;
+  const less = systemReserve === undefined ? "" : `, minus the system reserve of ${systemReserve}`;
   return `${formatBytes(budget.bytes)} (${budget.basis}${less})`;
 }
 
@@ -136,9 +136,4 @@ function wordsOf(...words: readonly (string | undefined)[]): string {
 
 function bytesOf(bytes: number | undefined): string | undefined {
   return bytes === undefined ? undefined : formatBytes(bytes);
-}
-
-function ago(timestamp: string | undefined, nowMs: number): string | undefined {
-  const age = ageOf(timestamp, nowMs);
-  return age === undefined ? undefined : `${age} ago`;
 }

@@ -1,4 +1,4 @@
-/** What the descriptions of replicas and services share: conditions and Events. Pure. */
+/** Sections that several descriptions share: conditions and Events. Pure. */
 import type { Condition } from "../../src/api/conditions.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { ageOf } from "../program/age.ts";
@@ -6,10 +6,10 @@ import { type Section, tableLines } from "./sections.ts";
 
 const MAX_EVENTS = 20;
 
-/** `said`: the object's own message; conditions that repeat it only point there. */
+/** `shown` is the message of the object. A condition with the same message refers to it. */
 export function conditionSection(
   conditions: readonly Condition[] | undefined,
-  said: string | undefined,
+  shown: string | undefined,
   nowMs: number,
 ): Section {
   const rows = (conditions ?? []).map(({ type, status, reason, message, lastTransitionTime }) => [
@@ -17,12 +17,12 @@ export function conditionSection(
     status,
     ageOf(lastTransitionTime, nowMs) ?? "",
     reason,
-    message !== "" && message === said ? "as the message above" : message,
+    message !== "" && message === shown ? "as the message above" : message,
   ]);
   return { title: "Conditions", lines: tableLines(["TYPE", "STATUS", "FOR", "REASON", "MESSAGE"], rows) };
 }
 
-/** Newest last, in reading order. */
+/** Newest last. */
 export function eventSection(events: readonly KubeEvent[] | "forbidden", nowMs: number): Section {
   const title = "Events";
   if (events === "forbidden") return { title, lines: ["this credential may not list events"] };

@@ -1,4 +1,4 @@
-/** Gathers what a description shows. Related objects may be missing; the object itself may not. */
+/** Reads the objects for a description. Related objects may be missing. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../../src/api/group.ts";
@@ -57,7 +57,7 @@ async function eventsOf(
   cluster: Cluster,
   { metadata }: KubeObject,
 ): Promise<readonly KubeEvent[] | "forbidden"> {
-  // Where Events about objects without a namespace are.
+  // Events about objects without a namespace are in the namespace `default`.
   const { namespace = "default" } = metadata;
   const fieldSelector = `regarding.uid=${metadata.uid}`;
   return (await ifAllowed(listAll(cluster, EVENTS, { namespace, fieldSelector }))) ?? "forbidden";

@@ -1,11 +1,11 @@
-/** A replica in full, as text. Pure. */
+/** The description of a replica. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica, LastExit } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { ageOf } from "../program/age.ts";
+import { ageOf, agoOf } from "../program/age.ts";
 import { printable } from "../program/table.ts";
 import { overviewOf } from "../status/overview.ts";
 import { engineSection } from "./engine.ts";
@@ -15,7 +15,7 @@ import { type Field, fieldLines, renderSections, type Section, tableLines } from
 
 export interface ReplicaFacts {
   readonly replica: InferenceReplica;
-  /** Undefined where it is gone, or may not be read. */
+  /** Undefined if it does not exist, or if the credential may not read it. */
   readonly service: InferenceService | undefined;
   readonly host: Host | undefined;
   readonly events: readonly KubeEvent[] | "forbidden";
@@ -42,7 +42,7 @@ function headOf(facts: ReplicaFacts, nowMs: number): readonly Field[] {
     ["Name", metadata.name],
     ["Namespace", metadata.namespace],
     ["Service", serviceOf(facts)],
-    ["Host", `${hostName} (${line === undefined ? "no such Host, or not to be read" : line.state})`],
+    ["Host", `${hostName} (${line === undefined ? "not found, or not readable" : line.state})`],
     ["Phase", phaseOf(replica, nowMs)],
     ["Message", status?.message],
     ["Leaving", leavingOf(replica, nowMs)],
@@ -50,19 +50,19 @@ function headOf(facts: ReplicaFacts, nowMs: number): readonly Field[] {
     ["Listens on", listensOn(host, status?.port)],
     ["Process", processOf(replica, nowMs)],
     ["Restarts", status?.restarts === undefined ? undefined : String(status.restarts)],
-    ["Created", ago(metadata.creationTimestamp, nowMs)],
+    ["Created", agoOf(metadata.creationTimestamp, nowMs)],
   ];
 }
 
 function serviceOf({ replica, service }: ReplicaFacts): string {
   const { serviceName, revision } = replica.spec.template;
   const newest = service?.status?.updateRevision;
-  if (service === undefined) return `${serviceName} (gone, or not to be read), revision ${revision}`;
+  if (service === undefined) return `${serviceName} (not found, or not readable), revision ${revision}`;
   const age = newest === undefined ? "" : newest === revision ? ", the newest" : `; the newest is ${newest}`;
   return `${serviceName}, revision ${revision}${age}`;
 }
 
-/** A dead agent cannot take its own Ready back. */
+/** Includes the reachability of the host, because a dead agent cannot update its own Ready condition. */
 function phaseOf({ status }: InferenceReplica, nowMs: number): string {
   const { phase = "Pending", reason } = status ?? {};
   const since = ageOf(
@@ -70,19 +70,19 @@ function phaseOf({ status }: InferenceReplica, nowMs: number): string {
     nowMs,
   );
   const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
-  const again = status?.nextTryAt === undefined ? undefined : `next try at ${status.nextTryAt}`;
-  const words = [`${phase}${since === undefined ? "" : ` for ${since}`}`, reason, again];
+  const retry = status?.nextTryAt && `next attempt at ${status.nextTryAt}`;
+  const words = [`${phase}${since === undefined ? "" : ` for ${since}`}`, reason, retry];
   return [...words, unreachable ? "but its host is unreachable" : undefined]
     .filter((word) => word !== undefined)
     .join(", ");
 }
 
 function leavingOf({ metadata, spec }: InferenceReplica, nowMs: number): string | undefined {
-  const deleted = ago(metadata.deletionTimestamp, nowMs);
+  const deleted = agoOf(metadata.deletionTimestamp, nowMs);
   const drain = spec.drain;
   if (drain === undefined) return deleted === undefined ? undefined : `deleted ${deleted}`;
   const until = drain.deadline === undefined ? "" : `, until ${drain.deadline} at the latest`;
-  return `to be drained: ${drain.reason}${until}${deleted === undefined ? "" : `; deleted ${deleted}`}`;
+  return `draining: ${drain.reason}${until}${deleted === undefined ? "" : `; deleted ${deleted}`}`;
 }
 
 function progressOf(progress: NonNullable<InferenceReplica["status"]>["progress"]): string | undefined {
@@ -102,7 +102,7 @@ function listensOn(host: Host | undefined, port: number | undefined): string | u
 
 function processOf({ status }: InferenceReplica, nowMs: number): string | undefined {
   if (status?.pid === undefined) return undefined;
-  const [started, ready] = [ago(status.startedAt, nowMs), ago(status.readyAt, nowMs)];
+  const [started, ready] = [agoOf(status.startedAt, nowMs), agoOf(status.readyAt, nowMs)];
   return [
     `pid ${status.pid}`,
     started === undefined ? undefined : `started ${started}`,
@@ -114,7 +114,7 @@ function processOf({ status }: InferenceReplica, nowMs: number): string | undefi
 
 function transitionSection({ status }: InferenceReplica, nowMs: number): Section {
   const rows = (status?.transitions ?? []).map(({ at, phase, reason, message }) => [
-    ago(at, nowMs) ?? "",
+    agoOf(at, nowMs) ?? "",
     phase,
     reason,
     message ?? "",
@@ -126,8 +126,13 @@ function exitSection(exit: LastExit | undefined, nowMs: number): Section {
   const title = "Last exit";
   if (exit === undefined) return { title, lines: [] };
   const { code, signal, killedByUs, reason, at, logTail = "" } = exit;
-  const how = signal ?? (code === undefined ? "exit status unknown" : `exit code ${code}`);
-  const about = [how, killedByUs === true ? "ended by the agent" : undefined, reason, ago(at, nowMs)];
+  const exitStatus = signal ?? (code === undefined ? "exit status unknown" : `exit code ${code}`);
+  const about = [
+    exitStatus,
+    killedByUs === true ? "stopped by the agent" : undefined,
+    reason,
+    agoOf(at, nowMs),
+  ];
   const tail = logTail
     .trimEnd()
     .split("\n")
@@ -139,9 +144,4 @@ function exitSection(exit: LastExit | undefined, nowMs: number): Section {
       ...tail.map((line) => `| ${printable(line)}`),
     ],
   };
-}
-
-function ago(timestamp: string | undefined, nowMs: number): string | undefined {
-  const age = ageOf(timestamp, nowMs);
-  return age === undefined ? undefined : `${age} ago`;
 }

@@ -5,20 +5,20 @@ export type Field = readonly [label: string, value: string | undefined];
 
 export interface Section {
   readonly title: string;
-  /** Indented below the title; a section without lines is left out. */
+  /** Indented below the title. A section without lines is omitted. */
   readonly lines: readonly string[];
 }
 
 const INDENT = "  ";
 
-/** Fields without a value are left out. */
+/** Fields without a value are omitted. */
 export function fieldLines(fields: readonly Field[]): readonly string[] {
   return alignColumns(
     fields.flatMap(([label, value]) => (value === undefined || value === "" ? [] : [[`${label}:`, value]])),
   );
 }
 
-/** A table without its titles is no table. */
+/** A table; empty if there are no rows. */
 export function tableLines(titles: Row, rows: readonly Row[]): readonly string[] {
   return rows.length === 0 ? [] : alignColumns([titles, ...rows]);
 }

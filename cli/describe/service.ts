@@ -1,24 +1,25 @@
-/** A service in full, as text: what it asks for, where it went and why, what its replicas do. Pure. */
+/** The description of a service: spec, placement, replicas, pods, conditions and events. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
 import { LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
+import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
 import { shortRevision } from "../../src/capacity/template.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { ageOf } from "../program/age.ts";
+import { ageOf, agoOf } from "../program/age.ts";
 import { conditionSection, eventSection } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
 export interface ServiceFacts {
   readonly service: InferenceService;
   readonly replicas: readonly InferenceReplica[];
-  /** Empty also where they may not be read. */
+  /** Empty also if the credential may not read pods. */
   readonly pods: readonly Pod[];
-  /** Undefined where it does not exist, or may not be read. */
+  /** Undefined if it does not exist, or if the credential may not read it. */
   readonly model: Model | undefined;
   readonly events: readonly KubeEvent[] | "forbidden";
 }
@@ -37,30 +38,29 @@ export function renderServiceDetails(facts: ServiceFacts, nowMs: number): string
 
 function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field[] {
   const { metadata, spec, status } = service;
-  const created = ageOf(metadata.creationTimestamp, nowMs);
   return [
     ["Name", metadata.name],
     ["Namespace", metadata.namespace],
     ["Phase", [status?.phase ?? "Pending", status?.reason].filter((word) => word !== undefined).join(", ")],
     ["Message", status?.message],
     ["Model", modelOf(spec.modelRef, model)],
-    ["Model revision", keptOf(spec.modelRevision)],
+    ["Model revision", pinnedRevision(spec.modelRevision)],
     ["Runtime", status?.runtime ?? spec.runtime],
     ["Endpoint", status?.endpoint],
     ["Replicas", replicasOf(service)],
     ["Revision", revisionOf(status)],
     ["Queue", queueOf(status)],
     ["Deleted", metadata.deletionTimestamp],
-    ["Created", created === undefined ? undefined : `${created} ago`],
+    ["Created", agoOf(metadata.creationTimestamp, nowMs)],
   ];
 }
 
-function keptOf(modelRevision: string | undefined): string | undefined {
-  return modelRevision && `${shortRevision(modelRevision)}, kept by spec.modelRevision`;
+function pinnedRevision(modelRevision: string | undefined): string | undefined {
+  return modelRevision && `${shortRevision(modelRevision)}, pinned by spec.modelRevision`;
 }
 
 function modelOf(name: string, model: Model | undefined): string {
-  if (model === undefined) return `${name} (there is none, or it may not be read)`;
+  if (model === undefined) return `${name} (not found, or not readable)`;
   const { phase, size, gguf, shortRevision } = model.status ?? {};
   const about = [model.spec.source, shortRevision, gguf?.quantization, size, phase].filter(
     (word) => word !== undefined,
@@ -69,9 +69,9 @@ function modelOf(name: string, model: Model | undefined): string {
 }
 
 function replicasOf({ spec, status }: InferenceService): string {
-  const wanted = status?.desiredReplicas ?? spec.replicas;
+  const desired = status?.desiredReplicas ?? spec.replicas;
   const { readyReplicas = 0, updatedReplicas = 0, replicas = 0 } = status ?? {};
-  return `${wanted} wanted, ${readyReplicas} answer, ${updatedReplicas} of the newest revision, ${replicas} in all`;
+  return `${desired} desired, ${readyReplicas} ready, ${updatedReplicas} of the newest revision, ${replicas} total`;
 }
 
 function revisionOf(status: InferenceService["status"]): string | undefined {
@@ -87,17 +87,20 @@ function queueOf(status: InferenceService["status"]): string | undefined {
   return `number ${queuePosition}${waitingFor === undefined ? "" : `, waiting for ${waitingFor}`}`;
 }
 
-/** What was asked for beyond defaults, and how changes go. */
+/** The fields that differ from the defaults, and the rollout settings. */
 function specSection({ service: { spec, status }, pods }: ServiceFacts): Section {
   const { rollout, placement } = spec;
   const side = pods.length > 0 ? "Pods" : "Hosts";
   const { modelRef: _, priority: __, ...set } = revisionSpec(spec, spec.runtime ?? status?.runtime, side);
-  const asked: Field[] = Object.entries(set).map(([field, value]) => [field, textOf(value)]);
+  const fields: Field[] = Object.entries(set).map(([field, value]) => [field, textOf(value)]);
   return {
-    title: "Asked for",
+    title: "Spec",
     lines: fieldLines([
-      ...asked,
-      ["priority", `${spec.priority}${spec.evictionProtection ? ", never ended by memory pressure" : ""}`],
+      ...fields,
+      [
+        "priority",
+        `${spec.priority}${spec.evictionProtection ? ", never evicted under memory pressure" : ""}`,
+      ],
       ["hosts", placement.hosts?.join(", ")],
       ["host labels", placement.hostSelector === undefined ? undefined : textOf(placement.hostSelector)],
       ["spread", placement.spread],
@@ -113,16 +116,15 @@ function rolloutOf({
   maxUnavailable,
 }: ServiceFacts["service"]["spec"]["rollout"]): string {
   const limits = [
-    ...(maxSurge === undefined ? [] : [`${maxSurge} more`]),
-    ...(maxUnavailable === undefined ? [] : [`${maxUnavailable} fewer`]),
+    ...(maxSurge === undefined ? [] : [`maxSurge ${maxSurge}`]),
+    ...(maxUnavailable === undefined ? [] : [`maxUnavailable ${maxUnavailable}`]),
   ];
-  const drain = `at most ${drainSeconds}s to drain`;
-  return limits.length === 0 ? drain : `${limits.join(", ")} at a time; ${drain}`;
+  return [...limits, `drain at most ${drainSeconds}s`].join(", ");
 }
 
 function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Section {
   const newest = service.status?.updateRevision;
-  const sorted = [...replicas].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const sorted = replicas.toSorted((a, b) => compareText(a.metadata.name, b.metadata.name));
   const rows = sorted.map(({ metadata, spec, status }) => {
     const { hostName, revision } = spec.template;
     const unreachable = getCondition(status?.conditions, "HostReachable")?.status === "False";
@@ -144,7 +146,7 @@ function replicaSection({ service, replicas }: ServiceFacts, nowMs: number): Sec
 
 function podSection({ service, pods }: ServiceFacts, nowMs: number): Section {
   const newest = service.status?.updateRevision;
-  const sorted = [...pods].sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const sorted = pods.toSorted((a, b) => compareText(a.metadata.name, b.metadata.name));
   const rows = sorted.map(({ metadata, spec, status }) => {
     const revision = metadata.labels?.[LABEL_REVISION] ?? "";
     const conditions = status?.conditions ?? [];
@@ -167,7 +169,7 @@ function podSection({ service, pods }: ServiceFacts, nowMs: number): Section {
   return { title: "Pods", lines: tableLines(titles, rows) };
 }
 
-/** Why hosts were taken, and why others were not. */
+/** Why hosts were chosen, and why others were not. */
 function placementSection({ status }: InferenceService): Section {
   const { chosen = [], misses = [], reasons = {} } = status?.placement ?? {};
   const explained = chosen.filter(({ reason }) => reason !== undefined);
@@ -177,12 +179,7 @@ function placementSection({ status }: InferenceService): Section {
     lines: [
       ...tableLines(
         ["CHOSEN", "FOR", "SCORE", "BECAUSE"],
-        explained.map(({ host, replica, score, reason }) => [
-          host,
-          replica,
-          String(score ?? ""),
-          reason ?? "",
-        ]),
+        explained.map(({ host, replica, score = "", reason = "" }) => [host, replica, String(score), reason]),
       ),
       ...tableLines(
         ["NOT CHOSEN", "REASON", "BECAUSE"],

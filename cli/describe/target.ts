@@ -1,12 +1,12 @@
-/** Which object a name means: a replica, a service, a host, or none. */
+/** Finds the replica, service or host that a name refers to. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { findHost, findIfPresent, findReplica, findService, notFound } from "../cluster/find.ts";
+import { findIfPresent, findObject, notFound } from "../cluster/find.ts";
 
 export interface TargetName {
   readonly kind: "replica" | "service" | "host" | "either";
@@ -35,16 +35,16 @@ export async function findDescribeTarget(
   cluster: Cluster,
   { kind, name }: TargetName,
 ): Promise<DescribeTarget> {
-  if (kind === "replica") return { kind, replica: await findReplica(cluster, name) };
-  if (kind === "service") return { kind, service: await findService(cluster, name) };
-  if (kind === "host") return { kind, host: await findHost(cluster, name) };
+  if (kind === "replica") return { kind, replica: await findObject(cluster, INFERENCE_REPLICAS, name) };
+  if (kind === "service") return { kind, service: await findObject(cluster, INFERENCE_SERVICES, name) };
+  if (kind === "host") return { kind, host: await findObject(cluster, HOSTS, name) };
   const [replica, service] = await Promise.all([
     findIfPresent(cluster, INFERENCE_REPLICAS, name),
     findIfPresent(cluster, INFERENCE_SERVICES, name),
   ]);
   if (replica !== undefined && service !== undefined) {
     throw new MetalbridgeError("NameAmbiguous", `${name} is a replica and a service`, {
-      summary: "say which of them is meant",
+      summary: "name the kind",
       command: `metalbridge describe irep/${name} -n ${cluster.namespace}`,
     });
   }
@@ -52,6 +52,6 @@ export async function findDescribeTarget(
   if (service !== undefined) return { kind: "service", service };
   // Names of replicas end with an ordinal and a hash.
   return /-\d+-[0-9a-z]{8,}$/.test(name)
-    ? notFound(cluster, INFERENCE_REPLICAS, "ReplicaNotFound", name)
-    : notFound(cluster, INFERENCE_SERVICES, "ServiceNotFound", name);
+    ? notFound(cluster, INFERENCE_REPLICAS, name)
+    : notFound(cluster, INFERENCE_SERVICES, name);
 }

@@ -4,6 +4,7 @@ import { dirname, sep } from "node:path";
 import { lockStateDir } from "../../agent/state-dir/lock.ts";
 import type { CheckResult, Repair } from "../../src/doctor/checks/check.ts";
 import type { RunTool } from "../../src/util/command.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 
 export interface Fixed {
   readonly code: string;
@@ -24,9 +25,7 @@ export async function fixAll(results: readonly CheckResult[], ports: FixPorts): 
   for (const { code, repair, fix } of results) {
     if (repair === undefined) continue;
     const done = { code, command: fix?.command ?? "" };
-    const failed = await apply(repair, ports).catch((error: unknown) =>
-      error instanceof Error ? error.message : String(error),
-    );
+    const failed = await apply(repair, ports).catch((error: unknown) => errorMessage(error));
     fixed.push(failed === undefined ? done : { ...done, failed });
   }
   return fixed;

@@ -21,6 +21,7 @@ import { FIREWALL_FOLDER } from "../../src/macos/doctor/firewall.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { createRunCommand, createRunTool } from "../../src/util/command.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { openCluster, readCluster } from "./cluster.ts";
 import { readCredential } from "./credential.ts";
 import { readDarwin } from "./darwin.ts";
@@ -247,7 +248,7 @@ function addressesUp(): ReadonlySet<string> {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return errorMessage(error);
 }
 
 function both<A, B, C>(a: Reading<A>, b: Reading<B>, join: (a: A, b: B) => C): Reading<C> {

@@ -1,3 +1,5 @@
+import { errorMessage } from "../../src/util/error-message.ts";
+
 /**
  * Asks systeminformation for the machine's inventory once, prints it as JSON and exits. A process of its own: the package
  * runs dozens of programs, some of them while it blocks this thread, and no long-lived process shall carry it.
@@ -14,6 +16,6 @@ try {
   });
   process.stdout.write(JSON.stringify(answer));
 } catch (error) {
-  process.stderr.write(error instanceof Error ? error.message : String(error));
+  process.stderr.write(errorMessage(error));
   process.exitCode = 1;
 }

@@ -8,8 +8,9 @@ import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { readApiBody } from "../../src/kube/client/transport.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { findHost, listAll } from "../cluster/find.ts";
+import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
 import { listenForStop } from "../program/stop-signals.ts";
@@ -60,7 +61,7 @@ export function doctorOnHosts(
     const meant =
       hosts === undefined
         ? await listAll(cluster, HOSTS)
-        : await Promise.all(hosts.map((name) => findHost(cluster, name)));
+        : await Promise.all(hosts.map((name) => findObject(cluster, HOSTS, name)));
     const { signal } = listenForStop();
     const reports: HostReport[] = [];
     await forEachConcurrently(meant.entries(), async ([index, host]) => {
@@ -129,7 +130,7 @@ export async function readReport(
   host: string,
 ): Promise<z.output<typeof reportSchema>> {
   const body = await readApiBody(answer, MAX_BYTES).catch((cause: unknown) => {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     const message = `host ${host} sent no whole report of doctor: ${why}`;
     throw new MetalbridgeError("RemoteHostUnreachable", message, undefined, { cause });
   });

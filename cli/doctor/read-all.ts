@@ -1,5 +1,6 @@
 /** Waits for readings side by side, each within the same limit: a tool that hangs costs its own answer, not the others. */
 import type { Reading } from "../../src/doctor/readings.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 
 /** Never rejects: what goes wrong in a reader is its reading. What a system does not have is left out. */
 export async function readAll<T extends object>(
@@ -35,7 +36,7 @@ function within<T>(
     timer = setTimeout(() => resolve({ unknown: `${name}: no answer within ${limitMs / 1_000} s` }), limitMs);
   });
   const failed = (error: unknown) => ({
-    unknown: `${name}: ${error instanceof Error ? error.message : String(error)}`,
+    unknown: `${name}: ${errorMessage(error)}`,
   });
   return Promise.race([reading.catch(failed), late]).finally(() => clearTimeout(timer));
 }

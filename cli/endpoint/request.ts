@@ -3,6 +3,7 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { type EndpointTarget, type ServerEndpoint, urlOf } from "./target.ts";
 
 export interface EndpointCall {
@@ -91,7 +92,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 function broken({ target, endpoint, path }: EndpointCall, cause: unknown): MetalbridgeError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = errorMessage(cause);
   return new MetalbridgeError("NoAnswer", `${urlOf(target, endpoint)}${path}: ${why}`, undefined, { cause });
 }
 

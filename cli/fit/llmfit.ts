@@ -2,7 +2,7 @@
 import type { LlmfitRow } from "../../fitness/llmfit/fit.ts";
 import type { LlmfitSystem } from "../../fitness/llmfit/system.ts";
 import type { Machine } from "../../fitness/scoring/machine.ts";
-import { alignColumns } from "../program/table.ts";
+import { formatTable } from "../program/table.ts";
 
 const GIB = 1024 ** 3;
 /** What llmfit takes for free of memory that it is given by hand. */
@@ -17,7 +17,7 @@ export function renderLlmfit(rows: readonly LlmfitRow[]): string {
       row.estimated_tps.toFixed(1),
     ],
   ]);
-  return alignColumns([head, ...cells]).join("\n");
+  return formatTable(head, cells);
 }
 
 export function llmfitSystem({ chip, memoryBytes, cpuCores, generation }: Machine): LlmfitSystem {

@@ -11,10 +11,11 @@ import {
 } from "../../fitness/scoring/machine.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 import { withCluster } from "../cluster/cluster.ts";
-import { findHost } from "../cluster/find.ts";
+import { findObject } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 
 export interface MachineFlags {
@@ -34,7 +35,9 @@ export async function machineFor(flags: MachineFlags, clusterFlags: ClusterFlags
 async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<MachineRead> {
   const { host, memory, chip, gpuCores } = flags;
   if (host !== undefined)
-    return withCluster("fit", clusterFlags, async (cluster) => machineOf(await findHost(cluster, host)));
+    return withCluster("fit", clusterFlags, async (cluster) =>
+      machineOf(await findObject(cluster, HOSTS, host)),
+    );
   if (memory === undefined && chip === undefined)
     return readMachine({ ...(await thisMachine()), ...(gpuCores === undefined ? {} : { gpuCores }) });
   const memoryBytes = parseQuantity(memory ?? "");

@@ -18,7 +18,7 @@ import { formatBytes } from "../../src/util/bytes.ts";
 import { catalogOption, readCatalogFiles, recordNamed } from "../catalog/read.ts";
 import { type ClusterFlags, countParser, parseHostName } from "../cluster/flags.ts";
 import { exitCodes } from "../program/exit-codes.ts";
-import { writeOut } from "../program/output.ts";
+import { printResult } from "../program/output.ts";
 import { alignColumns } from "../program/table.ts";
 import { llmfitSystem, renderLlmfit } from "./llmfit.ts";
 import { type MachineFlags, machineFor } from "./machine.ts";
@@ -94,11 +94,9 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   };
   const ranked = rankModels(records, machine, wish).filter(({ level }) => isAtLeast(level, least));
   const models = ranked.slice(0, flags.limit ?? LIMIT);
-  const text =
-    flags.output === "json"
-      ? JSON.stringify({ machine, ...wish, total: ranked.length, models }, undefined, 2)
-      : renderModels(machine, ranked.length, models, flags.output === "wide");
-  writeOut(`${text}\n`);
+  printResult(flags.output, { machine, ...wish, total: ranked.length, models }, () =>
+    renderModels(machine, ranked.length, models, flags.output === "wide"),
+  );
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 
@@ -108,8 +106,7 @@ function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags:
     0,
     limit,
   );
-  const text = output === "json" ? JSON.stringify({ models }, undefined, 2) : renderLlmfit(models);
-  writeOut(`${text}\n`);
+  printResult(output, { models }, () => renderLlmfit(models));
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }
 

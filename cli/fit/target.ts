@@ -1,4 +1,4 @@
-/** What is to fit: a service with its Model, from the cluster, from a manifest, or made up around a GGUF file. */
+/** The service and the Model to check: from the cluster, from a manifest, or constructed for a GGUF file. */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
@@ -14,7 +14,7 @@ import { parseSource } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { isAddress, weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { findIfPresent, notFound } from "../cluster/find.ts";
+import { findIfPresent, findObject, notFound } from "../cluster/find.ts";
 import { readGguf } from "../gguf/read.ts";
 import { dryRunService } from "./dry-run.ts";
 import { type FitFlags, specOf } from "./flags.ts";
@@ -43,7 +43,7 @@ export async function readFitTarget(
 ): Promise<FitTarget> {
   if (flags.filename !== undefined) return fromManifest(cluster, flags.filename, flags);
   if (name === undefined)
-    throw new MetalbridgeError("ManifestInvalid", "there is nothing to look at", {
+    throw new MetalbridgeError("ManifestInvalid", "there is nothing to check", {
       summary: "name a Model or a GGUF file, or give an InferenceService with --filename",
       command: "metalbridge fit --help",
     });
@@ -52,7 +52,7 @@ export async function readFitTarget(
   return { service, model, draftModel: undefined };
 }
 
-/** A file, a Model of the namespace, or a model of the catalog; what is none of them is reported as no Model. */
+/** Finds a file, a Model of the namespace, or a model of the catalog, in this order. Throws ModelNotFound for other names. */
 async function modelNamed(cluster: Cluster, name: string, flags: FitFlags): Promise<Model> {
   const { quantization } = flags;
   if (isAddress(name) || name.endsWith(".gguf") || existsSync(name))
@@ -66,7 +66,7 @@ async function modelNamed(cluster: Cluster, name: string, flags: FitFlags): Prom
   } catch (error) {
     const isUnknown = error instanceof MetalbridgeError && error.code === "CatalogModelUnknown";
     if (!isUnknown || !isName) throw error;
-    return notFound(cluster, MODELS, "ModelNotFound", name, error.remedy);
+    return notFound(cluster, MODELS, name, error.remedy);
   }
 }
 
@@ -77,16 +77,16 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   if (first === undefined || services.length > 1)
     throw new MetalbridgeError(
       "ManifestInvalid",
-      `${file} holds ${services.length} InferenceServices, and has to hold one`,
+      `${file} has ${services.length} InferenceServices; exactly one is required`,
     );
   const { metadata, spec } = first;
-  const place = metadata.namespace === undefined ? cluster : { ...cluster, namespace: metadata.namespace };
+  const place = { ...cluster, namespace: metadata.namespace ?? cluster.namespace };
   const given = typeof spec === "object" && spec !== null ? spec : {};
   const { name } = metadata;
-  const wanted = { ...given, ...specOf(flags) };
+  const desired = { ...given, ...specOf(flags) };
   // Reports plain mistakes here, with a shorter message than the API server's.
-  const read = serviceOf(place, { name, spec: wanted, file });
-  const object = { ...first, metadata: { ...metadata, name, namespace: place.namespace }, spec: wanted };
+  const read = serviceOf(place, { name, spec: desired, file });
+  const object = { ...first, metadata: { ...metadata, name, namespace: place.namespace }, spec: desired };
   const answer = await dryRunService(place, object as unknown as InferenceService, file);
   const service =
     answer.at === "accepted" ? serviceOf(place, { name, spec: answer.service.spec, file }) : read;
@@ -118,7 +118,7 @@ async function readManifests(file: string): Promise<readonly Manifest[]> {
   });
 }
 
-/** The schema's defaults are those of the API server; its rules across fields are checked by a dry run of a manifest. */
+/** The schema has the defaults of the API server. Rules across fields are checked by the dry run of a manifest. */
 function serviceOf(
   { namespace }: Cluster,
   { name, spec, file }: { readonly name: string; readonly spec: object; readonly file?: string },
@@ -141,7 +141,7 @@ function serviceOf(
 
 async function modelFor(cluster: Cluster, given: readonly Manifest[], name: string): Promise<Model> {
   const manifest = given.find(({ metadata }) => metadata.name === name);
-  if (manifest === undefined) return findModel(cluster, name);
+  if (manifest === undefined) return findObject(cluster, MODELS, name);
   const read = modelSchema.shape.spec.safeParse(manifest.spec);
   if (!read.success) throw new MetalbridgeError("ManifestInvalid", `Model ${name}: ${read.error.message}`);
   const { source, files } = read.data;
@@ -153,16 +153,12 @@ async function modelFor(cluster: Cluster, given: readonly Manifest[], name: stri
   return { ...found, spec: read.data };
 }
 
-/** Only its host can read it. */
+/** A file on a host, which only that host can read. */
 function onHost({ namespace }: Cluster, name: string, spec: Model["spec"]): Model {
   return { metadata: { name, namespace }, spec, status: { phase: "Ready" } };
 }
 
-async function findModel(cluster: Cluster, name: string): Promise<Model> {
-  return (await findIfPresent(cluster, MODELS, name)) ?? notFound(cluster, MODELS, "ModelNotFound", name);
-}
-
-/** A Model as it would be once the controller had read the file's header. */
+/** The Model as the controller would publish it after it has read the header of the file. */
 async function modelOfFile(
   { namespace }: Cluster,
   file: string,
@@ -178,7 +174,7 @@ async function modelOfFile(
   return { metadata: { name: objectNameOf(name), namespace }, spec, status };
 }
 
-/** The file's name as an object could have it. */
+/** A valid object name, derived from the name of the file. */
 function objectNameOf(file: string): string {
   const base =
     file

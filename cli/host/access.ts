@@ -15,12 +15,12 @@ import {
   SECRETS,
   SERVICE_ACCOUNTS,
 } from "../../src/kube/kinds.ts";
-import type { ApiResult, Kind, KubeObject, ObjectRef } from "../../src/kube/types.ts";
+import type { Kind, KubeObject, ObjectRef } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { type ApiAttempt, explainAttempt } from "../cluster/failure.ts";
+import { explainAttempt } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 
-/** Throws HostPoliciesMissing: without them a host's credential would reach every host. */
+/** Throws HostPoliciesMissing. Without the policies, the credential of one host would have access to all hosts. */
 export async function requirePolicies(cluster: Cluster, others: readonly string[] = []): Promise<void> {
   const [bindings, roles] = await Promise.all([
     listAll(cluster, ADMISSION_POLICY_BINDINGS),
@@ -34,20 +34,20 @@ export async function requirePolicies(cluster: Cluster, others: readonly string[
   if (missing.length > 0) throw new MetalbridgeError("HostPoliciesMissing", `missing: ${missing.join(", ")}`);
 }
 
-/** Creates a namespace for the hosts' accounts, Leases and Secrets. */
+/** Creates a namespace for the accounts, Leases and Secrets of hosts, if it does not exist. */
 export async function ensureNamespace({ client }: Cluster, name: string): Promise<void> {
   const made = await client.create(NAMESPACES, { metadata: { name } });
   if (!made.ok && made.error.kind !== "alreadyExists")
     throw explainAttempt({ verb: "create", kind: NAMESPACES, name }, made.error);
 }
 
-/** The value, or the failure explained. */
+/** The value of a successful call. Throws the explained failure. */
 export function unwrapAccessResult<T>(outcome: AccessResult<T>): T {
   if (outcome.ok) return outcome.value;
   throw explainAttempt(outcome.failed.attempt, outcome.failed.error);
 }
 
-/** Secrets that the host's tokens are bound to. */
+/** The Secrets that the tokens of the host are bound to. */
 export async function hostSecretsOf(cluster: Cluster, host: string): Promise<readonly ObjectRef[]> {
   const options = { namespace: NAMESPACE_HOSTS, labelSelector: `${LABEL_HOST}=${host}` };
   const found = await listAll(cluster, SECRETS, options);
@@ -55,8 +55,8 @@ export async function hostSecretsOf(cluster: Cluster, host: string): Promise<rea
 }
 
 /**
- * Ends what the host could do: rights first, so that an agent that still runs writes nothing again, then the account.
- * The answer says what was there.
+ * Revokes the permissions first, so that a running agent cannot write objects again, then deletes the account. Returns the
+ * objects that existed.
  */
 export async function removeAccess(cluster: Cluster, host: string): Promise<readonly string[]> {
   const name = hostRoleName(host);
@@ -75,7 +75,7 @@ export async function removeAccess(cluster: Cluster, host: string): Promise<read
   return removed;
 }
 
-/** True if it was there. */
+/** Deletes an object. False if it does not exist. */
 export async function removeOne(
   { client }: Cluster,
   kind: Kind<KubeObject>,
@@ -85,10 +85,4 @@ export async function removeOne(
   if (!result.ok && result.error.kind !== "notFound")
     throw explainAttempt({ verb: "delete", kind, ...ref }, result.error);
   return result.ok;
-}
-
-/** The value, or the failure explained. */
-export function unwrapResult<T>(attempt: ApiAttempt, result: ApiResult<T>): T {
-  if (result.ok) return result.value;
-  throw explainAttempt(attempt, result.error);
 }

@@ -1,4 +1,4 @@
-/** `metalbridge host add -f`: registers the hosts of a file. A second run adds only what is missing. */
+/** `metalbridge host add -f`: registers the hosts in a file. A second run adds only the missing hosts. */
 import { getCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_HOST, NAMESPACE_HOSTS } from "../../src/api/group.ts";
@@ -8,10 +8,11 @@ import { explainFailure } from "../../src/kube/errors.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
-import { writeErr, writeOut } from "../program/output.ts";
-import { ensureNamespace, requirePolicies, unwrapResult } from "./access.ts";
+import { printJson, printNote, writeOut } from "../program/output.ts";
+import { ensureNamespace, requirePolicies } from "./access.ts";
 import { type AddedHost, type AddFlags, addNotes, issueHostToken, targetOf } from "./add.ts";
 import {
   canonicalAddress,
@@ -31,11 +32,11 @@ type Result = (
   | { readonly status: "exists" | "would be added" | "not tried"; readonly host: string }
   | { readonly status: "failed"; readonly host: string; readonly error: string }
 ) & {
-  /** Those of the Host, if it exists with others than the file has. */
+  /** The addresses of the Host, if it exists with other addresses than the file. */
   readonly registeredAddresses?: readonly string[] | undefined;
 };
 
-/** Failures that would repeat for every other host. */
+/** Failures that apply to every host, so that no further host is tried. */
 const FAILS_ALL: readonly ApiFailure["kind"][] = ["forbidden", "unauthorized", "unreachable"];
 
 export async function hostAddFile(flags: AddFileFlags): Promise<void> {
@@ -58,7 +59,7 @@ export async function hostAddFile(flags: AddFileFlags): Promise<void> {
   });
 }
 
-/** The addresses of each Host that exists with others than the file has: a Host that exists is not changed. */
+/** The addresses of each existing Host with other addresses than the file. An existing Host is not changed. */
 function otherAddresses(
   { hosts }: HostsFile,
   existing: readonly Host[],
@@ -71,14 +72,14 @@ function otherAddresses(
   );
 }
 
-/** The same text for the same addresses, whatever their order and form. */
+/** Returns the same text for the same set of addresses. */
 function setOf(addresses: readonly string[]): string {
   return [...new Set(addresses.map((address) => canonicalAddress(address) ?? address))].sort().join(",");
 }
 
-/** Those without a Host, and those whose `host add` ended before a token was issued. Throws HostsFileInvalid for an address of another Host. */
+/** The hosts without a Host object, and the hosts without an issued token. Throws HostsFileInvalid for an address of another Host. */
 function missingOf(
-  { hosts, whereIs }: HostsFile,
+  { hosts, lineOf }: HostsFile,
   existing: readonly Host[],
   issued: ReadonlySet<string>,
 ): ReadonlySet<string> {
@@ -99,7 +100,7 @@ function missingOf(
       const owner = owners.get(canonicalAddress(address) ?? "");
       return owner === undefined
         ? []
-        : [`${whereIs(index)}: host ${index + 1}: the address ${address} is that of Host ${owner}`];
+        : [`${lineOf(index)}: host ${index + 1}: the address ${address} belongs to Host ${owner}`];
     }),
   );
   if (problems.length > 0) throw invalidHostsFile(problems);
@@ -119,7 +120,7 @@ async function hostsWithSecrets(cluster: Cluster): Promise<ReadonlySet<string>> 
 /** Validates every new Host by a dry run before the first is written. */
 async function requireAccepted(
   { client }: Cluster,
-  { hosts, whereIs }: HostsFile,
+  { hosts, lineOf }: HostsFile,
   missing: ReadonlySet<string>,
 ): Promise<void> {
   const problems: string[] = [];
@@ -128,7 +129,7 @@ async function requireAccepted(
     async ([index, host]) => {
       const judged = await client.create(HOSTS, hostOf(host), { isDryRun: true });
       if (judged.ok || judged.error.kind === "alreadyExists") return;
-      if (judged.error.kind === "invalid") problems.push(`${whereIs(index)}: ${judged.error.message}`);
+      if (judged.error.kind === "invalid") problems.push(`${lineOf(index)}: ${judged.error.message}`);
       else unwrapResult({ verb: "create", kind: HOSTS, name: host.name }, judged);
     },
   );
@@ -173,20 +174,20 @@ function hostOf({ name, labels, ...spec }: ListedHost): Host {
   return { metadata: { name, labels }, spec } as Host;
 }
 
-/** Throws HostsNotAdded once everything is printed: tokens were issued. */
+/** Prints all results first, because tokens were issued. Then throws HostsNotAdded if a host failed. */
 function print(results: readonly Result[], { hosts }: HostsFile, flags: AddFileFlags): void {
   const added = results.filter(({ status }) => status === "added").length;
   for (const [index, { host, registeredAddresses: registered }] of results.entries())
     if (registered !== undefined)
-      writeErr(
-        `host ${host} has ${registered.join(", ")}, the file has ${hosts[index]?.addresses.join(", ")}: not changed; to change it: kubectl edit host ${host}\n`,
+      printNote(
+        `host ${host} has ${registered.join(", ")}, the file has ${hosts[index]?.addresses.join(", ")}: not changed; to change it, run kubectl edit host ${host}`,
       );
   if (added > 0) addNotes(flags, added);
-  if (flags.output === "json") writeOut(`${JSON.stringify(results, undefined, 2)}\n`);
-  else writeOut(results.map((result) => `${lineOf(result)}\n`).join(""));
+  if (flags.output === "json") printJson(results);
+  else writeOut(results.map((result) => `${renderHostResult(result)}\n`).join(""));
   const counts = new Map<string, number>();
   for (const { status } of results) counts.set(status, (counts.get(status) ?? 0) + 1);
-  writeErr(`${[...counts].map(([status, count]) => `${count} ${status}`).join(", ")}\n`);
+  printNote([...counts].map(([status, count]) => `${count} ${status}`).join(", "));
   const missed = results.filter(({ status }) => status === "failed" || status === "not tried");
   if (missed.length > 0)
     throw new MetalbridgeError(
@@ -198,7 +199,7 @@ function print(results: readonly Result[], { hosts }: HostsFile, flags: AddFileF
     );
 }
 
-function lineOf(result: Result): string {
+function renderHostResult(result: Result): string {
   switch (result.status) {
     case "added":
       return `${result.host}: ${result.command}`;

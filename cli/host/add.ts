@@ -1,4 +1,4 @@
-/** `metalbridge host add`: registers hosts, and prints the command by which each machine joins. */
+/** `metalbridge host add`: registers hosts, and prints the join command for each machine. */
 import { randomBytes } from "node:crypto";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
 import { getCondition } from "../../src/api/conditions.ts";
@@ -9,18 +9,14 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import { serverOf } from "../../src/kube/client/kubeconfig.ts";
 import { type AccessResult, issueJoinToken } from "../../src/kube/host-access.ts";
 import type { ObjectRef } from "../../src/kube/types.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { patchObject, unwrapResult } from "../cluster/failure.ts";
 import { findIfPresent } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { confirm } from "../program/confirm.ts";
-import { writeErr, writeOut } from "../program/output.ts";
-import {
-  ensureNamespace,
-  hostSecretsOf,
-  requirePolicies,
-  unwrapAccessResult,
-  unwrapResult,
-} from "./access.ts";
+import { printNote, printResult } from "../program/output.ts";
+import { ensureNamespace, hostSecretsOf, requirePolicies, unwrapAccessResult } from "./access.ts";
 
 export interface AddFlags extends ClusterFlags {
   readonly address?: readonly string[];
@@ -48,7 +44,7 @@ export interface AddedHost {
 
 const DAY_S = 86_400;
 
-/** Every step may be repeated; only the Secrets, and with them the tokens, are new ones each time. */
+/** Every step can be repeated. Each call replaces the Secrets and thereby the tokens. */
 export async function hostAdd(hosts: readonly HostArgument[], flags: AddFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     await requirePolicies(cluster);
@@ -57,21 +53,17 @@ export async function hostAdd(hosts: readonly HostArgument[], flags: AddFlags): 
     const target = targetOf(flags);
     const added: AddedHost[] = [];
     for (const { name, addresses } of hosts) {
-      aside(await writeHost(cluster, name, addresses ?? flags.address));
+      printNote(await writeHost(cluster, name, addresses ?? flags.address));
       added.push(
         unwrapAccessResult(await issueHostToken(cluster, { name, validForMs: flags.validFor }, target)),
       );
     }
     addNotes(flags, hosts.length);
-    const text =
-      flags.output === "json"
-        ? JSON.stringify(added, undefined, 2)
-        : added.map(({ command }) => command).join("\n");
-    writeOut(`${text}\n`);
+    printResult(flags.output, added, () => added.map(({ command }) => command).join("\n"));
   });
 }
 
-/** The tokens of an agent that runs end with the Secret that is replaced. */
+/** Replacing the Secret revokes the token of a running agent. */
 async function confirmEnd(cluster: Cluster, hosts: readonly HostArgument[]): Promise<void> {
   const live: string[] = [];
   for (const { name } of hosts) {
@@ -80,10 +72,10 @@ async function confirmEnd(cluster: Cluster, hosts: readonly HostArgument[]): Pro
     if (isReachable && (await hostSecretsOf(cluster, name)).length > 0) live.push(name);
   }
   if (live.length === 0) return;
-  aside(
-    `an agent is connected as ${live.join(", ")}; its credential ends now, and its replicas leave their Services after 40 s unless the machine joins again`,
+  printNote(
+    `an agent is connected as ${live.join(", ")}; its credential is revoked now, and its replicas leave their Services after 40 s unless the machine joins again`,
   );
-  aside("to change only the addresses: kubectl edit host <host>");
+  printNote("to change only the addresses: kubectl edit host <host>");
   await confirm("issue a new credential?");
 }
 
@@ -92,7 +84,7 @@ export interface JoinTarget {
   readonly caData: string | undefined;
 }
 
-/** The API server as the machines reach it. */
+/** The API server and its certificate authority, for the join command. */
 export function targetOf(flags: ClusterFlags & Pick<AddFlags, "server">): JoinTarget {
   const { server, caData } = serverOf({ kubeconfigPath: flags.kubeconfig, context: flags.context });
   return { server: flags.server ?? server, caData };
@@ -106,8 +98,8 @@ export function joinCommand({ server, caData }: JoinTarget, token: string): stri
 /** Notes for the person who runs the printed commands on the machines. */
 export function addNotes(flags: AddFlags, count: number): void {
   warnLoopback(targetOf(flags));
-  aside(
-    `run ${count === 1 ? "this" : "each"} on the machine, with sudo for an installed agent, once and within ${validity(flags.validFor)}; its own credential is then valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days at a time, and the agent renews it:`,
+  printNote(
+    `run ${count === 1 ? "this command" : "each command"} once on the machine, within ${validity(flags.validFor)} and with sudo for an installed agent; the agent then renews its own credential, which is valid for up to ${HOST_TOKEN_SECONDS / DAY_S} days:`,
   );
 }
 
@@ -118,10 +110,10 @@ function validity(ms: number): string {
 
 export function warnLoopback({ server }: JoinTarget): void {
   if (URL.canParse(server) && /^(127\.|localhost$|\[::1\])/.test(new URL(server).hostname))
-    aside(`${server} is an address of this machine only; for another machine pass --server`);
+    printNote(`${server} is reachable only from this machine; for another machine pass --server`);
 }
 
-/** Account and join token of one host. */
+/** Creates the account of a host, and issues its join token. */
 export async function issueHostToken(
   cluster: Cluster,
   host: { readonly name: string; readonly validForMs: number; readonly secrets?: readonly ObjectRef[] },
@@ -140,33 +132,23 @@ export async function issueHostToken(
 }
 
 async function writeHost(
-  { client }: Cluster,
+  cluster: Cluster,
   name: string,
   addresses: readonly string[] | undefined,
 ): Promise<string> {
-  const found = await client.get(HOSTS, { name });
-  if (found.ok && addresses === undefined) return `host ${name} is registered already`;
-  if (found.ok) {
-    const value = { ...found.value.spec, addresses: [...(addresses ?? [])] };
-    if (JSON.stringify(found.value.spec.addresses) === JSON.stringify(addresses))
-      return `host ${name} is registered already`;
-    const guard = { op: "test", path: "/metadata/uid", value: found.value.metadata.uid } as const;
-    const set = { op: "add", path: "/spec/addresses", value: value.addresses } as const;
-    unwrapResult({ verb: "patch", kind: HOSTS, name }, await client.jsonPatch(HOSTS, { name }, [guard, set]));
-    return `host ${name} may serve on ${value.addresses.join(", ")}`;
+  const found = await findIfPresent(cluster, HOSTS, name);
+  if (found !== undefined) {
+    if (addresses === undefined || isDeepEqual(found.spec.addresses, addresses))
+      return `host ${name} is already registered`;
+    await patchObject(cluster, HOSTS, found, [{ op: "add", path: "/spec/addresses", value: addresses }]);
+    return `host ${name} may serve on ${addresses.join(", ")}`;
   }
-  if (found.error.kind !== "notFound") unwrapResult({ verb: "get", kind: HOSTS, name }, found);
   if (addresses === undefined)
     throw new MetalbridgeError("HostAddressesNeeded", `there is no Host ${name} yet`, {
       summary: "pass the addresses at which cluster nodes reach the machine",
       command: `metalbridge host add ${name} --address <address>`,
     });
   const host = { metadata: { name }, spec: { addresses: [...addresses] } } as unknown as Host;
-  unwrapResult({ verb: "create", kind: HOSTS, name }, await client.create(HOSTS, host));
+  unwrapResult({ verb: "create", kind: HOSTS, name }, await cluster.client.create(HOSTS, host));
   return `host ${name} is registered for ${addresses.join(", ")}`;
-}
-
-/** On standard error: standard output holds the command alone. */
-function aside(line: string): void {
-  writeErr(`${line}\n`);
 }

@@ -1,25 +1,25 @@
-/** `metalbridge host approve` and `host reject`: answers to machines that ask to join with the token of a group. */
+/** `metalbridge host approve` and `host reject`: answers the requests of machines to join with the token of a group. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { NAMESPACE_JOIN } from "../../src/api/group.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { patchObject } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { joinRejectionOf } from "../join/rejection.ts";
 import { ageOf } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printLine } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { alignColumns } from "../program/table.ts";
-import { unwrapResult } from "./access.ts";
+import { formatTable } from "../program/table.ts";
 import { isPendingRequest } from "./token.ts";
 
-/** Digits of the key that are shown and compared. */
+/** Number of key digits that are shown and compared. */
 const KEY_DIGITS = 16;
-/** The controller answers within a second, unless it is busy or being replaced. */
+/** Time limit for the answer of the controller, which usually takes less than a second. */
 const VERDICT_MS = 10_000;
 
 export interface RejectFlags extends ClusterFlags {
@@ -27,8 +27,8 @@ export interface RejectFlags extends ClusterFlags {
 }
 
 /**
- * All names are resolved before the first request is answered. Then waits for what the controller makes of each approval:
- * the limit of a group may be reached, or a name taken. Throws the first rejection once all are printed.
+ * Resolves all names before it answers the first request. Then waits until the controller has processed each approval: the
+ * limit of a group may be reached, or a name taken. Prints all results, then throws the first rejection.
  */
 export async function hostApprove(names: readonly string[], flags: ClusterFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
@@ -47,7 +47,7 @@ export async function hostApprove(names: readonly string[], flags: ClusterFlags)
     if (approved.size === 1) throw first;
     throw new MetalbridgeError(
       first.code,
-      `${rejections.length} of ${approved.size} hosts may not join; the first: ${first.message}`,
+      `${rejections.length} of ${approved.size} hosts may not join; first: ${first.message}`,
     );
   });
 }
@@ -56,7 +56,7 @@ export async function hostReject(names: readonly string[], flags: RejectFlags): 
   await withCluster("host", flags, async (cluster) => {
     for (const request of await requestsOf(cluster, names)) {
       await answer(cluster, request, { approval: "Rejected", approvalNote: flags.because });
-      writeOut(`${nameOf(request)} is rejected\n`);
+      printLine(`${nameOf(request)} is rejected`);
     }
   });
 }
@@ -68,23 +68,20 @@ async function requestsOf(cluster: Cluster, names: readonly string[]): Promise<r
 }
 
 async function answer(
-  { client }: Cluster,
-  { metadata }: HostJoinRequest,
+  cluster: Cluster,
+  request: HostJoinRequest,
   fields: Pick<HostJoinRequest["spec"], "approval" | "approvalNote">,
 ): Promise<void> {
-  const ref = { name: metadata.name, namespace: NAMESPACE_JOIN };
   const operations = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
     .map(([key, value]) => ({ op: "add", path: `/spec/${key}`, value }) as const);
-  const guard = { op: "test", path: "/metadata/uid", value: metadata.uid } as const;
-  const patched = await client.jsonPatch(HOST_JOIN_REQUESTS, ref, [guard, ...operations]);
-  unwrapResult({ verb: "patch", kind: HOST_JOIN_REQUESTS, ...ref }, patched);
+  await patchObject(cluster, HOST_JOIN_REQUESTS, request, operations);
 }
 
-/** Replaces each request by its answered form, as far as the controller answers in time, and prints what became of each. */
+/** Waits for the answers of the controller, stores them in `approved`, and prints the result of each request. */
 async function awaitVerdicts(cluster: Cluster, approved: Map<string, HostJoinRequest>): Promise<void> {
   const { signal } = listenForStop();
-  const options = { signal, timeoutMs: VERDICT_MS, tellTrouble: (line: string) => writeErr(`${line}\n`) };
+  const options = { signal, timeoutMs: VERDICT_MS };
   try {
     const end = await follow<void>(cluster, options, ({ watch, finish }) => {
       const requests = watch(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN }, () => {
@@ -95,13 +92,13 @@ async function awaitVerdicts(cluster: Cluster, approved: Map<string, HostJoinReq
         if ([...approved.values()].every(({ status }) => !isPendingRequest(status?.phase))) finish();
       });
     });
-    if (end.how === "stopped") process.exitCode = exitCodes.interrupted;
+    if (end.at === "stopped") process.exitCode = exitCodes.interrupted;
   } finally {
-    for (const request of approved.values()) writeOut(`${renderApproval(request)}\n`);
+    for (const request of approved.values()) printLine(renderApproval(request));
   }
 }
 
-/** What became of an approved request, in one line. */
+/** The result of an approved request, in one line. */
 export function renderApproval(request: HostJoinRequest): string {
   return `${nameOf(request)} ${verdictOf(request)}`;
 }
@@ -110,7 +107,7 @@ function verdictOf(request: HostJoinRequest): string {
   const { phase, message = "no reason given" } = request.status ?? {};
   const rejection = joinRejectionOf(request);
   if (rejection !== undefined) return `is refused: ${rejection.code}: ${message}`;
-  if (phase === "Admitted") return "is approved: the machine joins now";
+  if (phase === "Admitted") return "is approved: the machine is joining";
   return "is approved, but the controller has not answered yet: metalbridge host list";
 }
 
@@ -119,8 +116,8 @@ function nameOf({ metadata, spec }: HostJoinRequest): string {
 }
 
 /**
- * By the host's name, or by the first digits of its key, which the machine shows. A machine chooses its name, also one that
- * looks like the key of another: then both are meant.
+ * Finds a request by the name of the host, or by the first digits of the key that the machine shows. A machine chooses its
+ * own name, which may look like the key of another machine: then the name is ambiguous.
  */
 export function requestOf(waiting: readonly HostJoinRequest[], name: string): HostJoinRequest {
   const found = waiting.filter(
@@ -129,7 +126,7 @@ export function requestOf(waiting: readonly HostJoinRequest[], name: string): Ho
   );
   const [only, ...others] = found;
   if (only === undefined)
-    throw new MetalbridgeError("JoinRequestNotFound", `no machine waits to join as ${name}`);
+    throw new MetalbridgeError("JoinRequestNotFound", `no machine is waiting to join as ${name}`);
   if (others.length === 0) return only;
   const keys = found.map(
     ({ metadata, spec }) => `${shortKeyOf(metadata.name)} (${spec.addresses.join(", ")})`,
@@ -138,7 +135,7 @@ export function requestOf(waiting: readonly HostJoinRequest[], name: string): Ho
     "NameAmbiguous",
     `${found.length} machines ask to join as ${name}: ${keys.join(", ")}`,
     {
-      // Without a key as an example: it could be that of the wrong machine.
+      // An example with a key could name the wrong machine.
       summary: "name the one by its key, which `metalbridge join` shows on the machine",
       command: "metalbridge host approve <key>",
     },
@@ -149,7 +146,7 @@ function shortKeyOf(publicKey: string): string {
   return publicKey.slice(0, KEY_DIGITS);
 }
 
-/** Empty if no machine waits, or if this credential may not list requests. */
+/** Empty if no machine is waiting, or if the credential may not list requests. */
 export async function readPendingRequests({ client }: Cluster): Promise<readonly HostJoinRequest[]> {
   const found = await client.list(HOST_JOIN_REQUESTS, { namespace: NAMESPACE_JOIN });
   return found.ok ? found.value.items.filter(({ status }) => isPendingRequest(status?.phase)) : [];
@@ -161,5 +158,5 @@ export function renderPendingRequests(requests: readonly HostJoinRequest[], nowM
     ...[spec.hostName, spec.group, spec.addresses.join(","), spec.machine ?? ""],
     ...[shortKeyOf(metadata.name), ageOf(metadata.creationTimestamp, nowMs) ?? ""],
   ]);
-  return alignColumns([titles, ...rows]).join("\n");
+  return formatTable(titles, rows);
 }

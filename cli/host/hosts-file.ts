@@ -1,4 +1,4 @@
-/** The file of `metalbridge host add -f`: a list of hosts, as YAML or JSON, judged as a whole before anything is written. */
+/** The file of `metalbridge host add -f`: a list of hosts, as YAML or JSON, validated completely before anything is written. */
 import { createReadStream } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
@@ -8,15 +8,16 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { hostName } from "../../src/api/fields/shared.ts";
 import { hostSpecSchema } from "../../src/api/host-spec.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 
 const HOSTS_FILE_MAX_BYTES = 1024 * 1024;
 export const HOSTS_FILE_MAX = 2_000;
-/** A file with the wrong shape has one in each entry. */
+/** A file with the wrong structure has a problem in each entry. */
 const PROBLEMS_SHOWN = 20;
 
 const LIST_NEEDED =
-  "it has to be a list of hosts, each with name and addresses: - {name: mac-01, addresses: [192.168.1.21]}";
-/** Texts for what the system reports about a file that cannot be read. */
+  "it must be a list of hosts, each with a name and addresses: - {name: mac-01, addresses: [192.168.1.21]}";
+/** Messages for the error codes of a file that cannot be read. */
 const UNREADABLE: Readonly<Record<string, string>> = {
   ENOENT: "there is no such file",
   ENOTDIR: "there is no such file",
@@ -47,11 +48,11 @@ const hostsSchema = z
 export type ListedHost = z.output<typeof hostsSchema>[number];
 export interface HostsFile {
   readonly hosts: readonly ListedHost[];
-  /** `hosts.yaml:12`: where the entry of this index begins. */
-  readonly whereIs: (index: number) => string;
+  /** The line of the entry with this index: `hosts.yaml:12`. */
+  readonly lineOf: (index: number) => string;
 }
 
-/** `-` is standard input. Throws HostsFileInvalid with every problem in it, or because it cannot be read. */
+/** `-` is standard input. Throws HostsFileInvalid with every problem in the file. */
 export async function readHostsFile(file: string): Promise<HostsFile> {
   const name = file === "-" ? "standard input" : file;
   return parseHostsFile(await readLimited(name, file === "-" ? process.stdin : createReadStream(file)), name);
@@ -73,13 +74,13 @@ export function parseHostsFile(text: string, name: string): HostsFile {
   if (!parsed.success)
     throw invalidHostsFile(parsed.error.issues.flatMap((issue) => problemsOf(issue, where)));
   const hosts = parsed.data;
-  const whereIs = (index: number) => where([index]);
-  const problems = duplicatesIn(hosts, whereIs);
+  const lineOf = (index: number) => where([index]);
+  const problems = duplicatesIn(hosts, lineOf);
   if (problems.length > 0) throw invalidHostsFile(problems);
-  return { hosts, whereIs };
+  return { hosts, lineOf };
 }
 
-/** The canonical form of an address; undefined for a network, which several hosts may share. */
+/** The canonical form of an address. Undefined for a network, which several hosts may share. */
 export function canonicalAddress(text: string): string | undefined {
   if (isIP(text) === 4) return text;
   return isIP(text) === 6 && !text.includes("%") ? new URL(`http://[${text}]`).hostname : undefined;
@@ -115,8 +116,7 @@ async function readLimited(name: string, stream: Readable): Promise<string> {
       chunks.push(chunk as Buffer);
     }
   } catch (cause) {
-    const why =
-      UNREADABLE[systemCode(cause) ?? ""] ?? (cause instanceof Error ? cause.message : String(cause));
+    const why = UNREADABLE[systemCode(cause) ?? ""] ?? errorMessage(cause);
     throw new MetalbridgeError(
       "HostsFileInvalid",
       `cannot read ${name}: ${why}`,
@@ -135,8 +135,8 @@ function contentOf(document: Document, name: string): unknown {
   try {
     return document.toJS();
   } catch (cause) {
-    // Aliases that would grow beyond all bounds.
-    throw invalidHostsFile([`${name}: ${cause instanceof Error ? cause.message : String(cause)}`]);
+    // The document has aliases that expand too much.
+    throw invalidHostsFile([`${name}: ${errorMessage(cause)}`]);
   }
 }
 
@@ -164,19 +164,19 @@ function offsetOf(document: Document, path: readonly PropertyKey[]): number {
   return 0;
 }
 
-function duplicatesIn(hosts: readonly ListedHost[], whereIs: (index: number) => string): readonly string[] {
+function duplicatesIn(hosts: readonly ListedHost[], lineOf: (index: number) => string): readonly string[] {
   const names = new Map<string, number>();
   const owners = new Map<string, number>();
   return hosts.flatMap(({ name, addresses }, index) => {
-    const at = `${whereIs(index)}: host ${index + 1}`;
+    const at = `${lineOf(index)}: host ${index + 1}`;
     const twin = names.get(name);
     names.set(name, twin ?? index);
-    const same = twin === undefined ? [] : [`${at}: the name ${name} is at ${whereIs(twin)} too`];
+    const same = twin === undefined ? [] : [`${at}: the name ${name} is also at ${lineOf(twin)}`];
     const shared = addresses.flatMap((address) => {
       const one = canonicalAddress(address);
       const owner = one === undefined ? undefined : owners.get(one);
       if (one !== undefined) owners.set(one, owner ?? index);
-      return owner === undefined ? [] : [`${at}: the address ${address} is at ${whereIs(owner)} too`];
+      return owner === undefined ? [] : [`${at}: the address ${address} is also at ${lineOf(owner)}`];
     });
     return [...same, ...shared];
   });

@@ -1,4 +1,4 @@
-/** `metalbridge host lost`: the operator confirms that a machine is gone, so that its replicas are rescheduled without a wait. */
+/** `metalbridge host lost`: the operator confirms that a machine is lost, so that its replicas are rescheduled at once. */
 
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import { ANNOTATION_LOST, LOST_BY_FORCE } from "../../src/api/group.ts";
@@ -7,10 +7,10 @@ import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
-import { findHost, listAll } from "../cluster/find.ts";
+import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { confirm } from "../program/confirm.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printLine, printNote } from "../program/output.ts";
 
 interface LostFlags extends ClusterFlags {
   readonly yes?: boolean;
@@ -18,30 +18,30 @@ interface LostFlags extends ClusterFlags {
   readonly force?: boolean;
 }
 
-/** The agent writes status every few seconds; such a write is a conflict that means nothing. */
+/** Maximum number of attempts. The agent writes the status every few seconds, which causes harmless conflicts. */
 const ATTEMPTS = 10;
 
 export async function hostLost(name: string, flags: LostFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
-    const host = await findHost(cluster, name);
+    const host = await findObject(cluster, HOSTS, name);
     const since = host.metadata.annotations?.[ANNOTATION_LOST];
     const isStronger = flags.force === true && since?.startsWith(LOST_BY_FORCE) !== true;
     if (since !== undefined && !isStronger && isConditionTrue(host.status?.conditions, "Lost")) {
-      say(`host ${name} is already marked lost: ${since}`);
+      printLine(`host ${name} is already marked lost: ${since}`);
       return;
     }
     const replicas = await listAll(cluster, INFERENCE_REPLICAS, {
       fieldSelector: `spec.template.hostName=${name}`,
     });
     const names = replicas.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`).sort();
-    tellConsequences(host, names, flags);
+    printConsequences(host, names, flags);
     if (flags.yes !== true) await confirm(`mark host ${name} as lost?`);
     await markLost(cluster, host, flags);
-    say(`host ${name} is marked lost${names.length === 0 ? "" : "; its replicas will be rescheduled"}`);
-    say(
+    printLine(`host ${name} is marked lost${names.length === 0 ? "" : "; its replicas will be rescheduled"}`);
+    printLine(
       flags.force === true
-        ? `it stays lost, whatever its agent reports, until you run: kubectl annotate host ${name} ${ANNOTATION_LOST}-`
-        : "if the machine comes back, its agent stops the engines that were replaced",
+        ? `the host stays lost, even if its agent reports again, until you run: kubectl annotate host ${name} ${ANNOTATION_LOST}-`
+        : "if the machine returns, its agent stops the engines of rescheduled replicas",
     );
   });
 }
@@ -57,32 +57,33 @@ async function markLost(cluster: Cluster, found: Host, { force = false }: LostFl
     );
     if (result.ok) return;
     const isRace = result.error.kind === "conflict" || result.error.kind === "invalid";
-    host = isRace && attempt < ATTEMPTS ? await findHost(cluster, name) : host;
-    // A recreated Host of the same name may be another machine, which the operator did not confirm.
+    host = isRace && attempt < ATTEMPTS ? await findObject(cluster, HOSTS, name) : host;
+    // A recreated Host of the same name may be another machine, which the operator has not confirmed.
     if (!isRace || attempt === ATTEMPTS || host.metadata.uid !== uid)
       throw explainAttempt({ verb: "patch", kind: HOSTS, name }, result.error);
   }
 }
 
-function tellConsequences(host: Host, replicas: readonly string[], { force = false }: LostFlags): void {
+function printConsequences(host: Host, replicas: readonly string[], { force = false }: LostFlags): void {
   const { name } = host.metadata;
   const reachable = getCondition(host.status?.conditions, "Reachable");
-  const aside = (line: string) => writeErr(`${line}\n`);
   if (reachable?.status === "True" && force)
-    aside(`host ${name} renewed its Lease within the last 40 s: it is marked lost at once nevertheless`);
+    printNote(
+      `host ${name} renewed its Lease within the last 40 s: it is marked lost at once because of --force`,
+    );
   else if (reachable?.status === "True")
-    aside(
+    printNote(
       `host ${name} renewed its Lease within the last 40 s: it is marked lost once the Lease expires, unless its agent renews it first`,
     );
-  else if (reachable !== undefined) aside(`host ${name}: ${reachable.message}`);
-  aside(
+  else if (reachable !== undefined) printNote(`host ${name}: ${reachable.message}`);
+  printNote(
     replicas.length === 0
-      ? "no replica is on it"
-      : `on it: ${replicas.join(", ")}; engines still running there get no requests once it is marked lost`,
+      ? "the host has no replicas"
+      : `replicas on the host: ${replicas.join(", ")}; engines that still run get no requests once the host is marked lost`,
   );
 }
 
-/** A host that has no annotations yet is guarded by its version: another writer's first one must not be overwritten. */
+/** For a host without annotations, the resource version is tested, so that the first annotation of another client is not overwritten. */
 export function lostOperations({ metadata }: Host, mark: string): readonly JsonPatchOp[] {
   const guard: JsonPatchOp = { op: "test", path: "/metadata/uid", value: metadata.uid };
   if (metadata.annotations === undefined) {
@@ -94,8 +95,4 @@ export function lostOperations({ metadata }: Host, mark: string): readonly JsonP
   }
   const path = `/metadata/annotations/${ANNOTATION_LOST.replaceAll("~", "~0").replaceAll("/", "~1")}`;
   return [guard, { op: "add", path, value: mark }];
-}
-
-function say(line: string): void {
-  writeOut(`${line}\n`);
 }

@@ -1,4 +1,4 @@
-/** `metalbridge host remove`: ends what a host could do, at once, and takes its objects away. */
+/** `metalbridge host remove`: revokes the permissions of a host at once, and deletes its objects. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
@@ -9,7 +9,7 @@ import type { ClusterFlags } from "../cluster/flags.ts";
 import { followDrain } from "../drain/follow.ts";
 import { writeHostChange } from "../drain/patch.ts";
 import { confirm } from "../program/confirm.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printLine, printNote } from "../program/output.ts";
 import { removeAccess, removeOne } from "./access.ts";
 
 export interface RemoveFlags extends ClusterFlags {
@@ -18,7 +18,7 @@ export interface RemoveFlags extends ClusterFlags {
   readonly yes?: boolean;
 }
 
-/** May be repeated: what is gone already is left out. Throws HostNotFound where nothing of the host was there. */
+/** Can be repeated: objects that no longer exist are skipped. Throws HostNotFound if the host had no objects. */
 export async function hostRemove(name: string, flags: RemoveFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const host = await findIfPresent(cluster, HOSTS, name);
@@ -28,15 +28,18 @@ export async function hostRemove(name: string, flags: RemoveFlags): Promise<void
     }
     const replicas = await replicasOn(cluster, name);
     if (replicas.length > 0) {
-      writeErr(`on host ${name}: ${replicas.join(", ")}; they leave their Services at once\n`);
-      writeErr(`to move them first: metalbridge host remove ${name} --drain\n`);
+      printNote(`on host ${name}: ${replicas.join(", ")}; they leave their Services at once`);
+      printNote(`to move them first: metalbridge host remove ${name} --drain`);
       if (flags.yes !== true) await confirm(`remove host ${name} with its replicas?`);
     }
     const removed = [...(await removeAccess(cluster, name))];
     if (await removeOne(cluster, HOSTS, { name })) removed.push(`Host ${name}`);
-    if (removed.length === 0) throw new MetalbridgeError("HostNotFound", `there is nothing of host ${name}`);
-    writeOut(`host ${name} is removed; gone: ${removed.join(", ")}\n`);
-    writeErr("an agent that still runs there keeps its engines, which no Service leads to\n");
+    if (removed.length === 0)
+      throw new MetalbridgeError("HostNotFound", `host ${name} has no objects in the cluster`);
+    printLine(`host ${name} is removed; deleted: ${removed.join(", ")}`);
+    printNote(
+      "an agent that still runs on the machine keeps its engines, but no Service sends requests to them",
+    );
   });
 }
 

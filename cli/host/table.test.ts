@@ -39,7 +39,7 @@ test("what a host reports about itself reaches no terminal as a control sequence
     renderHostTable(hostEntries([host], replicas), 0),
     topLines(
       { hosts: [host], services: [], replicas },
-      { title: "", trouble: "" },
+      { title: "", problem: "" },
       { columns: 500, rows: 50 },
     ).join("\n"),
     renderOverview(overviewOf([host], [], replicas), { colour: false, width: 200 }),

@@ -1,10 +1,9 @@
-/** The hosts of a farm as a table. Pure. */
+/** The hosts as a table. Pure. */
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
-import { formatBytes } from "../../src/util/bytes.ts";
 import { ageOf } from "../program/age.ts";
-import { alignColumns } from "../program/table.ts";
-import { type OverviewHostLine, overviewOf } from "../status/overview.ts";
+import { formatTable } from "../program/table.ts";
+import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
 
 export interface HostEntry extends OverviewHostLine {
   readonly replicas: number;
@@ -15,7 +14,7 @@ export interface HostEntry extends OverviewHostLine {
   readonly createdAt: string | undefined;
 }
 
-/** By name. */
+/** Sorted by name. */
 export function hostEntries(
   hosts: readonly Host[],
   replicas: readonly InferenceReplica[],
@@ -24,12 +23,12 @@ export function hostEntries(
   const { hosts: lines, replicas: all } = overviewOf(hosts, [], replicas);
   return lines.map((line) => {
     const host = byName.get(line.name);
-    const here = all.filter((replica) => replica.host === line.name);
+    const own = all.filter((replica) => replica.host === line.name);
     const { info, addresses = [] } = host?.status ?? {};
     return {
       ...line,
-      replicas: here.length,
-      readyReplicas: here.filter(({ phase, isReachable }) => phase === "Ready" && isReachable).length,
+      replicas: own.length,
+      readyReplicas: own.filter(({ phase, isReachable }) => phase === "Ready" && isReachable).length,
       addresses: addresses.length > 0 ? addresses : (host?.spec?.addresses ?? []),
       os: [info?.os, info?.osVersion].filter((word) => word !== undefined).join(" "),
       agentVersion: info?.agentVersion ?? "",
@@ -42,18 +41,16 @@ export function hostEntries(
 export function renderHostTable(entries: readonly HostEntry[], nowMs: number): string {
   if (entries.length === 0) return "no hosts: see docs/add-a-host.md";
   const titles = ["HOST", "STATE", "READY", "MEMORY", "MACHINE", "ADDRESS", "OS", "AGENT", "AGE"];
-  return alignColumns([titles, ...entries.map((entry) => rowOf(entry, nowMs))]).join("\n");
+  return formatTable(
+    titles,
+    entries.map((entry) => rowOf(entry, nowMs)),
+  );
 }
 
 function rowOf(entry: HostEntry, nowMs: number): readonly string[] {
   const { name, state, readyReplicas, replicas, machine, addresses, os, agentVersion, createdAt } = entry;
   return [
-    ...[name, state, `${readyReplicas}/${replicas}`, memoryOf(entry), machine],
+    ...[name, state, `${readyReplicas}/${replicas}`, claimedOf(entry), machine],
     ...[addresses.join(","), os, agentVersion, ageOf(createdAt, nowMs) ?? ""],
   ];
-}
-
-function memoryOf({ claimedBytes, budgetBytes }: HostEntry): string {
-  const claimed = formatBytes(claimedBytes);
-  return budgetBytes === undefined ? claimed : `${claimed} of ${formatBytes(budgetBytes)}`;
 }

@@ -1,8 +1,7 @@
-/** `metalbridge host token`: join tokens of groups, each for as many machines as its limit says. */
+/** `metalbridge host token`: manages the join tokens of groups, each for a limited number of machines. */
 import { isIPv6 } from "node:net";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
-  GROUP_TOKEN_SECONDS,
   JOIN_LIMIT_MAX,
   JOIN_POLICY,
   type JoinGroup,
@@ -17,19 +16,21 @@ import { RESOURCE_QUOTAS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS } from "../../s
 import { type IssuedToken, issueToken } from "../../src/kube/token.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
+import { unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
   countParser,
+  durationParser,
   type OutputFormat,
   outputFlag,
   parseDuration,
   parseHostName,
 } from "../cluster/flags.ts";
-import { writeErr, writeOut } from "../program/output.ts";
-import { alignColumns } from "../program/table.ts";
-import { ensureNamespace, removeOne, requirePolicies, unwrapResult } from "./access.ts";
+import { printJson, printLine, printNote, printResult } from "../program/output.ts";
+import { formatTable } from "../program/table.ts";
+import { ensureNamespace, removeOne, requirePolicies } from "./access.ts";
 import { joinCommand, targetOf, warnLoopback } from "./add.ts";
 import { isAddressOrNetwork } from "./hosts-file.ts";
 
@@ -46,40 +47,51 @@ interface CreateFlags extends ClusterFlags {
 
 const KINDS = [RESOURCE_QUOTAS, ROLES, ROLE_BINDINGS];
 const MANAGER = "metalbridge-host-token";
-const DAY_MS = 86_400_000;
-/** Of the widest private networks: 10.0.0.0/8 and fc00::/7. */
+/** Prefix lengths of the widest private networks: 10.0.0.0/8 and fc00::/7. */
 const PRIVATE_BITS = { v4: 8, v6: 7 };
-/** `expiresAt` of a group whose token has not been issued: no machine can join. */
+/** `expiresAt` of a group before its token is issued. No machine can join. */
 const NOT_ISSUED = "1970-01-01T00:00:00Z";
-/** Kubernetes makes an account of this name in every namespace. */
+/** Kubernetes creates an account with this name in every namespace. */
 const RESERVED = "default";
 
 export function configureTokens(command: Command): void {
   addClusterFlags(command.command("create"))
-    .description("make a join token that many machines use, up to a limit")
+    .description("Create a join token for several machines, up to a limit")
     .requiredOption("--group <name>", "name of the group", parseGroup)
-    .requiredOption("--limit <n>", `how many hosts may join with it, up to ${JOIN_LIMIT_MAX}`, parseLimit)
-    .addOption(
-      new Option("--valid-for <time>", "how long machines may join, from 10m to 168h")
-        .argParser(parseValidity)
-        .default(DAY_MS, "24h"),
+    .requiredOption(
+      "--limit <n>",
+      `maximum number of hosts that may join, up to ${JOIN_LIMIT_MAX}`,
+      countParser(1, JOIN_LIMIT_MAX),
     )
     .addOption(
-      new Option("--approve <how>", "how machines are admitted; auto needs --addresses")
+      new Option("--valid-for <time>", "validity of the token, from 10m to 168h")
+        .argParser(durationParser("10m", "168h"))
+        .default(parseDuration("24h"), "24h"),
+    )
+    .addOption(
+      new Option(
+        "--approve <how>",
+        "admit machines automatically or after an approval; auto requires --addresses",
+      )
         .choices(["auto", "manual"])
         .default("manual"),
     )
-    .option("--addresses <cidr...>", "networks or addresses that the hosts have to be in", parseNetworks)
-    .option("--name-pattern <pattern>", "names that the hosts may have, such as mac-*", parsePattern, "*")
-    .option("--server <url>", "the API server as the hosts reach it (default: that of the kubeconfig)")
+    .option("--addresses <cidr...>", "networks or addresses that the hosts must be in", parseNetworks)
+    .option(
+      "--name-pattern <pattern>",
+      "pattern for the names of the hosts, such as mac-*",
+      parsePattern,
+      "*",
+    )
+    .option("--server <url>", "URL of the API server for the hosts (default: the server in the kubeconfig)")
     .addOption(outputFlag())
     .action(createToken);
   addClusterFlags(command.command("list"))
-    .description("list the groups: limit, hosts that have joined, machines that wait")
+    .description("List the groups: limit, joined hosts, waiting machines")
     .addOption(outputFlag())
     .action(listTokens);
   addClusterFlags(command.command("revoke"))
-    .description("end the token of a group: no machine joins with it anymore; hosts that have joined stay")
+    .description("Revoke the token of a group; hosts that have joined stay")
     .argument("<group>", "name of the group", parseHostName)
     .action(revokeToken);
 }
@@ -87,7 +99,7 @@ export function configureTokens(command: Command): void {
 async function createToken(flags: CreateFlags): Promise<void> {
   const { group: name, addresses = [], limit, approve, namePattern } = flags;
   if (approve === "auto" && addresses.length === 0)
-    throw new MetalbridgeError("JoinGroupInvalid", "--approve auto needs --addresses", {
+    throw new MetalbridgeError("JoinGroupInvalid", "--approve auto requires --addresses", {
       summary: "pass the networks that the machines are in, or approve each host",
       command: `metalbridge host token create --group ${name} --limit ${limit} --approve auto --addresses <cidr>`,
     });
@@ -102,12 +114,12 @@ async function createToken(flags: CreateFlags): Promise<void> {
     const command = joinCommand(target, token);
     warnLoopback(target);
     if (approve === "auto") warnOfWide(addresses, limit);
-    writeErr(
-      `run this on each machine of the group before ${expiresAt}; without --host-name it joins under the machine's own name${approve === "manual" ? ", and waits for: metalbridge host approve <host>" : ""}\n`,
+    printNote(
+      `run this command on each machine of the group before ${expiresAt}; without --host-name the machine joins under its own name${approve === "manual" ? ", and waits for: metalbridge host approve <host>" : ""}`,
     );
     const answer = { group: name, ...target, token, expiresAt, command };
-    // The machines of a group have an installed agent, whose credential only root can store.
-    writeOut(`${flags.output === "json" ? JSON.stringify(answer, undefined, 2) : `sudo ${command}`}\n`);
+    // The machines of a group have an installed agent. Only root can store its credential.
+    printResult(flags.output, answer, () => `sudo ${command}`);
   });
 }
 
@@ -117,12 +129,12 @@ function warnOfWide(networks: readonly string[], limit: number): void {
     return bits !== undefined && Number(bits) < (isIPv6(address) ? PRIVATE_BITS.v6 : PRIVATE_BITS.v4);
   });
   if (wide.length > 0)
-    writeErr(
-      `warning: ${wide.join(", ")} is wider than any private network: whoever gets the token can register machines from there without an approval, up to ${limit}; see docs/security.md\n`,
+    printNote(
+      `warning: ${wide.join(", ")} is wider than any private network: anyone with the token can register up to ${limit} machines from it without an approval; see docs/security.md`,
     );
 }
 
-/** Creates the account, or continues with that of a call that ended before its token was printed. */
+/** Creates the account, or returns the account of an earlier call that did not print its token. */
 async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup): Promise<KubeObject> {
   const ref = { name, namespace: NAMESPACE_JOIN };
   const made = await client.create(SERVICE_ACCOUNTS, joinAccount(name, group));
@@ -135,17 +147,17 @@ async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup
   if (!isOfGroup(found))
     throw new MetalbridgeError(
       "JoinGroupInvalid",
-      `the ServiceAccount ${name} in ${NAMESPACE_JOIN} is not of a group`,
+      `the ServiceAccount ${name} in ${NAMESPACE_JOIN} does not belong to a group`,
       { summary: "choose another group" },
     );
   if (readJoinGroup(found.metadata)?.group.expiresAt === NOT_ISSUED) return found;
-  throw new MetalbridgeError("JoinGroupExists", `group ${name} has a join token already`, {
+  throw new MetalbridgeError("JoinGroupExists", `group ${name} already has a join token`, {
     summary: "revoke it first, or choose another group; hosts that have joined stay",
     command: `metalbridge host token revoke ${name}`,
   });
 }
 
-/** The group admits machines once its account has the expiry of the token. */
+/** The group admits machines once the account has the expiry of the token. */
 async function issueFor(
   { client, connection }: Cluster,
   { metadata }: KubeObject,
@@ -168,7 +180,7 @@ async function issueFor(
   return issued;
 }
 
-/** False for Kubernetes' own `default` and for accounts that others have created. */
+/** False for the `default` account of Kubernetes and for accounts of other clients. */
 function isOfGroup({ metadata }: KubeObject): boolean {
   return metadata.annotations?.[ANNOTATION_JOIN_GROUP] !== undefined;
 }
@@ -199,24 +211,24 @@ async function listTokens(flags: ClusterFlags & { readonly output: OutputFormat 
         .sort();
       return [{ group: metadata.name, ...read.group, joined: Object.keys(read.joined).sort(), waiting }];
     });
-    if (flags.output === "json") return writeOut(`${JSON.stringify(groups, undefined, 2)}\n`);
+    if (flags.output === "json") return printJson(groups);
     const titles = ["GROUP", "JOINED", "WAITING", "APPROVE", "NAMES", "ADDRESSES", "EXPIRES"];
     const rows = groups.map((one) => [
       ...[one.group, `${one.joined.length}/${one.limit}`, String(one.waiting.length), one.approve],
       ...[one.namePattern, one.addresses.join(",") || "any"],
       Date.parse(one.expiresAt) <= Date.now() ? `${one.expiresAt} (expired)` : one.expiresAt,
     ]);
-    const none = "no join tokens of groups: metalbridge host token create";
-    writeOut(`${groups.length === 0 ? none : alignColumns([titles, ...rows]).join("\n")}\n`);
+    const none = "no join tokens; to create one: metalbridge host token create";
+    printLine(groups.length === 0 ? none : formatTable(titles, rows));
   });
 }
 
-/** Also one that the controller has not seen yet. */
+/** True also for a request that the controller has not processed yet. */
 export function isPendingRequest(phase: string | undefined): boolean {
   return phase === undefined || phase === "Pending";
 }
 
-/** Deletes the account first: its token creates no more requests once the API server's cache of it has expired (seconds). */
+/** Deletes the account first, so that its token creates no new requests. The API server caches the token for some seconds. */
 async function revokeToken(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("host", flags, async (cluster) => {
     const namespace = NAMESPACE_JOIN;
@@ -224,42 +236,29 @@ async function revokeToken(name: string, flags: ClusterFlags): Promise<void> {
       namespace,
       fieldSelector: `metadata.name=${name}`,
     });
-    const isThere = accounts.some(isOfGroup);
-    if (!isThere || !(await removeOne(cluster, SERVICE_ACCOUNTS, { name, namespace })))
+    if (!accounts.some(isOfGroup) || !(await removeOne(cluster, SERVICE_ACCOUNTS, { name, namespace })))
       throw new MetalbridgeError("JoinGroupNotFound", `group ${name} has no join token`);
     const requests = await listAll(cluster, HOST_JOIN_REQUESTS, { namespace });
     for (const { metadata, spec } of requests)
       if (spec.group === name)
         await removeOne(cluster, HOST_JOIN_REQUESTS, { name: metadata.name, namespace });
-    writeOut(`the join token of group ${name} is revoked; hosts that have joined stay\n`);
+    printLine(`the join token of group ${name} is revoked; hosts that have joined stay`);
   });
 }
 
 function parseGroup(text: string): string {
   if (text !== RESERVED) return parseHostName(text);
-  throw new InvalidArgumentError(`It has to be another name than ${RESERVED}.`);
-}
-
-function parseLimit(text: string): number {
-  const limit = countParser(1)(text);
-  if (limit <= JOIN_LIMIT_MAX) return limit;
-  throw new InvalidArgumentError(`It has to be at most ${JOIN_LIMIT_MAX}.`);
-}
-
-function parseValidity(text: string): number {
-  const ms = parseDuration(text);
-  if (ms >= 600_000 && ms <= GROUP_TOKEN_SECONDS * 1_000) return ms;
-  throw new InvalidArgumentError("It has to be a time from 10m to 168h.");
+  throw new InvalidArgumentError(`It must not be ${RESERVED}.`);
 }
 
 /** Called for each argument. */
 function parseNetworks(text: string, before: readonly string[] = []): readonly string[] {
   const networks = text.split(",").filter(Boolean);
   if (networks.length > 0 && networks.every(isAddressOrNetwork)) return [...before, ...networks];
-  throw new InvalidArgumentError("It has to be an IP address or a CIDR.");
+  throw new InvalidArgumentError("It must be an IP address or a CIDR.");
 }
 
 function parsePattern(text: string): string {
   if (/^[a-z0-9*?-]{1,63}$/.test(text)) return text;
-  throw new InvalidArgumentError("It has to be small letters, digits, -, * and ?.");
+  throw new InvalidArgumentError("It must be lowercase letters, digits, '-', '*' and '?'.");
 }

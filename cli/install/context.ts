@@ -15,7 +15,7 @@ import { createSystemctl } from "../../launchd/systemd/systemctl.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { createCommand, ignoringSignals } from "../../src/util/command.ts";
-import { writeOut } from "../program/output.ts";
+import { printLine } from "../program/output.ts";
 import { countEngines } from "./engine-count.ts";
 
 export interface InstallScopeFlags {
@@ -99,7 +99,7 @@ export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds =
       : createSystemctl(ignoringSignals(createCommand(toolPath(), leaveMs)), layout.definition),
     accounts: isLaunchd ? createDsclAccounts(run) : createUseraddAccounts(run),
     countEngines: async (stateDir) => countEngines(stateDir),
-    print: (line) => writeOut(`${line}\n`),
+    print: printLine,
   };
 }
 

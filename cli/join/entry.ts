@@ -22,10 +22,11 @@ import { waitMs } from "../../src/kube/wait.ts";
 import { systemCode, writeFileAtomicSync } from "../../src/util/atomic-file.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { createRunCommand } from "../../src/util/command.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { makeFolder } from "../../src/util/folder.ts";
 import { readPlainFile } from "../../src/util/plain-file.ts";
 import { truncate } from "../../src/util/text.ts";
-import { writeErr } from "../program/output.ts";
+import { printNote } from "../program/output.ts";
 import { joinRejectionOf } from "./rejection.ts";
 import { explainUntrusted, isPermanentlyUntrusted } from "./server-trust.ts";
 
@@ -95,9 +96,9 @@ async function untilAnswered(asking: Asking): Promise<string | undefined> {
   for (let times = 1; !signal.aborted; times += 1) {
     const answer = await ask(asking);
     if ("token" in answer) return answer.token;
-    if (answer.waiting !== said) writeErr(`${answer.waiting}\n`);
+    if (answer.waiting !== said) printNote(answer.waiting);
     said = answer.waiting;
-    if (times === 1) writeErr("to interrupt the wait, press Ctrl-C; the same command resumes it\n");
+    if (times === 1) printNote("to interrupt the wait, press Ctrl-C; the same command resumes it");
     await waitMs(systemClock, times < SOON_TIMES ? SOON_MS : LATER_MS, signal);
   }
   return undefined;
@@ -191,7 +192,7 @@ async function ensureKey(
       return key;
     });
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new MetalbridgeError("JoinFailed", `${keyFile(stateDir)}: ${why}`, undefined, { cause });
   }
 }

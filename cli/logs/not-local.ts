@@ -1,4 +1,4 @@
-/** Says where the log, or the terminal, of a replica is that this machine does not have. */
+/** Explains where the log or the terminal of a replica is, if it is not on this machine. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -7,36 +7,36 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent, listAll, notFound } from "../cluster/find.ts";
 import { ambiguousName } from "./local.ts";
 
-/** What was read on this machine, and the Host that it is. */
-interface Here {
+/** The state folder that was read on this machine, and the name of this machine's Host. */
+interface LocalHost {
   readonly stateDir: string;
   readonly hostName: string;
 }
 
-/** What is looked for, and how that is called. */
+/** The file that a verb needs, and the words for messages about the file. */
 export interface LookupTarget {
   readonly verb: "logs" | "attach";
   readonly what: "log" | "terminal";
-  /** Where it is on its host. */
+  /** Its name in the folder of the engine. */
   readonly file: string;
   readonly codes: { readonly elsewhere: ErrorCode; readonly missing: ErrorCode };
 }
 
-/** Always throws: ReplicaNotFound, NameAmbiguous, or one of the codes of what is sought. */
+/** Always throws: ReplicaNotFound, NameAmbiguous, or one of the codes of the target. */
 export async function explainNotLocal(
   cluster: Cluster,
-  asked: string,
-  here: Here,
+  requestedName: string,
+  local: LocalHost,
   { verb, what, file, codes }: LookupTarget,
 ): Promise<never> {
-  const { metadata, spec } = await resolveReplica(cluster, asked, verb);
+  const { metadata, spec } = await resolveReplica(cluster, requestedName, verb);
   const { name, namespace, uid } = metadata;
   const { hostName } = spec.template;
-  if (hostName === here.hostName) {
-    const message = `${namespace}/${name} is placed on this machine, but ${here.stateDir} holds no ${what} of it`;
+  if (hostName === local.hostName) {
+    const message = `${namespace}/${name} is placed on this machine, but ${local.stateDir} has no ${what} of it`;
     throw new MetalbridgeError(codes.missing, message, {
       summary:
-        "an engine that never started has none; if the agent uses another state folder, name it with --state-dir, or its configuration with --config",
+        "an engine that never started has none; if the agent uses another state folder, pass --state-dir or --config",
       command: `metalbridge describe ${name} -n ${namespace}`,
     });
   }
@@ -45,14 +45,14 @@ export async function explainNotLocal(
   const where = address === undefined ? hostName : `${hostName} (${address})`;
   const message = `the ${what} of ${namespace}/${name} is on host ${where}: engines/${uid}/${file} in the state folder of the agent there`;
   throw new MetalbridgeError(codes.elsewhere, message, {
-    summary: `run this on ${hostName}, as the agent's user, with the agent's own --config or --state-dir where it has one${otherwise(verb)}`,
+    summary: `run this on ${hostName}, as the user of the agent, with the --config or --state-dir of the agent if it has one${remoteHint(verb)}`,
     command: `metalbridge ${verb} ${name} -n ${namespace}`,
   });
 }
 
-function otherwise(verb: LookupTarget["verb"]): string {
+function remoteHint(verb: LookupTarget["verb"]): string {
   if (verb !== "logs") return "";
-  return "; to read it from here, its administrator has to set remoteAccess.logs there (docs/logs.md)";
+  return "; to read it from this machine, an administrator must enable remoteAccess.logs on that host (docs/logs.md)";
 }
 
 /** The replica of that name, or the only one of the service. Throws ReplicaNotFound, NameAmbiguous. */
@@ -67,7 +67,7 @@ export async function resolveReplica(
   const labelSelector = `${LABEL_SERVICE}=${name}`;
   const ofService = await listAll(cluster, INFERENCE_REPLICAS, { namespace, labelSelector });
   const [first] = ofService;
-  if (first === undefined) return notFound(cluster, INFERENCE_REPLICAS, "ReplicaNotFound", name);
+  if (first === undefined) return notFound(cluster, INFERENCE_REPLICAS, name);
   if (ofService.length === 1) return first;
   const list = ofService.map((one) => `${one.metadata.name} (on ${one.spec.template.hostName})`);
   const message = `service ${name} has several replicas: ${list.sort().join(", ")}`;

@@ -9,7 +9,7 @@ import { PODS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent, listAll } from "../cluster/find.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printLine, printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 
 export interface PodLogFlags {
@@ -32,7 +32,7 @@ export async function printPodLogs(cluster: Cluster, name: string, flags: PodLog
   const labelSelector = `${LABEL_SERVICE}=${name}`;
   const others = await listAll(cluster, INFERENCE_REPLICAS, { namespace, labelSelector });
   for (const { metadata, spec } of others)
-    writeErr(`replica ${metadata.name} is on host ${spec.template.hostName}: run metalbridge logs there\n`);
+    printNote(`replica ${metadata.name} is on host ${spec.template.hostName}: run metalbridge logs there`);
   const stop = listenForStop();
   const isAlone = pods.length === 1;
   const ends = await Promise.all(
@@ -43,7 +43,7 @@ export async function printPodLogs(cluster: Cluster, name: string, flags: PodLog
   const failed = ends.filter((end) => end !== undefined);
   const [first] = failed;
   if (first !== undefined && failed.length === pods.length) throw first;
-  for (const { message } of failed) writeErr(`${message}\n`);
+  for (const { message } of failed) printNote(message);
   process.exitCode = stop.exitCode();
   return true;
 }
@@ -83,7 +83,7 @@ async function print(
     });
   }
   try {
-    for await (const line of createInterface({ input: answer.value })) writeOut(`${flags.prefix}${line}\n`);
+    for await (const line of createInterface({ input: answer.value })) printLine(`${flags.prefix}${line}`);
   } catch (error) {
     if (!signal.aborted) throw error;
   }

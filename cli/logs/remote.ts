@@ -3,10 +3,11 @@ import { StringDecoder } from "node:string_decoder";
 import { LOGS_ACCOUNT, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { terminalText } from "../../src/util/terminal-text.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent } from "../cluster/find.ts";
-import { writeErr } from "../program/output.ts";
+import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { askHost } from "../remote/ask.ts";
 import { resolveReplica } from "./not-local.ts";
@@ -73,13 +74,13 @@ async function* cleaned(
 
 function sayEnd(trailers: NodeJS.Dict<string>): void {
   if ((trailers[TRAILER_LOSSES] ?? "0") !== "0")
-    writeErr("a part of the log was rotated away before it could be read\n");
+    printNote("a part of the log was rotated away before it could be read");
   const why = ENDS[trailers[TRAILER_END] ?? ""];
-  if (why !== undefined) writeErr(`${why}\n`);
+  if (why !== undefined) printNote(why);
 }
 
 function cut(host: string, cause: unknown): MetalbridgeError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = errorMessage(cause);
   return new MetalbridgeError("RemoteHostUnreachable", `host ${host} ended the log: ${why}`, undefined, {
     cause,
   });

@@ -1,4 +1,4 @@
-/** The models of hosts, through the cluster: what they are to keep is declared in Host.spec.models, what they have is in their status. */
+/** Manages the models of hosts through the cluster: Host.spec.models has the desired state, Host.status the current state. */
 import { randomUUID } from "node:crypto";
 import type { ModelCommand } from "../../agent/store-maintenance/protocol.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -8,62 +8,61 @@ import { HOSTS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { explainAttempt } from "../cluster/failure.ts";
-import { findHost } from "../cluster/find.ts";
+import { explainAttempt, unwrapResult } from "../cluster/failure.ts";
+import { findObject } from "../cluster/find.ts";
 import { follow } from "../cluster/follow.ts";
 
 export interface HostChangeOptions {
   readonly signal: AbortSignal;
   /** 0: no limit. */
   readonly timeoutMs: number;
-  /** One line on standard error, where something is new. */
-  readonly tell: (line: string) => void;
+  /** Prints a line of progress. */
+  readonly report: (line: string) => void;
 }
 
 export type ChangingCommand = Exclude<ModelCommand, { do: "list" }>;
 type Stored = HostModel;
 
-/** The models that a command was about, before and after it. */
+/** The models of a command, before and after it. */
 export interface ModelsChange {
   readonly before: readonly Stored[];
   readonly after: readonly Stored[];
 }
 
-/** What is written, and when the host has done it. */
+/** A change of Host.spec.models, and how the host reports its completion. */
 interface Change {
   readonly write: (models: HostModels) => HostModels;
-  /** True once it is done; throws what the host reports as final. */
+  /** True once the host is done. Throws a failure that the host reports as final. */
   readonly isDone: (host: Host) => boolean;
-  /** What it is about, as the host had it before. */
+  /** The models of the command, before the change. */
   readonly models: readonly Stored[];
   readonly progress?: (host: Host) => string | undefined;
 }
 
-/** The models that it was about, as the host has them now; undefined after Ctrl-C. Throws HostNotFound, what is refused, and ModelCommandNotFinished. */
+/** Runs a command on a host. Undefined after Ctrl-C. Throws HostNotFound, ModelCommandNotFinished, and the errors of `planChange`. */
 export async function changeModelsOnHost(
   cluster: Cluster,
   name: string,
   command: ChangingCommand,
   run: HostChangeOptions,
 ): Promise<ModelsChange | undefined> {
-  const change = planChange(await findHost(cluster, name), command);
+  const change = planChange(await findObject(cluster, HOSTS, name), command);
   await writeModels(cluster, name, change.write);
-  const options = { signal: run.signal, timeoutMs: run.timeoutMs, tellTrouble: run.tell };
-  let said: string | undefined;
-  const end = await follow<Host>(cluster, options, ({ watch, finish, fail }) => {
+  let reported: string | undefined;
+  const end = await follow<Host>(cluster, run, ({ watch, finish, fail }) => {
     const hosts = watch(HOSTS, { fieldSelector: `metadata.name=${name}` }, () => {
       const host = hosts.get(name);
       if (host === undefined)
-        return fail(new MetalbridgeError("HostNotFound", `Host ${name} was deleted meanwhile`));
+        return fail(new MetalbridgeError("HostNotFound", `Host ${name} was deleted in the meantime`));
       if (change.isDone(host)) return finish(host);
       const news = change.progress?.(host);
-      if (news !== undefined && news !== said) run.tell(news);
-      said = news ?? said;
+      if (news !== undefined && news !== reported) run.report(news);
+      reported = news ?? reported;
     });
   });
-  if (end.how === "stopped") return undefined;
-  if (end.how === "late")
-    throw new MetalbridgeError("ModelCommandNotFinished", `host ${name} has not done it within --timeout`);
+  if (end.at === "stopped") return undefined;
+  if (end.at === "timedOut")
+    throw new MetalbridgeError("ModelCommandNotFinished", `host ${name} did not finish within --timeout`);
   const sources = new Set(change.models.map(({ source }) => source));
   const damaged = new Set(end.value.status?.verifyDamaged);
   const after = storedModelsOf(end.value)
@@ -76,7 +75,7 @@ export function storedModelsOf({ status }: Host): readonly Stored[] {
   return status?.models ?? [];
 }
 
-/** What a command declares. Throws what is refused: ModelNotStored, ModelInUse, ModelPinned. Pure but for the id of a verification. */
+/** Plans the change for a command. Throws ModelNotStored, ModelInUse or ModelPinned. Pure, except for the id of a verification. */
 export function planChange(host: Host, command: ChangingCommand): Change {
   switch (command.do) {
     case "pull":
@@ -99,9 +98,9 @@ export function planChange(host: Host, command: ChangingCommand): Change {
   }
 }
 
-function pull({ do: _, source, ...wanted }: Extract<ChangingCommand, { do: "pull" }>): Change {
+function pull({ do: _, source, ...request }: Extract<ChangingCommand, { do: "pull" }>): Change {
   const shown = publicSource(source);
-  const order = JSON.parse(JSON.stringify({ source, ...wanted })) as HostModels["prefetch"][number];
+  const order = JSON.parse(JSON.stringify({ source, ...request })) as HostModels["prefetch"][number];
   const stateOf = ({ status }: Host) =>
     status?.prefetch?.models?.find((one) => one.model === undefined && one.source === shown);
   return {
@@ -114,7 +113,7 @@ function pull({ do: _, source, ...wanted }: Extract<ChangingCommand, { do: "pull
       const state = stateOf(host);
       if (state?.phase === "Failed")
         throw new MetalbridgeError("ModelCommandFailed", `${state.reason}: ${state.message}`, {
-          summary: "correct what the message names; the host keeps trying until it is removed",
+          summary: "fix the problem in the message; the host retries until you remove the request",
           command: `metalbridge models rm ${shown} --host ${host.metadata.name}`,
         });
       return state?.phase === "Ready";
@@ -151,10 +150,10 @@ function unpin(host: Host, source: string): Change {
   };
 }
 
-/** Named by when they were fetched: a copy that is fetched later is another one. */
+/** A removal names the time of the download, so that a copy that is downloaded later is retained. */
 function remove(removed: readonly Stored[]): Change {
   const sources = new Set(removed.map(({ source }) => source));
-  const isGone = (host: Host, { source, fetchedAt = "" }: Stored) =>
+  const isRemoved = (host: Host, { source, fetchedAt = "" }: Stored) =>
     !storedModelsOf(host).some((one) => one.source === source && (one.fetchedAt ?? "") <= fetchedAt);
   return {
     models: removed,
@@ -169,8 +168,8 @@ function remove(removed: readonly Stored[]): Change {
       ],
     }),
     isDone: (host) => {
-      for (const model of removed) if (!isGone(host, model)) requireFree(host, model);
-      return removed.every((model) => isGone(host, model));
+      for (const model of removed) if (!isRemoved(host, model)) requireFree(host, model);
+      return removed.every((model) => isRemoved(host, model));
     },
   };
 }
@@ -222,22 +221,20 @@ function requireFree(host: Host, { source }: Stored): void {
 
 const ATTEMPTS = 5;
 
-/** Guarded by what was read: two operators lose nothing of each other. */
+/** Tests the value that was read, so that concurrent writes of two operators are not lost. */
 async function writeModels(
   { client }: Cluster,
   name: string,
   change: (models: HostModels) => HostModels,
 ): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
-    const read = await client.get(HOSTS, { name });
-    if (!read.ok) throw explainAttempt({ verb: "get", kind: HOSTS, name }, read.error);
-    const { metadata, spec } = read.value;
-    const before = spec.models;
-    const value = pruned(change(hostModelsSchema.parse(before ?? {})), read.value);
+    const host = unwrapResult({ verb: "get", kind: HOSTS, name }, await client.get(HOSTS, { name }));
+    const before = host.spec.models;
+    const value = pruned(change(hostModelsSchema.parse(before ?? {})), host);
     if (before !== undefined && JSON.stringify(value) === JSON.stringify(hostModelsSchema.parse(before)))
       return;
     const operations: JsonPatchOp[] = [
-      { op: "test", path: "/metadata/uid", value: metadata.uid },
+      { op: "test", path: "/metadata/uid", value: host.metadata.uid },
       ...(before === undefined ? [] : [{ op: "test" as const, path: "/spec/models", value: before }]),
       { op: "add", path: "/spec/models", value },
     ];
@@ -249,7 +246,7 @@ async function writeModels(
   }
 }
 
-/** Removals that were carried out say nothing any more. */
+/** Drops removals that the host has completed. */
 function pruned(models: HostModels, host: Host): HostModels {
   const stored = new Set(storedModelsOf(host).map(({ source }) => source));
   return { ...models, removed: models.removed.filter(({ source }) => stored.has(source)) };

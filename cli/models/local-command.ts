@@ -1,4 +1,4 @@
-/** The models of this machine: asked of its agent; where none runs, what only needs reading is read from its store. */
+/** Runs a model command on this machine: by its agent, or, if no agent runs, by reading the store. */
 
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -10,10 +10,11 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { becomeAgentUser } from "../install/installed-agent.ts";
 import { findLocalAgent } from "../install/local-agent.ts";
 import { createJsonLog } from "../program/json-log.ts";
-import { writeErr } from "../program/output.ts";
+import { printNote } from "../program/output.ts";
 
 export interface LocalAgentFlags {
   readonly stateDir?: string;
@@ -27,7 +28,7 @@ export interface ModelCommandRun {
   readonly onProgress?: (progress: FetchProgress) => void;
 }
 
-/** Throws what the agent refuses; AgentNotRunning for a command that needs one; StoreUnreadable. */
+/** Throws the errors of the agent, AgentNotRunning for a command that requires an agent, and StoreUnreadable. */
 export async function runModelCommandLocally(
   flags: LocalAgentFlags,
   command: ModelCommand,
@@ -40,33 +41,33 @@ export async function runModelCommandLocally(
   if (command.do !== "list" && command.do !== "verify")
     throw new MetalbridgeError(
       "AgentNotRunning",
-      `no agent runs on ${stateDir}, and only it may change the store`,
+      `no agent is running on ${stateDir}, and only the agent may change the store`,
     );
   try {
     return await readStore(stateDir, command, run);
   } catch (error) {
     const code = systemCode(error);
     if (code !== "EACCES" && code !== "EPERM") throw error;
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     throw new MetalbridgeError("StoreUnreadable", message);
   }
 }
 
-/** Damage is said and left as it is: the next agent sets it aside. */
+/** Reports damaged files and leaves them in place: the next agent sets them aside. */
 async function readStore(
   stateDir: string,
   command: Extract<ModelCommand, { do: "list" | "verify" }>,
   run: ModelCommandRun,
 ): Promise<ModelResult> {
-  writeErr(`no agent runs on ${stateDir}: read from its store; which models are in use is not known\n`);
+  printNote(`no agent is running on ${stateDir}: reading its store; the models in use are unknown`);
   const store = await openStore({
-    ...{
-      dir: path.join(stateDir, "models"),
-      isReadOnly: true,
-      clock: systemClock,
-      log: createJsonLog("error"),
-    },
-    ...{ allowedRoots: [], hfEndpoint: "https://huggingface.co", reserveBytes: 0 },
+    dir: path.join(stateDir, "models"),
+    isReadOnly: true,
+    clock: systemClock,
+    log: createJsonLog("error"),
+    allowedRoots: [],
+    hfEndpoint: "https://huggingface.co",
+    reserveBytes: 0,
   });
   if (command.do === "list") return { at: "models", models: await store.list() };
   const sources = command.sources?.map(publicSource);

@@ -1,7 +1,8 @@
 /** Stored models as tables. Pure. */
+import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { ageOf } from "../program/age.ts";
-import { alignColumns } from "../program/table.ts";
+import { agoOf } from "../program/age.ts";
+import { formatTable } from "../program/table.ts";
 
 /** One model of one host. */
 export interface ModelLine {
@@ -22,7 +23,7 @@ export interface VerifiedLine {
   readonly state: string;
 }
 
-/** By host and source; the column of hosts only where lines name one. */
+/** Sorted by host and source. The HOST column is omitted if no line has a host. */
 export function renderModels(lines: readonly ModelLine[], nowMs: number): string {
   if (lines.length === 0) return "no models are stored";
   const hasHosts = lines.some(({ host }) => host !== undefined);
@@ -30,12 +31,12 @@ export function renderModels(lines: readonly ModelLine[], nowMs: number): string
     ...(hasHosts ? [line.host ?? ""] : []),
     line.source,
     line.sizeBytes === undefined ? "" : formatBytes(line.sizeBytes),
-    ago(line.lastUsedAt, nowMs),
-    ago(line.verifiedAt, nowMs),
+    agoOf(line.lastUsedAt, nowMs) ?? "",
+    agoOf(line.verifiedAt, nowMs) ?? "",
     stateOf(line),
   ]);
   const titles = [...(hasHosts ? ["HOST"] : []), "MODEL", "SIZE", "LAST USED", "VERIFIED", "STATE"];
-  return alignColumns([titles, ...rows]).join("\n");
+  return formatTable(titles, rows);
 }
 
 export function renderVerified(lines: readonly VerifiedLine[]): string {
@@ -46,25 +47,14 @@ export function renderVerified(lines: readonly VerifiedLine[]): string {
     file,
     source,
   ]);
-  return alignColumns([["STATE", "SIZE", "FILE", "MODEL"], ...rows]).join("\n");
+  return formatTable(["STATE", "SIZE", "FILE", "MODEL"], rows);
 }
 
 export function sorted<T extends ModelLine>(lines: readonly T[]): readonly T[] {
   const key = ({ host = "", source }: T) => `${host}\n${source}`;
-  return [...lines].sort((a, b) => (key(a) < key(b) ? -1 : 1));
+  return lines.toSorted((a, b) => compareText(key(a), key(b)));
 }
 
 function stateOf({ inUse, pinned, damaged }: ModelLine): string {
-  const words = [
-    inUse === true ? "in use" : "",
-    pinned === true ? "pinned" : "",
-    damaged === true ? "damaged" : "",
-  ];
-  return words.filter((word) => word !== "").join(", ");
-}
-
-/** `lastUsedAt` is rounded to the hour. */
-function ago(timestamp: string | undefined, nowMs: number): string {
-  const age = ageOf(timestamp, nowMs);
-  return age === undefined ? "" : `${age} ago`;
+  return [inUse && "in use", pinned && "pinned", damaged && "damaged"].filter(Boolean).join(", ");
 }

@@ -1,11 +1,11 @@
-/** Spans of time as people read them. Pure. */
+/** Formats time spans. Pure. */
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** "45s", "3m12s", "5h3m", "2d4h", "45d": two units where the second still says something. */
+/** "45s", "3m12s", "5h3m", "2d4h", "45d": at most two units. */
 export function formatSpan(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / SECOND)) * SECOND;
   if (seconds < 2 * MINUTE) return `${seconds / SECOND}s`;
@@ -15,13 +15,19 @@ export function formatSpan(ms: number): string {
   return `${Math.floor(seconds / DAY)}d`;
 }
 
-/** The span from a timestamp of the API until now; undefined for none, or for one that is no time. */
+/** The time since a timestamp of the API. Undefined for an absent or invalid timestamp. */
 export function ageOf(timestamp: string | undefined, nowMs: number): string | undefined {
   const at = timestamp === undefined ? Number.NaN : Date.parse(timestamp);
   return Number.isNaN(at) ? undefined : formatSpan(nowMs - at);
 }
 
+/** "3m12s ago" */
+export function agoOf(timestamp: string | undefined, nowMs: number): string | undefined {
+  const age = ageOf(timestamp, nowMs);
+  return age && `${age} ago`;
+}
+
 function two(ms: number, large: number, largeUnit: string, small: number, smallUnit: string): string {
-  const rest = Math.floor((ms % large) / small);
-  return `${Math.floor(ms / large)}${largeUnit}${rest === 0 ? "" : `${rest}${smallUnit}`}`;
+  const remainder = Math.floor((ms % large) / small);
+  return `${Math.floor(ms / large)}${largeUnit}${remainder === 0 ? "" : `${remainder}${smallUnit}`}`;
 }

@@ -1,12 +1,9 @@
-/** The log of controller and agent: pino, one JSON line per decision or change, on standard error or in a file. */
+/** The log of programs that run for long: one JSON line per decision or change, on standard error or in a file. */
 import { pino } from "pino";
 import type { Log } from "../../src/util/ports.ts";
 import type { LogFile } from "./log-file.ts";
 
-export const LOG_LEVELS = ["debug", "info", "warn", "error", "silent"] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
-
-/** Anything that could be a credential is cut out here, whoever logged it. */
+/** Fields that may hold a credential: they are removed from every log line. */
 const REDACTED = [
   "token",
   "*.token",
@@ -19,7 +16,7 @@ const REDACTED = [
   "*.password",
 ];
 
-/** `bindings` are in every line: they identify this process among others of its kind. */
+/** Every line has the `bindings`, which identify this process among others of its kind. */
 export function createJsonLog(
   level: string,
   bindings: Readonly<Record<string, unknown>> = {},

@@ -10,3 +10,24 @@ export function writeOut(text: string): void {
 export function writeErr(text: string): void {
   process.stderr.write(terminalText(text));
 }
+
+/** One line of a result, on standard output. */
+export function printLine(line: string): void {
+  writeOut(`${line}\n`);
+}
+
+/** One line for the user, on standard error: standard output holds results only. */
+export function printNote(line: string): void {
+  writeErr(`${line}\n`);
+}
+
+/** A value as indented JSON, on standard output. */
+export function printJson(value: unknown): void {
+  printLine(JSON.stringify(value, undefined, 2));
+}
+
+/** A value in the format that `--output` names. */
+export function printResult<T>(output: string | undefined, value: T, render: (value: T) => string): void {
+  if (output === "json") printJson(value);
+  else printLine(render(value));
+}

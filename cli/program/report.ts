@@ -2,6 +2,7 @@
 import { CommanderError } from "commander";
 import { ZodError } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 
 export interface FailureReport {
@@ -41,7 +42,7 @@ export function reportFailure(error: unknown): FailureReport {
 export function failureFields(error: unknown): Readonly<Record<string, unknown>> {
   if (error instanceof MetalbridgeError)
     return { code: error.code, message: error.message, remedy: error.remedy };
-  return { message: error instanceof Error ? error.message : String(error) };
+  return { message: errorMessage(error) };
 }
 
 function describeExpected(error: MetalbridgeError): string {

@@ -4,7 +4,12 @@ import { terminalText } from "../../src/util/terminal-text.ts";
 
 export type Row = readonly string[];
 
-/** Every column as wide as its widest cell; no blanks at the ends of lines. Cells become printable. */
+/** A header and rows in columns, as one text. */
+export function formatTable(titles: Row, rows: readonly Row[]): string {
+  return alignColumns([titles, ...rows]).join("\n");
+}
+
+/** Makes every column as wide as its widest cell, without trailing blanks. Cells are made printable. */
 export function alignColumns(cells: readonly Row[], gap = "  "): readonly string[] {
   const rows = cells.map((row) => row.map(printable));
   const columns = Math.max(0, ...rows.map((row) => row.length));
@@ -19,7 +24,7 @@ export function alignColumns(cells: readonly Row[], gap = "  "): readonly string
   );
 }
 
-/** One line without what a terminal would obey: messages and logs hold what engines and models put there. */
+/** One line without terminal control sequences: messages and logs may contain text from engines and models. */
 export function printable(text: string): string {
   const line = stripVTControlCharacters(text)
     .replaceAll(/\s*\n\s*/g, " ")

@@ -1,9 +1,10 @@
 /** A service and its revisions, as the API server has them now. */
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { CONTROLLER_REVISIONS } from "../../src/kube/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { findService, listAll } from "../cluster/find.ts";
+import { findObject, listAll } from "../cluster/find.ts";
 import { type HistoryEntry, historyOf } from "./history.ts";
 
 interface ServiceHistory {
@@ -13,7 +14,7 @@ interface ServiceHistory {
 }
 
 export async function readServiceHistory(cluster: Cluster, name: string): Promise<ServiceHistory> {
-  const service = await findService(cluster, name);
+  const service = await findObject(cluster, INFERENCE_SERVICES, name);
   const revisions = await listAll(cluster, CONTROLLER_REVISIONS, {
     namespace: cluster.namespace,
     labelSelector: `${LABEL_SERVICE_UID}=${service.metadata.uid}`,

@@ -3,7 +3,7 @@
 import { revisionHistoryLimit } from "../../src/capacity/template.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
-import { writeOut } from "../program/output.ts";
+import { printResult } from "../program/output.ts";
 import { readServiceHistory } from "./read.ts";
 import { renderHistory, renderRevision } from "./render.ts";
 import { chooseRevision } from "./undo.ts";
@@ -18,12 +18,10 @@ export async function rolloutHistory(name: string, flags: HistoryFlags): Promise
     const { service, history } = await readServiceHistory(cluster, name);
     const chosen =
       flags.revision === undefined ? undefined : chooseRevision(service, history, flags.revision);
-    const text =
-      flags.output === "json"
-        ? JSON.stringify(chosen ?? history, undefined, 2)
-        : chosen === undefined
-          ? renderHistory(history, revisionHistoryLimit(service.spec), Date.now())
-          : renderRevision(chosen);
-    writeOut(`${text}\n`);
+    printResult(flags.output, chosen ?? history, () =>
+      chosen === undefined
+        ? renderHistory(history, revisionHistoryLimit(service.spec), Date.now())
+        : renderRevision(chosen),
+    );
   });
 }

@@ -5,13 +5,13 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
-import { findService } from "../cluster/find.ts";
+import { findObject } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
-import { writeOut } from "../program/output.ts";
+import { printLine } from "../program/output.ts";
 
 export async function rolloutRestart(name: string, flags: ClusterFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
-    const { metadata, status } = await findService(cluster, name);
+    const { metadata, status } = await findObject(cluster, INFERENCE_SERVICES, name);
     if (status?.on === "Hosts")
       throw new MetalbridgeError("RestartNotInPods", `service ${name} has replicas on hosts only`);
     const path = `/metadata/annotations/${ANNOTATION_RESTARTED_AT.replace("/", "~1")}`;
@@ -24,8 +24,8 @@ export async function rolloutRestart(name: string, flags: ClusterFlags): Promise
     ]);
     if (!result.ok)
       throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, ...cluster }, result.error);
-    writeOut(
-      `the pods of service ${name} are replaced as its rollout settings say\nfollow it: metalbridge rollout status ${name} -n ${cluster.namespace}\n`,
+    printLine(
+      `the pods of service ${name} are replaced as its rollout settings say\nfollow it: metalbridge rollout status ${name} -n ${cluster.namespace}`,
     );
   });
 }

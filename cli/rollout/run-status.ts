@@ -1,4 +1,4 @@
-/** `metalbridge rollout status`: prints each step of a rollout as it happens. */
+/** `metalbridge rollout status`: prints the steps of a rollout as they happen. */
 
 import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -6,12 +6,12 @@ import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { findIfPresent, findService } from "../cluster/find.ts";
+import { findIfPresent, findObject } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { formatSpan } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printJson, printLine } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { type RolloutProgress, rolloutProgressOf } from "./progress.ts";
 
@@ -23,13 +23,13 @@ interface StatusFlags extends ClusterFlags {
 
 export async function rolloutStatus(name: string, flags: StatusFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
-    const service = await findService(cluster, name);
-    const tell = flags.output === "json" ? () => {} : say;
+    const service = await findObject(cluster, INFERENCE_SERVICES, name);
+    const print = flags.output === "json" ? () => {} : printLine;
     const end = flags.watch
-      ? await followRollout(cluster, service, flags, tell)
-      : await judgeOnce(cluster, service, tell);
+      ? await followRollout(cluster, service, flags, print)
+      : judge(service, await findIfPresent(cluster, MODELS, service.spec.modelRef), print);
     if (end === undefined) return;
-    if (flags.output === "json") say(JSON.stringify(jsonOf(end.service, end.progress), undefined, 2));
+    if (flags.output === "json") printJson(jsonOf(end.service, end.progress));
     if (end.progress.at === "stopped") throw stopped(end.service, end.progress);
   });
 }
@@ -39,18 +39,10 @@ interface Judged {
   readonly progress: RolloutProgress;
 }
 
-async function judgeOnce(
-  cluster: Cluster,
-  service: InferenceService,
-  tell: (line: string) => void,
-): Promise<Judged> {
-  return judge(service, await findIfPresent(cluster, MODELS, service.spec.modelRef), tell);
-}
-
-function judge(service: InferenceService, model: Model | undefined, tell: (line: string) => void): Judged {
+function judge(service: InferenceService, model: Model | undefined, print: (line: string) => void): Judged {
   const progress = rolloutProgressOf(service, model);
-  if (progress.at === "done") tell(progress.message);
-  if (progress.at === "moving") tell(`waiting: ${progress.message}`);
+  if (progress.at === "done") print(progress.message);
+  if (progress.at === "moving") print(`waiting: ${progress.message}`);
   return { service, progress };
 }
 
@@ -59,54 +51,50 @@ async function followRollout(
   cluster: Cluster,
   found: InferenceService,
   { timeout }: StatusFlags,
-  tell: (line: string) => void,
+  print: (line: string) => void,
 ): Promise<Judged | undefined> {
   const stop = listenForStop();
   const { name, namespace = "", uid } = found.metadata;
   let last = "";
-  const options = { signal: stop.signal, timeoutMs: timeout, tellTrouble: sayAside };
-  const end = await follow<Judged>(cluster, options, ({ watch, finish, fail }) => {
-    const look = () => {
-      if (!services.isSynced() || !models.isSynced()) return;
-      const service = services.get(keyOf({ namespace, name }));
-      if (service === undefined || service.metadata.uid !== uid) return fail(deleted(name));
-      const model = models.get(keyOf({ namespace, name: service.spec.modelRef }));
-      const { progress } = judge(service, model, (line) => {
-        if (line !== last) tell(line);
-        last = line;
-      });
-      if (progress.at !== "moving") finish({ service, progress });
-    };
-    const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, look);
-    const models = watch(MODELS, { namespace }, look);
-  });
-  switch (end.how) {
-    case "finished":
-      return end.value;
-    case "late":
-      throw late(name, namespace, timeout, last);
-    case "stopped":
-      // Also after TERM: 0 would say that it is rolled out.
-      process.exitCode = exitCodes.interrupted;
-      return undefined;
-    default:
-      return end satisfies never;
-  }
+  const end = await follow<Judged>(
+    cluster,
+    { signal: stop.signal, timeoutMs: timeout },
+    ({ watch, finish, fail }) => {
+      const inspect = () => {
+        const service = services.get(keyOf({ namespace, name }));
+        if (service === undefined || service.metadata.uid !== uid)
+          return fail(new MetalbridgeError("ServiceNotFound", `service ${name} was deleted in the meantime`));
+        const model = models.get(keyOf({ namespace, name: service.spec.modelRef }));
+        const { progress } = judge(service, model, (line) => {
+          if (line !== last) print(line);
+          last = line;
+        });
+        if (progress.at !== "moving") finish({ service, progress });
+      };
+      const services = watch(
+        INFERENCE_SERVICES,
+        { namespace, fieldSelector: `metadata.name=${name}` },
+        inspect,
+      );
+      const models = watch(MODELS, { namespace }, inspect);
+    },
+  );
+  if (end.at === "finished") return end.value;
+  if (end.at === "timedOut") throw notFinished(name, namespace, timeout, last);
+  // Also after TERM: exit code 0 would mean that the rollout is done.
+  process.exitCode = exitCodes.interrupted;
+  return undefined;
 }
 
-function deleted(name: string): MetalbridgeError {
-  return new MetalbridgeError("ServiceNotFound", `service ${name} was deleted meanwhile`);
-}
-
-function late(name: string, namespace: string, timeoutMs: number, last: string): MetalbridgeError {
+function notFinished(name: string, namespace: string, timeoutMs: number, last: string): MetalbridgeError {
   const message = `service ${name} is not rolled out after ${formatSpan(timeoutMs)}; ${last.replace(/^waiting: /, "")}`;
   return new MetalbridgeError("RolloutNotFinished", message, {
-    summary: "the rollout continues; see what it waits for",
+    summary: "the rollout continues; see what it is waiting for",
     command: `metalbridge describe ${name} -n ${namespace}`,
   });
 }
 
-/** The service's own code where the catalog has it, with its remedy. */
+/** Uses the reason of the service as the code, if the error catalog has it. */
 function stopped(
   { metadata, status }: InferenceService,
   { reason, message }: RolloutProgress,
@@ -125,7 +113,7 @@ function stopped(
         command: `metalbridge rollout undo ${name} -n ${namespace}`,
       }
     : {
-        summary: "see why, and correct the service",
+        summary: "find the cause and correct the service",
         command: `metalbridge describe ${name} -n ${namespace}`,
       };
   return new MetalbridgeError("RolloutStopped", sentence, remedy);
@@ -145,12 +133,4 @@ function jsonOf({ metadata, status }: InferenceService, progress: RolloutProgres
     currentRevision,
     updateRevision,
   };
-}
-
-function say(line: string): void {
-  writeOut(`${line}\n`);
-}
-
-function sayAside(line: string): void {
-  writeErr(`${line}\n`);
 }

@@ -6,7 +6,7 @@ import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findIfPresent } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printNote, printResult } from "../program/output.ts";
 import { renderChange } from "./changes.ts";
 import { readServiceHistory } from "./read.ts";
 import { chooseRevision, planUndo, restorable, type UndoPlan } from "./undo.ts";
@@ -20,12 +20,8 @@ interface UndoFlags extends ClusterFlags {
 export async function rolloutUndo(name: string, flags: UndoFlags): Promise<void> {
   await withCluster("rollout", flags, async (cluster) => {
     const plan = await undo(cluster, name, flags);
-    for (const note of plan.notes) writeErr(`note: ${note}\n`);
-    const text =
-      flags.output === "json"
-        ? JSON.stringify(jsonOf(plan), undefined, 2)
-        : render(cluster, name, plan, flags);
-    writeOut(`${text}\n`);
+    for (const note of plan.notes) printNote(`note: ${note}`);
+    printResult(flags.output, jsonOf(plan), () => render(cluster, name, plan, flags));
   });
 }
 

@@ -12,7 +12,7 @@ import { packageRoot } from "../../local/package-root.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { createJsonLog } from "../program/json-log.ts";
-import { writeOut } from "../program/output.ts";
+import { printLine } from "../program/output.ts";
 import type { Bench } from "./step.ts";
 
 /** Hidden: it starts one engine, reports its pid, and then waits to be killed. */
@@ -54,7 +54,7 @@ export async function runAsParent(): Promise<void> {
   const engine = await engines().startEngine(dir, { ...command, record: { by: "selftest" } }, () => wake());
   if (engine.state().at === "starting") await changed;
   const state = engine.state();
-  writeOut(`${state.at === "running" ? state.pid : state.at}\n`);
+  printLine(state.at === "running" ? String(state.pid) : state.at);
   await once(input, "close");
   engine.close();
 }

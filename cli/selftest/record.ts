@@ -8,6 +8,7 @@ import { ENGINE_PROGRAMS } from "../../src/engines/traces.ts";
 import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
 import type { RunTool, ToolResult } from "../../src/util/command.ts";
 import { defined } from "../../src/util/defined.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { createRedaction, leftovers, type Names, type Redaction } from "./redact.ts";
 
 export interface Recorder {
@@ -119,7 +120,7 @@ export async function writeRecording(folder: string, { machine, files }: Recorde
     return path;
   } catch (error) {
     if (error instanceof MetalbridgeError) throw error;
-    throw notRecorded(`${path} cannot be written: ${error instanceof Error ? error.message : String(error)}`);
+    throw notRecorded(`${path} cannot be written: ${errorMessage(error)}`);
   }
 }
 

@@ -3,6 +3,7 @@ import type { AgentConfig } from "../../agent/config/schema.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Reading } from "../../src/doctor/readings.ts";
 import type { RunTool } from "../../src/util/command.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 
 /** failed: this machine contradicts what the code assumes. unknown: it could not be read. */
 export interface SelftestOutcome {
@@ -101,7 +102,7 @@ async function settled<T>(work: Promise<T>, signal: AbortSignal): Promise<T | un
 
 function rejected(error: unknown): SelftestOutcome {
   if (error instanceof MetalbridgeError) return failedStep(`${error.code}: ${error.message}`);
-  return failedStep(error instanceof Error ? error.message : String(error));
+  return failedStep(errorMessage(error));
 }
 
 export const passedStep = (found: string): SelftestOutcome => ({ status: "ok", found });

@@ -1,15 +1,17 @@
-/** What `metalbridge status` shows, as data. Pure, from lists of objects. */
+/** Hosts, services and replicas as data for `status`, `top`, `host list` and `describe`. Pure. */
 import { type Condition, getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
+import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 import type { Lease } from "../../src/kube/objects.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
 
 export interface OverviewHostLine {
   readonly name: string;
-  /** "Ready", or the code of what is in the way. */
+  /** "Ready", or the reason why the host is not ready. */
   readonly state: string;
   readonly machine: string;
   readonly claimedBytes: number;
@@ -22,11 +24,11 @@ export interface ServiceLine {
   readonly name: string;
   readonly phase: string;
   readonly ready: string;
-  /** Hosts, Pods, or both. */
+  /** Where replicas run: Hosts, Pods, or both. */
   readonly on: string;
   readonly model: string;
   readonly endpoint: string;
-  /** Why it is not Ready; empty when it is. */
+  /** Why the service is not Ready; empty if it is. */
   readonly message: string;
 }
 
@@ -40,13 +42,13 @@ export interface ReplicaLine {
   readonly port: number | undefined;
   readonly restarts: number;
   readonly message: string;
-  /** While its weights are downloaded. */
+  /** Present while the weights are downloaded. */
   readonly download: NonNullable<InferenceReplica["status"]>["progress"];
 }
 
 export interface Overview {
-  /** That no controller leads, where that is so: everything else is then of old. */
-  readonly controller?: string;
+  /** A note if no controller leads; all other data is then out of date. */
+  readonly controller?: string | undefined;
   readonly hosts: readonly OverviewHostLine[];
   readonly services: readonly ServiceLine[];
   readonly replicas: readonly ReplicaLine[];
@@ -58,21 +60,21 @@ export function overviewOf(
   replicas: readonly InferenceReplica[],
 ): Overview {
   return {
-    hosts: hosts.map(hostLine).sort((a, b) => compare(a.name, b.name)),
+    hosts: hosts.map(hostLine).sort((a, b) => compareText(a.name, b.name)),
     services: services.map(serviceLine).sort(byNamespaceAndName),
     replicas: replicas.map(replicaLine).sort(byNamespaceAndName),
   };
 }
 
-/** A Lease of 15 s, and clocks that differ: a minute without a renewal is no leader. */
+/** A controller that has not renewed its Lease of 15 s for this long does not lead. Clocks may differ. */
 const LEADERLESS_MS = 60_000;
 
-/** From the Lease of the leader election; undefined while a controller leads. */
+/** Reads the Lease of the leader election. Undefined while a controller leads. */
 export function leadershipNote(lease: Lease | undefined, nowMs: number): string | undefined {
   const { holderIdentity = "", renewTime } = lease?.spec ?? {};
-  if (renewTime === undefined) return "no controller has led yet; start one: metalbridge controller";
+  if (renewTime === undefined) return "no controller has run yet; start one: metalbridge controller";
   if (holderIdentity !== "" && nowMs - Date.parse(renewTime) < LEADERLESS_MS) return undefined;
-  return `no controller leads since ${renewTime}; what is shown is as of then`;
+  return `no controller has led since ${renewTime}; the data is from that time`;
 }
 
 function hostLine(host: Host): OverviewHostLine {
@@ -89,13 +91,13 @@ function hostLine(host: Host): OverviewHostLine {
   };
 }
 
-/** What placement counts with; undefined where the host has not said enough. */
+/** The memory budget that placement uses. Undefined if the host has not reported enough. */
 function budgetOf(host: Parameters<typeof hostBudget>[0]): number | undefined {
   const budget = hostBudget(host);
   return budget.known ? budget.bytes : undefined;
 }
 
-/** The controller's word on reachability comes first: a dead agent cannot take its own Ready back. */
+/** Conditions of the controller come first, because a dead agent cannot update its own Ready condition. */
 function hostState(spec: Host["spec"] | undefined, status: Host["status"]): string {
   const { conditions } = status ?? {};
   const is = (type: string) => isConditionTrue(conditions, type);
@@ -155,9 +157,11 @@ function byNamespaceAndName(
   a: { namespace: string; name: string },
   b: { namespace: string; name: string },
 ): number {
-  return compare(a.namespace, b.namespace) || compare(a.name, b.name);
+  return compareText(a.namespace, b.namespace) || compareText(a.name, b.name);
 }
 
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+/** "12.0 GiB of 48.0 GiB": claimed memory, and the budget if it is known. */
+export function claimedOf({ claimedBytes, budgetBytes }: OverviewHostLine): string {
+  const claimed = formatBytes(claimedBytes);
+  return budgetBytes === undefined ? claimed : `${claimed} of ${formatBytes(budgetBytes)}`;
 }

@@ -1,11 +1,18 @@
-/** The overview as one screen of text. Pure; colour is the caller's choice. */
+/** The overview as one screen of text. Pure. */
+import { keyOf } from "../../src/api/names.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { alignColumns, type Row } from "../program/table.ts";
-import type { Overview, OverviewHostLine, ReplicaLine, ServiceLine } from "./overview.ts";
+import {
+  claimedOf,
+  type Overview,
+  type OverviewHostLine,
+  type ReplicaLine,
+  type ServiceLine,
+} from "./overview.ts";
 
 export interface RenderOptions {
   readonly colour: boolean;
-  /** Columns of the terminal; undefined in a pipe, where one line is one object whatever its length. */
+  /** Columns of the terminal. Undefined for a pipe, where each object has one line of any length. */
   readonly width: number | undefined;
 }
 
@@ -41,28 +48,24 @@ export function renderOverview(overview: Overview, options: RenderOptions): stri
 }
 
 function hostRow(host: OverviewHostLine): Row {
-  const memory =
-    host.budgetBytes === undefined
-      ? formatBytes(host.claimedBytes)
-      : `${formatBytes(host.claimedBytes)} of ${formatBytes(host.budgetBytes)}`;
-  return [host.name, host.state, memory, host.machine, host.runtimes.join(", ")];
+  return [host.name, host.state, claimedOf(host), host.machine, host.runtimes.join(", ")];
 }
 
-function serviceRow({ namespace, name, phase, ready, model, endpoint, message }: ServiceLine): Row {
-  return [`${namespace}/${name}`, phase, ready, model, endpoint, message];
+function serviceRow(service: ServiceLine): Row {
+  const { phase, ready, model, endpoint, message } = service;
+  return [keyOf(service), phase, ready, model, endpoint, message];
 }
 
 function replicaRow(replica: ReplicaLine): Row {
   const phase = replica.isReachable ? replica.phase : `${replica.phase}, host unreachable`;
-  const port = replica.port === undefined ? "" : String(replica.port);
-  const { namespace, name, host, claimBytes, restarts, message } = replica;
-  const said = [message, downloadBar(replica.download)].filter((part) => part !== "").join(" ");
-  return [`${namespace}/${name}`, phase, host, formatBytes(claimBytes), port, String(restarts), said];
+  const { host, claimBytes, port = "", restarts, message } = replica;
+  const note = [message, downloadBar(replica.download)].filter((part) => part !== "").join(" ");
+  return [keyOf(replica), phase, host, formatBytes(claimBytes), String(port), String(restarts), note];
 }
 
 const BAR_STEPS = 20;
 
-/** "[######--------------] 30 % of 39.1 GiB, 112 MiB/s, 4 min left", as far as it is known; at most as new as status. */
+/** "[######--------------] 30 % of 39.1 GiB, 112 MiB/s, 4 min left", without the parts that are unknown. */
 function downloadBar(download: ReplicaLine["download"]): string {
   if (download === undefined) return "";
   const { bytes, totalBytes, bytesPerSecond = 0 } = download;
@@ -103,16 +106,16 @@ function paint(line: string, colour: boolean): string {
 
 const INDENT = "    ";
 
-/** Broken between words, so that a terminal's own wrapping does not mix a long message with the columns. */
+/** Wraps a line between words, because a terminal would mix a long message with the columns. */
 function wrapped(line: string, width: number | undefined): readonly string[] {
   const lines: string[] = [];
-  let rest = line;
-  while (width !== undefined && rest.length > width) {
-    const blank = rest.lastIndexOf(" ", width);
-    const at = blank > INDENT.length ? blank : rest.indexOf(" ", width);
+  let unwrapped = line;
+  while (width !== undefined && unwrapped.length > width) {
+    const blank = unwrapped.lastIndexOf(" ", width);
+    const at = blank > INDENT.length ? blank : unwrapped.indexOf(" ", width);
     if (at < 0) break;
-    lines.push(rest.slice(0, at).trimEnd());
-    rest = INDENT + rest.slice(at).trimStart();
+    lines.push(unwrapped.slice(0, at).trimEnd());
+    unwrapped = INDENT + unwrapped.slice(at).trimStart();
   }
-  return [...lines, rest];
+  return [...lines, unwrapped];
 }

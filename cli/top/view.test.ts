@@ -47,7 +47,7 @@ const input = {
 };
 
 test("hosts with their memory, services with the speed of their ready replicas, the queue", () => {
-  expect(topLines(input, { title: "title", trouble: "" }, { columns: 200, rows: 50 })).toEqual([
+  expect(topLines(input, { title: "title", problem: "" }, { columns: 200, rows: 50 })).toEqual([
     "title",
     "",
     "HOST    STATE  MEMORY CLAIMED                         PRESSURE  REPLICAS",
@@ -66,7 +66,7 @@ test("hosts with their memory, services with the speed of their ready replicas, 
 });
 
 test("fits into any terminal, and counts what it leaves out", () => {
-  const lines = topLines(input, { title: "title", trouble: "" }, { columns: 20, rows: 5 });
+  const lines = topLines(input, { title: "title", problem: "" }, { columns: 20, rows: 5 });
   expect(lines).toHaveLength(5);
   expect(lines.at(-1)).toBe("… 10 more lines");
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(20);

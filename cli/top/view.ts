@@ -3,9 +3,9 @@
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { formatBytes } from "../../src/util/bytes.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { alignColumns, type Row } from "../program/table.ts";
-import { type OverviewHostLine, overviewOf } from "../status/overview.ts";
+import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
 
 export interface TopInput {
   readonly hosts: readonly Host[];
@@ -15,8 +15,8 @@ export interface TopInput {
 
 export interface TopHead {
   readonly title: string;
-  /** What keeps the screen from being current; "": nothing. */
-  readonly trouble: string;
+  /** Why the screen is not current; empty if it is. */
+  readonly problem: string;
 }
 
 export interface TopSize {
@@ -27,13 +27,13 @@ export interface TopSize {
 const BAR = 20;
 const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/** At most `rows` lines of at most `columns` characters; what does not fit is counted. `input` is undefined until all is read. */
+/** At most `rows` lines of at most `columns` characters; the last line counts the lines that do not fit. `input` is undefined before the first read. */
 export function topLines(
   input: TopInput | undefined,
-  { title, trouble }: TopHead,
+  { title, problem }: TopHead,
   { columns, rows }: TopSize,
 ): readonly string[] {
-  const lines = [title, trouble, ...(input === undefined ? [] : tablesOf(input))].map((line) =>
+  const lines = [title, problem, ...(input === undefined ? [] : tablesOf(input))].map((line) =>
     line.length > columns ? `${line.slice(0, Math.max(0, columns - 1))}…` : line,
   );
   if (lines.length <= rows) return lines;
@@ -48,31 +48,26 @@ function tablesOf(input: TopInput): readonly string[] {
   const speeds = speedsOf(input);
   const queue = queueOf(input.services);
   return [
-    ...table(
+    ...alignColumns([
       ["HOST", "STATE", "MEMORY CLAIMED", "", "PRESSURE", "REPLICAS"],
-      hosts.map((host) => [
-        ...[host.name, host.state, barOf(host), memoryOf(host), pressures.get(host.name) ?? ""],
+      ...hosts.map((host) => [
+        ...[host.name, host.state, barOf(host), claimedOf(host), pressures.get(host.name) ?? ""],
         String(input.replicas.filter(({ spec }) => spec.template.hostName === host.name).length),
       ]),
-    ),
+    ]),
     "",
-    ...table(
+    ...alignColumns([
       ["SERVICE", "PHASE", "READY", "ON", "MODEL", "TOKENS/S", "MESSAGE"],
-      services.map(({ namespace, name, phase, ready, on, model, message }) => {
-        const speed = speeds.get(`${namespace}/${name}`);
-        const shown = speed === undefined ? "-" : String(speed);
-        return [`${namespace}/${name}`, phase, ready, on, model, shown, message];
+      ...services.map((service) => {
+        const { phase, ready, on, model, message } = service;
+        return [keyOf(service), phase, ready, on, model, String(speeds.get(keyOf(service)) ?? "-"), message];
       }),
-    ),
-    ...(queue.length === 0 ? [] : ["", ...table(["QUEUE", "ON", "SERVICE", "WAITS FOR"], queue)]),
+    ]),
+    ...(queue.length === 0 ? [] : ["", ...alignColumns([["QUEUE", "ON", "SERVICE", "WAITS FOR"], ...queue])]),
   ];
 }
 
-function table(header: Row, rows: readonly Row[]): readonly string[] {
-  return alignColumns([header, ...rows]);
-}
-
-/** By what each replica's host has measured for one request of its model, summed over ready replicas. */
+/** By service: the speed that hosts have measured for one request of the model, summed over the ready replicas. */
 function speedsOf({ hosts, replicas }: TopInput): ReadonlyMap<string, number> {
   const speeds = new Map<string, number>();
   for (const { metadata, spec, status } of replicas) {
@@ -86,7 +81,7 @@ function speedsOf({ hosts, replicas }: TopInput): ReadonlyMap<string, number> {
   return speeds;
 }
 
-/** Hosts and pods have a queue each. */
+/** Hosts and pods have separate queues. */
 function queueOf(services: readonly InferenceService[]): readonly Row[] {
   return services
     .filter(({ status }) => (status?.queuePosition ?? 0) > 0)
@@ -98,7 +93,7 @@ function queueOf(services: readonly InferenceService[]): readonly Row[] {
     .map(({ metadata, status }) => [
       String(status?.queuePosition ?? ""),
       status?.on ?? "",
-      `${metadata.namespace}/${metadata.name}`,
+      keyOf(metadata),
       status?.waitingFor ?? status?.message ?? "",
     ]);
 }
@@ -107,9 +102,4 @@ function barOf({ claimedBytes, budgetBytes }: OverviewHostLine): string {
   if (budgetBytes === undefined || budgetBytes <= 0) return "";
   const eighths = Math.round(Math.min(1, claimedBytes / budgetBytes) * BAR * 8);
   return ("█".repeat(Math.floor(eighths / 8)) + (EIGHTHS[eighths % 8] ?? "")).padEnd(BAR, "░");
-}
-
-function memoryOf({ claimedBytes, budgetBytes }: OverviewHostLine): string {
-  const claimed = formatBytes(claimedBytes);
-  return budgetBytes === undefined ? claimed : `${claimed} of ${formatBytes(budgetBytes)}`;
 }

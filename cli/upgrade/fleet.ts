@@ -1,4 +1,4 @@
-/** `metalbridge upgrade --hosts …`: observe, plan, upgrade one batch, and again, until all is done or one host fails. */
+/** `metalbridge upgrade --hosts …`: plans and upgrades one batch after another, until all hosts are done or one fails. */
 
 import { type ReadArchive, readArchive } from "../../launchd/release/stage.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -6,7 +6,7 @@ import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { createCommand } from "../../src/util/command.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
-import { findHost, listAll } from "../cluster/find.ts";
+import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { untilDrained } from "../drain/follow.ts";
@@ -14,7 +14,7 @@ import { type HostChange, writeHostChange } from "../drain/patch.ts";
 import { toolPath } from "../install/context.ts";
 import { formatSpan } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
-import { writeErr, writeOut } from "../program/output.ts";
+import { printLine, printNote, printResult } from "../program/output.ts";
 import { listenForStop, type StopRequest } from "../program/stop-signals.ts";
 import { type HostHealth, judgeHost } from "./health.ts";
 import { type HostResult, type HostUpgradePorts, upgradeHost } from "./one-host.ts";
@@ -48,7 +48,7 @@ export interface FleetUpgradeFlags extends ClusterFlags {
   readonly output: OutputFormat;
 }
 
-/** Throws UpgradeStopped, UpgradeIncomplete, and errors that prevent the start. */
+/** Throws UpgradeStopped, UpgradeIncomplete, and errors before the first upgrade. */
 export async function upgradeFleet(flags: FleetUpgradeFlags): Promise<void> {
   const archives = await readArchives(flags);
   const version = archives[0]?.version ?? "";
@@ -63,7 +63,7 @@ export async function upgradeFleet(flags: FleetUpgradeFlags): Promise<void> {
     };
     const first = await plan();
     if (flags.dryRun) {
-      print(flags, renderPlan(first, version), { version, ...first });
+      printResult(flags.output, { version, ...first }, () => renderPlan(first, version));
       const incomplete = failureOfPlan(first);
       if (incomplete !== undefined) throw incomplete;
       return;
@@ -72,13 +72,13 @@ export async function upgradeFleet(flags: FleetUpgradeFlags): Promise<void> {
     const ports = portsFor({ cluster, flags, archives, stop });
     const outcome = await upgradeBatches(ports, { first, plan, flags, signal: stop.signal });
     const lines = upgradeLines(first, outcome);
-    print(flags, renderLines(lines, version), { version, hosts: lines });
-    if (outcome.trouble !== undefined) throw outcome.trouble;
+    printResult(flags.output, { version, hosts: lines }, () => renderLines(lines, version));
+    if (outcome.problem !== undefined) throw outcome.problem;
     const failure = failureOf(lines, version);
     if (failure === undefined) return;
     const isInterrupted = stop.exitCode() !== exitCodes.ok && lines.every(({ at }) => at !== "failed");
     if (!isInterrupted) throw failure;
-    writeErr(`${failure.message}\n`);
+    printNote(failure.message);
     process.exitCode = stop.exitCode();
   });
 }
@@ -89,18 +89,18 @@ function accepted(plan: UpgradePlan): UpgradePlan {
   throw new MetalbridgeError(refusal.code, plan.refusals.map(({ message }) => message).join("; "));
 }
 
-interface Run {
+interface BatchRun {
   readonly first: UpgradePlan;
-  /** Plans from the current state, without the hosts that were attempted. */
+  /** Plans from the current state, without the hosts that this run has attempted. */
   readonly plan: (attempted: readonly string[]) => Promise<UpgradePlan>;
   readonly flags: Pick<FleetUpgradeFlags, "drain">;
-  /** The user's Ctrl-C: no other batch begins. */
+  /** The user's Ctrl-C: no further batch starts. */
   readonly signal: AbortSignal;
 }
 
 async function upgradeBatches(
   ports: HostUpgradePorts,
-  { first, plan, flags, signal }: Run,
+  { first, plan, flags, signal }: BatchRun,
 ): Promise<UpgradeOutcome> {
   const results = new Map<string, HostResult>();
   let last = first;
@@ -116,8 +116,8 @@ async function upgradeBatches(
     try {
       // Replicas may have moved, which changes the hosts that may be upgraded together.
       last = await plan([...results.keys()]);
-    } catch (trouble) {
-      return { results, last, trouble };
+    } catch (problem) {
+      return { results, last, problem };
     }
   }
 }
@@ -131,9 +131,7 @@ async function readArchives({ archive, sha256 }: FleetUpgradeFlags): Promise<rea
     throw new MetalbridgeError(
       "ReleaseInvalid",
       `the archives have versions ${[...versions].join(" and ")}`,
-      {
-        summary: "pass archives of one version",
-      },
+      { summary: "pass archives of one version" },
     );
   return archives;
 }
@@ -142,84 +140,77 @@ async function chosenHosts(
   cluster: Cluster,
   { hosts, selector }: FleetUpgradeFlags,
 ): Promise<readonly Host[]> {
-  if (hosts !== undefined) return Promise.all([...new Set(hosts)].map((name) => findHost(cluster, name)));
-  const found = await listAll(cluster, HOSTS, selector === undefined ? {} : { labelSelector: selector });
+  if (hosts !== undefined)
+    return Promise.all([...new Set(hosts)].map((name) => findObject(cluster, HOSTS, name)));
+  const found = await listAll(cluster, HOSTS, { labelSelector: selector });
   if (found.length > 0) return found;
   throw new MetalbridgeError("HostNotFound", `no Host matches ${selector ?? "--all"}`);
 }
 
-interface Means {
+interface UpgradeRun {
   readonly cluster: Cluster;
   readonly flags: FleetUpgradeFlags;
   readonly archives: readonly ReadArchive[];
   readonly stop: StopRequest;
 }
 
-function portsFor(means: Means): HostUpgradePorts {
-  const { cluster, flags, stop } = means;
-  const say = (line: string) => (flags.output === "json" ? writeErr : writeOut)(`${line}\n`);
+function portsFor(run: UpgradeRun): HostUpgradePorts {
+  const { cluster, flags, stop } = run;
+  const report = flags.output === "json" ? printNote : printLine;
   const before = new Map<string, HostChange>();
   return {
-    say,
+    report,
     drain: async (name) => {
-      const found = await findHost(cluster, name);
+      const found = await findObject(cluster, HOSTS, name);
       const { unschedulable = false, drain = false } = found.spec;
       before.set(name, { unschedulable, drain });
       const { host } = await writeHostChange(cluster, found, { drain: true });
-      const following = { timeoutMs: flags.timeout, signal: stop.signal };
-      return untilDrained(cluster, host, { ...following, say: (line) => say(`${name}: ${line.trim()}`) });
+      const print = (line: string) => report(`${name}: ${line.trim()}`);
+      return untilDrained(cluster, host, { timeoutMs: flags.timeout, signal: stop.signal, print });
     },
     uncordon: async (name) => {
-      await writeHostChange(cluster, await findHost(cluster, name), before.get(name) ?? {});
+      await writeHostChange(cluster, await findObject(cluster, HOSTS, name), before.get(name) ?? {});
     },
-    upgrade: (target) => upgradeOn(means, target),
-    untilHealthy: (target) => untilHealthy(means, target),
+    upgrade: (target) => upgradeOn(run, target),
+    untilHealthy: (target) => untilHealthy(run, target),
   };
 }
 
-async function upgradeOn({ cluster, flags, archives, stop }: Means, { host, platform }: UpgradeTarget) {
+async function upgradeOn({ cluster, flags, archives, stop }: UpgradeRun, { host, platform }: UpgradeTarget) {
   const archive = archives.find((one) => one.platform === platform);
   if (archive === undefined) throw new MetalbridgeError("UpgradeArchiveMissing", `none for ${platform}`);
   const address =
-    flags.addressFrom === "name" ? undefined : (await findHost(cluster, host)).status?.addresses?.[0];
+    flags.addressFrom === "name"
+      ? undefined
+      : (await findObject(cluster, HOSTS, host)).status?.addresses?.[0];
   const ssh = { program: flags.sshProgram, user: flags.sshUser, options: flags.sshOption };
   const args = ["--timeout-seconds", String(flags.timeoutSeconds)];
   if (flags.allowDowngrade) args.push("--allow-downgrade");
-  // The new version may use up its time to start, and then the previous one after the rollback.
+  // The new version and, after a rollback, the previous version may each use the whole time limit to start.
   const timeoutMs = flags.timeout === 0 ? undefined : flags.timeout + 2 * flags.timeoutSeconds * 1_000;
   return upgradeBySsh(ssh, { host, address, archive, args, timeoutMs, signal: stop.again });
 }
 
-/** By watches of the Host and its replicas. */
+/** Watches the Host and its replicas. */
 async function untilHealthy(
-  { cluster, flags, archives, stop }: Means,
+  { cluster, flags, archives, stop }: UpgradeRun,
   target: UpgradeTarget,
 ): Promise<boolean> {
   const { host } = target;
   const version = archives[0]?.version ?? "";
   let health: HostHealth = { at: "waiting", why: "" };
-  const options = {
-    signal: stop.again,
-    timeoutMs: flags.timeout,
-    tellTrouble: (line: string) => writeErr(`${line}\n`),
-  };
+  const options = { signal: stop.again, timeoutMs: flags.timeout };
   const end = await follow<HostHealth>(cluster, options, ({ watch, finish }) => {
-    const look = () => {
-      if (!hosts.isSynced() || !replicas.isSynced()) return;
+    const inspect = () => {
       health = judgeHost(hosts.get(host), replicas.list(), target, version);
       if (health.at !== "waiting") finish(health);
     };
-    const hosts = watch(HOSTS, { fieldSelector: `metadata.name=${host}` }, () => look());
-    const replicas = watch(INFERENCE_REPLICAS, { fieldSelector: `spec.template.hostName=${host}` }, () =>
-      look(),
-    );
+    const hosts = watch(HOSTS, { fieldSelector: `metadata.name=${host}` }, inspect);
+    const onHost = { fieldSelector: `spec.template.hostName=${host}` };
+    const replicas = watch(INFERENCE_REPLICAS, onHost, inspect);
   });
-  if (end.how === "stopped") return false;
-  if (end.how === "finished" && end.value.at === "healthy") return true;
-  const late = end.how === "late" ? `after ${formatSpan(flags.timeout)} ` : "";
-  throw new MetalbridgeError("HostNotHealthy", `${late}${health.why}`);
-}
-
-function print({ output }: FleetUpgradeFlags, text: string, value: object): void {
-  writeOut(`${output === "json" ? JSON.stringify(value, undefined, 2) : text}\n`);
+  if (end.at === "stopped") return false;
+  if (end.at === "finished" && end.value.at === "healthy") return true;
+  const elapsed = end.at === "timedOut" ? `after ${formatSpan(flags.timeout)} ` : "";
+  throw new MetalbridgeError("HostNotHealthy", `${elapsed}${health.why}`);
 }

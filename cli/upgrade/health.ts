@@ -1,4 +1,4 @@
-/** Whether a host serves as before its upgrade, by what its agent and the controller report. Pure. */
+/** Checks whether a host serves as before its upgrade, from the reports of the agent and the controller. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -12,7 +12,7 @@ export interface HostHealth {
 
 const HEALTHY: HostHealth = { at: "healthy", why: "" };
 
-/** `replicas` are those of this host; one that the controller has moved or removed since is not waited for. */
+/** `replicas` are the current replicas of the host. A replica that the controller has moved or removed counts as healthy. */
 export function judgeHost(
   host: Host | undefined,
   replicas: readonly InferenceReplica[],
@@ -22,10 +22,10 @@ export function judgeHost(
   if (host === undefined) return { at: "failed", why: `Host ${target.host} was deleted` };
   const missing = missingOf(host, target, version);
   if (missing !== undefined) return { at: "waiting", why: missing };
-  const judged = target.replicas.map((kept) =>
+  const judged = target.replicas.map((baseline) =>
     judgeReplica(
-      replicas.find(({ metadata }) => metadata.uid === kept.uid),
-      kept,
+      replicas.find(({ metadata }) => metadata.uid === baseline.uid),
+      baseline,
     ),
   );
   return judged.find(({ at }) => at === "failed") ?? judged.find(({ at }) => at === "waiting") ?? HEALTHY;
@@ -44,15 +44,15 @@ function missingOf({ status }: Host, { wasReady }: UpgradeTarget, version: strin
   return undefined;
 }
 
-function judgeReplica(replica: InferenceReplica | undefined, kept: ReplicaBaseline): HostHealth {
+function judgeReplica(replica: InferenceReplica | undefined, baseline: ReplicaBaseline): HostHealth {
   if (replica === undefined || replica.metadata.deletionTimestamp !== undefined) return HEALTHY;
   const { pid, startedAt, phase = "Pending" } = replica.status ?? {};
   // An engine that the new agent has adopted keeps its pid and its start time.
-  if (isOther(kept.pid, pid) || isOther(kept.startedAt, startedAt)) {
-    const why = `the engine of ${kept.key} was restarted: pid ${kept.pid ?? "unknown"}, now ${pid ?? "unknown"}`;
+  if (isOther(baseline.pid, pid) || isOther(baseline.startedAt, startedAt)) {
+    const why = `the engine of ${baseline.key} was restarted: pid ${baseline.pid ?? "unknown"}, now ${pid ?? "unknown"}`;
     return { at: "failed", why };
   }
-  return isReadyAndReachable(replica) ? HEALTHY : { at: "waiting", why: `${kept.key} is ${phase}` };
+  return isReadyAndReachable(replica) ? HEALTHY : { at: "waiting", why: `${baseline.key} is ${phase}` };
 }
 
 function isOther<T>(before: T | undefined, now: T | undefined): boolean {

@@ -19,10 +19,10 @@ function portsWith(change: Partial<HostUpgradePorts>) {
     uncordon: async () => void calls.push("uncordon"),
     upgrade: async () => {
       calls.push("upgrade");
-      return { how: "upgraded" };
+      return { at: "upgraded" };
     },
     untilHealthy: async () => calls.push("healthy") > 0,
-    say: () => undefined,
+    report: () => undefined,
     ...change,
   };
   return { ports, calls };
@@ -32,7 +32,7 @@ const unreachable = async () => {
   throw new MetalbridgeError("ApiUnreachable", "no route to the API server");
 };
 const rolledBack = {
-  how: "failed",
+  at: "failed",
   step: "upgrade",
   code: "UpgradeRolledBack",
   message: "version 0.2.0 does not serve",

@@ -1,4 +1,4 @@
-/** Upgrades one host, from its drain to its health. Each step is bounded in time, unless the user wants no limit, and ends with the signal. */
+/** Upgrades one host, from the drain to the health check. Each step has a time limit, unless the user sets none, and stops with the signal. */
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { UpgradeTarget } from "./plan.ts";
 import type { SessionEnd, UpgradeStep } from "./transport.ts";
@@ -15,19 +15,19 @@ export interface HostFailure {
 export type HostResult =
   | { readonly at: "upgraded" }
   | ({ readonly at: "failed" } & HostFailure)
-  /** The user did not wait; an upgrade that has begun continues on the host. */
+  /** The user did not wait. An upgrade that has started continues on the host. */
   | { readonly at: "unknown"; readonly step: HostUpgradeStep }
   | { readonly at: "not started" };
 
 export interface HostUpgradePorts {
-  /** False when the user stopped it. Throws MetalbridgeError. */
+  /** False if the user stopped the drain. Throws MetalbridgeError. */
   readonly drain: (host: string) => Promise<boolean>;
-  /** Restores what the Host had before `drain`. Throws MetalbridgeError. */
+  /** Restores the fields of the Host from before `drain`. Throws MetalbridgeError. */
   readonly uncordon: (host: string) => Promise<void>;
   readonly upgrade: (target: UpgradeTarget) => Promise<SessionEnd>;
-  /** False when the user did not wait. Throws MetalbridgeError. */
+  /** False if the user did not wait. Throws MetalbridgeError. */
   readonly untilHealthy: (target: UpgradeTarget) => Promise<boolean>;
-  readonly say: (line: string) => void;
+  readonly report: (line: string) => void;
 }
 
 /** Never rejects for an expected failure. */
@@ -38,17 +38,17 @@ export async function upgradeHost(
 ): Promise<HostResult> {
   const { host } = target;
   let step: HostUpgradeStep = "drain";
-  const begin = (next: HostUpgradeStep, what: string) => {
+  const begin = (next: HostUpgradeStep, activity: string) => {
     step = next;
-    ports.say(`${host}: ${what}`);
+    ports.report(`${host}: ${activity}`);
   };
   try {
     if (isDrained) begin("drain", "draining");
-    if (isDrained && !(await drainOrGoBack(ports, host))) return { at: "not started" };
+    if (isDrained && !(await drainOrUncordon(ports, host))) return { at: "not started" };
     begin("connect", "copying the release");
     const end = await ports.upgrade(target);
-    if (end.how !== "upgraded") return await leave(ports, host, end, isDrained);
-    begin("health", "upgraded; waiting until it serves as before");
+    if (end.at !== "upgraded") return await afterFailure(ports, host, end, isDrained);
+    begin("health", "upgraded; waiting until the host serves as before");
     if (!(await ports.untilHealthy(isDrained ? { ...target, replicas: [] } : target)))
       return { at: "unknown", step };
     begin("uncordon", "healthy");
@@ -61,16 +61,16 @@ export async function upgradeHost(
   }
 }
 
-/** The host runs its previous version, and takes replicas again, unless that version does not start either. */
-async function leave(
+/** Uncordons the host, which runs its previous version again, unless the rollback failed. */
+async function afterFailure(
   ports: HostUpgradePorts,
   host: string,
-  end: Exclude<SessionEnd, { readonly how: "upgraded" }>,
+  end: Exclude<SessionEnd, { readonly at: "upgraded" }>,
   isDrained: boolean,
 ): Promise<HostResult> {
   const { step } = end;
-  if (end.how === "abandoned") {
-    if (isDrained) ports.say(`${host}: stays drained: ${uncordonCommand(host)}`);
+  if (end.at === "abandoned") {
+    if (isDrained) ports.report(`${host}: stays drained: ${uncordonCommand(host)}`);
     return { at: "unknown", step };
   }
   const { code, message, tail } = end;
@@ -78,8 +78,8 @@ async function leave(
   return { at: "failed", step, code, message: `${message}${note}`, tail };
 }
 
-/** A host that was not emptied takes replicas again. */
-async function drainOrGoBack(ports: HostUpgradePorts, host: string): Promise<boolean> {
+/** Uncordons the host if the drain did not finish. */
+async function drainOrUncordon(ports: HostUpgradePorts, host: string): Promise<boolean> {
   try {
     if (await ports.drain(host)) return true;
   } catch (error) {
@@ -91,7 +91,7 @@ async function drainOrGoBack(ports: HostUpgradePorts, host: string): Promise<boo
   return false;
 }
 
-/** Empty once it is uncordoned; else why it is not, to be added to the failure that came before. */
+/** Uncordons the host. A failure is returned as a note for the message of the earlier failure. */
 async function uncordonOrNote({ uncordon }: HostUpgradePorts, host: string): Promise<string> {
   try {
     await uncordon(host);

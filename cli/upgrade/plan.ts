@@ -1,12 +1,13 @@
-/** Which hosts are upgraded, in which order, and which of them at the same time. Pure. */
+/** Plans which hosts are upgraded, in which order, and which at the same time. Pure. */
 import { compareReleases, isVersion } from "../../launchd/plan/version.ts";
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 
-/** Hosts at the same time, once the first one has proven the version. */
+/** Number of concurrent hosts, once the first host has proven the version. */
 const BATCH = 2;
 
 export interface TargetRelease {
@@ -16,12 +17,12 @@ export interface TargetRelease {
 }
 
 export interface UpgradeOptions {
-  /** Hosts at the same time, the first ones included; absent: the first host alone, then two. */
+  /** Number of concurrent hosts. Absent: the first host alone, then two at a time. */
   readonly batch?: number | undefined;
   readonly allowDowngrade: boolean;
 }
 
-/** A replica that was Ready before, and the process that it is to keep. */
+/** A replica that was Ready before the upgrade, and the process that must survive it. */
 export interface ReplicaBaseline {
   readonly key: string;
   readonly uid: string;
@@ -33,7 +34,7 @@ export interface UpgradeTarget {
   readonly host: string;
   readonly from: string;
   readonly platform: string;
-  /** Only a Host that was Ready before has to be Ready again. */
+  /** Only a Host that was Ready before must be Ready again. */
   readonly wasReady: boolean;
   readonly replicas: readonly ReplicaBaseline[];
 }
@@ -51,27 +52,30 @@ export interface UpgradePlan {
   readonly refusals: readonly { readonly code: ErrorCode; readonly message: string }[];
 }
 
-/** `attempted`: hosts that this run has dealt with, whatever they report now. */
+/** `attempted` are the hosts that this run has already upgraded or tried to upgrade. */
 export function planUpgrade(
   hosts: readonly Host[],
   replicas: readonly InferenceReplica[],
-  wanted: TargetRelease,
+  release: TargetRelease,
   options: UpgradeOptions,
   attempted: readonly string[] = [],
 ): UpgradePlan {
-  const rest = hosts.filter(({ metadata }) => !attempted.includes(metadata.name));
-  const leftOut = rest.flatMap((host) => {
-    const because = whyLeftOut(host, wanted);
+  const remaining = hosts.filter(({ metadata }) => !attempted.includes(metadata.name));
+  const leftOut = remaining.flatMap((host) => {
+    const because = skipReason(host, release);
     return because === undefined ? [] : [{ host: host.metadata.name, because, from: versionOf(host) }];
   });
-  const due = rest.filter(({ metadata }) => leftOut.every(({ host }) => host !== metadata.name));
   const ready = replicas.filter(isReadyAndReachable);
-  const targets = due.map((host) => targetOf(host, ready)).sort(byLoad);
+  const targets = remaining
+    .filter(({ metadata }) => leftOut.every(({ host }) => host !== metadata.name))
+    .map((host) => targetOf(host, ready))
+    .sort((a, b) => a.replicas.length - b.replicas.length || compareText(a.host, b.host));
   const isProven = attempted.length > 0 || leftOut.some(({ because }) => because === "current");
   return {
+    // A bad version does the least harm on the host with the fewest Ready replicas, which comes first.
     batches: batchesOf(targets, hostsByService(ready), options.batch, isProven),
     leftOut,
-    refusals: refusalsOf(targets, wanted, options),
+    refusals: refusalsOf(targets, release, options),
   };
 }
 
@@ -81,7 +85,7 @@ export function isReadyAndReachable({ status, metadata }: InferenceReplica): boo
   return status?.phase === "Ready" && isReachable && metadata.deletionTimestamp === undefined;
 }
 
-function whyLeftOut(host: Host, { version }: TargetRelease): SkippedHost["because"] | undefined {
+function skipReason(host: Host, { version }: TargetRelease): SkippedHost["because"] | undefined {
   if (!isConditionTrue(host.status?.conditions, "Reachable")) return "unreachable";
   return versionOf(host) === version ? "current" : undefined;
 }
@@ -109,14 +113,7 @@ function targetOf(host: Host, ready: readonly InferenceReplica[]): UpgradeTarget
   };
 }
 
-/** Hosts with the fewest Ready replicas first: a bad version does the least harm there. */
-function byLoad(one: UpgradeTarget, other: UpgradeTarget): number {
-  const difference = one.replicas.length - other.replicas.length;
-  if (difference !== 0) return difference;
-  return one.host < other.host ? -1 : 1;
-}
-
-/** For each host, the hosts of each service that it serves: every one with a Ready replica. */
+/** By host: for each service with a Ready replica on the host, all hosts with a Ready replica of the service. */
 function hostsByService(
   ready: readonly InferenceReplica[],
 ): ReadonlyMap<string, readonly ReadonlySet<string>[]> {
@@ -138,19 +135,19 @@ function batchesOf(
   isProven: boolean,
 ): readonly (readonly UpgradeTarget[])[] {
   const batches: UpgradeTarget[][] = [];
-  let left = [...targets];
-  while (left.length > 0) {
+  let remaining = [...targets];
+  while (remaining.length > 0) {
     const most = size ?? (isProven || batches.length > 0 ? BATCH : 1);
     const batch: UpgradeTarget[] = [];
-    for (const target of left)
+    for (const target of remaining)
       if (batch.length < most && leavesOneServing(target, batch, services)) batch.push(target);
     batches.push(batch);
-    left = left.filter((target) => !batch.includes(target));
+    remaining = remaining.filter((target) => !batch.includes(target));
   }
   return batches;
 }
 
-/** No service has all hosts of its Ready replicas in the batch, unless it has a single one. */
+/** True if no service has all hosts of its Ready replicas in the batch, except a service with a single host. */
 function leavesOneServing(
   { host }: UpgradeTarget,
   batch: readonly UpgradeTarget[],

@@ -1,6 +1,7 @@
 /** The result of each host, for a table, for JSON and for the error at the end. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { alignColumns } from "../program/table.ts";
+import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
+import { alignColumns, formatTable } from "../program/table.ts";
 import type { HostResult } from "./one-host.ts";
 import type { SkippedHost, UpgradePlan } from "./plan.ts";
 
@@ -11,26 +12,26 @@ export interface UpgradeOutcome {
   readonly results: ReadonlyMap<string, HostResult>;
   readonly last: UpgradePlan;
   /** Why the next batch could not be planned. */
-  readonly trouble?: unknown;
+  readonly problem?: unknown;
 }
 
-/** By name. Hosts that were not reached are as the last plan found them. */
+/** Sorted by name. Hosts without a result have the state from the last plan. */
 export function upgradeLines(
   { batches, leftOut }: UpgradePlan,
   { results, last }: UpgradeOutcome,
 ): readonly UpgradeHostLine[] {
-  const due = batches.flat().map(({ host, from }): UpgradeHostLine => {
+  const targeted = batches.flat().map(({ host, from }): UpgradeHostLine => {
     const result = results.get(host);
     if (result !== undefined) return { host, from, ...result };
     return { host, from, at: last.leftOut.find((left) => left.host === host)?.because ?? "not started" };
   });
-  const left = leftOut.map(({ host, from, because }): UpgradeHostLine => ({ host, from, at: because }));
-  return [...due, ...left].sort((one, other) => (one.host < other.host ? -1 : 1));
+  const skipped = leftOut.map(({ host, from, because }): UpgradeHostLine => ({ host, from, at: because }));
+  return [...targeted, ...skipped].sort((a, b) => compareText(a.host, b.host));
 }
 
 export function renderLines(lines: readonly UpgradeHostLine[], version: string): string {
   const rows = lines.map((line) => [line.host, line.at, line.from, noteOf(line, version)]);
-  return alignColumns([["HOST", "STATE", "BEFORE", "NOTE"], ...rows]).join("\n");
+  return formatTable(["HOST", "STATE", "BEFORE", "NOTE"], rows);
 }
 
 export function renderPlan({ batches, leftOut }: UpgradePlan, version: string): string {
@@ -81,7 +82,7 @@ export function failureOfPlan({ leftOut }: UpgradePlan): MetalbridgeError | unde
 }
 
 const again = {
-  summary: "run the same command again: it continues with the hosts that are not on the version",
+  summary: "run the same command again to continue with the hosts that are not on the version",
 };
 
 function noteOf(line: UpgradeHostLine, version: string): string {
@@ -89,11 +90,11 @@ function noteOf(line: UpgradeHostLine, version: string): string {
     case "upgraded":
       return `runs ${version}`;
     case "current":
-      return `ran ${version} already`;
+      return `already ran ${version}`;
     case "failed":
       return `${line.step}: ${line.code}${line.code === "UpgradeRolledBack" ? `; runs ${line.from} again` : ""}`;
     case "unknown":
-      return `${line.step}: not waited for; an upgrade that has begun continues on the host`;
+      return `${line.step}: interrupted; an upgrade that has started continues on the host`;
     case "unreachable":
       return "its agent does not renew its Lease";
     case "not started":

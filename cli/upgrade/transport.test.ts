@@ -69,7 +69,7 @@ test.runIf(isRoot)("the release is checked, unpacked, run as root, and removed",
     'echo "$0 $*" > "$HOME/ran"; ls -ld "$(dirname "$0")/../.." | cut -c 1-10 >> "$HOME/ran"',
   );
   vi.stubEnv("HOME", host.at());
-  expect(await host.upgrade({ address: "192.168.1.21" })).toEqual({ how: "upgraded" });
+  expect(await host.upgrade({ address: "192.168.1.21" })).toEqual({ at: "upgraded" });
   const [ran, mode] = readFileSync(host.at("ran"), "utf8").split("\n");
   expect(ran).toMatch(
     /^\/root\/\.metalbridge-upgrade\.\w+\/release\/bin\/metalbridge upgrade --timeout-seconds 60$/,
@@ -88,7 +88,7 @@ test.runIf(isRoot)(
   async () => {
     await using host = await openHost("echo 'UpgradeRolledBack: version 1.1.0 does not serve' >&2; exit 1");
     expect(await host.upgrade()).toEqual({
-      how: "failed",
+      at: "failed",
       step: "upgrade",
       code: "UpgradeRolledBack",
       message: "version 1.1.0 does not serve",
@@ -131,7 +131,7 @@ test.runIf(isRoot)("an upgrade that has begun ends on the host when its session 
   expect(host.leftovers()).toHaveLength(1);
   loseSession(host, stop);
   writeFileSync(host.at("go"), "");
-  expect(await ended).toEqual({ how: "abandoned", step: "upgrade" });
+  expect(await ended).toEqual({ at: "abandoned", step: "upgrade" });
   await vi.waitFor(() => expect(existsSync(host.at("done"))).toBe(true), PATIENTLY);
   await vi.waitFor(() => expect(host.leftovers()).toEqual([]), PATIENTLY);
   vi.unstubAllEnvs();
@@ -148,7 +148,7 @@ test.runIf(isRoot)("a copy that is cut off by a lost session is removed from the
   await vi.waitFor(() => expect(host.leftovers()).toHaveLength(1), PATIENTLY);
   loseSession(host, stop);
   slow.end();
-  expect(await ended).toEqual({ how: "abandoned", step: "copy" });
+  expect(await ended).toEqual({ at: "abandoned", step: "copy" });
   await vi.waitFor(() => expect(host.leftovers()).toEqual([]), PATIENTLY);
 });
 
@@ -173,7 +173,7 @@ test("a session that never ends is ended at its limit, with the host and the ste
   // With the time for 1 MiB.
   expect(Date.now() - begun).toBeGreaterThan(1_000);
   expect(end).toEqual({
-    how: "failed",
+    at: "failed",
     step: "upgrade",
     code: "SshFailed",
     tail: "",

@@ -1,4 +1,4 @@
-/** Brings a release to a host and runs its upgrade there: one session of the administrator's own ssh, as root by sudo. */
+/** Copies a release to a host and upgrades the host, in one session of the administrator's own ssh, as root through sudo. */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -17,42 +17,42 @@ export interface SshOptions {
 
 export interface SshSession {
   readonly host: string;
-  /** Absent: ssh looks the host's name up. */
+  /** Absent: ssh resolves the name of the host. */
   readonly address?: string | undefined;
   readonly archive: ReadArchive;
   /** Arguments of `metalbridge upgrade` on the host. */
   readonly args: readonly string[];
-  /** Until the session is ended; the time that its copy may take comes on top. Undefined: no limit. */
+  /** Time limit of the session, without the time for the copy. Undefined: no limit. */
   readonly timeoutMs: number | undefined;
-  /** Ends the session; an upgrade that has begun on the host continues there. */
+  /** Ends the session. An upgrade that has started continues on the host. */
   readonly signal: AbortSignal;
 }
 
 export type UpgradeStep = "connect" | "copy" | "unpack" | "upgrade";
 
 export type SessionEnd =
-  | { readonly how: "upgraded" }
+  | { readonly at: "upgraded" }
   | {
-      readonly how: "failed";
+      readonly at: "failed";
       readonly step: UpgradeStep;
       readonly code: ErrorCode;
       readonly message: string;
       /** The last lines that the host wrote to standard error. */
       readonly tail: string;
     }
-  | { readonly how: "abandoned"; readonly step: UpgradeStep };
+  | { readonly at: "abandoned"; readonly step: UpgradeStep };
 
 const TAIL_LINES = 12;
 const TAIL_BYTES = 8_192;
 /** ssh's own exit code for a connection that failed. */
 const SSH_FAILED = 255;
-/** The slowest copy that the limit allows for: 8 Mbit/s. */
+/** The slowest copy that the time limit allows: 8 Mbit/s. */
 const MIN_COPY_BYTES_PER_MS = 1_000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Free of quotes and backslashes, so that every login shell passes it on as it is. Once it runs, a lost connection stops
- * nothing: an archive that is cut off has another sum, and an upgrade that has begun ends with its own verdict.
+ * The script has no single quotes and no backslashes, so that every login shell passes it on unchanged. A lost connection
+ * does not stop it: a truncated archive has another checksum, and an upgrade that has started runs to its end.
  */
 const SCRIPT = `
 set -eu
@@ -80,36 +80,36 @@ $folder/release/bin/metalbridge upgrade $* < /dev/null
 `;
 
 export async function upgradeBySsh(ssh: SshOptions, session: SshSession): Promise<SessionEnd> {
-  // A host whose sshd answers and whose upgrade hangs would never end it.
+  // Without a limit, an upgrade that hangs would never end the session.
   const limitMs = await limitOf(session);
-  // A session of its own: the terminal's Ctrl-C would end ssh half-way.
+  // A separate session, because Ctrl-C in the terminal would interrupt ssh.
   const child = spawn(ssh.program, sshArgs(ssh, session), { stdio: "pipe", detached: true });
   const abandon = () => child.kill("SIGTERM");
   session.signal.addEventListener("abort", abandon, { once: true });
   if (session.signal.aborted) abandon();
-  let isLate = false;
-  const endLate = () => {
-    isLate = true;
-    endNow(child);
+  let hasTimedOut = false;
+  const onTimeout = () => {
+    hasTimedOut = true;
+    killSession(child);
   };
-  const limit = limitMs === undefined ? undefined : setTimeout(endLate, limitMs);
-  const [out, err] = [keepEnd(child.stdout), keepEnd(child.stderr)];
+  const limit = limitMs === undefined ? undefined : setTimeout(onTimeout, limitMs);
+  const [out, err] = [keepTail(child.stdout), keepTail(child.stderr)];
   const closed = new Promise<{ readonly exitCode: number | null; readonly error?: Error }>((resolve) => {
     child.once("error", (error) => resolve({ exitCode: null, error }));
     child.once("close", (exitCode) => resolve({ exitCode }));
   });
-  // A host that refuses reads nothing; its exit code and standard error say why.
+  // A host that refuses the session reads nothing. Its exit code and standard error have the reason.
   await pipeline(createReadStream(session.archive.archive), child.stdin).catch(() => undefined);
   const { exitCode, error } = await closed;
   clearTimeout(limit);
   session.signal.removeEventListener("abort", abandon);
-  if (exitCode === 0) return { how: "upgraded" };
+  if (exitCode === 0) return { at: "upgraded" };
   const step = stepOf(out.seen());
-  if (session.signal.aborted) return { how: "abandoned", step };
-  if (isLate && limitMs !== undefined)
-    return { how: "failed", step, tail: err.text(), ...explainLate(session, step, limitMs) };
+  if (session.signal.aborted) return { at: "abandoned", step };
+  if (hasTimedOut && limitMs !== undefined)
+    return { at: "failed", step, tail: err.text(), ...explainTimeout(session, step, limitMs) };
   const tail = error === undefined ? err.text() : `${ssh.program}: ${error.message}`;
-  return { how: "failed", step, tail, ...explain(step, exitCode, tail) };
+  return { at: "failed", step, tail, ...explain(step, exitCode, tail) };
 }
 
 /** Undefined: no limit. */
@@ -122,29 +122,29 @@ async function limitOf({ archive, timeoutMs }: SshSession): Promise<number | und
   return Math.min(timeoutMs + size / MIN_COPY_BYTES_PER_MS, MAX_TIMER_MS);
 }
 
-/** With whatever ssh has started: a proxy, or the programs of a wrapper. */
-function endNow({ pid, stdin, stdout, stderr }: ChildProcessWithoutNullStreams): void {
+/** Also kills the programs that ssh has started, such as a proxy. */
+function killSession({ pid, stdin, stdout, stderr }: ChildProcessWithoutNullStreams): void {
   try {
     if (pid !== undefined) process.kill(-pid, "SIGKILL");
   } catch {
-    // It has just ended.
+    // The session has just ended.
   }
   for (const stream of [stdin, stdout, stderr]) stream.destroy();
 }
 
-function explainLate({ host }: SshSession, step: UpgradeStep, limitMs: number) {
-  const begun = step === "upgrade" ? "; an upgrade that has begun there continues" : "";
-  const message = `the ssh session to ${host} did not end within ${formatSpan(limitMs)}, at the step ${step}${begun}`;
+function explainTimeout({ host }: SshSession, step: UpgradeStep, limitMs: number) {
+  const note = step === "upgrade" ? "; an upgrade that has started on the host continues" : "";
+  const message = `the ssh session to ${host} did not end within ${formatSpan(limitMs)}, at the step ${step}${note}`;
   return { code: "SshFailed", message } as const;
 }
 
-/** The administrator's options come first: ssh takes the first value of each. */
+/** The administrator's options come first, because ssh uses the first value of each option. */
 function sshArgs(
   { user, options }: SshOptions,
   { host, address, archive, args }: SshSession,
 ): readonly string[] {
   const ours = ["BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ForwardAgent=no"];
-  // The host key that is known under the Host's name, whatever address its status has.
+  // The host key is known under the name of the Host, not under the address in its status.
   const alias = address === undefined ? [] : [`HostKeyAlias=${host}`];
   return [
     ...[...options, ...alias, ...ours].flatMap((option) => ["-o", option]),
@@ -160,7 +160,7 @@ function stepOf(marks: ReadonlySet<string>): UpgradeStep {
   return marks.has("@copy") ? "copy" : "connect";
 }
 
-/** The host's own code where it gave one: `Code: what happened`. */
+/** Uses the error code that the host printed, if any: `Code: message`. */
 function explain(
   step: UpgradeStep,
   exitCode: number | null,
@@ -170,7 +170,7 @@ function explain(
     if (step !== "connect" && isCode(code)) return { code, message };
   const last = tail.trimEnd().split("\n").at(-1) ?? "";
   if (exitCode === SSH_FAILED || exitCode === null)
-    return { code: "SshFailed", message: last === "" ? "ssh ended without a reason" : last };
+    return { code: "SshFailed", message: last === "" ? "ssh exited without a message" : last };
   if (step === "connect") return { code: "SudoRefused", message: last };
   if (/no space left/i.test(tail)) return { code: "InstallDiskFull", message: last };
   return { code: "InstallFailed", message: last === "" ? `exit code ${exitCode}` : last };
@@ -180,13 +180,13 @@ function isCode(text: string): text is ErrorCode {
   return Object.hasOwn(errorCatalog, text);
 }
 
-interface Kept {
+interface OutputTail {
   readonly text: () => string;
   /** Lines that begin with @. */
   readonly seen: () => ReadonlySet<string>;
 }
 
-function keepEnd(stream: Readable): Kept {
+function keepTail(stream: Readable): OutputTail {
   let text = "";
   const seen = new Set<string>();
   stream.setEncoding("utf8").on("data", (chunk: string) => {

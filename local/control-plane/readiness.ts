@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { tailOf } from "./process/log-tail.ts";
 import type { Supervised } from "./process/supervise.ts";
 import { type ApiAccess, callApi } from "./request.ts";
@@ -50,7 +51,7 @@ async function askReadiness(input: ReadinessInput): Promise<ApiAccess | string> 
     const reply = await callApi(access, { method: "GET", path: "/readyz", timeoutMs: 2_000 });
     return reply.status === 200 ? access : `/readyz answered ${reply.status}`;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorMessage(error);
   }
 }
 

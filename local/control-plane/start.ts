@@ -4,6 +4,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { writeFileAtomicSync } from "../../src/util/atomic-file.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { describeApiServer } from "./components/api-server.ts";
 import type { Component } from "./components/component.ts";
@@ -212,7 +213,7 @@ function prepareFolder(dir: string, address: string): ControlPlaneLayout {
       truncateIfLarge(layout.log(part), MAX_OLD_LOG_BYTES);
     return layout;
   } catch (cause) {
-    const message = `${layout.dir}: ${cause instanceof Error ? cause.message : String(cause)}`;
+    const message = `${layout.dir}: ${errorMessage(cause)}`;
     throw new MetalbridgeError("StateFolderUnusable", message, undefined, { cause });
   }
 }

@@ -2,9 +2,9 @@
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import type { DemoEngine } from "./engine.ts";
 import type { AppliedObjects } from "./judge.ts";
 import type { DemoManifests } from "./manifests.ts";
-import type { DemoOptions } from "./options.ts";
 
 const MANAGER = "metalbridge-demo";
 
@@ -18,7 +18,7 @@ export interface AppliedManifests {
 export async function applyManifests(
   client: KubeClient,
   { model, service }: DemoManifests,
-  options: Pick<DemoOptions, "model" | "engine">,
+  options: { readonly model?: string; readonly engine: DemoEngine },
 ): Promise<AppliedManifests> {
   const chosenSource = options.model === undefined ? [] : [".spec.source"];
   const chosenRuntime = options.engine === "llamacpp" ? [] : [".spec.runtime"];

@@ -10,14 +10,24 @@ import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
 import { applyManifests } from "./apply.ts";
 import { askModel } from "./ask.ts";
-import { engineFlags } from "./engine.ts";
+import { type DemoEngine, engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
 import type { AppliedObjects } from "./judge.ts";
 import { type DemoManifests, readDemoManifests } from "./manifests.ts";
-import type { DemoOptions } from "./options.ts";
 import type { DemoScreen } from "./screen.ts";
 import { demoSource } from "./source.ts";
 import { type DemoSystem, openDemoSystem } from "./system.ts";
+
+export interface DemoOptions {
+  readonly dir: string;
+  readonly once?: boolean;
+  readonly output: "text" | "json";
+  readonly model?: string;
+  readonly engine: DemoEngine;
+  readonly prompt: string;
+  readonly address?: string;
+  readonly timeoutSeconds: number;
+}
 
 export interface DemoResult {
   readonly ready: true;
@@ -111,7 +121,7 @@ function isTurnedOff(
     spec.suspend === true
       ? ["suspended", `kubectl patch isvc/quickstart --type merge -p '{"spec":{"suspend":false}}'`]
       : ["scaled to 0", "kubectl scale isvc/quickstart --replicas 1"];
-  if (once)
+  if (once === true)
     throw new MetalbridgeError("DemoNotReady", `the service is ${what}, as you left it`, {
       summary: "start without --once, and change that in another terminal",
       command,

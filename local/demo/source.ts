@@ -5,6 +5,7 @@ import { pathToFileURL } from "node:url";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { createGgufReader } from "../../src/models/gguf/header.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import { ensureFolder } from "../control-plane/state/folder.ts";
 import { writeTinyModel } from "./tiny-model.ts";
 
@@ -64,7 +65,7 @@ async function expectGguf(path: string): Promise<void> {
   } catch (error) {
     if (error instanceof MetalbridgeError)
       throw new MetalbridgeError(error.code, `${path}: ${error.message}`, error.remedy);
-    const message = error instanceof Error ? error.message : String(error);
+    const message = errorMessage(error);
     throw new MetalbridgeError("SourceNotFound", `${path} cannot be read: ${message}`, {
       summary: "give --model a file that you may read",
     });

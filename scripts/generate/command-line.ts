@@ -1,19 +1,16 @@
 /** Part of docs/cli.md: every verb with its options, as the program itself knows them. */
 import { Command, type Option } from "commander";
-import { headingOf, verbs } from "../../cli/verbs.ts";
+import { verbs } from "../../cli/verbs.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
 
 /** The table of verbs, then one section for each. */
 export async function commandLineLines(): Promise<string[]> {
   const sections = await Promise.all(verbs.map(async ({ name, load }) => sectionOf(name, await load())));
   return [
-    ...verbs.flatMap((verb, index) => {
-      const { name, summary } = verb;
-      const heading = headingOf(verb);
-      const before = verbs[index - 1];
-      const isFirst = before === undefined || headingOf(before) !== heading;
+    ...verbs.flatMap(({ name, summary, heading }, index) => {
       const row = `| [\`${name}\`](#metalbridge-${name}) | ${cell(summary)} |`;
-      return isFirst ? ["", heading, "", "| verb | does |", "|---|---|", row] : [row];
+      const isFirst = verbs[index - 1]?.heading !== heading;
+      return isFirst ? ["", heading, "", "| verb | description |", "|---|---|", row] : [row];
     }),
     "",
     ...sections.flat(),

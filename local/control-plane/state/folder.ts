@@ -2,6 +2,7 @@
 import { accessSync, constants, mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { errorMessage } from "../../../src/util/error-message.ts";
 
 /** Creates it private to this user; an existing one must be writable. */
 export function ensureFolder(dir: string): void {
@@ -9,7 +10,7 @@ export function ensureFolder(dir: string): void {
     makeFolder(path.resolve(dir));
     accessSync(dir, constants.W_OK);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = errorMessage(cause);
     throw new MetalbridgeError("StateFolderUnusable", `${dir}: ${why}`, undefined, { cause });
   }
 }
