@@ -114,7 +114,7 @@ test("what cannot be attached to is refused with the reason", async () => {
   await using state = stateFolder();
   expect(await runProgram(state.args())).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("NotATerminal: standard input is no terminal"),
+    stderr: expect.stringContaining("NotATerminal: standard input is not a terminal"),
   });
   const refused = async (reason: string) => {
     using one = runInTerminal(state.args());

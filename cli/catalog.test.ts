@@ -128,11 +128,11 @@ test("with --compat llmfit its numbers come out", async () => {
 });
 
 test.each([
-  [["--memory", "-32Gi"], /MachineUnusable: .*is no size|MachineUnusable: .*has to be a size/, 1],
-  [["--memory", "nonsense"], /MachineUnusable: --memory nonsense has to be a size/, 1],
+  [["--memory", "-32Gi"], /MachineUnusable: .*is no size|MachineUnusable: .*must be a size/, 1],
+  [["--memory", "nonsense"], /MachineUnusable: --memory nonsense must be a size/, 1],
   [["--memory", "1000000Ti"], /MachineUnusable: .* is no size of a machine/, 1],
   [["--chip", "M4"], /MachineUnusable: --memory is missing/, 1],
-  [["--quantization", "Q9_Z"], /has to be one of .*Q4_K_M/, 2],
+  [["--quantization", "Q9_Z"], /must be one of .*Q4_K_M/, 2],
   [["--use-case", "magic"], /Allowed choices are general/, 2],
   [["--min-fit", "great"], /Allowed choices are perfect/, 2],
   [["--limit", "0"], /at least 1/, 2],

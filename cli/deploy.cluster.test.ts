@@ -40,7 +40,7 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   await desk.status(INFERENCE_SERVICES, "tiny", { phase: "Ready" });
   expect(await deploy.exitCode).toBe(0);
   expect(deploy.screen()).not.toContain("fetching");
-  expect(deploy.screen()).toMatch(/\nservice tiny +Ready\nask it something: metalbridge chat tiny$/);
+  expect(deploy.screen()).toMatch(/\nservice tiny +Ready\nto chat with it: metalbridge chat tiny$/);
 
   await left.shows("service left is created");
   // It listens for Ctrl-C by the time that it says this.

@@ -119,7 +119,7 @@ test("a service is described with its replicas and placement, and without its Mo
   });
   const { stdout } = await runProgram(["describe", "isvc/chat", "-n", desk.namespace], desk);
   for (const part of [
-    /^Model: +tiny \(there is none, or it may not be read\)$/m,
+    /^Model: +tiny \(not found, or not readable\)$/m,
     /^Queue: +number 1, waiting for memory: 3 GiB$/m,
     /chat-0-abcdefgh12 +Pending +mini-1 +0123456789 +3 GiB/,
     /mini-2 +HostMemoryShort +1 GiB is free/,
@@ -163,7 +163,7 @@ test("the log of a replica on another host: where it is, and the command to run 
   expect(there.code).toBe(1);
   expect(there.stderr).toBe(
     `LogOnAnotherHost: the log of ${desk.namespace}/chat-0-abcdefgh12 is on host ${host} (192.168.1.21): engines/${metadata.uid}/log in the state folder of the agent there\n` +
-      `  run this on ${host}, as the agent's user, with the agent's own --config or --state-dir where it has one; to read it from here, its administrator has to set remoteAccess.logs there (docs/logs.md)\n` +
+      `  run this on ${host}, as the user of the agent, with the --config or --state-dir of the agent if it has one; to read it from this machine, an administrator must enable remoteAccess.logs on that host (docs/logs.md)\n` +
       `    metalbridge logs chat-0-abcdefgh12 -n ${desk.namespace}\n`,
   );
   expect((await logs("chat")).stderr).toContain("metalbridge logs chat-0-abcdefgh12");

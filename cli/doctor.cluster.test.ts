@@ -154,7 +154,7 @@ test("a pod asks the host's port; the pod is always deleted", async () => {
   const refused = await probe(failedWith(`${served} ECONNREFUSED\n`));
   expect(refused).toMatchObject({ code: 1, command: [served] });
   expect(refused.stdout).toContain(
-    `error    HostUnreachableFromCluster: a pod gets no connection to ${served}: ECONNREFUSED`,
+    `error    HostUnreachableFromCluster: a pod cannot connect to ${served}: ECONNREFUSED`,
   );
   // Long enough that the pod is seen, here and by the program.
   const late = await probe(undefined, "--timeout", "10s", "-o", "json");

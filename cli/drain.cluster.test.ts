@@ -27,7 +27,7 @@ test("each replica is seen leaving, and the end is the controller's word", async
   await desk.replica("chat-0", host, { phase: "Ready" });
   await desk.replica("elsewhere-0", other, { phase: "Ready" });
   await using drain = startProgram(["drain", host, "--timeout", "60s"], desk);
-  await drain.until(/chat-0 +Ready; stays until another is Ready elsewhere/);
+  await drain.until(/chat-0 +Ready; runs until another replica is Ready elsewhere/);
   expect(must(await desk.client.get(HOSTS, { name: host })).spec).toMatchObject({
     drain: true,
     unschedulable: false,
@@ -51,7 +51,7 @@ test("a word about an earlier drain does not end this one", async () => {
   await tellDrained(desk, host, "True", "HostDrained", "nothing is left");
   const { code, stderr } = await runProgram(["drain", host, "--timeout", "5s"], desk);
   expect(code).toBe(1);
-  expect(stderr).toMatch(/^DrainNotFinished: .*after 5s; the controller has not said/);
+  expect(stderr).toMatch(/^DrainNotFinished: .*after 5s; the controller has not reported/);
 });
 
 test("after the timeout it says what is left and why, and the drain continues", async () => {
@@ -61,9 +61,9 @@ test("after the timeout it says what is left and why, and the drain continues", 
   await tellDrained(desk, host, "False", "DrainBlocked", "no other host has 12 GiB free");
   const { code, stdout, stderr } = await runProgram(["drain", host, "--timeout", "12s"], desk);
   expect(code).toBe(1);
-  expect(stdout).toContain("was being drained already");
+  expect(stdout).toContain("is already being drained");
   expect(stderr).toMatch(
-    /^DrainNotFinished: .*still there: \S+\/chat-0 \(no other host has 12 GiB free\)\n.*\n +metalbridge uncordon/,
+    /^DrainNotFinished: .*still on the host: \S+\/chat-0 \(no other host has 12 GiB free\)\n.*\n +metalbridge uncordon/,
   );
   expect(must(await desk.client.get(HOSTS, { name: host })).spec.drain).toBe(true);
 });

@@ -90,12 +90,14 @@ test("twenty hosts are added, each with a token of its own; a second run says th
 test("a Host that exists with other addresses than the file's is named, and not changed", async () => {
   const [one, two] = farm(2, 6);
   if (one === undefined || two === undefined) throw new Error("two hosts");
-  expect((await add([one, two])).stderr).toMatch(/^run each on the machine, with sudo [\s\S]*\n2 added\n$/m);
+  expect((await add([one, two])).stderr).toMatch(
+    /^run each command once on the machine, within .* with sudo [\s\S]*\n2 added\n$/m,
+  );
   const moved = { ...one, addresses: ["10.50.6.77", "10.50.6.1"] };
   const listed = await add([moved, two]);
   expect(listed).toMatchObject({ code: 0, stdout: `${one.name}: exists\n${two.name}: exists\n` });
   expect(listed.stderr).toBe(
-    `host ${one.name} has 10.50.6.1, the file has 10.50.6.77, 10.50.6.1: not changed; to change it: kubectl edit host ${one.name}\n2 exists\n`,
+    `host ${one.name} has 10.50.6.1, the file has 10.50.6.77, 10.50.6.1: not changed; to change it, run kubectl edit host ${one.name}\n2 exists\n`,
   );
   const results = JSON.parse((await add([moved, two], "--dry-run", "-o", "json")).stdout);
   expect(results).toEqual([
@@ -126,7 +128,7 @@ test("nothing is written for an address of another Host, or for what the API ser
   const shared = await add([one, taken]);
   expect(shared).toMatchObject({ code: 1, stdout: "" });
   expect(shared.stderr).toMatch(
-    /^HostsFileInvalid: nothing was added: \n {2}\S+hosts\.json:1: host 2: the address 10\.50\.1\.1 is that of Host f/,
+    /^HostsFileInvalid: nothing was added: \n {2}\S+hosts\.json:1: host 2: the address 10\.50\.1\.1 belongs to Host f/,
   );
   const loopback = await add([one, { ...two, addresses: ["127.0.0.1"] }]);
   expect(loopback.stderr).toMatch(/HostsFileInvalid: [\s\S]*hosts\.json:1: .*no loopback/);

@@ -20,13 +20,13 @@ test("a host is cordoned and uncordoned, twice without harm, and nothing else of
   const run = (verb: string) => runProgram([verb, host], desk);
   expect(await run("cordon")).toEqual({
     code: 0,
-    stdout: expect.stringMatching(/is cordoned: nothing new/),
+    stdout: expect.stringMatching(/is cordoned: no new replicas/),
     stderr: "",
   });
   expect(await spec()).toEqual({ ...before, unschedulable: true });
   expect(await run("cordon")).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/was cordoned already/),
+    stdout: expect.stringMatching(/was already cordoned/),
   });
   await runProgram(["drain", host, "--wait=false"], desk);
   expect(await spec()).toEqual({ ...before, unschedulable: true, drain: true });

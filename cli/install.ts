@@ -1,4 +1,4 @@
-/** `metalbridge install`, and the upgrade of this machine: the agent as a service of launchd or systemd. */
+/** `metalbridge install`, and the upgrade of this machine: installs the agent as a launchd or systemd service. */
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { resolve } from "node:path";
@@ -11,6 +11,7 @@ import { type ReleaseSource, sourceFromArchive, sourceFromFolder } from "../laun
 import { packageRoot } from "../local/package-root.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { createCommand } from "../src/util/command.ts";
+import { parseSeconds } from "./cluster/flags.ts";
 import {
   addInstallScopeFlags,
   type ChoiceOverrides,
@@ -19,7 +20,6 @@ import {
   type InstallScopeFlags,
   ignoreUnreadable,
   installedChoices,
-  parseSeconds,
   portsFor,
   toolPath,
 } from "./install/context.ts";
@@ -41,50 +41,50 @@ interface InstallFlags extends UpgradeFlags, ChoiceOverrides {
 
 /** Options and action of the verb. */
 export function configureInstall(command: Command): void {
-  command.option("--archive <file>", "release archive (default: the release that this program belongs to)");
+  command.option("--archive <file>", "release archive (default: the release of this program)");
   addReleaseFlags(command)
-    .option("--timeout-seconds <n>", "how long the agent may take until it serves", parseSeconds, 20)
+    .option("--timeout-seconds <n>", "time limit in seconds for the start of the agent", parseSeconds, 20)
     .option(
       "--config <file>",
-      "the agent's configuration; copied (default: what is installed, else an empty one)",
+      "configuration file of the agent, which is copied (default: the installed file, else an empty one)",
     )
-    .option("--kubeconfig <file>", "the host's credential; copied, readable by the agent only")
+    .option("--kubeconfig <file>", "credential of the host, which is copied and readable only by the agent")
     .option(
       "--user <name>",
-      "account of agent and engines; created if missing (default: _metalbridge, on Linux metalbridge)",
+      "account of the agent and the engines, which is created if missing (default: _metalbridge, on Linux metalbridge)",
     )
     .option("--state-dir <folder>", "folder for models, engines and desired state")
     .option(
       "--drain-seconds <n>",
-      "with stopEngines in the configuration: the largest drainSeconds of your services (default: 30)",
+      "with stopEngines in the configuration: maximum drainSeconds of your services (default: 30)",
       parseSeconds,
     )
-    .option("--take-over", "replace a service of this name that was not installed by this command")
+    .option("--take-over", "replace a service of this name that another program has installed")
     .action(async (flags: InstallFlags) => {
-      const choices = await choicesFor(flags, wishedOf(flags));
+      const choices = await choicesFor(flags, overridesOf(flags));
       requireValid(flags, choices);
-      await bring(flags, choices);
+      await installRelease(flags, choices);
     });
 }
 
 /** Upgrades the installation of this machine. */
 export async function upgradeLocal(flags: UpgradeFlags): Promise<void> {
-  await bring(flags, await existingChoices(flags));
+  await installRelease(flags, await existingChoices(flags));
 }
 
 /** Flags that install and upgrade share. */
 export function addReleaseFlags(command: Command): Command {
   return addInstallScopeFlags(command)
-    .option("--sha256 <sum>", "its checksum (default: the file of that name with .sha256)")
-    .option("--allow-downgrade", "install a version older than the current one")
-    .option("--dry-run", "say what would change, and change nothing");
+    .option("--sha256 <sum>", "SHA-256 of the archive (default: from the file with the suffix .sha256)")
+    .option("--allow-downgrade", "allow a version older than the current one")
+    .option("--dry-run", "print the changes without applying them");
 }
 
-async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
+async function installRelease(flags: InstallFlags, choices: Choices): Promise<void> {
   const installed = await installedChoices(flags).catch(ignoreUnreadable);
   const ports = portsFor(choices, installed?.drainSeconds);
   const { allowDowngrade = false, takeOver = false, dryRun = false } = flags;
-  // The agent's account reads what is made below, whatever the shell of root hides from others.
+  // The account of the agent must be able to read the files, whatever the umask of root.
   process.umask(0o022);
   await withInstallLock(choices, ports, async () => {
     const source = await sourceOf(flags, choices);
@@ -104,14 +104,14 @@ async function bring(flags: InstallFlags, choices: Choices): Promise<void> {
   });
 }
 
-/** Before anything is changed: an agent that runs would not survive a configuration that this version refuses. */
+/** Fails before anything is changed: a running agent would not survive a configuration that this version refuses. */
 function requireValid({ config, platform }: InstallFlags, { layout }: Choices): void {
   if (config === undefined) return;
   const { stateDir } = layout;
   loadAgentConfig({ file: config, flags: { platform, stateDir }, env: { PATH: toolPath() } });
 }
 
-function wishedOf({ user, stateDir, drainSeconds }: InstallFlags): ChoiceOverrides {
+function overridesOf({ user, stateDir, drainSeconds }: InstallFlags): ChoiceOverrides {
   return { user, drainSeconds, stateDir: stateDir === undefined ? undefined : resolve(homedir(), stateDir) };
 }
 

@@ -157,7 +157,7 @@ withEngine(
     expect((await run("host", "token", "list")).stdout).toMatch(/^studio +0\/2 +1 +manual +mac-\* +any/m);
     expect(await run("host", "approve", "mac-07")).toMatchObject({
       code: 0,
-      stdout: `host mac-07 (key ${key}) is approved: the machine joins now\n`,
+      stdout: `host mac-07 (key ${key}) is approved: the machine is joining\n`,
     });
     const ended = await machine.ended;
     expect(ended, ended.stderr).toMatchObject({ code: 0 });
@@ -166,7 +166,7 @@ withEngine(
     expect(existsSync(path.join(stateOf("mac-07"), "join-key"))).toBe(false);
     expect(await whoIs("mac-07")).toBe(`system:serviceaccount:${NAMESPACE_HOSTS}:mac-07`);
     const again = await join(studio, "mac-07").ended;
-    expect(again).toMatchObject({ code: 0, stdout: "this machine has joined as host mac-07 already\n" });
+    expect(again).toMatchObject({ code: 0, stdout: "this machine has already joined as host mac-07\n" });
     expect((await run("host", "approve", "mac-07")).stderr).toMatch(/^JoinRequestNotFound: /);
     if ((await requestOf("mac-07"))?.spec.machineId === undefined) return;
     const renamed = await join(studio, "mac-22", ELSEWHERE).ended;
@@ -228,12 +228,10 @@ test("an approval that the controller refuses is reported as refused", async () 
   for (const [index, name] of names.entries()) await ask(group, "approvals", name, `10.40.0.${index + 1}`);
   const { code, stdout, stderr } = await run("host", "approve", ...names);
   expect(code).toBe(1);
-  expect(stdout).toMatch(/^host late-. \(key \w{16}\) is approved: the machine joins now$/m);
+  expect(stdout).toMatch(/^host late-. \(key \w{16}\) is approved: the machine is joining$/m);
   expect(stdout).toMatch(/^host late-. \(key \w{16}\) is refused: JoinLimitReached: all 1 hosts /m);
   expect(stdout.match(/\n/g)).toHaveLength(2);
-  expect(stderr).toMatch(
-    /^JoinLimitReached: 1 of 2 hosts may not join; the first: host late-. may not join: /,
-  );
+  expect(stderr).toMatch(/^JoinLimitReached: 1 of 2 hosts may not join; first: host late-. may not join: /);
 });
 
 test("of 20 machines that ask at once, a limit of 10 admits exactly 10, each with a token that only it can read", async () => {
@@ -328,7 +326,7 @@ test("only accounts of groups are made, listed and revoked", async () => {
   await kubectl(["create", "serviceaccount", "theirs", ...namespace]);
   const create = (name: string) => run("host", "token", "create", "--group", name, "--limit", "1");
   expect(await create("default")).toMatchObject({ code: 2, stderr: expect.stringContaining("default") });
-  expect((await create("theirs")).stderr).toMatch(/^JoinGroupInvalid: .*theirs .*is not of a group/);
+  expect((await create("theirs")).stderr).toMatch(/^JoinGroupInvalid: .*theirs .*does not belong to a group/);
   for (const name of ["default", "theirs"])
     expect((await run("host", "token", "revoke", name)).stderr).toMatch(/^JoinGroupNotFound: /);
   expect(await kubectl(["get", "sa", "default", "theirs", ...namespace, "-o", "name"])).toContain("theirs");
@@ -373,7 +371,7 @@ test.each([
   expect(/^warning: /m.test(stderr), stderr).toBe(isWarned);
   if (isWarned)
     expect(stderr).toContain(
-      `warning: ${network} is wider than any private network: whoever gets the token can register machines from there without an approval, up to 2`,
+      `warning: ${network} is wider than any private network: anyone with the token can register up to 2 machines from it without an approval`,
     );
 });
 

@@ -75,7 +75,7 @@ function withValue(args: readonly string[], flag: string, value: string): readon
 }
 
 const REFUSED =
-  /^JoinTokenRefused: the token of host \S+ is refused: it would be valid until \S+, so it was used or replaced/;
+  /^JoinTokenRefused: the token of host \S+ is refused: it is valid until \S+, so it was already used or replaced/;
 
 test.skipIf(llamaServer === undefined)(
   "a host is added, joins once, and is removed with all it could do",
@@ -313,7 +313,7 @@ test("a token for another host is not used", async () => {
   const command = await mini.add("--address", testAddress());
   const flag = await mini.join([...command, "--host-name", "other"]);
   expect(flag.stderr).toMatch(
-    /^JoinTokenForAnotherHost: the token is for host mini-\w+, but this machine is to be host other/,
+    /^JoinTokenForAnotherHost: the token is for host mini-\w+, but this machine is configured as host other/,
   );
   await using folder = await temporaryFolder();
   const config = path.join(folder.path, "agent.yaml");

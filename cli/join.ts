@@ -1,4 +1,4 @@
-/** `metalbridge join`: checks this machine, trades the join token for a credential of its own, and stores it. */
+/** `metalbridge join`: checks this machine, exchanges the join token for its own credential, and stores the credential. */
 import { copyFileSync, existsSync, lstatSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,8 +18,7 @@ import { credentialSecretName, generationOf, joinSecretName } from "../src/api/a
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { HOSTS } from "../src/api/kinds.ts";
-import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
-import { createClient } from "../src/kube/client/create-client.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { explainFailure } from "../src/kube/errors.ts";
 import { SECRETS } from "../src/kube/kinds.ts";
 import { readTokenClaims, requestToken, type TokenClaims } from "../src/kube/token.ts";
@@ -28,6 +27,7 @@ import { writeFileAtomicSync } from "../src/util/atomic-file.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 import { makeFolder } from "../src/util/folder.ts";
 import { type AgentFlags, addMachineFlags, agentSettingsOf } from "./agent.ts";
+import { withCluster } from "./cluster/cluster.ts";
 import { llamaServerPaths, ownPrefix } from "./engine/programs.ts";
 import { currentPlatform, systemLayout } from "./install/context.ts";
 import { becomeAgentUser, environmentBesideAgent } from "./install/installed-agent.ts";
@@ -45,11 +45,11 @@ interface JoinFlags extends AgentFlags {
   readonly root: string;
 }
 
-/** What the agent to come will be started with. */
-interface Meant {
+/** The settings that the agent will be started with. */
+interface AgentSetup {
   readonly flags: JoinFlags;
   readonly env: NodeJS.ProcessEnv;
-  /** Prefix of the installation whose engines are used. */
+  /** Prefix of the installation with the engines. */
   readonly prefix: string | undefined;
 }
 
@@ -60,18 +60,15 @@ type HostClaims = TokenClaims & { readonly host: string; readonly generation: st
 export function configureJoin(command: Command): void {
   addMachineFlags(
     command
-      .requiredOption("--server <url>", "the API server")
+      .requiredOption("--server <url>", "URL of the API server")
       .option(
         "--ca-data <base64>",
-        "certificate authority of the API server (default: those of this machine)",
+        "certificate authority of the API server, as base64 (default: the authorities that this machine trusts)",
       )
-      .requiredOption(
-        "--token <token>",
-        "join token, of a host or of a group; - reads it from standard input",
-      ),
+      .requiredOption("--token <token>", "join token of a host or of a group, or - for standard input"),
   )
-    .addOption(new Option("--name <name>", "the same as --host-name").conflicts("hostName"))
-    .option("--kubeconfig <file>", "where to store the credential (default: kubeconfig in the state folder)")
+    .addOption(new Option("--name <name>", "same as --host-name").conflicts("hostName"))
+    .option("--kubeconfig <file>", "file for the credential (default: kubeconfig in the state folder)")
     .addOption(new Option("--root <folder>").default("").hideHelp())
     .action(join);
 }
@@ -81,23 +78,23 @@ async function join(given: JoinFlags, command: Command): Promise<void> {
     command.error(
       "error: --ca-data is not the base64 of a PEM certificate: copy the whole command that was printed for this machine",
     );
-  // The agent's account reaches the folder of the credential, whatever the shell of root hides from others.
+  // The account of the agent must be able to reach the folder of the credential, whatever the umask of root.
   if (process.geteuid?.() === 0) process.umask(0o022);
-  const meant = await forInstalledAgent({ ...given, hostName: given.hostName ?? given.name });
-  const token = meant.flags.token === "-" ? (await text(process.stdin)).trim() : meant.flags.token;
+  const setup = await forInstalledAgent({ ...given, hostName: given.hostName ?? given.name });
+  const token = setup.flags.token === "-" ? (await text(process.stdin)).trim() : setup.flags.token;
   const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-join-"));
   try {
     const trial = path.join(folder, "kubeconfig");
     const claims = readTokenClaims(token);
     const group = claims && groupOf(claims);
-    if (claims === undefined || group === undefined) return await joinWith(meant, token, trial);
+    if (claims === undefined || group === undefined) return await joinWith(setup, token, trial);
     const config = loadAgentConfig({
-      file: meant.flags.config,
-      flags: agentSettingsOf(meant.flags),
-      env: { ...meant.env, KUBECONFIG: "" },
+      file: setup.flags.config,
+      flags: agentSettingsOf(setup.flags),
+      env: { ...setup.env, KUBECONFIG: "" },
     });
     if (await hasJoined(config)) return;
-    await writeFile(trial, kubeconfigOf(meant.flags, group, token), { mode: 0o600 });
+    await writeFile(trial, kubeconfigOf(setup.flags, group, token), { mode: 0o600 });
     const { toolPath } = readEnvironment();
     // Without a handler, a signal would leave the file with the token of the group.
     const { signal } = listenForStop();
@@ -106,18 +103,18 @@ async function join(given: JoinFlags, command: Command): Promise<void> {
       process.exitCode = exitCodes.interrupted;
       return;
     }
-    await joinWith(meant, hostToken, trial);
+    await joinWith(setup, hostToken, trial);
     forgetKey(config.stateDir);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-/** With the token of a host. */
-async function joinWith(meant: Meant, token: string, trial: string): Promise<void> {
-  const { flags, env } = meant;
+/** Joins with the token of a host. */
+async function joinWith(setup: AgentSetup, token: string, trial: string): Promise<void> {
+  const { flags, env } = setup;
   const claims = claimsOf(token);
-  const config = configOf(meant, claims);
+  const config = configOf(setup, claims);
   try {
     await writeFile(trial, kubeconfigOf(flags, claims.host, token), { mode: 0o600 });
     await requireAccepted(trial, claims);
@@ -126,46 +123,43 @@ async function joinWith(meant: Meant, token: string, trial: string): Promise<voi
     await runAgent({ ...config, kubeconfig: trial, context: undefined, dryRun: true }, ports);
     await exchange(trial, config.kubeconfig ?? joinedKubeconfigPath(config.stateDir), flags, claims);
   } catch (error) {
-    // The API server remembers an accepted token for some seconds: one that was used may fail only now.
+    // The API server caches an accepted token for some seconds, so a token that was used may fail only now.
     if (error instanceof MetalbridgeError && error.code === "ApiUnauthorized") throw tokenRefused(claims);
     throw error;
   }
 }
 
-/** Device management may run the command repeatedly: it changes nothing on a machine that has joined. */
+/** True if this machine has joined. Device management may run the command repeatedly, without a change on such a machine. */
 async function hasJoined({ hostName, kubeconfig, stateDir }: AgentConfig): Promise<boolean> {
   const file = kubeconfig ?? joinedKubeconfigPath(stateDir);
   if (readHostToken(file)?.claims.host !== hostName) return false;
-  const connection = await connect({ kubeconfigPath: file, userAgent: "metalbridge-join" });
-  try {
-    const found = await createClient(connection).list(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
+  return withCluster("join", { kubeconfig: file }, async ({ client }) => {
+    const found = await client.list(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
     if (!found.ok && found.error.kind !== "unauthorized" && found.error.kind !== "forbidden")
       throw explainFailure(found.error);
-    if (found.ok) printLine(`this machine has joined as host ${hostName} already`);
+    if (found.ok) printLine(`this machine has already joined as host ${hostName}`);
     return found.ok;
-  } finally {
-    connection.close();
-  }
+  });
 }
 
 /** Throws JoinTokenInvalid. */
 function claimsOf(token: string): HostClaims {
   const claims = readTokenClaims(token);
   const invalid = (why: string) => new MetalbridgeError("JoinTokenInvalid", why);
-  if (claims === undefined) throw invalid("this is no token");
+  if (claims === undefined) throw invalid("this is not a token");
   const { host, secret } = claims;
   if (host === undefined) throw invalid(`this is the token of ${claims.subject}, not of a host`);
   const generation = secret === undefined ? undefined : generationOf(host, secret);
   if (generation === undefined)
-    throw invalid(`this is no join token of host ${host}, or one of an earlier version`);
+    throw invalid(`this is not a join token of host ${host}, or it is from an earlier version`);
   return { ...claims, host, generation };
 }
 
 /**
- * The installed agent is meant unless a flag says where another one keeps its files. Root means the agent of the system
- * also before it is installed: `install` finds the credential there.
+ * Uses the installed agent, unless a flag names the files of another one. For root, the system agent is used also before it
+ * is installed: `install` finds the credential in its folder.
  */
-async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
+async function forInstalledAgent(flags: JoinFlags): Promise<AgentSetup> {
   const { all: env } = readEnvironment();
   if ((flags.config ?? flags.stateDir ?? flags.kubeconfig) !== undefined)
     return { flags, env, prefix: ownPrefix() };
@@ -185,13 +179,13 @@ async function forInstalledAgent(flags: JoinFlags): Promise<Meant> {
   };
 }
 
-/** As the agent will read it. */
-function configOf({ flags, env, prefix }: Meant, { host }: HostClaims): AgentConfig {
+/** The configuration as the agent will read it. */
+function configOf({ flags, env, prefix }: AgentSetup, { host }: HostClaims): AgentConfig {
   const config = loadAgentConfig({ file: flags.config, flags: agentSettingsOf(flags), joiningAs: host, env });
   if (config.hostName !== host)
     throw new MetalbridgeError(
       "JoinTokenForAnotherHost",
-      `the token is for host ${host}, but this machine is to be host ${config.hostName}`,
+      `the token is for host ${host}, but this machine is configured as host ${config.hostName}`,
     );
   return { ...config, llamaServer: [...llamaServerPaths(config, { env, prefix })] };
 }
@@ -201,16 +195,12 @@ function kubeconfigOf({ server, caData }: JoinFlags, user: string, token: string
   return renderKubeconfig({ url: server, certificateAuthority, token, user });
 }
 
-/** Throws what a host's administrator can act on: the token, the server's certificate, the way to it. */
-async function requireAccepted(kubeconfigPath: string, claims: HostClaims): Promise<void> {
-  const connection = await connect({ kubeconfigPath, userAgent: "metalbridge-join" });
-  try {
-    const { host } = claims;
-    const listed = await createClient(connection).list(HOSTS, { fieldSelector: `metadata.name=${host}` });
+/** Throws an error that an administrator can act on: the token, the certificate of the server, or the network. */
+async function requireAccepted(kubeconfig: string, claims: HostClaims): Promise<void> {
+  await withCluster("join", { kubeconfig }, async ({ client, connection }) => {
+    const listed = await client.list(HOSTS, { fieldSelector: `metadata.name=${claims.host}` });
     if (!listed.ok) throw refusal(listed.error, claims, connection);
-  } finally {
-    connection.close();
-  }
+  });
 }
 
 function refusal(failure: ApiFailure, claims: HostClaims, connection: KubeConnection): MetalbridgeError {
@@ -223,7 +213,7 @@ function tokenRefused({ host, expiresAt }: HostClaims, serverAheadMs = 0): Metal
   const why =
     Date.now() + serverAheadMs >= expiresAt * 1_000
       ? `it expired at ${until}`
-      : `it would be valid until ${until}, so it was used or replaced, or is from another cluster`;
+      : `it is valid until ${until}, so it was already used or replaced, or is from another cluster`;
   return new MetalbridgeError("JoinTokenRefused", `the token of host ${host} is refused: ${why}`, {
     summary: "ask an administrator for a new join command",
     command: `metalbridge host add ${host}`,
@@ -231,13 +221,12 @@ function tokenRefused({ host, expiresAt }: HostClaims, serverAheadMs = 0): Metal
 }
 
 /**
- * The join token ends with its Secret once the new credential has proved itself. Whoever removes that Secret is the one that
- * has joined: of two at the same moment the other stores nothing.
+ * The join token is revoked with its Secret once the new credential works. The machine that deletes the Secret has joined: of
+ * two concurrent joins, the other one stores nothing.
  */
 async function exchange(trial: string, file: string, flags: JoinFlags, claims: HostClaims): Promise<void> {
   const { host, generation } = claims;
-  const connection = await connect({ kubeconfigPath: trial, userAgent: "metalbridge-join" });
-  try {
+  await withCluster("join", { kubeconfig: trial }, async ({ client, connection }) => {
     const account = { namespace: NAMESPACE_HOSTS, name: host };
     const boundTo = { name: credentialSecretName(host, generation) };
     const issued = await requestToken(connection, { account, seconds: HOST_TOKEN_SECONDS, boundTo });
@@ -246,56 +235,55 @@ async function exchange(trial: string, file: string, flags: JoinFlags, claims: H
     const stored = await store(file, kubeconfigOf(flags, host, issued.value));
     await writeFile(trial, kubeconfigOf(flags, host, issued.value));
     connection.reload();
-    const ended = await createClient(connection).remove(SECRETS, {
+    const removed = await client.remove(SECRETS, {
       name: joinSecretName(host, generation),
       namespace: NAMESPACE_HOSTS,
     });
-    if (!ended.ok && ended.error.kind === "notFound") {
+    if (!removed.ok && removed.error.kind === "notFound") {
       stored.undo();
-      throw usedBefore(host);
+      throw alreadyUsed(host);
     }
-    if (!ended.ok) printNote(`the join token stays valid until it expires: ${ended.error.message}`);
+    if (!removed.ok) printNote(`the join token stays valid until it expires: ${removed.error.message}`);
     printLine(
       `this machine has joined as host ${host}\n  credential: ${file} (mode 0600; the agent renews it)`,
     );
-    if (stored.kept !== undefined) printLine(`  the kubeconfig that was there: ${stored.kept}`);
+    if (stored.backup !== undefined) printLine(`  backup of the previous kubeconfig: ${stored.backup}`);
     printLine(
-      "  an agent that uses this file takes it up within 10 s; otherwise start one: metalbridge agent",
+      "  a running agent that uses this file reads it within 10 s; otherwise start one: metalbridge agent",
     );
-  } finally {
-    connection.close();
-  }
+  });
 }
 
-function usedBefore(host: string): MetalbridgeError {
+function alreadyUsed(host: string): MetalbridgeError {
   return new MetalbridgeError(
     "JoinTokenRefused",
-    `the token of host ${host} is refused: another join has used it a moment ago`,
+    `the token of host ${host} is refused: another join has just used it`,
     {
-      summary: "if that was not meant, issue a new join command: it ends the credential that the other has",
+      summary:
+        "if that was not intended, issue a new join command, which revokes the credential of the other machine",
       command: `metalbridge host add ${host}`,
     },
   );
 }
 
 interface Stored {
-  /** Where what was there before is. */
-  readonly kept: string | undefined;
+  /** Backup of the previous file. */
+  readonly backup: string | undefined;
   readonly undo: () => void;
 }
 
-/** With the rights of whoever owns the folder and runs the agent. What is not a host's credential is kept; the answer says where. */
+/** Writes the file as the owner of the folder, who runs the agent. A previous file that is not the credential of a host is backed up. */
 async function store(file: string, content: string): Promise<Stored> {
   const folder = path.dirname(file);
   try {
     await makeFolder(folder);
     return asOwnerOf(folder, () => {
       const before = isPlain(file) ? readFileSync(file, "utf8") : undefined;
-      const kept = keepOthers(file);
+      const backup = backUp(file);
       writeFileAtomicSync(file, content);
       const restore = () =>
         before === undefined ? rmSync(file, { force: true }) : writeFileAtomicSync(file, before);
-      return { kept, undo: () => asOwnerOf(folder, restore) };
+      return { backup, undo: () => asOwnerOf(folder, restore) };
     });
   } catch (cause) {
     const why = errorMessage(cause);
@@ -307,16 +295,16 @@ function isPlain(file: string): boolean {
   return lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
-/** What is no file, such as a link, is kept unread. */
-function keepOthers(file: string): string | undefined {
+/** Anything but a regular file, such as a link, is renamed unread. */
+function backUp(file: string): string | undefined {
   const found = lstatSync(file, { throwIfNoEntry: false });
   if (found === undefined) return undefined;
-  const kept = `${file}.before-join`;
+  const backup = `${file}.before-join`;
   if (!found.isFile()) {
-    renameSync(file, kept);
-    return kept;
+    renameSync(file, backup);
+    return backup;
   }
   if (found.size === 0 || readHostToken(file) !== undefined) return undefined;
-  copyFileSync(file, kept);
-  return kept;
+  copyFileSync(file, backup);
+  return backup;
 }

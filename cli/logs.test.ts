@@ -123,9 +123,7 @@ test("a replica that is not here, and no cluster to ask", async () => {
   for (const kubeconfig of [undefined, path.join(state.path, "nothing")]) {
     const { code, stderr } = await runProgram(["logs", "other", "--state-dir", state.state], { kubeconfig });
     expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^LogNotFound: .*holds no log of other, and where it is cannot be asked: Kubeconfig/,
-    );
+    expect(stderr).toMatch(/^LogNotFound: .*has no log of other, and the cluster cannot be read: Kubeconfig/);
     expect(stderr).toContain("--state-dir");
   }
 });

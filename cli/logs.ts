@@ -1,4 +1,4 @@
-/** `metalbridge logs`: what a replica's engine has written, from the file on its own host, or of a service's pods. */
+/** `metalbridge logs`: prints the log of a replica's engine, from its file on a host, or from the pods of a service. */
 
 import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
@@ -25,7 +25,7 @@ import { listenForStop } from "./program/stop-signals.ts";
 type LogsFlags = LocalFlags & PodLogFlags & RemoteLogFlags;
 
 interface ReadOptions {
-  readonly wanted: LogRange;
+  readonly range: LogRange;
   readonly follow: boolean;
   readonly signal: AbortSignal;
 }
@@ -36,25 +36,25 @@ const SOUGHT: LocalLookup = {
   file: "log",
   codes: { elsewhere: "LogOnAnotherHost", missing: "LogNotFound", refused: "LogUnreadable" },
 };
-/** How long a new line may wait. */
+/** Poll interval, and maximum delay of a new line. */
 const POLL_MS = 200;
 
 /** Options and action of the verb. */
 export function configureLogs(command: Command): void {
   const options = addNamespacedFlags(command)
     .addArgument(replicaArgument())
-    .option("-f, --follow", "keep printing new lines until Ctrl-C")
+    .option("-f, --follow", "print new lines until Ctrl-C")
     .option(
       "--tail <lines>",
-      "last N lines, across rotated files (default: the whole current file)",
+      "number of lines from the end, including rotated files (default: the whole current file)",
       countParser(0),
     )
     .addOption(new Option("--all", "include rotated files").conflicts("tail"))
-    .option("-p, --previous", "in pods: of the container before its last restart")
-    .option("-c, --container <name>", "in pods: another container, such as fetch (default: engine)");
+    .option("-p, --previous", "for pods: print the log of the container before its last restart")
+    .option("-c, --container <name>", "for pods: container to read, such as fetch (default: engine)");
   options.option(
     "--direct",
-    "of a replica on another host: connect to the host itself, not through the cluster",
+    "for a replica on another host: connect to the host directly, not through the cluster",
   );
   addLocalFlags(options).action(logs);
 }
@@ -70,23 +70,23 @@ async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): 
   if (!follow && !existsSync(dir)) {
     const message = `the engine of ${namespace}/${name} has not been started on this machine yet`;
     throw new MetalbridgeError("LogNotFound", message, {
-      summary: "see what it waits for; or pass -f to wait for its first line",
+      summary: "see what the replica is waiting for, or pass -f to wait for the first line",
       command: `metalbridge describe ${name} -n ${namespace}`,
     });
   }
   const stop = listenForStop();
-  const wanted = flags.tail === undefined ? (flags.all === true ? "all" : "current") : { lines: flags.tail };
-  const output = readLog(dir, { wanted, follow, signal: stop.signal });
+  const range = flags.tail === undefined ? (flags.all === true ? "all" : "current") : { lines: flags.tail };
+  const output = readLog(dir, { range, follow, signal: stop.signal });
   await printBytes(output, stop);
   process.exitCode = stop.exitCode();
 }
 
-/** Ends at the end of the log, or, following, when the signal does or the engine's folder is gone. `dir` may come later. */
+/** Ends at the end of the log. When it follows, it ends with the signal or when the engine's folder is removed. `dir` may not exist yet. */
 async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffer> {
-  const { follow, signal, wanted } = options;
+  const { follow, signal, range } = options;
   if (!existsSync(dir)) printNote("the engine has not been started yet; waiting for its first line");
   while (!existsSync(dir) && !signal.aborted) await waitMs(systemClock, POLL_MS, signal);
-  const reader = await LogReader.open(dir, wanted, signal);
+  const reader = await LogReader.open(dir, range, signal);
   let losses = 0;
   while (!signal.aborted) {
     yield* reader.read();

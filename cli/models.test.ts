@@ -102,7 +102,7 @@ test("without an agent the store can be read, and what changes it says that it n
   }
   const listed = await host.models("list");
   expect(listed).toMatchObject({ code: 0, stdout: expect.stringContaining("tiny.gguf") });
-  expect(listed.stderr).toContain("no agent runs on");
+  expect(listed.stderr).toContain("no agent is running on");
   flipOneBit(host.dir);
   expect(await host.models("verify")).toMatchObject({ code: 1, stdout: expect.stringContaining("damaged") });
   const refused = { code: 1, stderr: expect.stringContaining("AgentNotRunning") };

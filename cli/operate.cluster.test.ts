@@ -56,7 +56,7 @@ test("a drain waits for room, then leaves the host empty, and is taken back", as
   const run = (...args: string[]) => runProgram(args, { kubeconfig });
 
   await using drain = startProgram(["drain", "mac-1", "--timeout", "60s"], { kubeconfig });
-  await drain.until(/chat-0-\w+ +Ready; stays until another is Ready elsewhere/);
+  await drain.until(/chat-0-\w+ +Ready; runs until another replica is Ready elsewhere/);
   await drain.until(/stays: /);
   await bench.agent("mac-2");
   expect(await drain.ended).toMatchObject({

@@ -1,6 +1,6 @@
-/** `metalbridge report`: hosts, nodes and what is placed on them, for people and agents. */
+/** `metalbridge report`: reports hosts, nodes and the placements on them, as Markdown or JSON. */
 
-import { type Command, Option } from "commander";
+import type { Command } from "commander";
 import { createDensity } from "../fitness/density/density.ts";
 import { createFitIndex } from "../fitness/density/fits.ts";
 import { renderDensityReport } from "../fitness/density/report.ts";
@@ -8,8 +8,8 @@ import { cost, nodeRow } from "../fitness/density/views.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
-import type { ClusterFlags } from "./cluster/flags.ts";
-import { writeOut } from "./program/output.ts";
+import { addClusterFlags, type ClusterFlags, formatOption } from "./cluster/flags.ts";
+import { printJson, writeOut } from "./program/output.ts";
 
 interface ReportFlags extends ClusterFlags {
   readonly markdown?: boolean;
@@ -19,11 +19,9 @@ interface ReportFlags extends ClusterFlags {
 
 /** Options and action of the verb. */
 export function configureReport(command: Command): void {
-  command
-    .option("--kubeconfig <file>", "how to reach the cluster (default: KUBECONFIG, then ~/.kube/config)")
-    .option("--context <name>", "context of the kubeconfig")
-    .option("--markdown", "as Markdown, which is the default")
-    .addOption(new Option("-o, --output <format>", "how else to print it").choices(["json"]))
+  addClusterFlags(command)
+    .option("--markdown", "print Markdown (default)")
+    .addOption(formatOption("json"))
     .addOption(catalogOption())
     .action(report);
 }
@@ -33,10 +31,7 @@ async function report({ output, catalog, ...flags }: ReportFlags): Promise<void>
   const density = createDensity(createFitIndex(records));
   await withCluster("report", flags, (cluster) => fillDensity(density, cluster));
   const now = { wallMs: Date.now(), monotonicMs: performance.now() };
-  const nodes = () => density.sites().map((site) => nodeRow(density, site, now));
-  const text =
-    output === "json"
-      ? `${JSON.stringify({ nodes: nodes(), ...cost(density) }, undefined, 2)}\n`
-      : renderDensityReport(density, now);
-  writeOut(text);
+  if (output !== "json") return writeOut(renderDensityReport(density, now));
+  const nodes = density.sites().map((site) => nodeRow(density, site, now));
+  printJson({ nodes, ...cost(density) });
 }

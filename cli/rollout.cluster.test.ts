@@ -190,13 +190,13 @@ test("history lists what was, and undo writes it back and nothing else", async (
   const dry = await run("undo", "chat", "--dry-run");
   expect(dry).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/would go back to revision 1[\s\S]*parallelSlots 4 -> unset/),
+    stdout: expect.stringMatching(/would roll back to revision 1[\s\S]*parallelSlots 4 -> unset/),
   });
   expect((await get(desk, "chat")).spec).toEqual(before);
 
   expect(await run("undo", "chat")).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/goes back to revision 1 \(hash1\)[\s\S]*rollout status chat -n/),
+    stdout: expect.stringMatching(/rolls back to revision 1 \(hash1\)[\s\S]*rollout status chat -n/),
     stderr: "",
   });
   const { parallelSlots: _gone, ...kept } = before;

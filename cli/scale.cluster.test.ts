@@ -36,6 +36,6 @@ test("a suspended service is scaled, and the answer says that none runs", async 
   expect(await runProgram(["scale", "chat", "--replicas", "2", "-n", desk.namespace], desk)).toEqual({
     code: 0,
     stdout: "service chat is scaled from 1 to 2\n",
-    stderr: "it is suspended: none runs until spec.suspend is false\n",
+    stderr: "the service is suspended: no replica runs until spec.suspend is false\n",
   });
 });

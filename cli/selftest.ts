@@ -1,4 +1,4 @@
-/** `metalbridge selftest`: proves on this machine what could not be run where Metalbridge was built, and records its tools. */
+/** `metalbridge selftest`: tests on this machine what the agent relies on, and records the output of system tools. */
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -34,11 +34,11 @@ export function configureSelftest(command: Command): void {
   command
     .option(
       "--record <folder>",
-      "write what the tools of this Mac print, without names, serials and addresses",
+      "record the output of the tools of this Mac, without names, serial numbers and addresses",
     )
-    .option("--config <file>", "the agent's configuration, YAML or JSON")
-    .option("--llama-server <program...>", "the engine to test (default: as the agent)")
-    .option("--address <ip...>", "address that engines listen on (default: of the default route)")
+    .option("--config <file>", "configuration file of the agent, YAML or JSON")
+    .option("--llama-server <program...>", "llama-server programs to test (default: the same as the agent)")
+    .option("--address <ip...>", "address that engines listen on (default: the address of the default route)")
     .addOption(new Option("--platform <name>").hideHelp())
     .addOption(outputFlag())
     .addOption(new Option(PARENT_FLAG).hideHelp())
@@ -53,7 +53,7 @@ async function selftest(flags: Flags): Promise<void> {
     flags: { platform, llamaServer, addresses: address },
   });
   if (record !== undefined && config.platform !== "darwin")
-    throw new MetalbridgeError("RecordingFailed", "only the tools of a Mac are recorded");
+    throw new MetalbridgeError("RecordingFailed", "only the tools of a Mac can be recorded");
   const { all, toolPath } = readEnvironment();
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const runPrivately = createRunTool(path);

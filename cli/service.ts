@@ -1,16 +1,15 @@
-/** `metalbridge service`, `start`, `stop` and `restart`: the installed agent. */
+/** `metalbridge service`, `start`, `stop` and `restart`: manages the installed agent. */
 
 import type { Command } from "commander";
 import type { Choices } from "../launchd/plan/entries.ts";
 import type { ManagedJob, ObservedAgent } from "../launchd/plan/observed.ts";
 import type { InstallPorts } from "../launchd/ports.ts";
 import { type InstalledServiceState, serviceState, start, stop } from "../launchd/service.ts";
-import { type OutputFormat, outputFlag } from "./cluster/flags.ts";
+import { type OutputFormat, outputFlag, parseSeconds } from "./cluster/flags.ts";
 import {
   addInstallScopeFlags,
   existingChoices,
   type InstallScopeFlags,
-  parseSeconds,
   portsFor,
 } from "./install/context.ts";
 import { withInstallLock } from "./install/install-lock.ts";
@@ -55,7 +54,7 @@ async function change(
 function addTimeout(command: Command): Command {
   return addInstallScopeFlags(command).option(
     "--timeout-seconds <n>",
-    "how long the agent may take until it serves",
+    "time limit in seconds for the start of the agent",
     parseSeconds,
     20,
   );
@@ -80,14 +79,16 @@ export function renderServiceState(state: InstalledServiceState): string {
     [
       "engines",
       engines === undefined
-        ? "unknown: the state folder is closed to this user (sudo), or a folder above it is another account's"
+        ? "unknown: this user may not read the state folder (use sudo), or a parent folder belongs to another account"
         : String(engines),
     ],
     ["definition", definition],
     ["state", stateDir],
     ["log", logs],
   ];
-  const notes = differing.map((path) => `${path} is not as install writes it: sudo metalbridge install`);
+  const notes = differing.map(
+    (path) => `${path} differs from what install writes; to restore it: sudo metalbridge install`,
+  );
   return [...alignColumns(rows), ...notes].join("\n");
 }
 
@@ -103,6 +104,6 @@ function describeAgent(agent: ObservedAgent): string {
   if (agent.at === "none") return "not running";
   if (agent.at === "unknown") return `unknown: ${agent.why}`;
   if (agent.at === "old") return `pid ${agent.pid}, without a version`;
-  const troubles = agent.troubles.length === 0 ? "ready" : `not ready: ${agent.troubles.join(", ")}`;
-  return `pid ${agent.pid}, version ${agent.version}, ${agent.phase === "serving" ? troubles : "starting"}`;
+  const readiness = agent.troubles.length === 0 ? "ready" : `not ready: ${agent.troubles.join(", ")}`;
+  return `pid ${agent.pid}, version ${agent.version}, ${agent.phase === "serving" ? readiness : "starting"}`;
 }

@@ -1,4 +1,4 @@
-/** `metalbridge uninstall`: everything that install made, except the models. */
+/** `metalbridge uninstall`: removes everything that install created, except the models. */
 import type { Command } from "commander";
 import { uninstall } from "../launchd/service.ts";
 import {
@@ -18,9 +18,9 @@ interface UninstallFlags extends InstallScopeFlags {
 /** Options and action of the verb. */
 export function configureUninstall(command: Command): void {
   addInstallScopeFlags(command)
-    .option("--purge", "remove the downloaded models too")
-    .option("--stop-engines", "drain and stop engines that still run, instead of refusing")
-    .option("--dry-run", "say what would be removed, and remove nothing")
+    .option("--purge", "also remove the downloaded models")
+    .option("--stop-engines", "drain and stop running engines, instead of refusing")
+    .option("--dry-run", "print what would be removed, without removing it")
     .action(async (flags: UninstallFlags) => {
       const { purge = false, stopEngines = false, dryRun = false } = flags;
       const choices = await existingChoices(flags);

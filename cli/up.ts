@@ -1,7 +1,7 @@
 /** `metalbridge up`: runs a control plane in a folder until it is stopped. */
 
 import path from "node:path";
-import { type Command, InvalidArgumentError } from "commander";
+import type { Command } from "commander";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { startDetached } from "../local/control-plane/detach.ts";
 import { openControlPlane } from "../local/control-plane/open.ts";
@@ -10,6 +10,7 @@ import { findControlPlaneSession, type SessionInfo } from "../local/control-plan
 import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
+import { parsePort } from "./cluster/flags.ts";
 import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
@@ -22,14 +23,17 @@ interface UpOptions {
 /** Options and action of the verb. */
 export function configureUp(command: Command): void {
   command
-    .option("--dir <folder>", "where state, logs and the kubeconfig live", ".metalbridge")
+    .option("--dir <folder>", "folder for state, logs and the kubeconfig", ".metalbridge")
     .option(
       "--port <number>",
-      "port of the API server (default: a free port, reused on later starts)",
+      "port of the API server (default: a free port, which later starts reuse)",
       parsePort,
     )
-    .option("--detach", "leave it running and return when it is ready")
-    .addHelpText("after", "\nThe kubeconfig is <folder>/kubeconfig. `metalbridge down` stops a detached one.")
+    .option("--detach", "run in the background, and return when the control plane is ready")
+    .addHelpText(
+      "after",
+      "\nThe kubeconfig is <folder>/kubeconfig. Run `metalbridge down` to stop a detached control plane.",
+    )
     .action(up);
 }
 
@@ -43,10 +47,7 @@ async function up(options: UpOptions): Promise<void> {
 
 async function runInForeground(dir: string, port: number | undefined): Promise<void> {
   const request = listenForStop();
-  let finish = () => {};
-  const finished = new Promise<void>((resolve) => {
-    finish = resolve;
-  });
+  const finished = Promise.withResolvers<void>();
   try {
     const open = await openControlPlane({
       dir,
@@ -57,7 +58,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
       signal: request.signal,
       onStopOrder: () => {
         request.stop();
-        return finished;
+        return finished.promise;
       },
     });
     const { kubeconfig, url } = open.controlPlane;
@@ -66,10 +67,10 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
     printLine("stopping");
     await open.close();
   } catch (error) {
-    // Stopped while starting: all started parts are stopped again, and the user needs no error.
+    // Stopped during the start: all parts are stopped again, and this is not an error.
     if (!request.signal.aborted) throw error;
   } finally {
-    finish();
+    finished.resolve();
   }
   process.exitCode = request.exitCode();
 }
@@ -77,12 +78,4 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
 function announce(info: SessionInfo, what: string): void {
   printLine(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})`);
   if (info.kubeconfig !== "") printLine(`export KUBECONFIG=${shellWord(info.kubeconfig)}`);
-}
-
-function parsePort(text: string): number {
-  const port = Number(text);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) {
-    throw new InvalidArgumentError("a whole number from 1 to 65535 is needed");
-  }
-  return port;
 }

@@ -58,7 +58,7 @@ test.runIf(isRoot)(
     const plist = machine.read(PLIST) ?? "";
     writeFileSync(machine.at(PLIST), plist.replace("Interactive", "Background"));
     const shown = await machine.run(machine.installed, ["service"]);
-    expect(shown.out).toContain(`${PLIST} is not as install writes it`);
+    expect(shown.out).toContain(`${PLIST} differs from what install writes`);
     expect((await machine.run(one, ["install", ...PATIENT])).out).toContain(
       "start the agent with its new definition",
     );

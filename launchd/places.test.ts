@@ -42,7 +42,7 @@ test.runIf(isRoot)(
     await using machine = await startMachine();
     await machine.run(release, ["install", ...PATIENT]);
     const shown = await machine.run(machine.installed, ["service"], { uid: OTHER_UID });
-    expect(shown.out).not.toContain("is not as install writes it");
+    expect(shown.out).not.toContain("differs from what install writes");
     expect(shown.out).toMatch(/^engines +unknown/m);
   },
   200_000,
@@ -329,7 +329,7 @@ test.runIf(isRoot)(
     expect(led).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/^LogUnreadable/) });
     asAccount(machine, "rm engines/u1/log; mkfifo engines/u1/log.1; echo first > engines/u1/log");
     expect((await machine.program(machine.installed, ["models", "list", ...args])).err).toBe(
-      `no agent runs on ${machine.at(STATE)}: read from its store; which models are in use is not known\n`,
+      `no agent is running on ${machine.at(STATE)}: reading its store; the models in use are unknown\n`,
     );
 
     const program = path.join(machine.installed, "bin", "metalbridge");

@@ -1,4 +1,4 @@
-/** The catalog as this command reads it: the one that Metalbridge comes with, and files of the user's on top. */
+/** Reads the built-in catalog and the additional files of the user. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Option } from "commander";
@@ -11,7 +11,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 export function catalogOption(): Option {
   return new Option(
     "--catalog <file...>",
-    "more records: JSON lines, or an array as llmfit has it; they replace ours of the same name",
+    "additional catalog records, as JSON lines or as an llmfit array; they override built-in records of the same name",
   );
 }
 
@@ -21,7 +21,7 @@ export async function readCatalogFiles(files: readonly string[] = []): Promise<C
   return readCatalog(own, ...(await Promise.all(files.map(readText))));
 }
 
-/** Throws `CatalogModelUnknown` where the name means no model, or more than one. */
+/** Throws `CatalogModelUnknown` unless the name matches exactly one model. */
 export function recordNamed({ records }: Catalog, name: string): CatalogRecord {
   const match = matchName(records, name);
   if (match.at === "one") return match.record;

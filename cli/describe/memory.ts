@@ -1,25 +1,12 @@
-/** A memory claim, part by part. Pure. */
+/** The memory section of a description: the parts of the claim. Pure. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { claimParts } from "../program/claim-parts.ts";
 import type { Section } from "./sections.ts";
-
-const PARTS = [
-  ["weightsBytes", "weights"],
-  ["kvBytes", "KV cache"],
-  ["computeBytes", "compute buffers"],
-  ["outputBytes", "output buffers"],
-  ["promptCacheBytes", "prompt cache"],
-  ["projectorBytes", "projector"],
-  ["draftBytes", "draft model"],
-  ["loraBytes", "LoRA adapters"],
-  ["overheadBytes", "process and margin"],
-] as const;
 
 export function memorySection({ spec, status }: InferenceReplica): Section {
   const { memory } = spec;
-  const parts = PARTS.flatMap(([key, label]) =>
-    memory[key] ? [[label, formatBytes(memory[key])] as const] : [],
-  );
+  const parts = claimParts(memory).map(([label, bytes]) => [label, formatBytes(bytes)] as const);
   const used = status?.memory?.footprintBytes;
   const rows = [
     ...parts,

@@ -86,8 +86,8 @@ describe("the view of a drain", () => {
     ]);
     expect([...left]).toEqual([
       ["team/new", "Pending"],
-      ["team/stays", "Ready; stays until another is Ready elsewhere"],
-      ["team/goes", "Ready; is to leave"],
+      ["team/stays", "Ready; runs until another replica is Ready elsewhere"],
+      ["team/goes", "Ready; leaving"],
       ["team/drains", "Draining: 1 request in flight"],
     ]);
   });
@@ -98,7 +98,7 @@ describe("the view of a drain", () => {
       replica("bbb", { status: { phase: "Draining" } }),
     ]);
     expect(drainChanges(undefined, first)).toEqual([
-      "  team/a    Ready; stays until another is Ready elsewhere",
+      "  team/a    Ready; runs until another replica is Ready elsewhere",
       "  team/bbb  Draining",
       "2 left",
     ]);

@@ -1,4 +1,4 @@
-/** Where the engines of a service answer from this machine, and with which key. */
+/** The endpoints of a service, and the API key and TLS settings for requests. */
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -8,7 +8,7 @@ import { serviceName } from "../../src/api/names.ts";
 import { ENDPOINT_SLICES, SECRETS } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { explainAttempt } from "../cluster/failure.ts";
+import { unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 
 export interface ServerEndpoint {
@@ -16,12 +16,12 @@ export interface ServerEndpoint {
   readonly port: number;
 }
 
-/** What requests to a service need. */
+/** Everything that a request to a service needs. */
 export interface EndpointTarget {
   readonly endpoints: readonly ServerEndpoint[];
   readonly model: string;
   readonly apiKey?: string;
-  /** Present where clients use HTTPS. `ca` absent: what the system trusts. */
+  /** Present if clients use HTTPS. Without `ca` the authorities of the system are trusted. */
   readonly tls?: { readonly servername: string; readonly ca?: string };
 }
 
@@ -33,10 +33,13 @@ export interface SecretFlags {
 /** `--api-key-file` and `--ca-file`. */
 export function addSecretFlags(command: Command): Command {
   return command
-    .option("--api-key-file <file>", "API key of the service (default: the Secret that spec.auth names)")
+    .option(
+      "--api-key-file <file>",
+      "file with the API key of the service (default: from the Secret in spec.auth)",
+    )
     .option(
       "--ca-file <file>",
-      "certificate of who signed the service's (default: ca.crt or tls.crt of the Secret that endpoint.tls names)",
+      "file with the certificate authority of the service (default: ca.crt or tls.crt from the Secret in spec.endpoint.tls)",
     );
 }
 
@@ -62,7 +65,7 @@ export function slicesOf({ metadata }: InferenceService): {
   };
 }
 
-/** Throws NoReadyEndpoint, and what hinders reading the key. */
+/** Throws NoReadyEndpoint, and the errors of reading the Secrets. */
 export async function findEndpointTarget(
   cluster: Cluster,
   service: InferenceService,
@@ -72,15 +75,10 @@ export async function findEndpointTarget(
   if (endpoints.length === 0) throw noEndpoint(service);
   const apiKey = await keyOf(cluster, service, flags);
   const tls = await tlsOf(cluster, service, flags);
-  return {
-    endpoints,
-    model: service.metadata.name,
-    apiKey,
-    tls,
-  };
+  return { endpoints, model: service.metadata.name, apiKey, tls };
 }
 
-export function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
+function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
   const why = status?.message === undefined ? "" : `: ${status.message}`;
   return new MetalbridgeError(
     "NoReadyEndpoint",
@@ -106,7 +104,7 @@ async function keyOf(
   return firstLine(data[auth.key] ?? "");
 }
 
-/** Engines are reached by address: the name in the certificate is that of the Service. */
+/** Engines are reached by address, but the certificate has the name of the Service. */
 async function tlsOf(
   cluster: Cluster,
   { metadata, spec: { endpoint } }: InferenceService,
@@ -125,12 +123,10 @@ async function readSecret(
   namespace: string | undefined,
   name: string,
 ): Promise<Readonly<Record<string, string>>> {
-  const secret = await client.get(SECRETS, { name, namespace });
-  if (!secret.ok) throw explainAttempt({ verb: "get", kind: SECRETS, name, namespace }, secret.error);
+  const attempt = { verb: "get", kind: SECRETS, name, namespace } as const;
+  const secret = unwrapResult(attempt, await client.get(SECRETS, { name, namespace }));
   const decode = (value: string) => Buffer.from(value, "base64").toString("utf8");
-  return Object.fromEntries(
-    Object.entries(secret.value.data ?? {}).map(([key, value]) => [key, decode(value)]),
-  );
+  return Object.fromEntries(Object.entries(secret.data ?? {}).map(([key, value]) => [key, decode(value)]));
 }
 
 async function readFlag(flag: string, path: string): Promise<string> {

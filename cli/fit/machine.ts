@@ -1,4 +1,4 @@
-/** The machine that models are held against: a Host of the cluster, one described by flags, or this one. */
+/** The machine to check models for: a Host of the cluster, a machine described by flags, or this machine. */
 import { execFile } from "node:child_process";
 import { cpus, hostname, totalmem } from "node:os";
 import { promisify } from "node:util";
@@ -25,7 +25,7 @@ export interface MachineFlags {
   readonly gpuCores?: number;
 }
 
-/** Throws `MachineUnusable` where what is known of it cannot be. */
+/** Throws `MachineUnusable` if the machine description is invalid. */
 export async function machineFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<Machine> {
   const read = await readFor(flags, clusterFlags);
   if (read.at === "known") return read.machine;
@@ -42,7 +42,7 @@ async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise
     return readMachine({ ...(await thisMachine()), ...(gpuCores === undefined ? {} : { gpuCores }) });
   const memoryBytes = parseQuantity(memory ?? "");
   if (memoryBytes === undefined)
-    return { at: "unusable", why: `--memory ${memory ?? "is missing: it"} has to be a size such as 32Gi` };
+    return { at: "unusable", why: `--memory ${memory ?? "is missing: it"} must be a size such as 32Gi` };
   return readMachine({
     name: `${chip ?? "machine"} with ${memory}`,
     chip: chip ?? "",
@@ -58,12 +58,12 @@ async function thisMachine(): Promise<MachineInput> {
     chip: cpus()[0]?.model ?? "",
     accelerator: hostAccelerator(process.platform),
     cpuCores: cpus().length,
-    gpuCores: process.platform === "darwin" ? await gpuCoresHere() : undefined,
+    gpuCores: process.platform === "darwin" ? await readGpuCores() : undefined,
     ...memoryOf(totalmem()),
   };
 }
 
-/** What the system lets the GPU use by default; on a CPU the same share stays free for the rest. */
+/** The default memory limit of the GPU. For a CPU, the same share is reserved for other programs. */
 function memoryOf(totalBytes: number): Pick<MachineInput, "memoryBytes" | "budgetBytes"> {
   const memory = { evictionEnabled: true };
   const spec = { addresses: [], unschedulable: false, drain: false, memory };
@@ -71,8 +71,8 @@ function memoryOf(totalBytes: number): Pick<MachineInput, "memoryBytes" | "budge
   return { memoryBytes: totalBytes, budgetBytes: budget.known ? budget.bytes : undefined };
 }
 
-/** Binned chips share a name, so the cores decide on the bandwidth. */
-async function gpuCoresHere(): Promise<number | undefined> {
+/** Chips with different core counts share a name, so the number of cores decides the bandwidth. */
+async function readGpuCores(): Promise<number | undefined> {
   const args = ["-r", "-d", "1", "-w", "0", "-c", "IOAccelerator"];
   const { stdout } = await promisify(execFile)("/usr/sbin/ioreg", args, { timeout: 5_000 }).catch(() => ({
     stdout: "",

@@ -1,4 +1,4 @@
-/** `metalbridge fit` without a model: which models of the catalog fit a machine, the best first. */
+/** `metalbridge fit` without a model: lists the catalog models that fit a machine, the best first. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
 import {
@@ -40,38 +40,30 @@ export interface ModelsFlags extends MachineFlags {
 const LIMIT = 20;
 const CONTEXT = 8192;
 
-/** The options that only count where no model is named. */
+/** The options for a fit without a model. */
 export function addModelsFlags(command: Command): Command {
   return command
     .option(
       "--host <host>",
-      "hold the models against this Host of the cluster (default: this machine)",
+      "without a model: check this Host of the cluster (default: this machine)",
       parseHostName,
     )
-    .option("--memory <size>", "… or against a machine with this much memory, such as 32Gi")
-    .option("--chip <name>", "… and this chip, such as M4 Pro (default: a CPU)")
-    .option("--gpu-cores <count>", "GPU cores, where the chip is sold with fewer too", countParser(1))
+    .option("--memory <size>", "without a model: check a machine with this much memory, such as 32Gi")
+    .option("--chip <name>", "chip of the machine for --memory, such as M4 Pro (default: a CPU)")
+    .option("--gpu-cores <count>", "number of GPU cores, for chips with several variants", countParser(1))
     .addOption(
-      new Option("--use-case <name>", "what the model is for (default: general)").choices([...USE_CASES]),
+      new Option("--use-case <name>", "use case of the model (default: general)").choices([...USE_CASES]),
     )
-    .option("--limit <count>", `at most so many models (default: ${LIMIT})`, countParser(1))
-    .addOption(
-      new Option("--min-fit <level>", "at least this fit (default: marginal)").choices([...FIT_LEVELS]),
-    )
-    .option(
-      "--quantization <name>",
-      "only this quantization (default: the one that scores best)",
-      parseQuantization,
-    )
-    .option("--draft <model>", "decode speculatively with this small model of the catalog, where it can help")
+    .option("--limit <count>", `maximum number of models (default: ${LIMIT})`, countParser(1))
+    .addOption(new Option("--min-fit <level>", "minimum fit (default: marginal)").choices([...FIT_LEVELS]))
+    .option("--quantization <name>", "only this quantization (default: the best one)", parseQuantization)
+    .option("--draft <model>", "small catalog model for speculative decoding")
     .option(
       "--draft-tokens <count>",
-      `tokens that it proposes in one step (default: ${DRAFT_TOKENS})`,
+      `number of tokens that the draft model proposes in one step (default: ${DRAFT_TOKENS})`,
       countParser(1),
     )
-    .addOption(
-      new Option("--compat <program>", "with the formulas and errors of llmfit 1.1.10").choices(["llmfit"]),
-    )
+    .addOption(new Option("--compat <program>", "use the formulas of llmfit 1.1.10").choices(["llmfit"]))
     .addOption(catalogOption());
 }
 
@@ -81,7 +73,7 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
   const { records } = catalog;
   const least = flags.minFit ?? "marginal";
   if (flags.compat === "llmfit") return fitAsLlmfit(records, machine, flags);
-  const wish = {
+  const request = {
     useCase: flags.useCase ?? "general",
     contextSize: flags.context ?? CONTEXT,
     cacheType: flags.cacheType ?? "f16",
@@ -92,9 +84,9 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
         ? undefined
         : { record: recordNamed(catalog, flags.draft), tokens: flags.draftTokens ?? DRAFT_TOKENS },
   };
-  const ranked = rankModels(records, machine, wish).filter(({ level }) => isAtLeast(level, least));
+  const ranked = rankModels(records, machine, request).filter(({ level }) => isAtLeast(level, least));
   const models = ranked.slice(0, flags.limit ?? LIMIT);
-  printResult(flags.output, { machine, ...wish, total: ranked.length, models }, () =>
+  printResult(flags.output, { machine, ...request, total: ranked.length, models }, () =>
     renderModels(machine, ranked.length, models, flags.output === "wide"),
   );
   if (models.length === 0) process.exitCode = exitCodes.failed;
@@ -145,5 +137,5 @@ function figureText(figure: Figure | undefined, unit = ""): string {
 function parseQuantization(name: string): Quantization {
   const known = quantizationOf(name);
   if (known !== undefined) return known;
-  throw new InvalidArgumentError(`It has to be one of ${quantizationNames()}.`);
+  throw new InvalidArgumentError(`It must be one of ${quantizationNames()}.`);
 }

@@ -2,20 +2,9 @@
 
 import type { HostFit } from "../../src/capacity/fit/fit.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { claimParts } from "../program/claim-parts.ts";
 import { alignColumns } from "../program/table.ts";
 import type { FitAnswer } from "./answer.ts";
-
-const PARTS = [
-  ["weightsBytes", "weights"],
-  ["kvBytes", "KV cache"],
-  ["computeBytes", "compute buffers"],
-  ["outputBytes", "output buffer"],
-  ["promptCacheBytes", "prompt cache"],
-  ["projectorBytes", "projector"],
-  ["draftBytes", "draft model"],
-  ["loraBytes", "LoRA adapters"],
-  ["overheadBytes", "process"],
-] as const;
 
 export function renderFit(answer: FitAnswer): string {
   const {
@@ -56,9 +45,7 @@ export function renderFit(answer: FitAnswer): string {
 
 function claimLine({ claim }: FitAnswer): string {
   if (claim === undefined) return "claim: unknown";
-  const parts = PARTS.filter(([key]) => claim[key] > 0).map(
-    ([key, name]) => `${name} ${formatBytes(claim[key])}`,
-  );
+  const parts = claimParts(claim).map(([label, bytes]) => `${label} ${formatBytes(bytes)}`);
   return `claim: ${formatBytes(claim.claimBytes)} = ${parts.join(" + ")}`;
 }
 
@@ -66,7 +53,7 @@ function fitsLine({ hosts }: FitAnswer, fitting: number): string {
   const all = hosts.length;
   if (all === 0) return "no host is registered";
   if (hosts.some(({ fits }) => fits === "unknown"))
-    return "unknown whether it fits: apply it, and the agent of its host reads the file";
+    return "cannot tell whether it fits: apply it, and the agent of the host reads the file";
   return fitting === 0 ? `fits on none of ${all} hosts now` : `fits on ${fitting} of ${all} hosts now`;
 }
 
@@ -83,7 +70,7 @@ function detailsOf({ evicts, helps, helpsWhenEmpty }: HostFit): string[] {
   return [
     ...(helps ?? []).map(({ text }) => `fits with ${text}`),
     ...(helpsWhenEmpty ?? []).map(
-      ({ text }) => `too large even for the empty host; there it fits with ${text}`,
+      ({ text }) => `too large even for the empty host; fits on the empty host with ${text}`,
     ),
     ...(evicts === undefined ? [] : [`preempts ${evicts.map(evicted).join(", ")}`]),
   ];

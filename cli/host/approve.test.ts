@@ -40,7 +40,7 @@ test.each([
 test("an approval is reported as what the controller made of it", () => {
   const verdict = (status?: HostJoinRequest["status"]) => renderApproval({ ...meant, status });
   const who = "host mac-1 (key feedfeedfeedfeed)";
-  expect(verdict({ phase: "Admitted" })).toBe(`${who} is approved: the machine joins now`);
+  expect(verdict({ phase: "Admitted" })).toBe(`${who} is approved: the machine is joining`);
   expect(verdict({ phase: "Rejected", reason: "JoinLimitReached", message: "all 3 have joined" })).toBe(
     `${who} is refused: JoinLimitReached: all 3 have joined`,
   );

@@ -21,9 +21,9 @@ function problemsOf(text: string): readonly string[] {
 
 test("the example is read, as YAML and as JSON", () => {
   const text = readFileSync(path.join(packageRoot(), "examples/mac-fleet/hosts.yaml"), "utf8");
-  const { hosts, whereIs } = parseHostsFile(text, "hosts.yaml");
+  const { hosts, lineOf } = parseHostsFile(text, "hosts.yaml");
   expect(hosts.length).toBeGreaterThan(2);
-  expect(whereIs(0)).toMatch(/^hosts\.yaml:\d+$/);
+  expect(lineOf(0)).toMatch(/^hosts\.yaml:\d+$/);
   expect(parseHostsFile(JSON.stringify(hosts), "hosts.json").hosts).toEqual(hosts);
 });
 
@@ -63,15 +63,15 @@ test("names and addresses that occur twice are named with both lines; a network 
 - {name: f, addresses: [10.0.0.6, 10.0.0.6]}
 `;
   expect(problemsOf(text)).toEqual([
-    "hosts.yaml:4: host 4: the name a is at hosts.yaml:1 too",
-    "hosts.yaml:5: host 5: the address fd00:0::1 is at hosts.yaml:1 too",
-    "hosts.yaml:6: host 6: the address 10.0.0.6 is at hosts.yaml:6 too",
+    "hosts.yaml:4: host 4: the name a is also at hosts.yaml:1",
+    "hosts.yaml:5: host 5: the address fd00:0::1 is also at hosts.yaml:1",
+    "hosts.yaml:6: host 6: the address 10.0.0.6 is also at hosts.yaml:6",
   ]);
 });
 
 test("a file without a list says what it needs", () => {
   const list =
-    "it has to be a list of hosts, each with name and addresses: - {name: mac-01, addresses: [192.168.1.21]}";
+    "it must be a list of hosts, each with a name and addresses: - {name: mac-01, addresses: [192.168.1.21]}";
   expect(problemsOf("")).toEqual([`hosts.yaml:1: the file is empty: ${list}`]);
   expect(problemsOf("# later\n---\n")).toEqual([expect.stringContaining("the file is empty")]);
   expect(problemsOf("hosts: []")).toEqual([`hosts.yaml:1: ${list}`]);

@@ -1,7 +1,7 @@
-/** What install, upgrade, uninstall and the service verbs share: this machine's ports, and what is installed on it. */
+/** The installation on this machine and the ports to change it, for install, upgrade, uninstall and the service verbs. */
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
-import { type Command, InvalidArgumentError, Option } from "commander";
+import { type Command, Option } from "commander";
 import { readEnvironment } from "../../agent/config/environment.ts";
 import { createDsclAccounts } from "../../launchd/account/dscl.ts";
 import { createUseraddAccounts } from "../../launchd/account/useradd.ts";
@@ -24,17 +24,17 @@ export interface InstallScopeFlags {
   readonly root: string;
 }
 
-/** Drained engines, then TERM and KILL: the default of ExitTimeOut without the margin. */
+/** Time for drained engines, TERM and KILL: the default of ExitTimeOut without the margin. */
 const DRAIN_SECONDS = 30;
 const LEAVE_MARGIN_MS = 10_000;
 
-/** Which installation is meant. The hidden ones move everything below a folder, and choose launchd, for tests. */
+/** Options that choose the installation. The hidden options are for tests. */
 export function addInstallScopeFlags(command: Command): Command {
   return command
     .addOption(
       new Option(
         "--scope <scope>",
-        "system: from boot, under an account of its own; user: a LaunchAgent, from login (macOS); default: what is installed, else system",
+        "system: start at boot, under a separate account; user: start at login, as a LaunchAgent (macOS) (default: the installed scope, else system)",
       ).choices(["system", "user"]),
     )
     .addOption(
@@ -43,32 +43,28 @@ export function addInstallScopeFlags(command: Command): Command {
     .addOption(new Option("--root <folder>").default("").hideHelp());
 }
 
-/** Of a flag in whole seconds. */
-export function parseSeconds(text: string): number {
-  const seconds = Number(text);
-  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return seconds;
-  throw new InvalidArgumentError("a whole number of seconds from 1 to 86400 is needed");
-}
-
 export interface ChoiceOverrides {
   readonly user?: string | undefined;
   readonly stateDir?: string | undefined;
   readonly drainSeconds?: number | undefined;
 }
 
-/** As installed, changed by what the user wishes now. A record that cannot be read is replaced. */
-export async function choicesFor(flags: InstallScopeFlags, wished: ChoiceOverrides = {}): Promise<Choices> {
+/** The installed choices with the overrides of the user. A record that cannot be read is replaced. */
+export async function choicesFor(
+  flags: InstallScopeFlags,
+  overrides: ChoiceOverrides = {},
+): Promise<Choices> {
   const installed = await installedChoices(flags).catch(ignoreUnreadable);
   const layout = freshLayout(flags, {
     scope: flags.scope ?? installed?.layout.scope ?? "system",
-    account: wished.user ?? installed?.layout.account,
-    stateDir: wished.stateDir ?? installed?.layout.stateDir,
+    account: overrides.user ?? installed?.layout.account,
+    stateDir: overrides.stateDir ?? installed?.layout.stateDir,
   });
-  const drainSeconds = wished.drainSeconds ?? installed?.drainSeconds ?? DRAIN_SECONDS;
+  const drainSeconds = overrides.drainSeconds ?? installed?.drainSeconds ?? DRAIN_SECONDS;
   return { layout, drainSeconds };
 }
 
-/** Where the agent of the system will keep its files, before it is installed. */
+/** The layout of a system agent that is not installed yet. */
 export function systemLayout({
   platform,
   root,
@@ -76,7 +72,7 @@ export function systemLayout({
   return freshLayout({ platform, root }, { scope: "system" });
 }
 
-/** Throws InstallNotFound. What lost its install.json is found by its definition. */
+/** Throws InstallNotFound. An installation without install.json is found by its service definition. */
 export async function existingChoices(flags: InstallScopeFlags): Promise<Choices> {
   const installed = await installedChoices(flags);
   if (installed !== undefined) return installed;
@@ -85,7 +81,7 @@ export async function existingChoices(flags: InstallScopeFlags): Promise<Choices
   throw new MetalbridgeError("InstallNotFound", `there is no ${choices.layout.definition}`);
 }
 
-/** `loadedDrainSeconds`: of the definition that the service manager has, which may be another than the one to come. */
+/** `loadedDrainSeconds` is from the definition that the service manager has loaded, which may differ from the new one. */
 export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds = 0): InstallPorts {
   const euid = process.geteuid?.() ?? 0;
   const run = createCommand(toolPath());
@@ -103,7 +99,7 @@ export function portsFor({ layout, drainSeconds }: Choices, loadedDrainSeconds =
   };
 }
 
-/** With the folders of system programs, which a user's PATH may lack. */
+/** PATH with the folders of system programs, which the PATH of a user may lack. */
 export function toolPath(): string {
   return `${readEnvironment().toolPath}:/usr/sbin:/sbin:/usr/bin:/bin`;
 }
@@ -124,9 +120,9 @@ export async function installedChoices(flags: InstallScopeFlags): Promise<Choice
 
 function freshLayout(
   { platform, root }: InstallScopeFlags,
-  wished: Pick<Parameters<typeof layoutFor>[0], "scope" | "account" | "stateDir">,
+  choices: Pick<Parameters<typeof layoutFor>[0], "scope" | "account" | "stateDir">,
 ): InstallLayout {
-  return layoutFor({ platform, root, home: homedir(), uid: process.getuid?.() ?? 0, ...wished });
+  return layoutFor({ platform, root, home: homedir(), uid: process.getuid?.() ?? 0, ...choices });
 }
 
 export function currentPlatform(): "darwin" | "linux" {

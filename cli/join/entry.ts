@@ -1,4 +1,4 @@
-/** Joining with the token of a group: this machine asks to become a host, waits for the answer, and gets a join token of its own. */
+/** Joins with the token of a group: this machine requests to become a host, waits for the answer, and gets its own join token. */
 import { rmSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
@@ -12,8 +12,6 @@ import { NAMESPACE_JOIN } from "../../src/api/group.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
 import { HOST_JOIN_REQUESTS } from "../../src/api/kinds.ts";
 import { createJoinKey, type JoinKey, openSealed } from "../../src/crypto/join-seal.ts";
-import { connect } from "../../src/kube/client/connect.ts";
-import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { TokenClaims } from "../../src/kube/token.ts";
@@ -26,6 +24,7 @@ import { errorMessage } from "../../src/util/error-message.ts";
 import { makeFolder } from "../../src/util/folder.ts";
 import { readPlainFile } from "../../src/util/plain-file.ts";
 import { truncate } from "../../src/util/text.ts";
+import { withCluster } from "../cluster/cluster.ts";
 import { printNote } from "../program/output.ts";
 import { joinRejectionOf } from "./rejection.ts";
 import { explainUntrusted, isPermanentlyUntrusted } from "./server-trust.ts";
@@ -36,13 +35,13 @@ export interface JoinAttempt {
   readonly group: string;
   /** A kubeconfig with the token of the group. */
   readonly kubeconfig: string;
-  /** Where tools of the system are. */
+  /** PATH for system tools. */
   readonly toolPath: string;
   /** Ends the wait for the answer. */
   readonly signal: AbortSignal;
 }
 
-/** Stored while the machine waits, so that an interrupted join still gets its answer. */
+/** The key of a pending request. It is stored, so that an interrupted join can read the answer later. */
 const storedKeySchema = z.strictObject({
   privateKey: z.string(),
   publicKey: z.string(),
@@ -53,30 +52,26 @@ type StoredKey = z.output<typeof storedKeySchema>;
 
 const SOON_MS = 1_000;
 const LATER_MS = 10_000;
-/** A person has to approve it: after this many requests they become less frequent. */
+/** Number of polls with the short interval. An approval by an administrator may take long. */
 const SOON_TIMES = 30;
 
-/** The group whose account the token is of. */
+/** The group of the account in the token. */
 export function groupOf({ subject }: TokenClaims): string | undefined {
   return subject.startsWith(JOIN_ACCOUNT_PREFIX) ? subject.slice(JOIN_ACCOUNT_PREFIX.length) : undefined;
 }
 
 /**
- * Resolves with the host's join token, or with undefined when the signal was aborted. The same key gets the same answer, so
- * an interrupted command can be run again.
+ * Resolves with the join token of the host, or with undefined after the signal. The same key gets the same answer, so an
+ * interrupted command can be run again.
  */
 export async function requestJoin(entry: JoinAttempt): Promise<string | undefined> {
   const { config, group, kubeconfig } = entry;
-  const connection = await connect({ kubeconfigPath: kubeconfig, userAgent: "metalbridge-join" });
-  try {
-    const client = createClient(connection, { userAgent: "metalbridge-join" });
+  return withCluster("join", { kubeconfig }, async ({ client, connection }) => {
     const spec = { hostName: config.hostName, group, ...(await describeMachine(entry, connection.server)) };
     const key = await ensureKey(config.stateDir, spec);
     const object = { metadata: { name: key.publicKey, namespace: NAMESPACE_JOIN }, spec };
     return await untilAnswered({ ...entry, client, object, key });
-  } finally {
-    connection.close();
-  }
+  });
 }
 
 /** Called once the host has a credential, or was rejected. */
@@ -84,33 +79,33 @@ export function forgetKey(stateDir: string): void {
   asOwnerOf(stateDir, () => rmSync(keyFile(stateDir), { force: true }));
 }
 
-interface Asking extends JoinAttempt {
+interface PendingJoin extends JoinAttempt {
   readonly client: KubeClient;
   readonly object: HostJoinRequest;
   readonly key: JoinKey;
 }
 
-async function untilAnswered(asking: Asking): Promise<string | undefined> {
-  const { signal } = asking;
-  let said = "";
+async function untilAnswered(join: PendingJoin): Promise<string | undefined> {
+  const { signal } = join;
+  let shown = "";
   for (let times = 1; !signal.aborted; times += 1) {
-    const answer = await ask(asking);
+    const answer = await readAnswer(join);
     if ("token" in answer) return answer.token;
-    if (answer.waiting !== said) printNote(answer.waiting);
-    said = answer.waiting;
+    if (answer.waiting !== shown) printNote(answer.waiting);
+    shown = answer.waiting;
     if (times === 1) printNote("to interrupt the wait, press Ctrl-C; the same command resumes it");
     await waitMs(systemClock, times < SOON_TIMES ? SOON_MS : LATER_MS, signal);
   }
   return undefined;
 }
 
-/** Creates the request if it is missing: the first time, and after the controller has removed an old one. */
-async function ask({ client, object, config, claims, key }: Asking) {
+/** Creates the request if it does not exist: the first time, and after the controller has removed an old one. */
+async function readAnswer({ client, object, config, claims, key }: PendingJoin) {
   const { name, namespace } = object.metadata;
   const read = await client.get(HOST_JOIN_REQUESTS, { name, namespace });
   const isAbsent = !read.ok && read.error.kind === "notFound";
   const found = isAbsent ? await client.create(HOST_JOIN_REQUESTS, object) : read;
-  const request = `asked to join as host ${config.hostName} (key ${key.publicKey.slice(0, 16)})`;
+  const request = `requested to join as host ${config.hostName} (key ${key.publicKey.slice(0, 16)})`;
   if (!found.ok) return { waiting: `${request}; retrying: ${transientError(found.error, claims).message}` };
   const token = tokenIn(found.value, key, config.stateDir);
   if (token !== undefined) return { token };
@@ -118,7 +113,7 @@ async function ask({ client, object, config, claims, key }: Asking) {
   return { waiting: `${request}; ${phase === "Pending" ? message : "the controller has not answered yet"}` };
 }
 
-/** Undefined while there is no answer. Throws the rejection. */
+/** Undefined before the answer. Throws the rejection. */
 function tokenIn(request: HostJoinRequest, key: JoinKey, stateDir: string): string | undefined {
   const rejection = joinRejectionOf(request);
   if (rejection !== undefined) {
@@ -133,7 +128,7 @@ function tokenIn(request: HostJoinRequest, key: JoinKey, stateDir: string): stri
   throw new MetalbridgeError("JoinFailed", `the answer to the request ${metadata.name} cannot be decrypted`);
 }
 
-/** The error of a failure that may pass. Throws every other one. */
+/** The error of a transient failure. Throws the error of a permanent failure. */
 function transientError(failure: ApiFailure, claims: TokenClaims): MetalbridgeError {
   if (failure.kind === "unauthorized") {
     const { expiresAt } = claims;

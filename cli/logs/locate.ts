@@ -1,4 +1,4 @@
-/** Finds a replica on this machine for the verbs that need its files; says where it is if it is not here. */
+/** Finds a replica on this machine for the verbs that need its files, or explains where the replica is. */
 import { Argument, type Command, Option } from "commander";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { shellWord } from "../../local/shell-word.ts";
@@ -17,9 +17,9 @@ export interface LocalFlags extends ClusterFlags {
 }
 
 export interface LocalLookup extends LookupTarget {
-  /** `refused`: this user may not read it. */
+  /** `refused`: this user may not read the file. */
   readonly codes: LookupTarget["codes"] & { readonly refused: ErrorCode };
-  /** Uses what the name means in the cluster instead; false: nothing. */
+  /** Called if this machine does not have the replica. False if the cluster does not offer it either. */
   readonly elsewhere?: (cluster: Cluster, name: string) => Promise<boolean>;
 }
 
@@ -34,65 +34,65 @@ export function addLocalFlags(command: Command): Command {
   return command
     .option(
       "--state-dir <folder>",
-      "the agent's state folder on this machine (default: as root the installed agent's, else the agent's own default)",
+      "state folder of the agent on this machine (default: for root the one of the installed agent, else the default of an agent)",
     )
-    .option("--config <file>", "the agent's configuration, which names its state folder")
+    .option("--config <file>", "configuration file of the agent, which names the state folder")
     .addOption(new Option("--root <folder>").hideHelp());
 }
 
-/** Uses the replica, or a service's only one. The cluster is asked only where this machine does not have it. */
+/** Uses the replica, or the only replica of a service. The cluster is read only if this machine does not have the replica. */
 export async function useLocal(
   name: string,
   flags: LocalFlags,
-  sought: LocalLookup,
+  lookup: LocalLookup,
   use: (replica: LocalReplica) => Promise<void>,
 ): Promise<void> {
   const { stateDir, hostName, installed } = await findLocalAgent(flags);
-  const choose = () => chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, sought.verb);
+  const choose = () => chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, lookup.verb);
   try {
     const found = installed === undefined ? choose() : asOwnerOf(stateDir, choose);
-    // Only now: the cluster may be asked with a kubeconfig that root alone can read.
+    // Only now: the cluster may need a kubeconfig that only root can read.
     if (found !== undefined && installed !== undefined) await becomeAgentUser(installed);
     if (found !== undefined) return await use(found);
   } catch (error) {
-    throw isRefused(error) ? unreadable(error, name, stateDir, sought) : error;
+    throw isRefused(error) ? unreadable(error, name, stateDir, lookup) : error;
   }
-  await withCluster(sought.verb, flags, async (cluster) => {
-    if ((await sought.elsewhere?.(cluster, name)) === true) return;
-    await explainNotLocal(cluster, name, { stateDir, hostName }, sought);
+  await withCluster(lookup.verb, flags, async (cluster) => {
+    if ((await lookup.elsewhere?.(cluster, name)) === true) return;
+    await explainNotLocal(cluster, name, { stateDir, hostName }, lookup);
   }).catch((error: unknown) => {
-    throw isAboutTheCluster(error) ? notHere(error, name, stateDir, sought) : error;
+    throw isAboutTheCluster(error) ? missingOnHost(error, name, stateDir, lookup) : error;
   });
 }
 
-/** The folder is named, because root's default is another one. */
+/** The remedy names the folder, because the default of root is another folder. */
 function unreadable(
   error: Error,
   name: string,
   stateDir: string,
   { verb, codes }: LocalLookup,
 ): MetalbridgeError {
-  // The agent's account, and so an engine, can put a link in the place of a log: it is never followed.
+  // The account of the agent, and thereby an engine, can replace a log with a link, which is never followed.
   if (codeOf(error) === "ELOOP")
     return new MetalbridgeError(codes.refused, `${error.message}: the file is a symbolic link`, {
-      summary: "the agent does not make links there: find out which program did, and remove it",
+      summary: "the agent creates no links there: find the program that created it, and remove the link",
     });
   return new MetalbridgeError(codes.refused, error.message, {
-    summary: "run it as the agent's user, or as root",
+    summary: "run the command as the user of the agent, or as root",
     command: `sudo metalbridge ${verb} ${name} --state-dir ${shellWord(stateDir)}`,
   });
 }
 
-/** The cluster could not be asked: what is known then is what this machine's folder says. */
-function notHere(
+/** The cluster cannot be read either, so that only the local folder is known. */
+function missingOnHost(
   { code, message }: MetalbridgeError,
   name: string,
   stateDir: string,
   { verb, what, codes }: LookupTarget,
 ): MetalbridgeError {
-  const both = `${stateDir} holds no ${what} of ${name}, and where it is cannot be asked: ${code}: ${message}`;
+  const both = `${stateDir} has no ${what} of ${name}, and the cluster cannot be read: ${code}: ${message}`;
   return new MetalbridgeError(codes.missing, both, {
-    summary: "if the agent here uses another state folder, name it, or its configuration with --config",
+    summary: "if the agent on this machine uses another state folder, pass --state-dir or --config",
     command: `metalbridge ${verb} ${shellWord(name)} --state-dir <folder>`,
   });
 }

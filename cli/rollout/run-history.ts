@@ -1,4 +1,4 @@
-/** `metalbridge rollout history`: what a service was before. */
+/** `metalbridge rollout history`: lists the revisions of a service. */
 
 import { revisionHistoryLimit } from "../../src/capacity/template.ts";
 import { withCluster } from "../cluster/cluster.ts";

@@ -1,4 +1,4 @@
-/** `metalbridge rollout undo`: writes an earlier revision's part of the spec back. */
+/** `metalbridge rollout undo`: restores the spec of an earlier revision. */
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
@@ -37,13 +37,13 @@ async function undo(cluster: Cluster, name: string, flags: UndoFlags): Promise<U
   throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
 }
 
-/** The undo was requested for the spec as it was: the user has to review the changed one. */
+/** The user requested the undo for the previous spec, and must review the changed one. */
 function changedMeanwhile(name: string, namespace: string): MetalbridgeError {
   return new MetalbridgeError(
     "ApiObjectConflict",
     `service ${name} was changed by another client in the meantime`,
     {
-      summary: "nothing was written; review it first",
+      summary: "nothing was written; review the service first",
       command: `metalbridge rollout history ${name} -n ${namespace}`,
     },
   );
@@ -61,10 +61,11 @@ function render(
 ): string {
   const { revision, hash } = target;
   if (changes.length === 0)
-    return `nothing to undo: service ${name} asks for what revision ${revision} (${hash}) asks for`;
-  const verb = flags.dryRun === true ? "would go back" : "goes back";
+    return `nothing to undo: service ${name} already has the spec of revision ${revision} (${hash})`;
+  const verb = flags.dryRun === true ? "would roll back" : "rolls back";
   const head = `service ${name} ${verb} to revision ${revision} (${hash})`;
   const lines = changes.map((change) => `  ${renderChange(change)}`);
-  const next = flags.dryRun === true ? [] : [`follow it: metalbridge rollout status ${name} -n ${namespace}`];
+  const next =
+    flags.dryRun === true ? [] : [`to follow it: metalbridge rollout status ${name} -n ${namespace}`];
   return [head, ...lines, ...next].join("\n");
 }

@@ -43,13 +43,13 @@ describe("status", () => {
       metadata: { name: "l" },
       spec: { holderIdentity, renewTime },
     });
-    const stale = "no controller leads since 2026-01-01T00:00:00.000000Z; what is shown is as of then";
+    const stale = "no controller has led since 2026-01-01T00:00:00.000000Z; the data is from that time";
     expect(leadershipNote(lease("pod-1", "2026-01-01T00:00:00.000000Z"), NOW_MS)).toBe(stale);
     expect(leadershipNote(lease("", "2026-01-01T00:09:59.000000Z"), NOW_MS)).toContain(
       "since 2026-01-01T00:09:59",
     );
     expect(leadershipNote(undefined, NOW_MS)).toBe(
-      "no controller has led yet; start one: metalbridge controller",
+      "no controller has run yet; start one: metalbridge controller",
     );
     expect(leadershipNote(lease("pod-1", "2026-01-01T00:09:50.000000Z"), NOW_MS)).toBeUndefined();
     const overview = { ...overviewOf([], [], []), controller: stale };

@@ -118,7 +118,7 @@ test("the report names each host, the step that failed and the end of its standa
     "mac-1  upgraded     0.1.0   runs 0.2.0",
     "mac-2  failed       0.1.0   upgrade: UpgradeRolledBack; runs 0.1.0 again",
     "mac-3  not started  0.1.0",
-    "mac-4  current      0.2.0   ran 0.2.0 already",
+    "mac-4  current      0.2.0   already ran 0.2.0",
     "mac-5  unreachable  0.1.0   its agent does not renew its Lease",
   ]);
   expect(failureOf(lines, "0.2.0")).toMatchObject({

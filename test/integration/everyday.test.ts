@@ -203,7 +203,7 @@ spec:
   it("deletes the service with its Model, and says when it is gone", async () => {
     const { code, stdout } = await run("delete", "tiny-q8", "--with-model", "--yes", "--timeout", "60s");
     expect(code).toBe(0);
-    expect(stdout).toMatch(/model tiny-q8 is deleted[\s\S]*service tiny-q8 is gone\n$/);
+    expect(stdout).toMatch(/model tiny-q8 is deleted[\s\S]*service tiny-q8 is deleted\n$/);
     expect((await run("get", "models")).stderr).toContain("there are no models here");
   });
 
