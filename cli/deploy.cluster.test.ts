@@ -55,7 +55,7 @@ test("a model of the catalog becomes a Model with the repository and quantizatio
   await using desk = await openDesk();
   const options = ["-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
   const { stdout, stderr } = await runProgram(["deploy", "qwen3:8b", "--dry-run", ...options]);
-  expect(stderr).toContain("Qwen/Qwen3-8B of the catalog: hf://Qwen/Qwen3-8B-GGUF, quantization Q4_K_M");
+  expect(stderr).toContain("catalog model Qwen/Qwen3-8B: hf://Qwen/Qwen3-8B-GGUF, quantization Q4_K_M");
   const [model, service] = parseAllDocuments(stdout).map((document) => document.toJS());
   expect(model).toMatchObject({
     kind: "Model",

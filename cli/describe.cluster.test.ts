@@ -240,7 +240,7 @@ test("a host is described with its Lease, the replicas of every namespace on it,
   });
   expect(await run("machine", host)).toMatchObject({
     code: 2,
-    stderr: expect.stringMatching(/^error: machine is/),
+    stderr: expect.stringMatching(/^error: unknown kind machine/),
   });
   must(await desk.client.remove(LEASES, lease.metadata));
 });

@@ -75,7 +75,7 @@ test.each([["SIGINT"], ["SIGTERM"]] as const)(
     const host = await desk.host();
     await desk.replica("chat-0", host, { phase: "Ready" });
     await using drain = startProgram(["drain", host], desk);
-    await drain.until(/stays until/);
+    await drain.until(/runs until/);
     drain.child.kill(signal);
     const { code, stdout } = await drain.ended;
     expect(code).toBe(130);
@@ -93,7 +93,7 @@ test("stops following when the host is uncordoned or deleted", async () => {
     const host = await desk.host();
     await desk.replica(`left-on-${host}`, host, { phase: "Ready" });
     await using drain = startProgram(["drain", host], desk);
-    await drain.until(/stays until/);
+    await drain.until(/runs until/);
     await end(host);
     expect(await drain.ended).toMatchObject({
       code: 1,
@@ -108,7 +108,7 @@ test("an API server that goes away is waited for", async () => {
   const host = await desk.host();
   await desk.replica("chat-0", host, { phase: "Ready" });
   await using drain = startProgram(["drain", host], desk);
-  await drain.until(/stays until/);
+  await drain.until(/runs until/);
   await cluster.stopApiServer();
   await expect
     .poll(() => drain.stderr(), { timeout: 60_000 })

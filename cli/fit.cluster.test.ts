@@ -183,7 +183,7 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
     stderr: expect.stringMatching(/^ManifestInvalid: .*spec\.contextSize: /),
   });
   await writeFile(manifest, `${spec("contextSize: 1")}---\n${spec("contextSize: 2")}`);
-  expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toContain("holds 2 InferenceServices");
+  expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toContain("has 2 InferenceServices");
   await writeFile(manifest, "a: [");
   expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toMatch(/^ManifestInvalid: /);
 });

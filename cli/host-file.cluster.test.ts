@@ -117,8 +117,8 @@ test("the notes come before the commands that they are about", async () => {
   const { stdout } = await promisify(execFile)("/bin/sh", ["-c", command, ...program], {
     env: { PATH: process.env.PATH, KUBECONFIG: own().kubeconfig, HOME: "/nonexistent" },
   });
-  expect(stdout.indexOf("run this on the machine")).toBeGreaterThanOrEqual(0);
-  expect(stdout.indexOf("run this on the machine")).toBeLessThan(stdout.indexOf(": metalbridge join "));
+  expect(stdout.indexOf("run this command once on the machine")).toBeGreaterThanOrEqual(0);
+  expect(stdout.indexOf("run this command once on the machine")).toBeLessThan(stdout.indexOf(": metalbridge join "));
 });
 
 test("nothing is written for an address of another Host, or for what the API server refuses", async () => {

@@ -77,7 +77,7 @@ test("a host is marked lost only after a yes, and what is on it is named before"
   const refused = await runProgram(["host", "lost", host], desk);
   expect(refused).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/on it: \S+\/chat-0;[\s\S]*NotConfirmed: /),
+    stderr: expect.stringMatching(/replicas on the host: \S+\/chat-0;[\s\S]*NotConfirmed: /),
   });
   expect(await annotations()).toBeUndefined();
   const done = await runProgram(["host", "lost", host, "--yes"], desk);

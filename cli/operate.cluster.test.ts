@@ -42,7 +42,7 @@ test("a change is followed, listed and undone", async () => {
   );
   expect(entries.at(-1)?.hash).toBe(status?.currentRevision);
   const described = await runProgram(["describe", "chat", "-n", "team"], { kubeconfig });
-  expect(described.stdout).toMatch(/Replicas: +2 wanted, 2 answer, 2 of the newest revision, 2 in all/);
+  expect(described.stdout).toMatch(/Replicas: +2 desired, 2 ready, 2 of the newest revision, 2 total/);
 });
 
 test("a drain waits for room, then leaves the host empty, and is taken back", async () => {

@@ -204,7 +204,7 @@ spec:
     const { code, stdout } = await run("delete", "tiny-q8", "--with-model", "--yes", "--timeout", "60s");
     expect(code).toBe(0);
     expect(stdout).toMatch(/model tiny-q8 is deleted[\s\S]*service tiny-q8 is deleted\n$/);
-    expect((await run("get", "models")).stderr).toContain("there are no models here");
+    expect((await run("get", "models")).stderr).toContain("no models found");
   });
 
   /** A Model of a web server, with a Secret that the agent has to read. */
