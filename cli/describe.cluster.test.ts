@@ -172,7 +172,7 @@ test("the log of a replica on another host: where it is, and the command to run 
     /^NameAmbiguous: .*chat-0-abcdefgh12 \(on .*, chat-1-abcdefgh12 \(on /,
   );
   expect((await logs("chat-1-abcdefgh12")).stderr).toMatch(
-    /^LogNotFound: .*is placed on this machine, but \/nonexistent holds no log/,
+    /^LogNotFound: .*is placed on this machine, but \/nonexistent has no log of it/,
   );
   expect((await logs("absent")).stderr).toMatch(/^ReplicaNotFound: /);
 });
@@ -188,7 +188,7 @@ test("a replica is here if the agent's configuration names its host, whatever th
   writeFileSync(config, `hostName: ${host}\nstateDir: /nonexistent\n`);
   const logs = (name: string) => runProgram(["logs", name, "-n", desk.namespace, "--config", config], desk);
   expect((await logs("chat-0-abcdefgh12")).stderr).toMatch(
-    /^LogNotFound: .*is placed on this machine, but \/nonexistent holds no log/,
+    /^LogNotFound: .*is placed on this machine, but \/nonexistent has no log of it/,
   );
   expect((await logs("chat-1-abcdefgh12")).stderr).toMatch(/^LogOnAnotherHost: /);
 });

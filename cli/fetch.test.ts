@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { parseFetchResult } from "../src/models/fetch-result.ts";
+import { startS3Server, whyNoS3Server } from "../test/bed/s3-server.ts";
 import { headerBytes, TENSOR_BYTES } from "../test/fixtures/model-server.ts";
 import { cutAfter, sendFile, sha256, startOrigin } from "../test/fixtures/origin.ts";
-import { startS3Server, whyNoS3Server } from "../test/bed/s3-server.ts";
 import { selfSigned } from "../test/fixtures/self-signed.ts";
 import { whyNoAuthority } from "../test/fixtures/test-authority.ts";
 

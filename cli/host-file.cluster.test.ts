@@ -118,7 +118,9 @@ test("the notes come before the commands that they are about", async () => {
     env: { PATH: process.env.PATH, KUBECONFIG: own().kubeconfig, HOME: "/nonexistent" },
   });
   expect(stdout.indexOf("run this command once on the machine")).toBeGreaterThanOrEqual(0);
-  expect(stdout.indexOf("run this command once on the machine")).toBeLessThan(stdout.indexOf(": metalbridge join "));
+  expect(stdout.indexOf("run this command once on the machine")).toBeLessThan(
+    stdout.indexOf(": metalbridge join "),
+  );
 });
 
 test("nothing is written for an address of another Host, or for what the API server refuses", async () => {

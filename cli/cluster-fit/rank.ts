@@ -11,8 +11,8 @@ import { isAtLeast } from "../../fitness/scoring/fitness.ts";
 import type { Machine, MachineRead } from "../../fitness/scoring/machine.ts";
 import { type FitLevel, isFor, type UseCase } from "../../fitness/scoring/score.ts";
 import { type NodeReport, readNodeReport } from "../../src/api/node-report.ts";
-import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
+import { compareText } from "../../src/util/text.ts";
 import { alignColumns } from "../program/table.ts";
 import type { FitProbeResult } from "./probe.ts";
 

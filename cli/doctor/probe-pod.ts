@@ -2,9 +2,9 @@
 
 import {
   probeState,
+  readWaitingPod,
   runOnceContainer,
   WITHOUT_MESH,
-  readWaitingPod,
 } from "../../controller/workload/one-shot-pod.ts";
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
 

@@ -1,6 +1,7 @@
 /** Stored models as tables. Pure. */
-import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
+
 import { formatBytes } from "../../src/util/bytes.ts";
+import { compareText } from "../../src/util/text.ts";
 import { agoOf } from "../program/age.ts";
 import { formatTable } from "../program/table.ts";
 

@@ -5,9 +5,9 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
-import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
 import type { Lease } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { compareText } from "../../src/util/text.ts";
 
 export interface OverviewHostLine {
   readonly name: string;

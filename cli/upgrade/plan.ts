@@ -5,7 +5,7 @@ import type { ErrorCode } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
+import { compareText } from "../../src/util/text.ts";
 
 /** Number of concurrent hosts, once the first host has proven the version. */
 const BATCH = 2;

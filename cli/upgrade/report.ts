@@ -1,6 +1,6 @@
 /** The result of each host, for a table, for JSON and for the error at the end. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { compareText } from "../../src/capacity/placement/scheduler/sorted.ts";
+import { compareText } from "../../src/util/text.ts";
 import { alignColumns, formatTable } from "../program/table.ts";
 import type { HostResult } from "./one-host.ts";
 import type { SkippedHost, UpgradePlan } from "./plan.ts";

@@ -8,7 +8,6 @@ import { type AccessObject, celEmpty, policyObjects, WRITES } from "./policy.ts"
 
 /** User name of a group's account without the name of the group. */
 export const JOIN_ACCOUNT_PREFIX = `system:serviceaccount:${NAMESPACE_JOIN}:`;
-export const GROUP_TOKEN_SECONDS = 7 * 24 * 3_600;
 /** Maximum number of hosts of a group, which are listed in an annotation of its account. */
 export const JOIN_LIMIT_MAX = 1_000;
 /** Maximum number of existing requests of all groups. */
