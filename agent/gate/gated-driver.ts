@@ -118,6 +118,12 @@ class GatedInstance implements Instance {
   readonly activity = () => this.#inner.activity();
   readonly restoreFiles = () => this.#inner.restoreFiles();
   readonly logTail = (bytes: number) => this.#inner.logTail(bytes);
+  readonly inFlight = () => this.#route.routes.inFlight(this.#route.id);
+  readonly letIn = () => this.#route.routes.pass(this.#route.id, CLOSE_ROUTE_MS);
+  readonly routeProblem = () => this.#route.routes.problem(this.#route.id);
+  readonly filesChanged = () => this.#route.routes.reload();
+  /** From now on every response ends its connection, so that clients move on without a failed request. */
+  readonly leave = () => this.#route.routes.leave(this.#route.id);
   readonly #inner: Instance;
   readonly #route: InstanceRoute;
   /** The request to the engine, sent once the gate has closed the route. */
@@ -145,27 +151,6 @@ class GatedInstance implements Instance {
     return isUp && this.#stopMode !== undefined && state.ending === undefined
       ? { ...state, ending: this.#stopMode }
       : state;
-  }
-
-  inFlight(): Promise<number | "unknown"> {
-    return this.#route.routes.inFlight(this.#route.id);
-  }
-
-  letIn(): Promise<void> {
-    return this.#route.routes.pass(this.#route.id, CLOSE_ROUTE_MS);
-  }
-
-  routeProblem(): Promise<string | undefined> {
-    return this.#route.routes.problem(this.#route.id);
-  }
-
-  filesChanged(): void {
-    this.#route.routes.reload();
-  }
-
-  /** From now on every response ends its connection, so that clients move on without a failed request. */
-  leave(): void {
-    this.#route.routes.leave(this.#route.id);
   }
 
   /** New requests are rejected before the model is unloaded: a request on its way would load the model again. */

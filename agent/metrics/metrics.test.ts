@@ -13,7 +13,7 @@ async function scrape(change: Partial<MetricsFacts> = {}, engines = [someEngine(
     readEngines: async () => engines,
     readGate,
   };
-  return parseExposition(await createMetrics(source).text());
+  return parseExposition(await createMetrics(source)());
 }
 
 test("every family is shown, right in form, with the labels it declares", async () => {
@@ -74,9 +74,9 @@ test("a replica that is gone leaves no series, whatever it once showed", async (
     readEngines: async () => [someEngine()],
     readGate: async () => [someRoute()],
   });
-  expect(await metrics.text()).toContain('replica="chat-0-abc"');
+  expect(await metrics()).toContain('replica="chat-0-abc"');
   replicas = replicas.slice(1);
-  const after = await metrics.text();
+  const after = await metrics();
   expect(after).not.toContain("chat-0-abc");
   expect(after).toContain('replica="chat-1-def"');
 });
@@ -105,10 +105,10 @@ test("scrapes that overlap share one look at the engines; the next one looks aga
     return [];
   };
   const metrics = createMetrics({ facts: someFacts, readEngines, readGate: async () => [] });
-  const [one, two] = await Promise.all([metrics.text(), metrics.text()]);
+  const [one, two] = await Promise.all([metrics(), metrics()]);
   expect(one).toBe(two);
   expect(looks).toBe(1);
-  await metrics.text();
+  await metrics();
   expect(looks).toBe(2);
 });
 

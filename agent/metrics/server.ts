@@ -31,8 +31,8 @@ export interface ExternalListener {
 /** Resolves with the loopback port; rejects with `PortTaken` if another program uses it. */
 export async function startServer(options: AgentServerOptions): Promise<number> {
   const { log, port, outside, problems, signal } = options;
-  const { text } = createMetrics(options);
-  const metrics = async () => ({ status: 200, body: await text(), type: METRICS_TYPE });
+  const scrape = createMetrics(options);
+  const metrics = async () => ({ status: 200, body: await scrape(), type: METRICS_TYPE });
   const notReady = () => problems().map(({ code, message }) => `${code}: ${message}`);
   const routes = healthRoutes({ notReady, metrics });
   const bound = await listen({ address: "127.0.0.1", port, routes, signal });

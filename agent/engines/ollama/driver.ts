@@ -151,14 +151,9 @@ function serverEnvironment(home: string, port: number): Record<string, string> {
 }
 
 function notInstalled(): MetalbridgeError {
-  return new MetalbridgeError(
-    "RuntimeNotInstalled",
-    "ollama was not found where the configuration says, or on PATH",
-    {
-      summary: "install it on the host",
-      command: "brew install ollama",
-    },
-  );
+  const message = "ollama was not found where the configuration says, or on PATH";
+  const remedy = { summary: "install it on the host", command: "brew install ollama" };
+  return new MetalbridgeError("RuntimeNotInstalled", message, remedy);
 }
 
 /** Looks for the desktop app, whose process name begins with a capital letter. */

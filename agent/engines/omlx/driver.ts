@@ -173,12 +173,7 @@ async function checkCacheFolder(folder: string | undefined, roots: readonly stri
 }
 
 function notInstalled(): MetalbridgeError {
-  return new MetalbridgeError(
-    "RuntimeNotInstalled",
-    "omlx was not found where the configuration says, on PATH, or in /Applications",
-    {
-      summary: "install it on the host",
-      command: HOST_ENGINE_INSTALLS.omlx,
-    },
-  );
+  const message = "omlx was not found where the configuration says, on PATH, or in /Applications";
+  const remedy = { summary: "install it on the host", command: HOST_ENGINE_INSTALLS.omlx };
+  return new MetalbridgeError("RuntimeNotInstalled", message, remedy);
 }

@@ -1,7 +1,7 @@
 /** Metrics of the agent. */
 import { flag, type MetricFamily, sampleIfKnown } from "../../../src/http/metrics/family.ts";
 import type { DrainOutcome } from "../../replicas/state/counts.ts";
-import { HOST_LABELS, hostLabels, type Scrape } from "./scrape.ts";
+import { HOST_LABELS, hostGauge, hostLabels, type Scrape } from "./scrape.ts";
 
 const OUTCOMES: readonly DrainOutcome[] = ["quiet", "deadline", "ended"];
 
@@ -13,31 +13,21 @@ export const agentFamilies: readonly MetricFamily<Scrape>[] = [
     labels: [...HOST_LABELS, "version"],
     read: (scrape) => flag(true, { ...hostLabels(scrape), version: scrape.version }),
   },
-  {
-    name: "metalbridge_agent_lease_held",
-    type: "gauge",
-    help: "1 while this agent holds the Lease of its host name.",
-    labels: HOST_LABELS,
-    read: (scrape) => flag(scrape.isNameOurs, hostLabels(scrape)),
-  },
-  {
-    name: "metalbridge_agent_replicas_synced",
-    type: "gauge",
-    help: "1 while the local cache of this host's replicas is complete.",
-    labels: HOST_LABELS,
-    read: (scrape) => flag(scrape.isSynced, hostLabels(scrape)),
-  },
-  {
-    name: "metalbridge_agent_watch_age_seconds",
-    type: "gauge",
-    help: "Time since the last event or bookmark of the replica watch; bookmarks arrive every one to two minutes.",
-    labels: HOST_LABELS,
-    read: (scrape) =>
-      sampleIfKnown(
-        scrape.watchAgeMs === undefined ? undefined : scrape.watchAgeMs / 1_000,
-        hostLabels(scrape),
-      ),
-  },
+  hostGauge(
+    "metalbridge_agent_lease_held",
+    "1 while this agent holds the Lease of its host name.",
+    ({ isNameOurs }) => Number(isNameOurs),
+  ),
+  hostGauge(
+    "metalbridge_agent_replicas_synced",
+    "1 while the local cache of this host's replicas is complete.",
+    ({ isSynced }) => Number(isSynced),
+  ),
+  hostGauge(
+    "metalbridge_agent_watch_age_seconds",
+    "Time since the last event or bookmark of the replica watch; bookmarks arrive every one to two minutes.",
+    ({ watchAgeMs }) => (watchAgeMs === undefined ? undefined : watchAgeMs / 1_000),
+  ),
   {
     name: "metalbridge_agent_api_requests_total",
     type: "counter",

@@ -7,17 +7,16 @@ function readings(scrape: Scrape) {
   return labeledReadings(scrape, new Map(scrape.engines.map(({ uid, gauges }) => [uid, gauges])));
 }
 
-function family(
-  key: keyof EngineGauges,
-  { name, type, help }: { readonly name: string; readonly type: "counter" | "gauge"; readonly help: string },
-): MetricFamily<Scrape> {
+/** A counter if the name says `_total`, otherwise a gauge. */
+function family(key: keyof EngineGauges, name: string, help: string): MetricFamily<Scrape> {
+  const type = name.endsWith("_total") ? "counter" : "gauge";
   const read = function* (scrape: Scrape) {
     for (const [gauges, labels] of readings(scrape)) {
       const value = gauges === "unknown" ? undefined : gauges[key];
       if (value !== undefined) yield { labels, value };
     }
   };
-  return { name: `metalbridge_engine_${name}`, type, help, labels: REPLICA_LABELS, read };
+  return { name, type, help, labels: REPLICA_LABELS, read };
 }
 
 export const engineFamilies: readonly MetricFamily<Scrape>[] = [
@@ -30,50 +29,46 @@ export const engineFamilies: readonly MetricFamily<Scrape>[] = [
       for (const [gauges, labels] of readings(scrape)) yield { labels, value: gauges === "unknown" ? 0 : 1 };
     },
   },
-  family("running", { name: "requests_running", type: "gauge", help: "Requests in flight in the engine." }),
-  family("waiting", {
-    name: "requests_waiting",
-    type: "gauge",
-    help: "Requests queued in the engine.",
-  }),
-  family("promptTokens", {
-    name: "prompt_tokens_total",
-    type: "counter",
-    help: "Prompt tokens computed since the engine's start, without those read from its cache.",
-  }),
-  family("cachedPromptTokens", {
-    name: "prompt_tokens_cached_total",
-    type: "counter",
-    help: "Prompt tokens read from the engine's cache.",
-  }),
-  family("generatedTokens", {
-    name: "generated_tokens_total",
-    type: "counter",
-    help: "Tokens generated since the engine's start.",
-  }),
-  family("promptSeconds", {
-    name: "prompt_seconds_total",
-    type: "counter",
-    help: "Time that the engine spent computing prompts.",
-  }),
-  family("generationSeconds", {
-    name: "generation_seconds_total",
-    type: "counter",
-    help: "Time that the engine spent generating tokens.",
-  }),
-  family("draftTokens", {
-    name: "draft_tokens_total",
-    type: "counter",
-    help: "Tokens drafted by the draft model of speculative decoding.",
-  }),
-  family("acceptedDraftTokens", {
-    name: "draft_tokens_accepted_total",
-    type: "counter",
-    help: "Draft tokens that the model accepted.",
-  }),
-  family("kvUseRatio", {
-    name: "kv_cache_usage_ratio",
-    type: "gauge",
-    help: "Fraction of the KV cache in use, 0 to 1; only for engines that report it.",
-  }),
+  family("running", "metalbridge_engine_requests_running", "Requests in flight in the engine."),
+  family("waiting", "metalbridge_engine_requests_waiting", "Requests queued in the engine."),
+  family(
+    "promptTokens",
+    "metalbridge_engine_prompt_tokens_total",
+    "Prompt tokens computed since the engine's start, without those read from its cache.",
+  ),
+  family(
+    "cachedPromptTokens",
+    "metalbridge_engine_prompt_tokens_cached_total",
+    "Prompt tokens read from the engine's cache.",
+  ),
+  family(
+    "generatedTokens",
+    "metalbridge_engine_generated_tokens_total",
+    "Tokens generated since the engine's start.",
+  ),
+  family(
+    "promptSeconds",
+    "metalbridge_engine_prompt_seconds_total",
+    "Time that the engine spent computing prompts.",
+  ),
+  family(
+    "generationSeconds",
+    "metalbridge_engine_generation_seconds_total",
+    "Time that the engine spent generating tokens.",
+  ),
+  family(
+    "draftTokens",
+    "metalbridge_engine_draft_tokens_total",
+    "Tokens drafted by the draft model of speculative decoding.",
+  ),
+  family(
+    "acceptedDraftTokens",
+    "metalbridge_engine_draft_tokens_accepted_total",
+    "Draft tokens that the model accepted.",
+  ),
+  family(
+    "kvUseRatio",
+    "metalbridge_engine_kv_cache_usage_ratio",
+    "Fraction of the KV cache in use, 0 to 1; only for engines that report it.",
+  ),
 ];
