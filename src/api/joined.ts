@@ -1,4 +1,4 @@
-/** Tells whether an agent has joined as a host. Hosts may be registered long before they join. */
+/** Determines whether an agent has joined as a host. Hosts may be registered long before they join. */
 import { getCondition } from "./conditions.ts";
 import type { Host } from "./host.ts";
 

@@ -1,4 +1,4 @@
-/** What the gate passes, by the API that a shared server speaks. A file of its own: the gate loads nothing else of the engines. */
+/** Routes that the gate allows, by the API of the shared server. In a separate file, because the gate loads no other part of the engines. */
 import { type InferenceRoute, OPENAI_ROUTES } from "./contract/inference-routes.ts";
 import { OLLAMA_ROUTES } from "./ollama/routes.ts";
 

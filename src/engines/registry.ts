@@ -1,5 +1,5 @@
-/** The engines, one line each. */
-import type { EngineSettings, Mode } from "../api/engine-settings.ts";
+/** The registry of engines. */
+import type { Mode } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
@@ -31,7 +31,7 @@ export const ENGINES: readonly EngineDescription[] = [
 
 type GateRequest = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
 
-/** What may serve a model where spec.runtime is absent, in order of preference; with and without a driver on hosts. */
+/** Runtimes that may serve a model if spec.runtime is absent, in order of preference, with and without a driver on hosts. */
 export function runtimesFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
   return ENGINES.filter(
     (entry) =>
@@ -41,7 +41,7 @@ export function runtimesFor(format: ModelFormat, accelerator: Accelerator, mode:
   ).map(({ runtime }) => runtime);
 }
 
-/** Whether a runtime that was named can serve the model. */
+/** True if the runtime can serve the model. */
 export function isRuntimeFor(runtime: Runtime, format: ModelFormat, accelerator: Accelerator): boolean {
   return ENGINES.some((entry) => entry.runtime === runtime && canServe(entry, format, accelerator));
 }
@@ -54,18 +54,15 @@ export function engineDescription(runtime: Runtime): EngineDescription | undefin
   return ENGINES.find((entry) => entry.runtime === runtime);
 }
 
-/** The name under which `status.runtimes` of a Host has what a replica needs: its runtime, or one program of it. */
+/** Entry in `status.runtimes` of a Host that a replica requires: its runtime, or a program of it. */
 export function requiredRuntimeName({
   runtime,
   engine,
-}: {
-  readonly runtime: Runtime;
-  readonly engine: EngineSettings;
-}): string {
+}: Pick<ReplicaTemplate, "runtime" | "engine">): string {
   return engineDescription(runtime)?.host?.neededProgram?.(engine) ?? runtime;
 }
 
-/** How a host gets what `status.runtimes` has under this name. */
+/** Command that installs an entry of `status.runtimes`. */
 export function installHintOf(name: string): string | undefined {
   const known = ENGINES.flatMap(({ runtime, host }) =>
     host === undefined ? [] : [{ name: runtime, install: host.install }, ...(host.programs ?? [])],
@@ -73,34 +70,34 @@ export function installHintOf(name: string): string | undefined {
   return known.find((one) => one.name === name)?.install;
 }
 
-/** Whether any runtime that hosts have a driver for can serve the format. */
+/** True if a runtime with a driver on hosts can serve the format. */
 export function isServedOnHosts(format: ModelFormat): boolean {
   return hostRuntimes().some((runtime) => isRuntimeFor(runtime, format, DEFAULT_HOST_ACCELERATOR));
 }
 
-/** Runtimes that hosts have a driver for. */
+/** Runtimes with a driver on hosts. */
 export function hostRuntimes(): readonly Runtime[] {
   return ENGINES.filter(({ host }) => host !== undefined).map(({ runtime }) => runtime);
 }
 
-/** What engines compute on where nothing is known of the host. */
+/** Accelerator of a host whose operating system is unknown. */
 export const DEFAULT_HOST_ACCELERATOR: Accelerator = "metal";
-/** What engines on hosts compute on. */
+/** Accelerators of hosts. */
 export const HOST_ACCELERATORS: readonly Accelerator[] = [DEFAULT_HOST_ACCELERATOR, "cpu"];
 
-/** By `status.info.os` of a Host. */
+/** Accelerator by `status.info.os` of a Host. */
 export function hostAccelerator(os: string | undefined): Accelerator {
   return os === "linux" ? "cpu" : DEFAULT_HOST_ACCELERATOR;
 }
 
-/** Whether the gate is in front of such a replica's engine. */
+/** True if the gate is in front of the engine of the replica. */
 export function isGated({ runtime, gate, auth, tls }: GateRequest): boolean {
   if (gate === "Always" || tls !== undefined || engineDescription(runtime)?.isSharedDaemon === true)
     return true;
   return gate !== "Never" && auth !== undefined;
 }
 
-/** Throws `GateNeeded` where the service refuses the gate that it cannot do without. */
+/** Throws `GateNeeded` if the service disables the gate but requires it. */
 export function checkGate(request: GateRequest): void {
   if (request.gate !== "Never") return;
   const entry = engineDescription(request.runtime);

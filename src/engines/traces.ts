@@ -1,9 +1,9 @@
-/** Programs that run models, ours and others, by how they are recognized on a machine. */
+/** Programs that run models, including those of others, and how they are recognized on a machine. */
 import type { EngineTraces } from "./contract/description.ts";
 import { ENGINES } from "./registry.ts";
 
-/** Under the name by which hosts report it. */
 export interface KnownTraces extends EngineTraces {
+  /** Name under which hosts report the program. */
   readonly name: string;
 }
 

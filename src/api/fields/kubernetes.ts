@@ -99,7 +99,7 @@ export const labelSelectorSchema = z.object({
 
 export type LabelSelector = z.output<typeof labelSelectorSchema>;
 
-/** Tells whether a selector matches labels. An absent or empty selector matches everything. */
+/** Determines whether a selector matches labels. An absent or empty selector matches everything. */
 export function selectorMatches(
   selector: LabelSelector | undefined,
   labels: Readonly<Record<string, string>> | undefined,

@@ -1,31 +1,21 @@
-/** An engine's memory for the rest of the system: the claim, and notes on unusual values. */
+/** Memory of an engine: the claim, and notes on unusual values. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
+import type { ReplicaMemory } from "../../api/inference-replica.ts";
 import type { GgufSummary } from "../../models/gguf/summary.ts";
 
-/** Bytes: the claim, and its parts, each rounded up. */
-export interface MemoryClaim {
-  readonly claimBytes: number;
-  readonly weightsBytes: number;
-  readonly kvBytes: number;
-  readonly computeBytes: number;
-  readonly outputBytes: number;
-  readonly promptCacheBytes: number;
-  readonly projectorBytes: number;
-  readonly draftBytes: number;
-  readonly loraBytes: number;
-  readonly overheadBytes: number;
-}
+/** The claim and its parts, each rounded up to whole bytes. */
+export type MemoryClaim = Readonly<ReplicaMemory>;
 
-/** The files beside the model that count. */
+/** Files that count in addition to the model. */
 export interface ClaimFiles {
   readonly projectorSizeBytes?: number | undefined;
   readonly draft?: GgufSummary | undefined;
-  /** Of all LoRA adapters. */
+  /** Total size of all LoRA adapters. */
   readonly loraSizeBytes?: number | undefined;
 }
 
-/** Bytes of the compute buffers as laid out, before a host's own coefficients. */
+/** Laid-out size of the compute buffers in bytes, before the coefficients of a host are applied. */
 export interface BufferLayout {
   readonly model: number;
   /** Absent without a draft model. */
@@ -33,17 +23,17 @@ export interface BufferLayout {
 }
 
 export interface ClaimEstimator {
-  /** The claim on a host that computes on this accelerator. Throws `ClaimUnknown` where the header has too little. */
+  /** Estimates the claim on a host with this accelerator. Throws `ClaimUnknown` if the header lacks fields. */
   readonly estimate: (
     summary: GgufSummary,
     settings: EngineSettings & ClaimFiles,
     accelerator: Accelerator,
   ) => MemoryClaim;
-  /** For the same engine; absent where hosts do not measure its compute buffers. */
+  /** Lays out the compute buffers; absent if hosts do not measure them for this engine. */
   readonly layOut?: (summary: GgufSummary, settings: EngineSettings & ClaimFiles) => BufferLayout;
-  /** Arguments that `extraArgs` may hold, and whose memory the claim does not count. */
+  /** Allowed `extraArgs` whose memory the claim does not include. */
   readonly uncountedArgs: readonly string[];
-  /** Why a request cannot use all of its context; undefined where it can. */
+  /** Reason why a request cannot use its full context; undefined if it can. */
   readonly contextWarning: (
     summary: Pick<GgufSummary, "contextLength">,
     settings: EngineSettings,

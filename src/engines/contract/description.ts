@@ -1,4 +1,4 @@
-/** What every engine's folder exports: one description, which the registry lists and everything else reads. */
+/** The description that the folder of each engine exports and the registry lists. */
 import type { EngineSettings, Mode } from "../../api/engine-settings.ts";
 import type { ErrorCode } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
@@ -12,60 +12,60 @@ import type { PodRuntime } from "./pod.ts";
 export interface EngineDescription {
   readonly runtime: Runtime;
   readonly formats: readonly ModelFormat[];
-  /** Formats for which it is chosen where spec.runtime is absent. Absent: all of them. */
+  /** Formats for which the engine is chosen if spec.runtime is absent. Defaults to all of its formats. */
   readonly chosenFor?: readonly ModelFormat[];
-  /** Absent: all modes. */
+  /** Defaults to all modes. */
   readonly modes?: readonly Mode[];
   readonly accelerators: readonly Accelerator[];
-  /** The API that clients find behind the Service. */
+  /** The API of the engine. */
   readonly api: "openai" | "custom";
-  /** Several models share one process of the host. */
+  /** Several models share a process on the host. */
   readonly isSharedDaemon: boolean;
-  /** Without the gate it can be made to check the API key itself. */
+  /** The engine can check the API key itself without the gate. */
   readonly checksApiKey?: true;
-  /** Behind the gate it asks for a key of the agent's, so that other programs of the host cannot bypass the gate. */
+  /** The engine requires a key from the gate, so that other programs on the host cannot bypass the gate. */
   readonly asksGateForKey?: true;
-  /** Fields of InferenceService.spec that make a revision with this runtime, beside those of every runtime. */
+  /** Additional fields of InferenceService.spec that determine the revision with this runtime. */
   readonly revisionFields?: readonly (keyof InferenceServiceSpec)[];
   /** The program that the service itself describes. Throws MetalbridgeError. */
   readonly program?: (spec: InferenceServiceSpec) => ProgramSpec;
-  /** The spec with what this runtime fills in for the format where the service leaves it out. */
+  /** Fills in defaults of this runtime for the format. */
   readonly complete?: (spec: InferenceServiceSpec, format: ModelFormat) => InferenceServiceSpec;
-  /** A native process under an agent. Absent: it does not run on hosts. */
+  /** A native process under an agent; absent if the engine does not run on hosts. */
   readonly host?: HostSide;
-  /** A Deployment on Linux nodes. Absent: it does not run in pods. */
+  /** A Deployment on Linux nodes; absent if the engine does not run in pods. */
   readonly pod?: PodRuntime;
-  /** How it is recognized on a machine, whoever installed or started it. */
+  /** Names by which the engine is recognized on a machine, whoever installed or started it. */
   readonly traces?: EngineTraces;
 }
 
 export interface HostSide {
-  /** How a host gets it, for messages: a command. */
+  /** Command that installs the engine, for messages. */
   readonly install: string;
-  /** Fields of InferenceService.spec that it honors. */
+  /** Fields of InferenceService.spec that the engine honors. */
   readonly settings: readonly string[];
-  /** Settings of probeOverrides that it honors beside those of every runtime. */
+  /** Additional settings of probeOverrides that the engine honors. */
   readonly probes?: readonly string[];
-  /** Parts of those fields that it does not honor, each as a path below spec. */
+  /** Parts of these fields that the engine does not honor, as paths below spec. */
   readonly unhonoredParts?: (spec: InferenceServiceSpec) => string[];
-  /** Programs that hosts report by their own names, and what a replica needs of them. */
+  /** Programs that hosts report under their own names, and the program that a replica requires. */
   readonly programs?: readonly { readonly name: string; readonly install: string }[];
   readonly neededProgram?: (settings: EngineSettings) => string | undefined;
   readonly claims: ClaimEstimator;
-  /** Versions that fail with what the agent asks of them. */
+  /** Versions that fail with the agent. */
   readonly knownBad?: readonly { readonly below: string; readonly why: string }[];
 }
 
 export interface EngineTraces {
-  /** File names of its programs. The first is on PATH where it is installed. */
+  /** File names of the programs. An installed engine has the first on PATH. */
   readonly programs?: readonly string[];
-  /** Names of its processes, of which the kernel keeps 15 characters. */
+  /** Names of the processes, which the kernel truncates to 15 characters. */
   readonly processes?: RegExp;
-  /** Folders of its models in a home folder. */
+  /** Folders of models, relative to the home folder. */
   readonly modelFolders?: readonly string[];
-  /** Homebrew's formula, which may run it as a service. */
+  /** Homebrew formula, which may run the engine as a service. */
   readonly formula?: string;
-  /** Units of systemd, as a pattern. */
+  /** Pattern of systemd units. */
   readonly units?: string;
   /** An application that interferes with engines while it runs. */
   readonly app?: InterferingApp;
@@ -78,7 +78,7 @@ export interface InterferingApp {
   readonly severity: "error" | "warning";
   readonly platforms?: readonly ("darwin" | "linux")[];
   readonly reason: string;
-  /** Of the command line of its processes. */
+  /** Matches the command lines of the application's processes. */
   readonly command: RegExp;
   readonly finding: string;
 }

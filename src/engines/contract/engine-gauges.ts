@@ -1,11 +1,11 @@
-/** What any engine may tell of its work, under one naming. Absent: this engine does not tell. */
+/** Metrics of an engine under common names. Metrics that the engine does not report are absent. */
 
 export interface EngineGauges {
-  /** Requests being worked on. */
+  /** Number of running requests. */
   readonly running?: number | undefined;
-  /** Requests that wait for their turn in the engine. */
+  /** Number of requests that are queued in the engine. */
   readonly waiting?: number | undefined;
-  /** Since the engine's start, as all that follow. Tokens taken from its cache are counted apart. */
+  /** Counters since the start of the engine, like the following. Tokens from the cache are counted separately. */
   readonly promptTokens?: number | undefined;
   readonly cachedPromptTokens?: number | undefined;
   readonly generatedTokens?: number | undefined;
@@ -13,6 +13,6 @@ export interface EngineGauges {
   readonly generationSeconds?: number | undefined;
   readonly draftTokens?: number | undefined;
   readonly acceptedDraftTokens?: number | undefined;
-  /** Share of the KV cache in use now, 0 to 1. */
+  /** Fraction of the KV cache in use, from 0 to 1. */
   readonly kvUseRatio?: number | undefined;
 }

@@ -1,9 +1,9 @@
-/** Why an engine exited: by its exit status, and by what its log says where that decides. */
+/** Determines why an engine exited, from its exit status and, if necessary, its log. */
 import type { ErrorCode } from "../../api/errors.ts";
 import { truncate } from "../../util/text.ts";
 import type { RunAtEnd } from "./last-run.ts";
 
-/** An exit code, or the signal that ended it; "unknown" if no parent collected the status. */
+/** An exit code, or the signal that terminated the process; "unknown" if no parent collected the status. */
 export type Exit = { readonly code?: number; readonly signal?: string } | "unknown";
 
 export interface ExitReason {
@@ -11,15 +11,15 @@ export interface ExitReason {
   readonly message: string;
 }
 
-/** What the log of the last run has to say. */
+/** Facts in the log of the last run. */
 export interface FinalLogFacts {
-  /** A cause that the engine's lines are known to mean. */
+  /** A known cause in the log. */
   readonly known: () => ExitReason | undefined;
-  /** Its last line that may be shown; `isAtStart`: it never ran, so that none is a client's. */
+  /** The last line that may be shown. `isAtStart`: the engine never ran, so no line contains text of a client. */
   readonly lastLine: (isAtStart?: true) => string;
 }
 
-/** The reason by exit status; a cause in the log wins where the status says nothing of its own. */
+/** The reason according to the exit status; a cause in the log takes precedence if the status is not specific. */
 export function exitReasonOf(exit: Exit, run: RunAtEnd, { known, lastLine }: FinalLogFacts): ExitReason {
   if (exit === "unknown")
     return known() ?? { code: "EngineEndUnknown", message: "the engine exited; exit status unknown" };
@@ -44,13 +44,13 @@ export function exitReasonOf(exit: Exit, run: RunAtEnd, { known, lastLine }: Fin
       return (
         known() ?? {
           code: "EngineCrashed",
-          message: `the engine crashed (${describe(exit)}): ${lastLine()}`,
+          message: `the engine crashed (${exit.signal ?? `exit code ${exit.code ?? "unknown"}`}): ${lastLine()}`,
         }
       );
   }
 }
 
-/** The OS leaves no trace in the engine's log; the host's memory level is the evidence. */
+/** The OS leaves no trace in the log of the engine, so the memory level of the host is the evidence. */
 function killed({ memory }: RunAtEnd): ExitReason {
   if (memory === undefined) {
     return {
@@ -60,24 +60,20 @@ function killed({ memory }: RunAtEnd): ExitReason {
   }
   return {
     code: "EngineOutOfMemory",
-    message: `SIGKILL ended the engine while the host's memory was ${memory}: the system took its memory back`,
+    message: `killed (SIGKILL) while the host's memory was ${memory}: the OS reclaimed its memory`,
   };
 }
 
-function describe(exit: { readonly code?: number; readonly signal?: string }): string {
-  return exit.signal ?? `exit code ${exit.code ?? "unknown"}`;
-}
-
 export const MAX_LINE_LENGTH = 300;
-/** Of the end of a log, where its last line is wanted. */
-const ENOUGH = 4_000;
+/** Length of the end of a log that contains its last line. */
+const TAIL_LENGTH = 4_000;
 
 export function lastLine(log: string): string {
-  const end = log.slice(-ENOUGH).trimEnd();
+  const end = log.slice(-TAIL_LENGTH).trimEnd();
   return shortenLogLine(end.slice(end.lastIndexOf("\n") + 1)) || "its log is empty";
 }
 
-/** Without the engine's own time stamp and level, and without the NULs of a log that was truncated or extended. */
+/** Removes the time stamp and level of the engine, and the NULs of a log that was truncated or extended. */
 export function shortenLogLine(line: string): string {
   const plain = line.replace(/[\s\p{Cc}]+/gu, " ").trim();
   return truncate(plain.replace(/^[\d.]+ [A-Z] /, ""), MAX_LINE_LENGTH);

@@ -1,16 +1,16 @@
-/** Routes of a shared server's API that clients may use: each engine lists its own, with the version that has them first. */
+/** Routes of a shared server's API that clients may use. Each engine lists its routes with the first version that has them. */
 
 export interface InferenceRoute {
   readonly path: string;
-  /** json: a POST whose body names the model. list: a GET whose answer is narrowed to the model. */
+  /** json: a POST whose body names the model. list: a GET whose response is restricted to the model. */
   readonly kind: "json" | "list";
-  /** Members of the body that name the model; absent: `model`. */
+  /** Members of the body that name the model. Defaults to `model`. */
   readonly nameKeys?: readonly string[];
-  /** Absent: all versions that the agent drives have it. */
+  /** First version with the route; absent if all supported versions have it. */
   readonly since?: string;
 }
 
-/** What servers with OpenAI's API have in common. */
+/** Routes of all servers with OpenAI's API. */
 export const OPENAI_ROUTES: readonly InferenceRoute[] = [
   { path: "/v1/models", kind: "list" },
   { path: "/v1/chat/completions", kind: "json" },

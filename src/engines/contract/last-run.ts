@@ -1,17 +1,17 @@
-/** The last run of an engine: where its log begins, and what else is known of it when it has exited. */
+/** The last run of an engine: its part of the log, and facts about a finished run. */
 
-/** One log holds many runs: each begins with this line, so that an old failure is not read as a new one. */
+/** First line of each run in a log, so that an old failure is not mistaken for a new one. */
 export const START_LINE = "--- metalbridge starts the engine at";
 
-/** The part of a log that belongs to the last run; all of it where the start is no longer in it. */
+/** The part of a log that belongs to the last run; the complete log if it does not contain the start. */
 export function lastRun(logTail: string): string {
   const at = logTail.lastIndexOf(START_LINE);
   return at < 0 ? logTail : logTail.slice(logTail.indexOf("\n", at) + 1);
 }
 
-/** What is known of a finished run beside its exit and its log. */
+/** Facts about a finished run in addition to its exit and its log. */
 export interface RunAtEnd {
-  /** It answered a real request once, so it had taken its arguments and its model. */
+  /** The engine answered a real request once, so it had accepted its arguments and its model. */
   readonly wasReady: boolean;
   /** Memory level of the host when it exited; absent if normal or unknown. */
   readonly memory?: "short" | "critical";

@@ -1,4 +1,4 @@
-/** What a runtime is as the container of a pod: image, port, arguments, probes, metrics. */
+/** A runtime as the container of a pod: image, port, arguments, probes, metrics. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
@@ -6,7 +6,7 @@ import type { InferenceServiceSpec } from "../../api/inference-service/index.ts"
 import type { Model } from "../../api/model.ts";
 import { parseSource } from "../../models/source/parse.ts";
 
-/** A variable of the container; a secret's value is only referred to. */
+/** An environment variable of the container, with a value or a reference to a Secret. */
 export type PodVariable =
   | { readonly name: string; readonly value: string }
   | { readonly name: string; readonly secret: { readonly name: string; readonly key: string } };
@@ -18,24 +18,24 @@ export interface PodFiles {
 }
 
 export interface PodGPUs {
-  /** Per pod; 0 for none. */
+  /** Number of GPUs per pod. */
   readonly count: number;
-  /** Only with more than one. */
+  /** Set with more than one GPU only. */
   readonly strategy?: "layer" | "tensor" | "row" | "pipeline" | "none";
-  /** Layers of each GPU in turn. */
+  /** Number of layers of each GPU, in order. */
   readonly layers?: readonly number[];
-  /** Share of a GPU's memory that the service may use, where it is limited and the GPU's size is known. */
+  /** Fraction of a GPU's memory that the service may use, if it is limited and the size of the GPU is known. */
   readonly memoryShare?: number;
 }
 
-/** All that a container's command is made from. */
+/** Input for the command of a container. */
 export interface PodInput {
   readonly spec: InferenceServiceSpec;
   readonly settings: EngineSettings;
   readonly model: Model;
-  /** Name by which clients call the model. */
+  /** Model name that clients use. */
   readonly served: string;
-  /** Absent: the engine fetches the Model's source itself. */
+  /** Absent if the engine fetches the Model's source itself. */
   readonly weights?: PodFiles;
   readonly projector?: string;
   readonly draft?: PodFiles;
@@ -48,75 +48,75 @@ export interface PodInput {
   readonly port: number;
   readonly accelerator: Accelerator;
   readonly gpus: PodGPUs;
-  /** The image is the one that we pin: another image may have a version that lacks some arguments. */
+  /** True for the pinned image: another image may have a version that lacks some arguments. */
   readonly hasPinnedImage: boolean;
 }
 
 export interface PodCommand {
-  /** Absent: the image's own. */
+  /** Defaults to the command of the image. */
   readonly command?: readonly string[];
   readonly args: readonly string[];
   readonly env: readonly PodVariable[];
 }
 
-/** Which layers of the model are on the GPUs, with numbers where the engine reports them. */
+/** Layers of the model on the GPUs, with numbers if the engine reports them. */
 export interface Offloaded {
   readonly layers: "all" | "some" | "none";
   readonly count?: string;
 }
 
-/** How an engine gets the API key. Never as an argument: every process of a node can read those of all others. */
+/** The way in which an engine gets the API key. It is no argument, because all processes of a node can read arguments. */
 export type PodKey = ({ readonly by: "file" } | { readonly by: "variable"; readonly variable: string }) & {
-  /** What it answers without the key, as part of a sentence. */
+  /** Paths that are accessible without the key, as part of a sentence. */
   readonly open: string;
-  /** So does a path that computes. */
+  /** Inference paths are among them. */
   readonly isInferenceOpen?: true;
-  /** It gives the key as an argument to a process that it starts itself. */
+  /** The engine passes the key as an argument to its own child process. */
   readonly isInArguments?: true;
 };
 
 export interface PodRuntime {
-  /** Pinned, with the registry's host name. Absent for an accelerator: there is none, spec.image has to name it. */
+  /** Pinned images with the host name of the registry. For other accelerators spec.image is required. */
   readonly images: Partial<Readonly<Record<Accelerator, string>>>;
   readonly port: number;
-  /** What it listens on where spec.bindAddress is absent. */
+  /** Default listen address. */
   readonly address: string;
-  /** Absent: a TCP connection decides. */
+  /** HTTP path of the probes; absent if they open a TCP connection. */
   readonly healthPath?: string;
-  /** On the port that it serves on. */
+  /** Metrics on the port of the engine. */
   readonly metrics?: {
     readonly path: string;
-    /** Gauges whose sum is the number of requests in flight, queued ones included. */
+    /** Gauges whose sum is the number of requests in flight, including queued ones. */
     readonly inFlight: readonly string[];
-    /** What replicas are counted by where spec.autoscaling.metrics is absent. */
+    /** Default metric for autoscaling. */
     readonly load: string;
-    /** The API key protects it too. */
+    /** True if the path requires the API key. */
     readonly isProtected?: true;
   };
-  /** Absent: it checks no API keys. */
+  /** Absent if the engine does not check API keys. */
   readonly apiKey?: PodKey;
-  /** True: it cannot fetch the weights itself. False: it always does, and reads none from a volume. */
+  /** True if the engine cannot fetch the weights itself. False if it always does, and never reads them from a volume. */
   readonly needsWeights?: boolean;
   /**
-   * With GPUs: from the log of a start, which layers are on them; undefined where it does not say. `needsGPU`: it does not
-   * start without one. Absent: nothing is known.
+   * Derives the layers on the GPUs from the log of a start; undefined if the log does not state them. `needsGPU`: the engine does
+   * not start without a GPU. Absent if nothing is known.
    */
   readonly offloaded?: "needsGPU" | ((log: string) => Offloaded | undefined);
-  /** More than one GPU needs more shared memory than the 64 MiB of a container. */
+  /** The engine needs more shared memory than the 64 MiB of a container with more than one GPU. */
   readonly sharesMemory?: true;
-  /** After one TERM it continues with requests in flight, after a second one it ends. It is process 1 of its container. */
+  /** As process 1 of its container, the engine finishes requests in flight after a first TERM, and exits after a second one. */
   readonly endsAtSecondTerm?: true;
-  /** Its image writes outside of /tmp. */
+  /** The image writes outside of /tmp. */
   readonly writesImage?: true;
-  /** Its arguments, variables and probes are the user's own texts: fills in their placeholders. Throws MetalbridgeError. */
+  /** Fills in placeholders in arguments, variables and probes of the user. Throws MetalbridgeError. */
   readonly render?: (text: string, input: PodInput) => string;
-  /** Fields of InferenceService.spec that it honours in a pod beside those of every runtime. */
+  /** Additional fields of InferenceService.spec that the engine honors in a pod. */
   readonly settings: readonly string[];
-  /** Throws MetalbridgeError for what it cannot be made to do. */
+  /** Throws MetalbridgeError for unsupported settings. */
   readonly command: (input: PodInput) => PodCommand;
 }
 
-/** The Secret that a Hugging Face token comes from: the runtime's own setting, else the credentials of the source. */
+/** Variable with the Hugging Face token in the Secret of the runtime's settings, else in the credentials of the source. */
 function tokenVariable(
   model: Model,
   own?: { readonly name: string; readonly key?: string | undefined },
@@ -126,7 +126,7 @@ function tokenVariable(
   return [{ name: "HF_TOKEN", secret: { name: reference.name, key: own?.key ?? "HF_TOKEN" } }];
 }
 
-/** Engines of Python: where the weights are, or what to fetch, as the library of Hugging Face names it. */
+/** Weights for Python engines, in the form that the Hugging Face library accepts. */
 export interface HubWeights {
   /** A folder, or a repository. */
   readonly name: string;
@@ -135,13 +135,13 @@ export interface HubWeights {
   readonly env: readonly PodVariable[];
 }
 
-/** Throws `WeightsNotCached` for a source that such an engine cannot fetch. */
+/** Throws `WeightsNotCached` for a source that Python engines cannot fetch. */
 export function hubWeights(
   { model, weights }: Pick<PodInput, "model" | "weights">,
   token?: { readonly name: string; readonly key?: string | undefined },
 ): HubWeights {
   const env = [{ name: "HF_HUB_DISABLE_TELEMETRY", value: "1" }, ...tokenVariable(model, token)];
-  // What is not on the volume must not be fetched in silence, at whatever revision it has today.
+  // Files that are missing on the volume must not be downloaded silently in their current revision.
   if (weights !== undefined)
     return { name: weights.folder, env: [...env, { name: "HF_HUB_OFFLINE", value: "1" }] };
   const source = parseSource(model.spec.source);
@@ -152,7 +152,7 @@ export function hubWeights(
   return { name: source.repo, revision: model.status?.pinned?.revision ?? source.revision, env };
 }
 
-/** A name or value for each setting that is there; a switch for true, nothing for false. */
+/** Renders flags with their values: true becomes a switch; false and undefined are omitted. */
 export function flagsOf(settings: Readonly<Record<string, string | number | boolean | undefined>>): string[] {
   return Object.entries(settings).flatMap(([flag, value]) => {
     if (value === undefined || value === false) return [];
@@ -160,15 +160,15 @@ export function flagsOf(settings: Readonly<Record<string, string | number | bool
   });
 }
 
-/** GPUs that one copy of the model spreads over: how many shards of a layer, and how many groups of layers. */
+/** Number of tensor and pipeline shards of a copy of the model. */
 export function parallelSizes(
   { gpus: { count, strategy } }: PodInput,
   given: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined } = {},
 ): { readonly tensor: number; readonly pipeline: number } {
   const isPipeline = strategy === "pipeline";
   const pipeline = given.pipeline ?? (isPipeline && given.tensor === undefined ? Math.max(count, 1) : 1);
-  const rest = isPipeline || strategy === "none" ? 1 : Math.max(Math.floor(count / pipeline), 1);
-  const tensor = given.tensor ?? rest;
+  const available = isPipeline || strategy === "none" ? 1 : Math.max(Math.floor(count / pipeline), 1);
+  const tensor = given.tensor ?? available;
   if (count > 0 && tensor * pipeline > count) {
     const message = `${tensor} tensor and ${pipeline} pipeline shards need ${tensor * pipeline} GPUs, and a pod has ${count}`;
     throw new MetalbridgeError("GPURequestInvalid", message);
@@ -176,7 +176,7 @@ export function parallelSizes(
   return { tensor, pipeline };
 }
 
-/** Longest sequence of one request, in tokens, where the service sets a context: slots have equal shares of it. */
+/** Maximum number of tokens of a request if the service sets a context, which slots share equally. */
 export function tokensPerRequest({
   contextSize,
   parallelSlots = 1,

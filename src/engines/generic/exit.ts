@@ -1,9 +1,9 @@
-/** Why a native program exited. Of its log nothing is known, so after it was ready none of it is quoted: it may be clients' text. */
+/** Determines why a native program exited. Its log may contain text of clients once it was ready, and is not quoted then. */
 import type { ErrorCode } from "../../api/errors.ts";
 import { type Exit, type ExitReason, exitReasonOf, lastLine } from "../contract/exit.ts";
 import { lastRun, type RunAtEnd, START_LINE } from "../contract/last-run.ts";
 
-/** Words that most runtimes of most languages use. */
+/** Messages of common language runtimes. */
 const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; readonly what: string }[] = [
   { pattern: /address already in use|EADDRINUSE/i, code: "EnginePortTaken", what: "the port is taken" },
   {
@@ -26,7 +26,7 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
   });
 }
 
-/** Our own lines alone: which of the others hold clients' text cannot be known. */
+/** Only lines of the agent, because any other line may contain text of clients. */
 export function ownLines(log: string): string {
   return log
     .split("\n")

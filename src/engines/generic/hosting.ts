@@ -1,17 +1,17 @@
-/** What services of runtime generic may ask for on a host, and what their memory claim is. */
+/** Settings and memory claim of runtime generic on hosts. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { ClaimEstimator } from "../contract/claims.ts";
 import { usesPlaceholder } from "./program.ts";
 
 const HANDLERS = ["httpGet", "tcpSocket", "exec"];
-/** What a program takes beside its weights cannot be known: a fifth of them, and its runtime. */
+/** Margin for the unknown memory of a program in addition to its weights. */
 const MARGIN_SHARE = 0.2;
 const MARGIN_BYTES = 256 * 1024 ** 2;
-/** A terminal is a Node process that holds the screen: 45 to 75 MB measured. */
+/** A terminal is a Node process, which was measured at 45 to 75 MB. */
 const TERMINAL_BYTES = 64 * 1024 ** 2;
 
-/** Fields of the service that only this runtime reads on a host. A change of them is a new revision. */
+/** Fields of the service that only this runtime uses on a host. A change of them creates a new revision. */
 export const programFields = [
   "command",
   "args",
@@ -26,7 +26,7 @@ export const honoredProbes = ["liveness", "readiness"].flatMap((probe) =>
   HANDLERS.map((handler) => `${probe}.${handler}`),
 );
 
-/** Parts of honoured fields that mean nothing here. */
+/** Parts of honored fields that have no effect on hosts. */
 export function unhonoredParts(spec: InferenceServiceSpec): string[] {
   const { resources, probeOverrides, command = [], args = [], env = [] } = spec;
   const values = env.map(({ value }) => ({ name: "", value: String(value ?? "") }));
@@ -71,17 +71,10 @@ export const genericClaims: ClaimEstimator = {
   estimate: (summary, settings) => {
     const claimBytes = programClaimBytes(summary.weightsBytes ?? 0, settings);
     const weightsBytes = Math.min(summary.weightsBytes ?? 0, claimBytes);
-    const none = { kvBytes: 0, computeBytes: 0, outputBytes: 0, promptCacheBytes: 0 };
     const overheadBytes = claimBytes - weightsBytes;
-    return {
-      ...none,
-      claimBytes,
-      weightsBytes,
-      projectorBytes: 0,
-      draftBytes: 0,
-      loraBytes: 0,
-      overheadBytes,
-    };
+    const buffers = { kvBytes: 0, computeBytes: 0, outputBytes: 0, promptCacheBytes: 0 };
+    const models = { weightsBytes, projectorBytes: 0, draftBytes: 0, loraBytes: 0 };
+    return { claimBytes, ...models, ...buffers, overheadBytes };
   },
   uncountedArgs: [],
   contextWarning: () => undefined,

@@ -1,16 +1,16 @@
-/** Programs that runtime generic starts for services that name none: each in its own words, by the formats that it loads. */
+/** Programs that runtime generic starts for services that name none, with their arguments and formats. */
 import type { Mode } from "../../api/engine-settings.ts";
 import type { ProgramSpec } from "../../api/fields/program.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 
 export interface KnownProgram {
-  /** Its file name; hosts report it under this name, and look it up in generic.roots. */
+  /** File name, under which hosts report the program and find it in generic.roots. */
   readonly name: string;
   readonly formats: readonly ModelFormat[];
   readonly modes: readonly Mode[];
   readonly install: string;
-  /** Its Python distribution, whose version is the program's. */
+  /** Python distribution that has the version of the program. */
   readonly distribution?: string;
   readonly args: readonly string[];
   readonly env: readonly { readonly name: string; readonly value: string }[];
@@ -29,13 +29,13 @@ export const KNOWN_PROGRAMS: readonly KnownProgram[] = [
       ...["--model", "{{model}}", "--host", "{{address}}", "--port", "{{port}}"],
       ...["--decode-concurrency", "{{slots}}"],
     ],
-    // It would download any other model that a request names.
+    // Without it, the program would download any other model that a request names.
     env: [{ name: "HF_HUB_OFFLINE", value: "1" }],
     healthPath: "/health",
   },
 ];
 
-/** A service that names a program is left as it is; arguments and variables of one that does not are added. */
+/** Adds the known program for the format. A service that names a program is not changed. */
 export function withKnownProgram(spec: InferenceServiceSpec, format: ModelFormat): InferenceServiceSpec {
   const { mode = "chat" } = spec;
   const known = KNOWN_PROGRAMS.find(({ formats, modes }) => formats.includes(format) && modes.includes(mode));
@@ -52,7 +52,7 @@ export function withKnownProgram(spec: InferenceServiceSpec, format: ModelFormat
   };
 }
 
-/** The known program that this is, which its host has to find; undefined where it has a path. */
+/** Name of a known program, which its host must find; undefined for a program with a path. */
 export function knownName(program: Pick<ProgramSpec, "command"> | undefined): string | undefined {
   return KNOWN_PROGRAMS.find(({ name }) => name === program?.command[0])?.name;
 }

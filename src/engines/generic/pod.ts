@@ -1,4 +1,4 @@
-/** Any program in an image of the user's, with the same placeholders as on hosts. */
+/** A program in an image of the user, with the same placeholders as on hosts. */
 import type { PodInput, PodRuntime } from "../contract/pod.ts";
 import { fillPlaceholders, type Placeholder } from "./program.ts";
 

@@ -15,7 +15,7 @@ export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 const ANY_PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** They make a program load and run other code, which could be a file that a Model brought to the host. */
+/** Variables that make a program load other code, which could be a file of a Model. */
 const CODE_VARIABLES =
   /^(PATH|LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5?(OPT|LIB)|RUBY(OPT|LIB)|BASH_ENV|ENV|GCONV_PATH)$/;
 
@@ -48,7 +48,7 @@ export function toProgram(spec: InferenceServiceSpec): ProgramSpec {
   throw new MetalbridgeError("CommandInvalid", problems.join("; "));
 }
 
-/** The handler of a Kubernetes probe; undefined where it sets only times, {} for a TCP connection. */
+/** The handler of a Kubernetes probe: {} for a TCP connection, undefined if the probe has no handler. */
 function checkOf(probe: Readonly<Record<string, unknown>> | undefined): unknown {
   const { httpGet, exec, tcpSocket } = (probe ?? {}) as Record<string, Record<string, unknown> | undefined>;
   if (httpGet !== undefined) return { httpPath: httpGet.path ?? "/" };
@@ -93,7 +93,7 @@ export function usesPlaceholder(
   return [...command, ...env.map(({ value }) => value)].some((text) => text.includes(`{{${name}}}`));
 }
 
-/** For one start: no placeholder is left, and what was put in is not read again. Throws `CommandInvalid`. */
+/** Renders the program for a start. All placeholders are replaced, and inserted values are not parsed again. Throws `CommandInvalid`. */
 export function renderProgram(
   program: ProgramSpec,
   values: Readonly<Record<Placeholder, string | undefined>>,
@@ -122,7 +122,7 @@ function substitute(text: string, values: Readonly<Record<Placeholder, string | 
   );
 }
 
-/** One text of a container, checked and rendered alike. Throws `CommandInvalid`. */
+/** Checks and renders a text of a container. Throws `CommandInvalid`. */
 export function fillPlaceholders(
   text: string,
   values: Readonly<Record<Placeholder, string | undefined>>,
@@ -136,14 +136,14 @@ export function fillPlaceholders(
   return substitute(text, values);
 }
 
-/** Requests in flight by metrics text; undefined where a gauge is missing or no number: that is not "idle". */
+/** Number of requests in flight; undefined if a gauge is missing or not a number, which must not count as idle. */
 export function sumGauges(metricsText: string, names: readonly string[]): number | undefined {
   const gauges = createGauges(names);
   for (const line of metricsText.split("\n")) gauges.add(line);
   return gauges.sum();
 }
 
-/** The same, of a text that is read line by line: no more is kept than a number for each name. */
+/** Same for a text that is read line by line, without storing the text. */
 export function createGauges(names: readonly string[]) {
   const sums = new Map<string, number>();
   return {

@@ -1,9 +1,9 @@
 /**
- * Which flags of llama-server `extraArgs` may hold: none that reads or writes files, opens ports or downloads. Those that
- * change the memory need are `uncountedArgs` of the claim.
+ * Flags of llama-server that `extraArgs` may contain: none that reads or writes files, opens ports or downloads. Flags that
+ * change the memory are listed in `uncountedArgs` of the claim.
  */
 
-/** Canonical long names; other spellings of the same flag are found in the build's own help. */
+/** Canonical long names; other spellings of a flag are found in the help of the build. */
 export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(
   `
   --threads --threads-batch --cpu-mask --cpu-range --cpu-strict --prio --poll
@@ -38,73 +38,47 @@ export const ALLOWED_FLAGS: ReadonlySet<string> = new Set(
     .split(/\s+/),
 );
 
-/** Flags that Metalbridge sets itself, by the field that decides them; "" where no field does. */
-export const TYPED_FLAGS: Readonly<Record<string, string>> = {
-  "--model": "modelRef",
-  "--model-url": "modelRef",
-  "--hf-repo": "modelRef",
-  "--hf-file": "modelRef",
-  "--docker-repo": "modelRef",
-  "--mmproj": "the Model's mmproj",
-  "--lora": "loraAdapters",
-  "--lora-scaled": "loraAdapters",
-  "--alias": "",
-  "--host": "",
-  "--port": "",
-  "--metrics": "",
-  "--offline": "",
-  "--ui": "",
-  "--no-ui": "",
-  "--no-webui": "",
-  "--api-key": "auth",
-  "--api-key-file": "auth",
-  "--ctx-size": "contextSize",
-  "--parallel": "parallelSlots",
-  "--kv-unified": "kvUnified",
-  "--fit": "",
-  "--cache-ram": "promptCacheMiB",
-  "--batch-size": "batchSize",
-  "--ubatch-size": "uBatchSize",
-  "--rope-scaling": "ropeScaling",
-  "--rope-scale": "ropeScaling",
-  "--yarn-orig-ctx": "ropeScaling",
-  "--cache-type-k": "cacheTypeK",
-  "--cache-type-v": "cacheTypeV",
-  "--flash-attn": "flashAttention",
-  "--kv-offload": "noKvOffload",
-  "--no-kv-offload": "noKvOffload",
-  "--n-gpu-layers": "gpuLayers",
-  "--cpu-moe": "moeCPUOffload",
-  "--n-cpu-moe": "moeCPULayers",
-  "--override-tensor": "tensorOverrides",
-  "--override-kv": "metadataOverrides",
-  "--warmup": "noWarmup",
-  "--no-warmup": "noWarmup",
-  "--embedding": "mode",
-  "--rerank": "mode",
-  "--pooling": "pooling",
-  "--chat-template-file": "chatTemplate",
-  "--slot-save-path": "slotSaveRestore",
-  "--jinja": "jinja",
-  "--no-jinja": "jinja",
-  "--reasoning-budget": "reasoningBudget",
-  "--reasoning-budget-message": "reasoningBudgetMessage",
-  "--spec-type": "speculativeDecoding",
-  "--spec-draft-model": "speculativeDecoding",
-  "--model-draft": "speculativeDecoding",
-  "--spec-draft-n-max": "speculativeDecoding",
-  "--draft-max": "speculativeDecoding",
-  "--spec-ngram-simple-size-m": "speculativeDecoding",
-  "--spec-ngram-map-k-size-m": "speculativeDecoding",
-  "--spec-ngram-map-k4v-size-m": "speculativeDecoding",
-  "--spec-ngram-mod-n-max": "speculativeDecoding",
-  "--spec-draft-p-min": "speculativeDecoding",
-  "--draft-p-min": "speculativeDecoding",
-  "--spec-draft-ngl": "speculativeDecoding",
-  "--n-gpu-layers-draft": "speculativeDecoding",
+/** Flags that Metalbridge sets itself, by the field that determines them; "" if no field does. */
+const FLAGS_BY_FIELD: Readonly<Record<string, string>> = {
+  modelRef: "--model --model-url --hf-repo --hf-file --docker-repo",
+  "the Model's mmproj": "--mmproj",
+  loraAdapters: "--lora --lora-scaled",
+  "": "--alias --host --port --metrics --offline --ui --no-ui --no-webui --fit",
+  auth: "--api-key --api-key-file",
+  contextSize: "--ctx-size",
+  parallelSlots: "--parallel",
+  kvUnified: "--kv-unified",
+  promptCacheMiB: "--cache-ram",
+  batchSize: "--batch-size",
+  uBatchSize: "--ubatch-size",
+  ropeScaling: "--rope-scaling --rope-scale --yarn-orig-ctx",
+  cacheTypeK: "--cache-type-k",
+  cacheTypeV: "--cache-type-v",
+  flashAttention: "--flash-attn",
+  noKvOffload: "--kv-offload --no-kv-offload",
+  gpuLayers: "--n-gpu-layers",
+  moeCPUOffload: "--cpu-moe",
+  moeCPULayers: "--n-cpu-moe",
+  tensorOverrides: "--override-tensor",
+  metadataOverrides: "--override-kv",
+  noWarmup: "--warmup --no-warmup",
+  mode: "--embedding --rerank",
+  pooling: "--pooling",
+  chatTemplate: "--chat-template-file",
+  slotSaveRestore: "--slot-save-path",
+  jinja: "--jinja --no-jinja",
+  reasoningBudget: "--reasoning-budget",
+  reasoningBudgetMessage: "--reasoning-budget-message",
+  speculativeDecoding:
+    "--spec-type --spec-draft-model --model-draft --spec-draft-n-max --draft-max --spec-ngram-simple-size-m --spec-ngram-map-k-size-m --spec-ngram-map-k4v-size-m --spec-ngram-mod-n-max --spec-draft-p-min --draft-p-min --spec-draft-ngl --n-gpu-layers-draft",
 };
 
-/** What to write instead of flags that builds have dropped. */
+/** The field of each flag that Metalbridge sets itself. */
+export const TYPED_FLAGS: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(FLAGS_BY_FIELD).flatMap(([field, flags]) => flags.split(" ").map((flag) => [flag, field])),
+);
+
+/** Replacements for removed flags. */
 export const REPLACED_FLAGS: Readonly<Record<string, string>> = {
   "--mlock": "--load-mode mlock",
   "--mmap": "--load-mode mmap",

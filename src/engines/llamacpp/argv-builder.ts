@@ -1,8 +1,8 @@
-/** Collects arguments and the settings that the installed build cannot honour. */
+/** Collects arguments, and the settings that the installed build does not support. */
 import type { ErrorCode } from "../../api/errors.ts";
 import { type Capabilities, type Flag, findFlag, supportedSpelling } from "./capabilities.ts";
 
-/** A setting that cannot be honoured: its field, why, and the code to show. */
+/** An unsupported setting: its field, the reason, and the error code. */
 export interface ArgvProblem {
   readonly field: string;
   readonly why: string;
@@ -13,9 +13,9 @@ export interface ArgvBuilder {
   readonly capabilities: Capabilities;
   readonly argv: string[];
   readonly problems: ArgvProblem[];
-  /** Adds the first known spelling, if any, with its value. */
+  /** Adds the first spelling that the build supports, if any, with its value. */
   readonly addIfKnown: (names: readonly string[], value?: string) => boolean;
-  /** The same for a typed setting: an unknown flag, or a value it does not take, is a problem of `field`. */
+  /** Same for a typed setting: an unknown flag or an unsupported value is a problem of `field`. */
   readonly add: (field: string, names: readonly string[], value?: string) => void;
   readonly refuse: (field: string, why: string, code?: ErrorCode) => void;
   readonly flag: (...names: readonly string[]) => Flag | undefined;

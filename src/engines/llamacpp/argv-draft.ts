@@ -1,10 +1,10 @@
-/** Speculative decoding: by a draft model, by the model's own heads, or from the text so far. */
+/** Arguments for speculative decoding with a draft model, the model's own heads, or the preceding text. */
 
 import type { ArgvBuilder } from "./argv-builder.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 
 const LONG_NAMES: Readonly<Record<string, string>> = { draft: "draft-simple", mtp: "draft-mtp" };
-/** Flags that limit a draft: by type, and those of all draft models. */
+/** Flags that limit the length of a draft, by type. */
 const MAX_FLAGS: Readonly<Record<string, readonly string[]>> = {
   "ngram-simple": ["--spec-ngram-simple-size-m", "--spec-ngram-size-m"],
   "ngram-map-k": ["--spec-ngram-map-k-size-m", "--spec-ngram-size-m"],
@@ -15,25 +15,26 @@ const DRAFT_MAX_FLAGS = ["--spec-draft-n-max", "--draft-max"];
 const NEEDS_MODEL = new Set(["draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"]);
 
 export function addDraft(builder: ArgvBuilder, { settings, draftPath }: LlamaServerInput): void {
-  const wanted = settings.speculativeDecoding;
-  if (wanted === undefined || wanted.type === "none" || wanted.type === "disabled") return;
-  const type = LONG_NAMES[wanted.type] ?? wanted.type;
+  const speculative = settings.speculativeDecoding;
+  if (speculative === undefined || speculative.type === "none" || speculative.type === "disabled") return;
+  const { nDraftMax, pMin } = speculative;
+  const type = LONG_NAMES[speculative.type] ?? speculative.type;
   addType(builder, type);
   addModel(builder, type, draftPath);
   const field = "speculativeDecoding";
   const isDraft = type.startsWith("draft-");
-  if (wanted.nDraftMax !== undefined) {
+  if (nDraftMax !== undefined) {
     const flags = isDraft ? DRAFT_MAX_FLAGS : MAX_FLAGS[type];
     if (flags === undefined) builder.refuse(`${field}.nDraftMax`, `${type} has no such limit`);
-    else builder.add(`${field}.nDraftMax`, flags, String(wanted.nDraftMax));
+    else builder.add(`${field}.nDraftMax`, flags, String(nDraftMax));
   }
-  if (wanted.pMin !== undefined) {
-    if (isDraft) builder.add(`${field}.pMin`, ["--spec-draft-p-min", "--draft-p-min"], String(wanted.pMin));
+  if (pMin !== undefined) {
+    if (isDraft) builder.add(`${field}.pMin`, ["--spec-draft-p-min", "--draft-p-min"], String(pMin));
     else builder.refuse(`${field}.pMin`, `${type} drafts without a model and has no such limit`);
   }
 }
 
-/** Builds without `--spec-type` speculate exactly when they are given a draft model. */
+/** Builds without `--spec-type` use speculative decoding if they get a draft model. */
 function addType(builder: ArgvBuilder, type: string): void {
   if (type === "draft-simple" && builder.flag("--spec-type") === undefined) return;
   builder.add("speculativeDecoding.type", ["--spec-type"], type);

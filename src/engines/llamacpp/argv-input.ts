@@ -1,4 +1,4 @@
-/** What a command line of llama-server is made from. */
+/** Input for the command line of llama-server. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 
 export interface LoraAdapter {
@@ -18,12 +18,12 @@ export interface LlamaServerInput {
   /** Addresses to listen on, loopback first. */
   readonly hosts: readonly string[];
   readonly port: number;
-  /** Names by which clients may call the model. */
+  /** Model names that clients may use. */
   readonly aliases: readonly string[];
   readonly apiKeyFile?: string;
-  /** How the model is split over several GPUs; the parts are shares, in the order of the devices. */
+  /** Distribution of the model over several GPUs; the parts are fractions in the order of the devices. */
   readonly split?: { readonly mode: string; readonly parts?: readonly number[] };
-  /** From the model's header, where known. */
+  /** Metadata from the header of the model, if known. */
   readonly gguf?: {
     readonly contextLength?: number | undefined;
     readonly keyLength?: number | undefined;

@@ -1,4 +1,4 @@
-/** The command line of llama-server for one replica: total, and explicit about everything that the memory claim counts. */
+/** The command line of llama-server for a replica, which sets everything explicitly that the memory claim includes. */
 import { type EngineSettings, engineFields } from "../../api/engine-settings.ts";
 import { type ArgvBuilder, type ArgvProblem, createArgvBuilder } from "./argv-builder.ts";
 import { addCacheSettings, addContext } from "./argv-context.ts";
@@ -8,7 +8,7 @@ import type { Capabilities } from "./capabilities.ts";
 import { checkExtraArgs } from "./extra-args.ts";
 import { LLAMACPP_SETTINGS } from "./settings.ts";
 
-/** Arguments without the program, and every setting that cannot be honoured; start only if there is none. */
+/** Arguments without the program, and all unsupported settings. The engine must not be started if there are any. */
 export function buildArgv(
   input: LlamaServerInput,
   capabilities: Capabilities,
@@ -31,10 +31,10 @@ export function buildArgv(
   return { argv, problems: [...builder.problems, ...extra.problems, ...argv.flatMap(unpassable)] };
 }
 
-/** The build's default lets a page of any origin read answers through the browser of whoever opens it. */
+/** By default, the build allows web pages of any origin to read responses through the browser of a user. */
 const ORIGINS = "--cors-origins";
 
-/** A C string ends at a NUL: the engine would get another argument than the one that was checked. */
+/** A C string ends at a NUL, so the engine would get a different argument than the one that was checked. */
 function unpassable(argument: string, index: number, argv: readonly string[]): ArgvProblem[] {
   if (!argument.includes("\0")) return [];
   const why = `${argv[index - 1] ?? "an argument"} has a value with a NUL character`;
@@ -66,7 +66,7 @@ function canListenTwice(builder: ArgvBuilder): boolean {
   return builder.flag("--host")?.description.includes("comma-separated") === true;
 }
 
-/** "all" where the build knows it: its own default is free to leave layers on the CPU without a word. */
+/** Sets all layers explicitly, because the default of the build may silently leave layers on the CPU. */
 function addPlacement(builder: ArgvBuilder, { settings, split }: LlamaServerInput): void {
   const layers = settings.gpuLayers ?? -1;
   const flag = builder.flag("--n-gpu-layers");
@@ -87,7 +87,7 @@ function addPlacement(builder: ArgvBuilder, { settings, split }: LlamaServerInpu
   if (settings.noWarmup === true) builder.add("noWarmup", ["--no-warmup"]);
 }
 
-/** Newer builds take one list and forget all but the last of several flags; older ones take only several flags. */
+/** Newer builds accept one list and use only the last of several flags; older builds accept only several flags. */
 function addMetadata(builder: ArgvBuilder, overrides: readonly string[]): void {
   if (overrides.length === 0) return;
   const takesList = builder.flag("--override-kv")?.description.includes("comma-separated") === true;
@@ -95,7 +95,7 @@ function addMetadata(builder: ArgvBuilder, overrides: readonly string[]): void {
   else for (const one of overrides) builder.add("metadataOverrides", ["--override-kv"], one);
 }
 
-/** Rerank needs its three flags together, or requests get 501. */
+/** Rerank requires its three flags together, otherwise requests fail with 501. */
 function addMode(builder: ArgvBuilder, settings: EngineSettings): void {
   switch (settings.mode) {
     case "chat":
@@ -123,7 +123,7 @@ function addChat(builder: ArgvBuilder, { settings, chatTemplatePath }: LlamaServ
     );
   }
   if (chatTemplatePath !== undefined) {
-    // Builds in which Jinja is off by default take no other templates than their own.
+    // Builds in which Jinja is off by default accept only their built-in templates.
     if (settings.jinja === undefined && !isOnByDefault(builder, "--jinja")) builder.addIfKnown(["--jinja"]);
     builder.add("chatTemplate", ["--chat-template-file"], chatTemplatePath);
   }
@@ -135,7 +135,7 @@ function addChat(builder: ArgvBuilder, { settings, chatTemplatePath }: LlamaServ
   else builder.add("reasoningBudgetMessage", ["--reasoning-budget-message"], message);
 }
 
-/** Older builds take one adapter per flag, its scale as a second value. */
+/** Older builds accept one adapter per flag, with its scale as a second value. */
 function addLora(builder: ArgvBuilder, adapters: readonly LoraAdapter[]): void {
   if (adapters.length === 0) return;
   const [field, flag] = ["loraAdapters", "--lora-scaled"];
@@ -148,7 +148,7 @@ function addLora(builder: ArgvBuilder, adapters: readonly LoraAdapter[]): void {
   else builder.add(field, [flag], adapters.map(({ path, scale }) => `${path}:${scale}`).join(","));
 }
 
-/** 0 means "no thinking" and is passed like any other number. Older builds know no number but 0. */
+/** 0 disables thinking. Older builds accept no other number. */
 function addReasoningBudget(builder: ArgvBuilder, budget: number): void {
   const isSwitch = builder.flag("--reasoning-budget")?.description.includes("only one of") === true;
   if (budget > 0 && isSwitch) {

@@ -1,19 +1,19 @@
-/** What an installed llama-server understands, read from its own `--help` and `--version`: flags differ by build. */
+/** Capabilities of an installed llama-server, read from its `--help` and `--version`, because flags differ by build. */
 
 export interface Flag {
-  /** Every spelling, short and long. */
+  /** All spellings, short and long. */
   readonly names: readonly string[];
-  /** What the help prints for the value; absent for a switch. */
+  /** Placeholder for the value in the help; absent for a switch. */
   readonly value?: string;
-  /** The values it takes, where the help lists them. */
+  /** Allowed values, if the help lists them. */
   readonly choices?: readonly string[];
-  /** Still listed, but refused. */
+  /** The help still lists the flag, but the program rejects it. */
   readonly isRemoved: boolean;
   readonly description: string;
 }
 
 export interface Capabilities {
-  /** As people write it: `b11669`, or "unknown". */
+  /** For example `b11669`, or "unknown". */
   readonly version: string;
   readonly build?: number;
   readonly flags: ReadonlyMap<string, Flag>;
@@ -22,7 +22,7 @@ export interface Capabilities {
 const NAME = /^(--?[A-Za-z0-9][A-Za-z0-9_.-]*)(,\s+)?/;
 const VERSION = /version: (?:[\d.]+ \(build (\d+), commit \S+\)|(\d+) \(\S+\))/;
 
-/** Total: text that is no help gives no flags. */
+/** Text that is no help results in no flags. */
 export function parseCapabilities(helpText: string, versionText: string): Capabilities {
   const flags = new Map<string, Flag>();
   for (const entry of splitEntries(helpText)) {
@@ -36,7 +36,7 @@ export function parseCapabilities(helpText: string, versionText: string): Capabi
     : { version: "unknown", flags };
 }
 
-/** The flag as this build knows it, by any of its spellings; a removed one counts as unknown. */
+/** The flag of this build by any of its spellings. A removed flag counts as unknown. */
 export function findFlag(capabilities: Capabilities, ...names: readonly string[]): Flag | undefined {
   for (const name of names) {
     const flag = capabilities.flags.get(name);
@@ -45,7 +45,7 @@ export function findFlag(capabilities: Capabilities, ...names: readonly string[]
   return undefined;
 }
 
-/** The first of the spellings that this build knows. */
+/** The first of the spellings that this build supports. */
 export function supportedSpelling(
   capabilities: Capabilities,
   ...names: readonly string[]

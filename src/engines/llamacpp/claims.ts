@@ -1,4 +1,4 @@
-/** llama-server's entry in the registry of claims. */
+/** Claims of llama-server. */
 import type { ClaimEstimator } from "../contract/claims.ts";
 import { estimateClaim, layOut } from "./claim/claim.ts";
 import { contextBeyondTraining } from "./claim/claim-notes.ts";
@@ -8,7 +8,7 @@ export const llamacppClaims: ClaimEstimator = {
   estimate: (summary, settings, accelerator) =>
     estimateClaim(summary, settings, accelerator === "cpu" ? COMPUTE_TABLES.cpu : COMPUTE_TABLES.metal),
   layOut,
-  // The buffers of a projector grow with the tokens of an image, by a size that its header does not tell.
+  // The buffers of a projector grow with the tokens of an image, by a size that is not in its header.
   uncountedArgs: ["--image-min-tokens", "--image-max-tokens", "--mtmd-batch-max-tokens"],
   contextWarning: contextBeyondTraining,
 };

@@ -1,4 +1,4 @@
-/** Why llama-server ended: every failed start has exit code 1, so the end of its log decides. */
+/** Determines why llama-server exited: all failed starts have exit code 1, so the end of its log decides. */
 
 import type { ErrorCode } from "../../api/errors.ts";
 import {
@@ -16,13 +16,13 @@ interface Cause {
   readonly pattern: RegExp;
   readonly code: ErrorCode;
   readonly what: string;
-  /** It ends an engine before it serves. Afterwards the same words can only be a client's, whose text the log repeats. */
+  /** Occurs only before the engine serves. Afterwards the same words can only be text of a client that the log repeats. */
   readonly isAtStart?: true;
 }
 
 /**
- * First match wins: the cause stands before its consequences. A pattern names the telling words only and never begins
- * with anything of any length: that takes the square of a line's length, and one long line would stop the agent.
+ * The first match wins, because causes are listed before their consequences. A pattern must not begin with a part of variable
+ * length, which takes quadratic time: one long line would stop the agent.
  */
 const CAUSES: readonly Cause[] = [
   {
@@ -109,7 +109,7 @@ const DEGRADED = [
   /Compute error/,
 ];
 
-/** The first such line of the last run. */
+/** The first of these lines in the last run. */
 export function findDegraded(logTail: string): string | undefined {
   const log = lastRun(logTail);
   for (const pattern of DEGRADED) {
@@ -129,13 +129,13 @@ function fromLog(log: string, { wasReady }: RunAtEnd): ExitReason | undefined {
   return undefined;
 }
 
-/** The line it was found in, or the words alone where a client's text may be around them. */
+/** The matching line, or only the match if the line may contain text of a client. */
 function quoted(match: RegExpExecArray): string {
   const line = lineOf(match);
   return shortenLogLine(isOwnLine(line) ? line : match[0]);
 }
 
-/** The line it was found in; of a very long one, the part around it. */
+/** The matching line; only the surrounding part of a very long one. */
 function lineOf({ input, index }: RegExpExecArray): string {
   const before = input.slice(Math.max(0, index - MAX_LINE_LENGTH / 2), index);
   const from = index - before.length + before.lastIndexOf("\n") + 1;

@@ -1,28 +1,28 @@
-/** `extraArgs` against the allow-list: what passes is passed on as it is, everything else is named and refused. */
+/** Checks `extraArgs` against the allow-list: allowed arguments are passed to the engine, all others are rejected. */
 import { ALLOWED_FLAGS, REPLACED_FLAGS, TYPED_FLAGS } from "./allowed-flags.ts";
 import type { ArgvProblem } from "./argv-builder.ts";
 import { type Capabilities, type Flag, findFlag } from "./capabilities.ts";
 
 export interface ExtraArgs {
   readonly argv: readonly string[];
-  /** Every spelling of the flags in `argv`; a value that looks like a flag is not among them. */
+  /** All spellings of the flags in `argv`, without values that look like flags. */
   readonly flags: ReadonlySet<string>;
   readonly problems: readonly ArgvProblem[];
 }
 
-/** More than any machine has cores for. */
+/** More threads than any machine has cores for. */
 const THREADS_MAX = 512;
 
 /**
- * Values are counted as the build itself counts them, by its own help: a flag can therefore not hide in the place of
- * a value, nor a value be read as a flag.
+ * Values are recognized with the help of the build itself, so a flag cannot be hidden in the place of a value, and a value cannot
+ * be read as a flag.
  */
 export function checkExtraArgs(extraArgs: readonly string[], capabilities: Capabilities): ExtraArgs {
   const argv: string[] = [];
   const flags = new Set<string>();
   const problems: ArgvProblem[] = [];
   for (let index = 0; index < extraArgs.length; index += 1) {
-    const name = normalise(extraArgs[index] ?? "");
+    const name = normalize(extraArgs[index] ?? "");
     const flag = findFlag(capabilities, name);
     const value = takesValue(capabilities.flags.get(name), extraArgs[index + 1])
       ? extraArgs[index + 1]
@@ -37,14 +37,14 @@ export function checkExtraArgs(extraArgs: readonly string[], capabilities: Capab
   return { argv, flags, problems };
 }
 
-/** Of a flag the build does not know, a word that follows is taken for its value: it is refused together with it. */
+/** The word after an unknown flag counts as its value, and is rejected together with the flag. */
 function takesValue(flag: Flag | undefined, next: string | undefined): boolean {
   if (flag !== undefined) return flag.value !== undefined;
   return next !== undefined && !next.startsWith("-");
 }
 
 /** llama-server reads `_` in long flags as `-`. */
-function normalise(argument: string): string {
+function normalize(argument: string): string {
   return argument.startsWith("--") ? argument.replaceAll("_", "-") : argument;
 }
 
@@ -76,7 +76,7 @@ function refusal(
   return countRefusal(name, flag, value);
 }
 
-/** Each thread takes a stack and a place in the scheduler of the whole machine, which other services need too. */
+/** Limits the number of threads, because each takes a stack and a place in the scheduler of the machine. */
 function countRefusal(name: string, { names }: Flag, value: string): string | undefined {
   if (!names.some((one) => one.startsWith("--threads"))) return undefined;
   if (/^-?[0-9]{1,4}$/.test(value) && Number(value) <= THREADS_MAX) return undefined;

@@ -1,19 +1,19 @@
-/** The numbers of llama-server's `/metrics` that tell whether it works and whether it moves. */
+/** Metrics of llama-server that show whether it works and makes progress. */
 import type { EngineGauges } from "../contract/engine-gauges.ts";
 import type { Generated } from "../speed.ts";
 
 export interface Gauges {
   readonly running: number;
   readonly deferred: number;
-  /** Decode steps since the start: moves while anything is read or generated. Absent from an engine too old to count them. */
+  /** Decode steps since the start, which increase with every processed token. Absent if the engine is too old to report them. */
   readonly decodeTotal?: number;
-  /** Tokens read and generated since the start. */
+  /** Processed and generated tokens since the start. */
   readonly tokensTotal: number;
-  /** What was generated, and in what time. Absent from an engine that does not tell both. */
+  /** Generated tokens and their time. Absent if the engine does not report both. */
   readonly generated?: Generated;
 }
 
-/** Undefined unless both gauges of work in flight are there: half an answer is not "idle". */
+/** Undefined unless both gauges of requests in flight are present: an incomplete answer must not count as idle. */
 export function parseGauges(metricsText: string): Gauges | undefined {
   const values = readValues(metricsText);
   const running = count(values, "requests_processing");
@@ -31,7 +31,7 @@ export function parseGauges(metricsText: string): Gauges | undefined {
   };
 }
 
-/** All that is passed on to whoever collects metrics. Undefined for what is no answer of llama-server. */
+/** All metrics that the agent exports. Undefined if the text is no answer of llama-server. */
 export function parseEngineGauges(metricsText: string): EngineGauges | undefined {
   const values = readValues(metricsText);
   if (values.size === 0) return undefined;

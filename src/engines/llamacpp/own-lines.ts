@@ -1,15 +1,15 @@
-/** What llama-server itself has to say, apart from the text of clients that its log repeats: prompts, paths, bad JSON. */
+/** Separates log lines of llama-server from text of clients that the log repeats: prompts, paths, invalid JSON. */
 
-/** Stamped by its logger (without debug lines, which hold prompts), or printed by ggml, the loader or the runtime as they fail. */
+/** Lines with the stamp of the logger (except debug lines, which contain prompts), and lines of ggml, the loader or the runtime. */
 const OWN =
   /^\0*(?:\d+\.\d+\.\d+\.\d+ [IWE] |(?:ggml|llama|gguf|clip|mtmd)_|terminate called|libc\+\+abi|dyld\[|\/\S+:\d+: |--- metalbridge)/;
-/** After these words comes what a request held, or what was made of it. */
+/** These words are followed by content of a request. */
 const CLIENT_TEXT_FOLLOWS =
   /\b(?:log_server_r|operator\(\)|send_error|uncaught exception of type \S+?(?=:\s|$))/;
 
 /**
- * The lines that may leave the namespace of the engine's clients, in statuses, Events and logs of the agent. A grammar that
- * does not parse is repeated as it is, so that a client may forge lines: they say nothing but what it says itself.
+ * Lines that may be shown outside the namespace of the engine's clients, in statuses, Events and logs of the agent. The log
+ * repeats an invalid grammar, so a client can forge lines, but these only reveal the client's own text.
  */
 export function ownLines(log: string): string {
   return log.split("\n").flatMap(ownLine).join("\n");

@@ -36,14 +36,14 @@ export const llamacppPod: PodRuntime = {
       const message = problems.map(({ field, why }) => `${field}: ${why}`).join("; ");
       throw new MetalbridgeError(first.code, message);
     }
-    // It would start a debugger after a crash, and wait for it.
+    // Without it, the engine would start a debugger after a crash and wait for it.
     return { args: argv, env: [{ name: "GGML_NO_BACKTRACE", value: "1" }] };
   },
 };
 
 /**
- * At the default verbosity it says only that it found no GPU; the numbers come with `--verbosity 4`. The first line of the
- * server stands after the warning: without it the beginning of the log is missing.
+ * At the default verbosity the log only states that no GPU was found; the numbers require `--verbosity 4`. The first line of the
+ * server follows the warning: without that line, the beginning of the log is missing.
  */
 export function offloadedLayers(log: string): Offloaded | undefined {
   const [, onGPU, all] = /offloaded (\d+)\/(\d+) layers to GPU/.exec(log) ?? [];
@@ -64,11 +64,11 @@ function toServerInput(input: PodInput): LlamaServerInput {
   const { settings, spec, weights, projector, draft, adapters, gpus, model } = input;
   const { chatTemplateFile, slotFolder, apiKeyFile } = input;
   return {
-    // A build without a GPU would only warn that it ignores them.
+    // A build without a GPU would only warn that it ignores the layers.
     settings: gpus.count === 0 ? { ...settings, gpuLayers: 0 } : settings,
     modelPath: weights?.main ?? "",
     mmprojPath: projector,
-    draftPath: draft === undefined ? undefined : draft.main,
+    draftPath: draft?.main,
     loraAdapters: adapters.map(({ main }, index) => ({
       path: main,
       scale: spec.loraAdapters?.[index]?.scale ?? 1,
@@ -79,12 +79,12 @@ function toServerInput(input: PodInput): LlamaServerInput {
     hosts: [input.address],
     port: input.port,
     aliases: [input.served],
-    gguf: model.status?.gguf === undefined ? undefined : model.status.gguf,
+    gguf: model.status?.gguf,
     split: gpus.count > 1 ? splitOf(gpus) : undefined,
   };
 }
 
-/** In equal parts where the Model names none: its own default follows the memory that happens to be free. */
+/** Splits equally if the Model names no parts, because the default of the engine depends on the free memory. */
 function splitOf({ count, strategy = "layer", layers }: PodGPUs): LlamaServerInput["split"] & {} {
   const mode = { layer: "layer", pipeline: "layer", row: "row", tensor: "row", none: "none" }[strategy];
   return mode === "none" ? { mode } : { mode, parts: layers ?? Array<number>(count).fill(1) };

@@ -1,6 +1,6 @@
-/** Why Ollama exited, and what it means when it refuses a model or a pull: read from its own words. Pure. */
+/** Determines from Ollama's messages why it exited, or why it rejected a model or a pull. Pure. */
 import type { ErrorCode } from "../../api/errors.ts";
-import { truncate } from "../../util/text.ts";
+import { type Exit, type ExitReason, exitReasonOf, lastLine, shortenLogLine } from "../contract/exit.ts";
 import { lastRun, type RunAtEnd } from "../contract/last-run.ts";
 
 interface Cause {
@@ -8,9 +8,7 @@ interface Cause {
   readonly code: ErrorCode;
 }
 
-const LONGEST = 300;
-
-/** First match wins. */
+/** The first match wins. */
 const LOAD_CAUSES: readonly Cause[] = [
   {
     pattern: /requires more system memory|out of memory|failed to allocate|cudaMalloc/i,
@@ -26,7 +24,7 @@ const LOAD_CAUSES: readonly Cause[] = [
   },
 ];
 
-/** A message does not repeat what a registry answered. */
+/** The messages do not repeat the answer of the registry. */
 const PULL_CAUSES: readonly (Cause & { readonly says: string })[] = [
   {
     pattern: /file does not exist|not found|404/i,
@@ -51,19 +49,19 @@ const PULL_CAUSES: readonly (Cause & { readonly says: string })[] = [
     says: "the registry cannot be reached",
   },
   {
-    // It removes what is wrong and says that it must be downloaded again.
+    // Ollama removes the file and reports that it must be downloaded again.
     pattern: /digest mismatch/i,
     code: "SourceTruncated",
     says: "a file did not match its checksum, and Ollama removed it",
   },
 ];
 
-/** For an answer to a load or a create; `undefined`: nothing that speaks against the model. */
-export function ollamaLoadFailure(words: string): { readonly code: ErrorCode; readonly message: string } {
-  return { code: codeOf(words, LOAD_CAUSES) ?? "EngineCrashed", message: `Ollama: ${short(words)}` };
+/** The reason in the answer to a load or a create. */
+export function ollamaLoadFailure(words: string): ExitReason {
+  return { code: codeOf(words, LOAD_CAUSES) ?? "EngineCrashed", message: `Ollama: ${shortenLogLine(words)}` };
 }
 
-export function ollamaPullFailure(words: string): { readonly code: ErrorCode; readonly message: string } {
+export function ollamaPullFailure(words: string): ExitReason {
   const cause = PULL_CAUSES.find(({ pattern }) => pattern.test(words));
   return {
     code: cause?.code ?? "SourceUnavailable",
@@ -73,42 +71,35 @@ export function ollamaPullFailure(words: string): { readonly code: ErrorCode; re
 
 /** `isAppRunning`: Ollama's desktop app runs on this machine. */
 export function classifyExit(
-  exit: { readonly code?: number; readonly signal?: string } | "unknown",
+  exit: Exit,
   logTail: string,
-  { memory }: RunAtEnd = { wasReady: false },
+  run: RunAtEnd = { wasReady: false },
   isAppRunning = false,
-): { readonly code: ErrorCode; readonly message: string } {
-  if (exit === "unknown") return { code: "EngineEndUnknown", message: "Ollama exited; exit status unknown" };
-  const { code, signal } = exit;
-  if (code === 126 || code === 127) {
-    const reason: ErrorCode = code === 126 ? "RuntimeNotExecutable" : "RuntimeNotInstalled";
-    return { code: reason, message: `Ollama cannot be executed: ${lastLine(logTail)}` };
-  }
-  // It answers TERM and INT with exit code 0.
-  if (code === 0 || signal === "SIGTERM" || signal === "SIGINT" || signal === "SIGHUP") {
+): ExitReason {
+  const { code, signal = "" } = exit === "unknown" ? {} : exit;
+  // Ollama exits with code 0 after TERM and INT.
+  if (code === 0 || ["SIGTERM", "SIGINT", "SIGHUP"].includes(signal)) {
     const app = isAppRunning
       ? "; Ollama.app is running, and stops every other Ollama server when its own cannot start: quit it, and remove it from the login items"
       : "";
     return { code: "EngineKilled", message: `Ollama was asked to stop by another process${app}` };
   }
-  if (signal === "SIGKILL") {
-    if (memory === undefined)
-      return {
-        code: "EngineKilled",
-        message: "killed (SIGKILL) by a user, or by the OS under memory pressure",
-      };
-    return { code: "EngineOutOfMemory", message: `killed (SIGKILL) while the host's memory was ${memory}` };
-  }
   const log = lastRun(logTail);
-  if (/bind: address already in use/.test(log))
-    return { code: "EnginePortTaken", message: "Ollama's port is taken by another process" };
-  // Its log is that of all its models: what it says of one of them is no reason to give up the others.
-  const isMemory = codeOf(log, LOAD_CAUSES.slice(0, 1)) !== undefined;
-  const message = `Ollama exited with ${signal ?? `exit code ${code}`}: ${lastLine(log)}`;
-  return { code: isMemory ? "EngineOutOfMemory" : "EngineCrashed", message };
+  const ownLog = ownLines(log);
+  return exitReasonOf(exit, run, {
+    known: () => {
+      if (exit === "unknown") return undefined;
+      if (/bind: address already in use/.test(log))
+        return { code: "EnginePortTaken", message: "Ollama's port is taken by another process" };
+      // The log contains messages about all models, so a problem of one model is no reason to give up the others.
+      if (codeOf(log, LOAD_CAUSES.slice(0, 1)) === undefined) return undefined;
+      return { code: "EngineOutOfMemory", message: `Ollama ran out of memory: ${lastLine(ownLog)}` };
+    },
+    lastLine: () => lastLine(ownLog),
+  });
 }
 
-/** Lines of its own logger and of its runners; its access log repeats what clients ask for. */
+/** Lines of Ollama's logger and of its runners, without the access log, which repeats text of clients. */
 export function ownLines(log: string): string {
   const own = /^\0*(?:time=\S+ level=\w+ source=|(?:ggml|llama|gguf|clip|load|print)_|--- metalbridge)/;
   return log
@@ -119,12 +110,4 @@ export function ownLines(log: string): string {
 
 function codeOf(words: string, causes: readonly Cause[]): ErrorCode | undefined {
   return causes.find(({ pattern }) => pattern.test(words))?.code;
-}
-
-function lastLine(log: string): string {
-  return short(ownLines(log).trimEnd().split("\n").at(-1) ?? "") || "its log is empty";
-}
-
-function short(words: string): string {
-  return truncate(words.replace(/[\s\p{Cc}]+/gu, " ").trim(), LONGEST);
 }

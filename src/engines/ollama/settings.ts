@@ -1,9 +1,9 @@
-/** What a service's settings are in Ollama: some belong to a model, the rest to the whole server. Pure. */
+/** Settings of a service in Ollama: some apply to a model, the others to the server. Pure. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import { contextOfRequest, ownModelName, serverNameOf } from "../contract/shared-daemon.ts";
 
-/** Fields of InferenceService.spec that it honours; SpecHonored names the others. */
+/** Fields of InferenceService.spec that Ollama honors; SpecHonored lists the others. */
 export const OLLAMA_SETTINGS = [
   "contextSize",
   "parallelSlots",
@@ -17,13 +17,13 @@ export const OLLAMA_SETTINGS = [
 const CACHE_TYPES = ["f16", "q8_0", "q4_0"];
 
 export interface OllamaSettings {
-  /** Of a model, in /api/create. A request with other values makes Ollama load it again. */
+  /** Parameters of a model in /api/create. A request with other values makes Ollama reload the model. */
   readonly parameters: Readonly<Record<string, number>>;
-  /** Of the server, for all its models. */
+  /** Environment of the server, for all its models. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Throws MetalbridgeError for what it has no setting for and must not ignore. */
+/** Throws MetalbridgeError for unsupported settings that must not be ignored. */
 export function ollamaSettings(
   settings: EngineSettings,
   trained: { readonly contextLength?: number | undefined } = {},
@@ -50,19 +50,19 @@ export function ollamaSettings(
 }
 
 /**
- * Ollama keeps a set of weights once per server, with one set of options: services that differ in either get a server each,
- * or each request of one would make it load again what the other uses.
+ * Ollama loads weights once per server, with one set of options. Services with different options get separate servers, because
+ * otherwise each request of one would reload the weights of the other.
  */
 export function serverName({ parameters, environment }: OllamaSettings): string {
   return serverNameOf("ollama", [parameters, environment]);
 }
 
-/** The model as our services know it; `weights` identifies the files. Always with a tag, so that names compare exactly. */
+/** Name of the model in Ollama; `weights` identifies the files. It always has a tag, so that names compare exactly. */
 export function modelName(weights: string, { parameters }: OllamaSettings): string {
   return `${ownModelName([weights, parameters])}:latest`;
 }
 
-/** One type for keys and values; a quantized one needs flash attention. */
+/** The common type of keys and values; a quantized type requires flash attention. */
 function cacheTypeOf({ cacheTypeK: keys, cacheTypeV: values, flashAttention }: EngineSettings) {
   const type = keys ?? values;
   if (type === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** The version of an Ollama, as its program and its server report it. */
+/** The version that Ollama's program and server report. */
 import { DEVELOPMENT_BUILD } from "../../util/compare-versions.ts";
 
 /** A build from source without a version reports 0.0.0. */

@@ -1,9 +1,9 @@
-/** Memory of a model in oMLX: the same sum as for llama-server, with the steps and caches of MLX. Pure. */
+/** Memory of a model in oMLX: the same sum as for llama-server, with the step size and caches of MLX. Pure. */
 import type { ClaimEstimator } from "../contract/claims.ts";
 import { llamacppClaims } from "../llamacpp/claims.ts";
 import { hotCacheBytes } from "./settings.ts";
 
-/** Prompt tokens that MLX computes in one step. */
+/** Number of prompt tokens that MLX computes in one step. */
 const PREFILL_STEP = 2048;
 const MIB = 1024 ** 2;
 
@@ -31,7 +31,7 @@ export const omlxClaims: ClaimEstimator = {
   contextWarning: llamacppClaims.contextWarning,
 };
 
-/** The next larger type whose size is known: scales are stored beside the elements. */
+/** The next larger type of known size, because scales are stored with the elements. */
 function cacheTypeFor(bits: number | undefined): "f16" | "q4_0" | "q8_0" {
   if (bits === undefined) return "f16";
   return bits <= 3 ? "q4_0" : "q8_0";

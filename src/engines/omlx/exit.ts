@@ -1,9 +1,9 @@
-/** Why oMLX exited, and what it means when it refuses a load: read from its own words. Pure. */
+/** Determines from oMLX's messages why it exited, or why it rejected a load. Pure. */
 import type { ErrorCode } from "../../api/errors.ts";
 import { type Exit, type ExitReason, exitReasonOf, lastLine, shortenLogLine } from "../contract/exit.ts";
 import { lastRun, type RunAtEnd, START_LINE } from "../contract/last-run.ts";
 
-/** First match wins. */
+/** The first match wins. */
 const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; readonly what: string }[] = [
   { pattern: /address already in use/i, code: "EnginePortTaken", what: "oMLX's port is taken" },
   {
@@ -19,7 +19,7 @@ const CAUSES: readonly { readonly pattern: RegExp; readonly code: ErrorCode; rea
   },
 ];
 
-/** Every model of a daemon goes with it, so each of its replicas says that it was not the model alone. */
+/** All models of a daemon stop with it, so the message of each replica states that the daemon exited. */
 export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasReady: false }): ExitReason {
   const log = ownLines(lastRun(logTail));
   const { code, message } = exitReasonOf(exit, run, {
@@ -29,10 +29,10 @@ export function classifyExit(exit: Exit, logTail: string, run: RunAtEnd = { wasR
     },
     lastLine: () => lastLine(log),
   });
-  return { code, message: `oMLX ended, and all its models with it: ${message}` };
+  return { code, message: `oMLX exited with all its models: ${message}` };
 }
 
-/** By the status of the answer to a load, and its words. Undefined: it may succeed later. */
+/** The reason in the answer to a load; undefined if the load may succeed later. */
 export function omlxLoadFailure(status: number, words: string): ExitReason | undefined {
   const said = `oMLX: ${shortenLogLine(words)}`;
   if (status === 507) {
@@ -44,7 +44,7 @@ export function omlxLoadFailure(status: number, words: string): ExitReason | und
   return undefined;
 }
 
-/** Lines of its own logger that belong to no request, and what it says before it has one: the others may hold clients' text. */
+/** Lines of oMLX's logger that belong to no request, and lines before the logger starts. Other lines may contain text of clients. */
 export function ownLines(log: string): string {
   return log
     .split("\n")

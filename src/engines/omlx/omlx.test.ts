@@ -125,7 +125,7 @@ test.each([
 ] as const)("an end by %s is named, as that of all its models", (_, exit, log, code) => {
   expect(classifyExit(exit, log)).toMatchObject({
     code,
-    message: expect.stringContaining("and all its models with it"),
+    message: expect.stringContaining("with all its models"),
   });
 });
 

@@ -1,9 +1,9 @@
-/** What a service's settings are in oMLX: some belong to a model, the rest to the whole server. Pure. */
+/** Settings of a service in oMLX: some apply to a model, the others to the server. Pure. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import { contextOfRequest, ownModelName, serverNameOf } from "../contract/shared-daemon.ts";
 
-/** Fields of InferenceService.spec that it honours; SpecHonored names the others. */
+/** Fields of InferenceService.spec that oMLX honors; SpecHonored lists the others. */
 export const OMLX_SETTINGS = [
   "contextSize",
   "parallelSlots",
@@ -14,20 +14,20 @@ export const OMLX_SETTINGS = [
   "extraArgs",
 ] as const satisfies readonly (keyof EngineSettings)[];
 
-/** Flags that `extraArgs` may hold: none that reads or writes files, opens ports, downloads, or takes much memory. */
+/** Flags that `extraArgs` may contain: none that reads or writes files, opens ports, downloads, or uses much memory. */
 const ALLOWED_FLAGS = ["--embedding-batch-size", "--sse-keepalive-mode", "--hot-cache-write-through"];
 
 const SIZE = /^(\d{1,9}(?:\.\d{1,3})?) ?([KMGT]?)i?B?$/i;
 const POWERS: Readonly<Record<string, number>> = { "": 0, K: 1, M: 2, G: 3, T: 4 };
 
 export interface OmlxSettings {
-  /** Of a model, in model_settings.json, by oMLX's names; read when it is loaded. */
+  /** Settings of a model in model_settings.json, which oMLX reads when it loads the model. */
   readonly model: Readonly<Record<string, string | number | boolean | null>>;
   /** Flags of the server, for all its models. */
   readonly flags: readonly string[];
 }
 
-/** Throws MetalbridgeError for what it has no setting for and must not ignore. */
+/** Throws MetalbridgeError for unsupported settings that must not be ignored. */
 export function omlxSettings(
   settings: EngineSettings,
   trained: { readonly contextLength?: number | undefined } = {},
@@ -36,7 +36,7 @@ export function omlxSettings(
   refuseArguments(extraArgs);
   return {
     model: {
-      // Never evicted for another model, and not after idle minutes either.
+      // Never evicted, neither for another model nor when idle.
       is_pinned: true,
       ttl_seconds: null,
       max_context_window: contextOfRequest(settings, trained),
@@ -46,22 +46,22 @@ export function omlxSettings(
   };
 }
 
-/** Services that differ in the server's flags get a server each. */
+/** Services with different server flags get separate servers. */
 export function serverName({ flags }: OmlxSettings): string {
   return serverNameOf("omlx", flags);
 }
 
-/** The model as our services know it, a leaf name that no other Model can have; `weights` identifies the files. */
+/** Name of the model in oMLX, which is unique; `weights` identifies the files. */
 export function modelName(weights: string, { model }: OmlxSettings): string {
   return ownModelName([weights, model]);
 }
 
-/** Memory for KV blocks of earlier requests, in bytes. Throws MetalbridgeError for what is no size. */
+/** Memory for KV blocks of earlier requests, in bytes. Throws MetalbridgeError for an invalid size. */
 export function hotCacheBytes({ hotCacheMaxSize }: EngineSettings): number {
   return hotCacheMaxSize === undefined ? 0 : bytesIn("hotCacheMaxSize", hotCacheMaxSize);
 }
 
-/** Without any of them nothing is kept: by default it would fill 100 GB of the disk. */
+/** Without cache settings the cache is disabled, because by default it would fill 100 GB of the disk. */
 function cacheFlags(settings: EngineSettings): string[] {
   const { pagedSSDCacheDir: folder, pagedSSDCacheMaxSize: disk, hotCacheMaxSize: memory } = settings;
   const flags = [

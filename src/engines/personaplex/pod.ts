@@ -1,4 +1,4 @@
-/** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod. It fetches its own weights; there is no published image. */
+/** PersonaPlex, NVIDIA's full-duplex speech model on Moshi, as a pod. It fetches its weights itself and has no published image. */
 
 import { flagsOf, hubWeights, type PodRuntime, requireChatMode } from "../contract/pod.ts";
 
@@ -29,7 +29,7 @@ export const personaPlexPod: PodRuntime = {
       ],
       env: [
         ...env,
-        // Compiling takes longer than it ever saves in the start of a conversation.
+        // Compiling takes longer than it saves at the start of a conversation.
         { name: "NO_TORCH_COMPILE", value: "1" },
       ],
     };

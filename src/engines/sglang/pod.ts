@@ -8,8 +8,8 @@ type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 const SERVER = "sglang.launch_server";
 const KEY_VARIABLE = "SGLANG_API_KEY";
 /**
- * It takes the key as an argument only, and every process of a node can read the arguments of all others. What is added to
- * sys.argv stays inside of the process.
+ * SGLang accepts the key as an argument only, which all processes of a node can read. An entry that is added to sys.argv stays
+ * inside the process.
  */
 const SERVER_WITH_KEY = `import os, runpy, sys
 sys.argv.append("--api-key=" + os.environ["${KEY_VARIABLE}"])
@@ -22,7 +22,7 @@ export const sglangPod: PodRuntime = {
     rocm: "docker.io/lmsysorg/sglang:v0.5.15-rocm720-mi30x",
   },
   port: 30_000,
-  // Its server would listen on "::" without IPv4.
+  // The server would listen on "::" without IPv4.
   address: "0.0.0.0",
   healthPath: "/health",
   metrics: {

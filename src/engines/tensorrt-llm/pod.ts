@@ -11,7 +11,7 @@ import {
 export const tensorrtLLMPod: PodRuntime = {
   images: { cuda: "nvcr.io/nvidia/tensorrt-llm/release:1.2.1" },
   port: 8000,
-  // It opens an IPv4 socket only.
+  // The server supports IPv4 only.
   address: "0.0.0.0",
   healthPath: "/health",
   sharesMemory: true,

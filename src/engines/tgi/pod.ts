@@ -3,7 +3,7 @@ import { flagsOf, hubWeights, type PodRuntime, requireChatMode, tokensPerRequest
 
 export const tgiPod: PodRuntime = {
   images: { cuda: "ghcr.io/huggingface/text-generation-inference:3.3.7" },
-  // Its own is 80, which a user other than root may not open everywhere.
+  // The default port is 80, which not every user other than root may open.
   port: 8080,
   address: "::",
   healthPath: "/health",

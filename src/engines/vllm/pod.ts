@@ -5,14 +5,14 @@ import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest }
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 
-/** The field's names for what this version calls otherwise; undefined for what it no longer has. */
+/** Quantizations that have a different name in this version; undefined for those that were removed. */
 const QUANTIZATION: Readonly<Record<string, string | undefined>> = {
   nvfp4: "modelopt_fp4",
   squeezellm: undefined,
 };
 /**
- * Without it vLLM cuts streams in flight at TERM. Requests that arrive after the drain's last reading, or outlast the drain, get
- * this time; the processes exit about 3 seconds later.
+ * Without a timeout vLLM interrupts streams at TERM. Requests that arrive after the drain's last reading, or outlast the drain,
+ * get this time; the processes exit about 3 seconds later.
  */
 const SHUTDOWN_SECONDS = 10;
 const MODES = {
@@ -94,7 +94,7 @@ function configFlags(config: Config): string[] {
   ];
 }
 
-/** Both are on by default, so that only a written false turns them off. */
+/** Both are on by default, so only an explicit false disables them. */
 function toggle(name: string, value: boolean | undefined): string[] {
   return value === undefined ? [] : [value ? `--${name}` : `--no-${name}`];
 }
@@ -107,7 +107,7 @@ function quantizationOf({ quantization }: Config): string | undefined {
   throw new MetalbridgeError("SettingNotSupported", message);
 }
 
-/** Without a draft model it drafts from the text so far. */
+/** Without a draft model, vLLM drafts from the preceding text. */
 function speculativeConfig({ model, numSpeculativeTokens }: NonNullable<Config["speculative"]>): string {
   const source = model === undefined ? { method: "ngram", prompt_lookup_max: 4 } : { model };
   return JSON.stringify({ ...source, num_speculative_tokens: numSpeculativeTokens });

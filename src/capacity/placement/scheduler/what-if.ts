@@ -1,4 +1,4 @@
-/** Tells whether a slot would get a host if some replicas were stopped. Changes nothing. */
+/** Determines whether a slot would get a host if some replicas were stopped. Changes nothing. */
 import { type Demand, needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, refreshHostInfo } from "./host-info.ts";

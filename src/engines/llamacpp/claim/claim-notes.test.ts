@@ -28,7 +28,7 @@ test("yarn stretches what is usable, as the engine counts it; linear scaling doe
     "trained for 32768: ",
   );
   expect(of(32_768, { contextSize: 65_537, ...yarn({ factor: "2" }) })).toMatch(
-    /trained for 32768 and is stretched to 65536: .* contextSize of 65536 is enough$/,
+    /trained for 32768 and is extended to 65536: .* contextSize of 65536 is enough$/,
   );
   expect(of(32_768, { contextSize: 65_536, ...yarn({}) })).not.toBe("");
   expect(of(32_768, { contextSize: 65_536, ropeScaling: { type: "linear", factor: "4" } })).not.toBe("");

@@ -1,4 +1,4 @@
-/** What an engine will take of its host's memory, before it is started: the sum that admission and placement use. */
+/** Estimates the memory of an engine before it is started. Admission and placement use the sum. */
 import { MetalbridgeError } from "../../../api/errors.ts";
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import type { BufferLayout, MemoryClaim } from "../../contract/claims.ts";
@@ -9,14 +9,14 @@ import { elementBytes, kvCacheBytes, kvShape } from "./kv-cache.ts";
 import { withOverrides } from "./overrides.ts";
 
 const MIB = 1 << 20;
-/** A llama-server process without its buffers: code, tokenizer, threads, HTTP. */
+/** Memory of a llama-server process without its buffers: code, tokenizer, threads, HTTP. */
 const PROCESS_BYTES = 96 * MIB;
-/** A projector's compute buffers, in parts of its weights. */
+/** Compute buffers of a projector, as a divisor of its weights. */
 const PROJECTOR_COMPUTE_PART = 4;
 
 /**
- * The claim of one engine. Never a guess from nothing: throws `ClaimUnknown` when the header does not tell enough.
- * Sums that no machine has end at the largest safe integer, so that they are refused and do not wrap.
+ * The claim of an engine. Throws `ClaimUnknown` if the header lacks fields. Sums are capped at the largest safe integer, so
+ * that implausible values are rejected and do not overflow.
  */
 export function estimateClaim(
   summary: GgufSummary,
@@ -45,7 +45,7 @@ export function estimateClaim(
   return { claimBytes: whole(claimBytes), ...mapValues(parts, whole) };
 }
 
-/** What a host's own coefficients apply to, once for each model that the engine loads. */
+/** Compute buffers of each model that the engine loads, to which the coefficients of a host apply. */
 export function layOut(summary: GgufSummary, settings: ClaimSettings): BufferLayout {
   const overridden = withOverrides(summary, settings.metadataOverrides);
   const { compute: model } = engineBytes(overridden, settings, cacheTypes(settings), AS_LAID_OUT);
@@ -101,7 +101,7 @@ function unknown(what: string): MetalbridgeError {
   );
 }
 
-/** Whole bytes, at most the largest safe integer; what is no number counts as that. */
+/** Rounds up to whole bytes, at most the largest safe integer, which also replaces NaN. */
 function whole(bytes: number): number {
   return bytes < Number.MAX_SAFE_INTEGER ? Math.max(0, Math.ceil(bytes)) : Number.MAX_SAFE_INTEGER;
 }

@@ -1,8 +1,8 @@
-/** Size of the KV cache: per layer, by its heads, its element types, its window, or its recurrent state. */
+/** Size of the KV cache per layer, by heads, data types, window, or recurrent state. */
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 import { modelShape } from "./compute/shape.ts";
 
-/** Bytes per element of the cache types, block scales included. */
+/** Bytes per element of the cache types, including block scales. */
 const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   f32: 4,
   f16: 2,
@@ -14,16 +14,16 @@ const ELEMENT_BYTES: Readonly<Record<string, number>> = {
   q4_0: 0.5625,
   iq4_nl: 0.5625,
 };
-/** Names of the cache types whose size is known. */
+/** Cache types of known size. */
 export const CACHE_TYPES: readonly string[] = Object.keys(ELEMENT_BYTES);
 
-/** A type that is not known is counted like the default, f16, or more. */
+/** Unknown types count like the default type f16. */
 const UNKNOWN_ELEMENT_BYTES = 2;
 const CELL_PADDING = 256;
 const STATE_BYTES = 4;
 
 export interface KvSettings {
-  /** Of the whole engine. */
+  /** Context of the complete engine. */
   readonly contextSize: number;
   readonly slots: number;
   readonly isUnified: boolean;
@@ -33,14 +33,14 @@ export interface KvSettings {
 }
 
 export interface KvShape {
-  /** Streams have caches of their own: one per slot, or one for all. */
+  /** Number of separate caches: one per slot, or one for all. */
   readonly streams: number;
   readonly cellsPerStream: number;
-  /** Of layers that look back over their window only: the window, and one micro-batch. */
+  /** Cells per stream of windowed layers: the window and a micro-batch. */
   readonly windowCells: number;
 }
 
-/** How the engine divides its context. */
+/** Division of the context into streams. */
 export function kvShape({ contextSize, slots, isUnified, uBatch }: KvSettings, window = 0): KvShape {
   const streams = isUnified ? 1 : slots;
   const cellsPerStream = padded(Math.floor(contextSize / streams));
@@ -53,7 +53,7 @@ export function elementBytes(type: string): number {
   return ELEMENT_BYTES[type.toLowerCase()] ?? UNKNOWN_ELEMENT_BYTES;
 }
 
-/** Bytes of the cache; undefined when the header does not tell enough. */
+/** Size of the cache in bytes; undefined if the header lacks fields. */
 export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number | undefined {
   const { layerCount = 0, headCountKV, keyLength, valueLength, sizing } = summary;
   if (layerCount === 0 || headCountKV === undefined || keyLength === undefined || valueLength === undefined) {
@@ -69,7 +69,7 @@ export function kvCacheBytes(summary: GgufSummary, settings: KvSettings): number
   const state = (recurrent?.stateElements ?? 0) * STATE_BYTES * settings.slots;
   return layers.reduce((bytes, kind, layer) => {
     const heads = kvHeads[layer] ?? 0;
-    // Compressed keys are the values too.
+    // Compressed keys also contain the values.
     const perCell = latent === undefined ? heads * perHead : (latent.rank + latent.ropeLength) * bytesK;
     switch (kind) {
       case "attention":

@@ -1,4 +1,4 @@
-/** metadataOverrides in the claim: llama-server sizes its buffers by the overridden values, not by the file's. */
+/** Applies metadataOverrides to the claim, because llama-server sizes its buffers by the overridden values. */
 import type { GgufSummary } from "../../../models/gguf/summary.ts";
 
 type Change = (value: number, summary: GgufSummary) => Partial<GgufSummary>;
@@ -7,7 +7,7 @@ const sizing =
   (change: object): Change =>
   (_, summary) => ({ sizing: { ...summary.sizing, ...change } });
 
-/** By key without the architecture's prefix. */
+/** Changes by key without the prefix of the architecture. */
 const CHANGES: Readonly<Record<string, Change>> = {
   context_length: (contextLength) => ({ contextLength }),
   embedding_length: (embeddingSize) => ({ embeddingSize }),
@@ -24,7 +24,7 @@ const CHANGES: Readonly<Record<string, Change>> = {
   expert_used_count: (expertsUsed, summary) => sizing({ expertsUsed })(expertsUsed, summary),
 };
 
-/** `key=int:value`, as `--override-kv` takes it; what sizes nothing is left alone. */
+/** Overrides have the form `key=int:value` of `--override-kv`. Those that do not affect sizes are ignored. */
 export function withOverrides(summary: GgufSummary, overrides: readonly string[] = []): GgufSummary {
   let changed = summary;
   for (const override of overrides) {

@@ -11,11 +11,11 @@ export interface AttentionPlace {
   readonly cache: CacheInputs;
   readonly positions: Tensor;
   readonly kvHeads: number;
-  /** To be called when keys and values are stored: from here on the engine works ahead. */
+  /** Must be called when keys and values are stored: from then on, the engine prepares the next layer. */
   readonly onStored: () => void;
 }
 
-/** From the normed state of all tokens to what attention adds to it. */
+/** Attention over the normalized state of all tokens. */
 export function addAttention(place: AttentionPlace, normed: Tensor): Tensor {
   if (place.shape.latent !== undefined) return addLatentAttention(place, place.shape.latent, normed);
   const { graph, shape, settings, cache, kvHeads } = place;
@@ -37,7 +37,7 @@ function projections(place: AttentionPlace, normed: Tensor) {
   const queryBytes = bytes(shape.heads * shape.keyLength);
   const keyBytes = bytes(kvHeads * shape.keyLength);
   const valueBytes = bytes(kvHeads * shape.valueLength);
-  /** Heads are rotated before they are quantised, and queries with them. */
+  /** Heads are rotated before they are quantized, and queries with them. */
   const turned = (size: number, plain: Tensor, rotation: Tensor | undefined) =>
     rotation === undefined ? plain : graph.step(size, rotation, plain);
   if (shape.traits.has("fusedQKV")) {
@@ -46,7 +46,7 @@ function projections(place: AttentionPlace, normed: Tensor) {
     const key = turned(keyBytes, graph.step(keyBytes, all, positions), cache.keyRotation);
     return { query, key, value: turned(valueBytes, all, cache.valueRotation) };
   }
-  // Norms and positions of heads work on a view, which is never overwritten.
+  // Norms and positions of heads use a view, which is never overwritten.
   const placed = (size: number) => {
     const plain = graph.step(size, normed);
     return shape.traits.has("queryNorm")
@@ -69,7 +69,7 @@ function scored(place: AttentionPlace, query: Tensor, mixedBytes: number): Tenso
   return graph.step(mixedBytes, graph.step(mixedBytes, weights));
 }
 
-/** Flash attention works on halves: a cache of full precision is copied for each layer. */
+/** Flash attention uses half precision, so a cache of full precision is copied for each layer. */
 function halved({ graph, settings, cache }: AttentionPlace, keys: number, values: number): Tensor[] {
   const cells = HALF * settings.streams * cache.cells;
   return [
@@ -78,7 +78,7 @@ function halved({ graph, settings, cache }: AttentionPlace, keys: number, values
   ];
 }
 
-/** Multi-head latent attention: queries are brought into the compressed space, where the cache is. */
+/** Multi-head latent attention: queries are projected into the compressed space of the cache. */
 function addLatentAttention(
   place: AttentionPlace,
   latent: NonNullable<ModelShape["latent"]>,

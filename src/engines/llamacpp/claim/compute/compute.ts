@@ -1,4 +1,4 @@
-/** Size of llama-server's compute and output buffers: the engine's computation is laid out here step by step, as its allocator does. */
+/** Size of llama-server's compute and output buffers: lays out the computation step by step in the same way as its allocator. */
 import type { GgufSummary } from "../../../../models/gguf/summary.ts";
 import { createGraph, type Graph, type Tensor } from "./graph.ts";
 import { addInputs, type GraphInputs } from "./inputs.ts";
@@ -7,10 +7,10 @@ import { type ComputeSettings, FLOAT } from "./settings.ts";
 import { type ModelShape, modelShape } from "./shape.ts";
 import { applyComputeTable, COMPUTE_TABLES, type ComputeTable } from "./table.ts";
 
-/** Layers repeat: more of them need no more room. */
+/** Number of layers to lay out. Layers repeat, so more of them need no more memory. */
 const LAID_OUT = 16;
 
-/** The buffer in which one micro-batch is computed, by the coefficients of its backend. */
+/** Size of the buffer for a micro-batch, with the coefficients of the backend. */
 export function computeBytes(
   summary: GgufSummary,
   settings: ComputeSettings,
@@ -25,7 +25,7 @@ export function computeBytes(
   return applyComputeTable(table, graph.peakBytes(), graph.inputBytes());
 }
 
-/** Where the engine puts logits and embeddings for its clients, row by row. */
+/** Size of the buffer for logits and embeddings of clients. */
 export function outputBytes(summary: GgufSummary, rows: number, isPooled: boolean): number {
   const { vocabulary, width } = modelShape(summary);
   return rows * FLOAT * (vocabulary + (isPooled ? width : 0));
@@ -46,7 +46,7 @@ function addEmbedding(
 ): Tensor {
   const bytes = FLOAT * tokens * shape.width;
   const state = graph.step(bytes, inputs.tokens);
-  // Tokens and embeddings mixed in one batch: laid out always, computed only with a projector.
+  // A batch with tokens and embeddings is always laid out, but computed only with a projector.
   const fromTokens = graph.step(bytes, inputs.mixed.tokens);
   graph.effect(fromTokens, inputs.mixed.slots, graph.keep(bytes, inputs.mixed.embedding));
   return state;

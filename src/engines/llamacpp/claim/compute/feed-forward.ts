@@ -1,4 +1,4 @@
-/** The feed-forward part of one layer: dense, or a few experts of many. */
+/** The feed-forward part of a layer: dense, or mixture of experts. */
 import type { Graph, Tensor } from "./graph.ts";
 import { FLOAT } from "./settings.ts";
 import type { ExpertShape, ModelShape } from "./shape.ts";
@@ -36,7 +36,7 @@ function addDense(
   return graph.step(out, graph.step(size, gate, up));
 }
 
-/** Adding more of them takes no more room. */
+/** Number of experts to add up. Adding more needs no more memory. */
 const ADDED = 4;
 
 function addExperts(

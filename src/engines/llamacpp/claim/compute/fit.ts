@@ -1,4 +1,4 @@
-/** From measured compute buffers to a backend's coefficients: a straight line through what was laid out and what was printed. */
+/** Derives the coefficients of a backend from measured compute buffers with a linear fit. */
 import type { ComputeTable } from "./table.ts";
 
 export interface ComputeSample {
@@ -6,10 +6,10 @@ export interface ComputeSample {
   readonly printedBytes: number;
 }
 
-/** Four decimal places are enough for a factor. */
+/** Rounds the factor to four decimal places. */
 const PLACES = 10_000;
 
-/** Never below any sample: what a fit leaves over is added. Undefined for fewer than two different sizes. */
+/** The result is never below a sample, because the maximum error is added. Undefined with fewer than two different sizes. */
 export function fitComputeTable(samples: readonly ComputeSample[], source: string): ComputeTable | undefined {
   const count = samples.length;
   const mean = (of: (sample: ComputeSample) => number) =>

@@ -1,35 +1,35 @@
-/** A computation as its allocator sees it: steps with the size of their result, what they read, and what they may overwrite. */
+/** A computation for the allocator: steps with the size of their result, their inputs, and the buffers that they may overwrite. */
 import { createBufferPool } from "./pool.ts";
 
-/** A step's or an input's number within its graph. */
+/** Number of a step or an input in its graph. */
 export type Tensor = number;
 
 interface Step {
   readonly bytes: number;
   readonly reads: readonly Tensor[];
-  /** In the order in which the engine tries to put the result in their place. */
+  /** Tensors whose buffers the result may reuse, in the order in which the engine tries them. */
   readonly onto: readonly Tensor[];
   readonly kind: "input" | "step" | "effect";
   readonly isKept: boolean;
 }
 
 export interface Graph {
-  /** What is filled in before the computation: it has its place from the beginning. */
+  /** An input that is filled in before the computation, and has a buffer from the start. */
   readonly input: (bytes: number) => Tensor;
-  /** A step with a place of its own for its result. */
+  /** A step with a separate buffer for its result. */
   readonly step: (bytes: number, ...reads: Tensor[]) => Tensor;
-  /** A step that reuses the buffer of an input that no other step reads and that is as large. */
+  /** A step that reuses the buffer of an input of the same size that no other step reads. */
   readonly over: (onto: readonly Tensor[], ...reads: Tensor[]) => Tensor;
   /** A step that only writes elsewhere, for example into the KV cache. */
   readonly effect: (...reads: Tensor[]) => void;
   /** A step whose result stays until the end. */
   readonly keep: (bytes: number, ...reads: Tensor[]) => Tensor;
-  /** The size of the buffer that the computation needs. */
+  /** Size of the buffer for the computation. */
   readonly peakBytes: () => number;
   readonly inputBytes: () => number;
 }
 
-/** What all backends align to, or less. */
+/** Alignment of all backends, or less. */
 const ALIGNMENT = 32;
 
 export function createGraph(): Graph {

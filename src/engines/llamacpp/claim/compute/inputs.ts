@@ -1,4 +1,4 @@
-/** What the engine fills in before a computation: tokens, positions, masks. Inputs stay while a step still reads them. */
+/** Inputs of a computation: tokens, positions, masks. An input is kept until the last step that reads it. */
 import type { Graph, Tensor } from "./graph.ts";
 import { type ComputeSettings, FLOAT, HALF } from "./settings.ts";
 import type { ModelShape } from "./shape.ts";
@@ -8,7 +8,7 @@ export interface CacheInputs {
   readonly valueIndex: Tensor;
   readonly mask: Tensor;
   readonly cells: number;
-  /** By what heads are turned before they are quantised. */
+  /** Matrices that rotate heads before they are quantized. */
   readonly keyRotation: Tensor | undefined;
   readonly valueRotation: Tensor | undefined;
 }
@@ -28,7 +28,7 @@ export function addInputs(graph: Graph, shape: ModelShape, settings: ComputeSett
   const { tokens, isPooled, cellsPerStream, windowCells } = settings;
   const embeddingBytes = FLOAT * tokens * shape.width;
   const ids = graph.input(FLOAT * tokens);
-  // A second way in, for projectors, has its buffer even when unused.
+  // The second input, for projectors, has a buffer even if it is unused.
   graph.input(embeddingBytes);
   const mixed = {
     tokens: graph.input(FLOAT * tokens),
@@ -51,7 +51,7 @@ function cacheInputs(graph: Graph, shape: ModelShape, settings: ComputeSettings,
   const rows = isTransposed ? Math.max(0, ...shape.kvHeads) * shape.valueLength : 1;
   const valueIndex = graph.input(present * INDEX * tokens * rows);
   const mask = graph.input(cells * tokens * (hasFlashAttention ? HALF : FLOAT));
-  const isTurned = (elementBytes: number, length: number) =>
+  const isRotated = (elementBytes: number, length: number) =>
     cells > 0 && shape.latent === undefined && elementBytes < HALF && length > 0 && length % ROTATED === 0;
   const rotation = (size: number) => graph.input(FLOAT * size * size);
   return {
@@ -59,14 +59,14 @@ function cacheInputs(graph: Graph, shape: ModelShape, settings: ComputeSettings,
     valueIndex,
     mask,
     cells,
-    keyRotation: isTurned(settings.keyBytes, shape.keyLength)
+    keyRotation: isRotated(settings.keyBytes, shape.keyLength)
       ? rotation(largestRotation(shape.keyLength))
       : undefined,
-    valueRotation: isTurned(settings.valueBytes, shape.valueLength) ? rotation(ROTATED) : undefined,
+    valueRotation: isRotated(settings.valueBytes, shape.valueLength) ? rotation(ROTATED) : undefined,
   };
 }
 
-/** Least size of a rotation; heads that are no multiple of it are not turned. */
+/** Minimum size of a rotation; heads that are no multiple of it are not rotated. */
 const ROTATED = 64;
 
 /** The largest power of two that divides the head. */

@@ -7,7 +7,7 @@ import { addRecurrent, carriedBytes } from "./recurrent.ts";
 import { type ComputeSettings, FLOAT } from "./settings.ts";
 import type { ModelShape } from "./shape.ts";
 
-/** From the embedded tokens to the last state: of all tokens, or of those whose result is wanted. */
+/** Lays out all layers, from the embedded tokens to the final state of all tokens, or of the output rows. */
 export function addLayers(
   graph: Graph,
   shape: ModelShape,
@@ -26,7 +26,7 @@ interface Context {
   readonly shape: ModelShape;
   readonly settings: ComputeSettings;
   readonly inputs: GraphInputs;
-  /** Per recurrent layer what its convolution needs: fetched as soon as the layer before has stored its own. */
+  /** Convolution state per recurrent layer, fetched as soon as the previous layer has stored its state. */
   readonly before: Map<number, Tensor>;
 }
 
@@ -47,13 +47,13 @@ function addLayer(context: Context, layer: number, state: Tensor): Tensor {
   }
   const isLast = layer === shape.layers.length - 1;
   const rows = isLast && !settings.isPooled ? settings.outputs : settings.tokens;
-  const wanted = (tensor: Tensor) =>
+  const outputRows = (tensor: Tensor) =>
     isLast ? graph.step(FLOAT * rows * shape.width, tensor, context.inputs.outputs) : tensor;
-  const added = wanted(mixed);
-  const before = wanted(state);
+  const added = outputRows(mixed);
+  const before = outputRows(state);
   if (shape.feedForward === 0 && shape.experts === undefined) return graph.over([added, before]);
   if (shape.traits.has("parallel")) {
-    const forward = addFeedForward(graph, shape, layer, rows, wanted(normed));
+    const forward = addFeedForward(graph, shape, layer, rows, outputRows(normed));
     return graph.over([graph.over([forward, added]), before]);
   }
   const middle = graph.over([added, before]);
@@ -61,7 +61,7 @@ function addLayer(context: Context, layer: number, state: Tensor): Tensor {
   return graph.over([forward, middle]);
 }
 
-/** What mixes tokens with each other; undefined for layers of feed-forward only. */
+/** The part of a layer that mixes tokens; undefined for layers with a feed-forward part only. */
 function addMixer(context: Context, layer: number, normed: Tensor): Tensor | undefined {
   const { graph, shape, settings, inputs } = context;
   const kind = shape.layers[layer] ?? "attention";

@@ -1,4 +1,4 @@
-/** The engine's allocator of one buffer, followed step by step: best fit, the last free block grows. Its peak is the size of the buffer. */
+/** The buffer allocator of the engine: best fit, and the last free block grows. Its peak is the size of the buffer. */
 
 export interface BufferPool {
   /** Offset of the new block. */
@@ -13,20 +13,20 @@ interface Block {
 }
 
 export function createBufferPool(alignment: number): BufferPool {
-  /** In the order of their offsets; the last one has no end. */
+  /** Sorted by offset; the last block has no end. */
   const free: Block[] = [{ offset: 0, bytes: Number.POSITIVE_INFINITY }];
   const aligned = (bytes: number) => Math.ceil(bytes / alignment) * alignment;
   let peak = 0;
   const take = (bytes: number): number => {
-    const wanted = aligned(bytes);
-    const index = bestFit(free, wanted);
+    const length = aligned(bytes);
+    const index = bestFit(free, length);
     const block = free[index];
     if (block === undefined) return peak;
     const { offset } = block;
-    block.offset += wanted;
-    block.bytes -= wanted;
+    block.offset += length;
+    block.bytes -= length;
     if (block.bytes === 0) free.splice(index, 1);
-    peak = Math.max(peak, offset + wanted);
+    peak = Math.max(peak, offset + length);
     return offset;
   };
   const give = (offset: number, bytes: number): void => {
@@ -50,14 +50,14 @@ export function createBufferPool(alignment: number): BufferPool {
   return { take, give, peakBytes: () => peak };
 }
 
-/** The smallest free block that is large enough; the last one only where no other is. */
-function bestFit(free: readonly Block[], wanted: number): number {
+/** The smallest free block that is large enough; the last block only if no other is. */
+function bestFit(free: readonly Block[], length: number): number {
   let best = free.length - 1;
   let least = Number.POSITIVE_INFINITY;
   for (let index = 0; index < free.length - 1; index++) {
     const bytes = free[index]?.bytes ?? 0;
-    // The last of equals, as the engine does.
-    if (bytes >= wanted && bytes <= least) {
+    // Selects the last of equal blocks, as the engine does.
+    if (bytes >= length && bytes <= least) {
       best = index;
       least = bytes;
     }

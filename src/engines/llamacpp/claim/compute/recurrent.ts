@@ -1,4 +1,4 @@
-/** A recurrent layer: a convolution over the last tokens, and a state that is carried on. */
+/** A recurrent layer: a convolution over the last tokens, and a state that is carried over. */
 import type { Graph, Tensor } from "./graph.ts";
 import { FLOAT } from "./settings.ts";
 import type { ModelShape } from "./shape.ts";
@@ -10,13 +10,13 @@ export interface RecurrentPlace {
   readonly width: number;
   readonly tokens: number;
   readonly slots: number;
-  /** What the convolution needs of earlier tokens. */
+  /** Convolution state of earlier tokens. */
   readonly before: Tensor;
-  /** To be called when the state is stored: from here on the engine works ahead. */
+  /** Must be called when the state is stored: from then on, the engine prepares the next layer. */
   readonly onStored: () => void;
 }
 
-/** Bytes of what a convolution carries on for all slots. */
+/** Size of the convolution state of all slots, in bytes. */
 export function carriedBytes(
   { kind, kernel, innerSize, groups, stateSize }: Recurrent,
   slots: number,
@@ -78,7 +78,7 @@ function addMamba2(place: RecurrentPlace, recurrent: Recurrent, normed: Tensor):
   return graph.step(bytes(place.width), gated);
 }
 
-/** The convolution's result, activated; what it needs of the last tokens is carried on. */
+/** The activated result of the convolution, whose state of the last tokens is carried over. */
 function convolved(
   { graph, tokens, slots, before }: RecurrentPlace,
   recurrent: Recurrent,
@@ -102,7 +102,7 @@ function addShortConvolution(place: RecurrentPlace, recurrent: Recurrent, normed
   return graph.step(size, result);
 }
 
-/** A bound: these are computed in chunks whose sizes the header does not tell. */
+/** Upper bound, because these are computed in chunks whose sizes are not in the header. */
 const DELTA_PLACES = 8;
 
 function addDeltaNet(place: RecurrentPlace, recurrent: Recurrent, normed: Tensor): Tensor {

@@ -1,7 +1,7 @@
-/** How much of a model is computed at once. */
+/** The amount of a model that is computed at the same time. */
 
 export interface ComputeSettings {
-  /** Tokens of one micro-batch, over all slots. */
+  /** Tokens of a micro-batch, over all slots. */
   readonly tokens: number;
   readonly slots: number;
   readonly cellsPerStream: number;
@@ -12,9 +12,9 @@ export interface ComputeSettings {
   /** Bytes per element of the cached keys and values. */
   readonly keyBytes: number;
   readonly valueBytes: number;
-  /** Rows of logits: one per slot, and one more for every guess. */
+  /** Rows of logits: one per slot, and one for each draft token. */
   readonly outputs: number;
-  /** Every token's result is wanted, as embedding and rerank need. */
+  /** True if the results of all tokens are needed, for embedding and rerank. */
   readonly isPooled: boolean;
 }
 

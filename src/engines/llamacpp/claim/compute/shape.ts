@@ -1,4 +1,4 @@
-/** What the computation of a model is built from: its sizes, layer by layer, with a bound where the header is silent. */
+/** Sizes of a model per layer, with upper bounds for values that the header does not state. */
 import type { ModelSizing } from "../../../../api/fields/gguf.ts";
 import { type GgufSummary, isSlidingIn } from "../../../../models/gguf/summary.ts";
 
@@ -6,7 +6,7 @@ export type LayerKind = "attention" | "windowed" | "recurrent" | "both" | "neith
 
 export interface ModelShape {
   readonly layers: readonly LayerKind[];
-  /** Layers that have a cache of their own read it; per layer, their key-value heads. */
+  /** Key-value heads per layer, for layers with their own cache. */
   readonly kvHeads: readonly number[];
   readonly width: number;
   readonly heads: number;
@@ -28,11 +28,11 @@ export interface ExpertShape {
   readonly denseLayers: number;
 }
 
-/** More layers than any model has; what says more is not believed. */
+/** More layers than any model has; larger numbers are invalid. */
 const MAX_LAYERS = 4096;
-/** Feed-forward width in widths of the model, where status does not carry it: larger than nearly all models have. */
+/** Feed-forward width in multiples of the model width, if it is unknown: larger than in nearly all models. */
 const FEED_FORWARD_GUESS = 4;
-/** Where the size of the vocabulary is not known: the largest in use. */
+/** Size of the vocabulary if it is unknown: the largest in use. */
 const LARGE_VOCABULARY = 262_144;
 
 export function modelShape(summary: GgufSummary): ModelShape {

@@ -1,11 +1,11 @@
-/** How a backend's compute buffers differ from the layout of one buffer: coefficients, measured or not. */
+/** Coefficients that convert the laid-out size to the compute buffers of a backend. */
 
 export interface ComputeTable {
-  /** For people: which backend, and where the numbers come from. */
+  /** Human-readable backend and origin of the numbers. */
   readonly source: string;
-  /** Part of the laid-out size. */
+  /** Factor on the laid-out size. */
   readonly factor: number;
-  /** How often what is filled in before a computation exists beside it, for example as copies on the GPU. */
+  /** Number of additional copies of the inputs, for example on the GPU. */
   readonly inputCopies: number;
   readonly extraBytes: number;
   readonly isMeasured: boolean;
@@ -19,7 +19,7 @@ export const COMPUTE_TABLES = {
     extraBytes: 0,
     isMeasured: true,
   },
-  /** The CPU keeps the inputs and the GPU gets copies of them; its kernels' scratch space is a guess. */
+  /** The CPU keeps the inputs and the GPU gets copies. The scratch space of the kernels is estimated. */
   metal: {
     source: "Metal backend, not measured",
     factor: 1.05,
@@ -29,7 +29,7 @@ export const COMPUTE_TABLES = {
   },
 } as const satisfies Record<string, ComputeTable>;
 
-/** What was laid out, and how much of it the inputs are, by a backend's coefficients. */
+/** Applies the coefficients of a backend to the laid-out size and the size of its inputs. */
 export function applyComputeTable(table: ComputeTable, laidOut: number, inputs: number): number {
   return table.factor * laidOut + table.inputCopies * inputs + table.extraBytes;
 }
