@@ -47,7 +47,7 @@ export interface ReplicaPlan<S extends Step = Step> {
   readonly reason: ReplicaReason;
   readonly message: string;
   readonly steps: readonly S[];
-  /** Plan again after this long even if nothing is reported; absent only where nothing is left to do. */
+  /** Plan again after this long even if nothing is reported; absent only if nothing is left to do. */
   readonly recheckAfterMs?: number;
   /** When the failed step is retried; set while it is in backoff. */
   readonly nextTryAt?: number;

@@ -33,7 +33,7 @@ export const defaultTimings = {
   requestBaseMs: 30 * SECOND,
   requestRetryMs: SECOND,
   requestTries: 3,
-  /** From the withdrawal's acknowledgement until every node's proxy has seen it. */
+  /** Time from the withdrawal's acknowledgement until every node's proxy has applied it. */
   propagationMs: 2 * SECOND,
   quietMs: 250,
   quietPollMs: 50,

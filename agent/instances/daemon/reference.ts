@@ -135,7 +135,7 @@ export class DaemonReference implements Instance, DaemonUser {
     if (isFirst) this.#unload();
   }
 
-  /** As the daemon reports it: its processes do not show how much memory each model uses. */
+  /** The figure that the daemon reports, because its processes do not show how much memory each model uses. */
   async footprintBytes(): Promise<number | undefined> {
     const loaded = await this.#api.loaded().catch(() => []);
     return loaded.find(({ model }) => model === this.handle.model)?.bytes;

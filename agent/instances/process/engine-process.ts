@@ -16,7 +16,7 @@ export type ProcessState =
   | { readonly at: "ended"; readonly exit: ExitRecord | "unknown" }
   | { readonly at: "gone"; readonly exit: ExitRecord | "unknown" };
 
-/** What to start. `env` is the engine's complete environment; `record` is saved in `engine.json`. */
+/** The command to start. `env` is the engine's complete environment; `record` is saved in `engine.json`. */
 export interface EngineCommand {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;

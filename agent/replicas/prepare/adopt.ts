@@ -104,7 +104,7 @@ async function adoptInstance(
   state.log.info({ state: found.state() }, "engine adopted");
 }
 
-/** An unreadable directory is a state of its own: nothing is started then. */
+/** An unreadable directory is a separate state, in which nothing is started. */
 async function tryToAdopt(
   state: ReplicaState,
   file: EngineFile | undefined,

@@ -18,7 +18,7 @@ const fitStatus = createTrimmer(inferenceReplicaStatusSchema);
 const FOOTPRINT_SHARE = 0.05;
 const SAME_TIME_MS = 1_000;
 
-/** What status shows in addition to the plan and the observation: wall times and figures of the engine. */
+/** Fields of the status in addition to the plan and the observation: wall times and figures of the engine. */
 export interface ReplicaStatusFacts {
   readonly generation: number;
   readonly startedAtIso?: string;

@@ -222,9 +222,9 @@ function measureStep(frame: EvidenceInput): {
   const { observed, timings, now } = frame;
   const { footprint } = observed;
   const everyMs = mayHaveChanged(frame) ? timings.footprintMs : timings.idleFootprintMs;
-  const due = footprint === undefined ? now : footprint.lastAt + everyMs;
-  if (now < due) return { steps: [], dueInMs: due - now };
-  const because = "the actual footprint is reserved where it exceeds the claim";
+  const dueAt = footprint === undefined ? now : footprint.lastAt + everyMs;
+  if (now < dueAt) return { steps: [], dueInMs: dueAt - now };
+  const because = "the actual footprint is reserved if it exceeds the claim";
   return { steps: [{ do: "measureFootprint", because }], dueInMs: timings.footprintMs };
 }
 

@@ -58,8 +58,8 @@ export function startProbe(health: HealthRecord, everyMs: number, now: number): 
 }
 
 function probeAt({ lastProbeAt }: HealthRecord, now: number, after: (at: number) => number): DueProbe {
-  const due = lastProbeAt === undefined ? now : after(lastProbeAt);
-  if (now < due) return { steps: [], dueInMs: due - now };
+  const dueAt = lastProbeAt === undefined ? now : after(lastProbeAt);
+  if (now < dueAt) return { steps: [], dueInMs: dueAt - now };
   return { steps: [probe()], dueInMs: after(now) - now };
 }
 

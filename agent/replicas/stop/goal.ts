@@ -36,8 +36,8 @@ export function shortenStop(
   now: number,
 ): Stop {
   const { startedAt = now, why = goal.why } = before ?? {};
-  const asked = earliest(before?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
-  const deadlineAt = Math.max(startedAt, asked);
+  const requestedAt = earliest(before?.deadlineAt, goal.deadlineAt, startedAt + goal.drainSeconds * 1_000);
+  const deadlineAt = Math.max(startedAt, requestedAt);
   const latestAt = earliest(before?.latestAt, goal.why === "evicted" ? deadlineAt : goal.deadlineAt);
   const withdrawnAt = before?.withdrawnAt ?? slice.withdrawnAt;
   return {
