@@ -97,11 +97,11 @@ async function contextOf({ catalog, allowDeploy, ...flags }: McpFlags): Promise<
       await withCluster("mcp", flags, (cluster) => fillDensity(density, cluster));
       return density;
     },
-    here: async () => {
+    localDensity: async () => {
       const { platform } = process;
       const density = createDensity(createFitIndex(records));
       const place = await readLocalMachine({ platform, toolPath: readEnvironment().toolPath });
-      density.setPlace(place.kind, place.name, { ...place, heardAtMs: systemClock.nowMs() });
+      density.setPlace(place.kind, place.name, { ...place, lastHeartbeatMs: systemClock.nowMs() });
       return density;
     },
     llmfit: createLlmfitRest(records),

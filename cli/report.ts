@@ -1,10 +1,11 @@
 /** `metalbridge report`: reports hosts, nodes and the placements on them, as Markdown or JSON. */
 
 import type { Command } from "commander";
+import { cost } from "../fitness/density/cost.ts";
 import { createDensity } from "../fitness/density/density.ts";
 import { createFitIndex } from "../fitness/density/fits.ts";
 import { renderDensityReport } from "../fitness/density/report.ts";
-import { cost, nodeRow } from "../fitness/density/views.ts";
+import { nodeRow } from "../fitness/density/views.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";

@@ -1,4 +1,4 @@
-/** Fitness as the core uses it, over a catalog of models. */
+/** Implements the core's Fitness interface with a catalog of models. */
 import type { Fitness, ReplicaFit, ReplicaPlace } from "../src/capacity/fitness.ts";
 import { createMatcher } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";

@@ -33,7 +33,7 @@ export interface ClusterOptions {
 
 export type ClusterWatches = ReturnType<typeof watchCluster>;
 
-/** Starts at once; by the plural of each kind. */
+/** Starts the watches. */
 export function watchCluster(options: ClusterOptions, density: Density) {
   const { clock } = options;
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
@@ -62,14 +62,18 @@ export function watchCluster(options: ClusterOptions, density: Density) {
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,
       onChange: (_, lease) => {
-        // Without a holder no agent has renewed it: the host is registered only.
+        // Without a holder no agent has renewed the Lease: the host is only registered.
         if ((lease?.spec?.holderIdentity ?? "") === "" || lease === undefined) return;
         const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
         const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
-        density.heard(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);
+        density.leaseRenewed(
+          lease.metadata.name,
+          Number.isNaN(renewedAtMs) ? undefined : renewedAtMs,
+          moment,
+        );
       },
       // Renewals between two lists were missed.
-      onListed: () => density.hearAfresh(clock.monotonicMs()),
+      onListed: () => density.restartLeaseTimeouts(clock.monotonicMs()),
     }),
     replicas: start({
       kind: INFERENCE_REPLICAS,
@@ -87,11 +91,11 @@ export function watchCluster(options: ClusterOptions, density: Density) {
       labelSelector: LABEL_SERVICE_UID,
       onChange: (key, pod) => {
         const name = pod?.spec.nodeName;
-        const on =
+        const place =
           pod === undefined || name === undefined || hasPodEnded(pod)
             ? undefined
             : ({ kind: "Node", name } as const);
-        density.setHeld(`pod ${key}`, on, pod && memoryOfPod(pod));
+        density.setHeld(`pod ${key}`, place, pod && memoryOfPod(pod));
       },
     }),
     services: start({
@@ -102,7 +106,7 @@ export function watchCluster(options: ClusterOptions, density: Density) {
   };
 }
 
-/** The claim, or what it really uses where that is more. */
+/** The larger of the claim and the measured use. */
 export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
   return {
     namespace: replica.metadata.namespace ?? "default",
@@ -113,9 +117,9 @@ export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
   };
 }
 
-/** What its containers ask for. */
+/** The requests of its containers. */
 export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
-  const asked = (resource: string) =>
+  const requested = (resource: string) =>
     spec.containers.reduce((sum, { resources }) => {
       const quantity = resources?.requests?.[resource] ?? resources?.limits?.[resource];
       return sum + (quantity === undefined ? 0 : (parseQuantity(quantity) ?? 0));
@@ -125,7 +129,7 @@ export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
     namespace: metadata.namespace ?? "default",
     service: metadata.labels?.[LABEL_SERVICE] ?? metadata.name,
     phase: isReady === true ? "Ready" : (status?.phase ?? "Pending"),
-    bytes: asked("memory"),
-    gpus: GPU_RESOURCES.reduce((sum, resource) => sum + asked(resource), 0),
+    bytes: requested("memory"),
+    gpus: GPU_RESOURCES.reduce((sum, resource) => sum + requested(resource), 0),
   };
 }

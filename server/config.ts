@@ -1,4 +1,4 @@
-/** The server's flags: checked once, at the start, and read-only from then on. */
+/** The server's flags, validated once at the start. */
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 

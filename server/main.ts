@@ -1,4 +1,5 @@
 /** The server: wires connection, watches, density state, the API and its metrics. */
+import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import type { Server } from "node:tls";
 import type { CatalogRecord } from "../fitness/catalog/record.ts";
@@ -25,7 +26,7 @@ import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
 
 export interface ServerOptions {
   readonly config: ServerConfig;
-  /** The models that are scored. */
+  /** Models to score. */
   readonly records: readonly CatalogRecord[];
   readonly version: string;
   readonly log: Log;
@@ -36,10 +37,10 @@ export interface ServerOptions {
 }
 
 const USER_AGENT = "metalbridge-server";
-/** Each call of a stranger may ask two questions. */
+/** A call with a new token needs two reviews. */
 const MAX_REQUESTS = 32;
 
-/** Resolves after `signal` was aborted. Rejects where it cannot start: kubeconfig, certificate, ports. */
+/** Resolves after `signal` was aborted. Rejects if it cannot start: kubeconfig, certificate, ports. */
 export async function runServer({
   config,
   records,
@@ -59,11 +60,10 @@ export async function runServer({
   });
   const density = createDensity(createFitIndex(records));
   const ending = new AbortController();
-  const end = () => ending.abort();
-  signal.addEventListener("abort", end, { once: true });
+  const stopped = AbortSignal.any([signal, ending.signal]);
   try {
-    const watches = watchCluster({ connection, clock, log, signal: ending.signal }, density);
-    const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, ending.signal);
+    const watches = watchCluster({ connection, clock, log, signal: stopped }, density);
+    const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
     const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");
     const authorize = createRestAuthorizer({
       client: createClient(connection, { userAgent: USER_AGENT }),
@@ -73,8 +73,7 @@ export async function runServer({
     const files = tlsFilesOf(config);
     const tls = files === undefined ? undefined : await readTls(files);
     const app = createApp({ density, clock, log, authorize, notReady, mcp, tls });
-    if (files !== undefined)
-      followTls(app.server as unknown as Server, files, { log, signal: ending.signal });
+    if (files !== undefined) followTls(app.server as unknown as Server, files, { log, signal: stopped });
     const facts = () => ({ ...factsOf(density, clock, apiRequests), areScored: areScored() });
     const families = serverMetrics(config.metricsPrefix);
     const routes = healthRoutes({
@@ -82,7 +81,7 @@ export async function runServer({
       metrics: metricsRoute(() => renderFamilies(families, facts()), clock),
     });
     const { healthAddress: address, healthPort: port } = config;
-    const health = await listen({ address, port, routes, signal: ending.signal });
+    const health = await listen({ address, port, routes, signal: stopped });
     try {
       await app.listen({ host: config.address, port: config.port }).catch((cause: unknown) => {
         throw explainListenError(cause, config.address, config.port);
@@ -90,20 +89,17 @@ export async function runServer({
       const api = (app.server.address() as AddressInfo).port;
       log.info({ server: connection.server, models: records.length, api, health }, "server started");
       onListening?.({ api, health });
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        else signal.addEventListener("abort", () => resolve(), { once: true });
-      });
+      if (!signal.aborted) await once(signal, "abort");
     } finally {
       await app.close();
     }
   } finally {
-    end();
+    ending.abort();
     connection.close();
   }
 }
 
-/** Loaded with the first request: most servers never get one, and it takes megabytes. */
+/** Loads MCP with the first request: most servers never get one, and it takes megabytes. */
 function answerMcp(options: McpOptions): HandleRequest {
   return async (...exchange) => {
     const [{ handleStateless }, { createMcp }] = await Promise.all([

@@ -1,4 +1,4 @@
-/** The metrics of the server: the nine of the density state, read at each scrape, and its own. */
+/** The server's metrics: nine of the density state, read at each scrape, and its own. */
 
 import type { Density, DensitySite } from "../fitness/density/density.ts";
 import { round } from "../fitness/scoring/units.ts";
@@ -15,7 +15,7 @@ import type { Moment } from "../src/util/moment.ts";
 export interface ServerFacts {
   readonly density: Density;
   readonly now: Moment;
-  /** Before that, no score and no number of models is shown. */
+  /** While false, scores and numbers of models are absent. */
   readonly areScored: boolean;
   readonly apiRequests: Tally;
   readonly process: ProcessFacts;
@@ -23,7 +23,7 @@ export interface ServerFacts {
 
 export const METRICS_PREFIX = "metalbridge_density";
 
-/** With another prefix: for dashboards that ask for the same series under other names. */
+/** Another prefix is for dashboards that query the same series under other names. */
 export function serverMetrics(prefix = METRICS_PREFIX): readonly MetricFamily<ServerFacts>[] {
   return [
     ofNodes(
@@ -86,7 +86,7 @@ interface OneNode extends ServerFacts {
   readonly site: DensitySite;
 }
 
-/** A Host and a Node of one name are two series. Undefined: it has no sample. */
+/** One series per machine; a Host and a Node of one name are two series. No sample for undefined. */
 function ofNodes(
   name: string,
   help: string,

@@ -1,4 +1,4 @@
-/** The certificate of the API, followed: a renewed one is served without a restart, and a reader cannot keep an expired one in use. */
+/** Follows the certificate files of the API and serves a renewed certificate without a restart. */
 
 import { unwatchFile, watchFile } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -11,7 +11,7 @@ export interface TlsFiles {
   readonly key: string;
 }
 
-/** By stat: a Secret's volume replaces a link to a folder, of which file system events tell nothing. */
+/** Interval of stat calls. A Secret's volume replaces a link to a folder, which file system events do not report. */
 const STAT_MS = 2_000;
 
 export async function readTls({ cert, key }: TlsFiles) {

@@ -123,7 +123,7 @@ export function hostResult(
   matching: ReadonlySet<CatalogRecord>,
   request: RankRequest,
 ): NodeResult {
-  const { name: node, silence, system, machine, isSchedulable: schedulable } = place;
+  const { name: node, staleReason: silence, system, machine, isSchedulable: schedulable } = place;
   if (silence !== undefined)
     return { node, kind: "Host", error: "host is not reachable", reason: "HostSilent", message: silence };
   return scored({ node, kind: "Host", schedulable, system, machine }, records, matching, request);

@@ -94,7 +94,7 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
 
 function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags: ModelsFlags): void {
   const { minFit: least = "marginal", context: maxContext = CONTEXT, limit = LIMIT, output } = flags;
-  const models = llmfitRows(records, llmfitSystem(machine), { least, maxContext, now: Date.now() }).slice(
+  const models = llmfitRows(records, llmfitSystem(machine), { minLevel: least, maxContext, now: Date.now() }).slice(
     0,
     limit,
   );

@@ -27,7 +27,7 @@ test("a Mac has its chip, what its GPU may use, its engines and the models in it
     system: { total_ram_gb: 48, cpu_name: "Apple M4 Max", backend: "Metal", unified_memory: true },
     machine: { at: "known", machine: { accelerator: "metal", generation: 4 } },
   });
-  expect(place.silence).toBeUndefined();
+  expect(place.staleReason).toBeUndefined();
   expect(place.system.gpu_vram_gb).toBeGreaterThan(24);
   expect(place.runtimes.map(({ name }) => name)).toContain("llamacpp");
   expect(place.models).toContainEqual({ source: "tiny.gguf", runtime: "llamacpp", sizeBytes: 3 });

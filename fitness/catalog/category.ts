@@ -1,4 +1,4 @@
-/** What the model of a record is made for, in llmfit's words. Pure. */
+/** The category of a model, by llmfit's names. Pure. */
 import type { CatalogRecord } from "./record.ts";
 
 export type Category = "General" | "Coding" | "Reasoning" | "Chat" | "Multimodal" | "Embedding";

@@ -1,14 +1,14 @@
-/** What contradicts what: a record in itself, and a record against the header of a file. Pure. */
+/** Finds contradictions within a record, and between a record and the header of a file. Pure. */
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import { fileSize, quantizationOf } from "./quantizations.ts";
 import { billions, type CatalogRecord, hasReleaseDay } from "./record.ts";
 import { parametersOf } from "./shape.ts";
 
-/** Norms, biases, projectors and rounding. */
+/** Tolerance for norms, biases, projectors and rounding. */
 const SHAPES_OFF = 0.1;
 const FILES_OFF = 0.12;
 
-/** One sentence each; none where all agree. */
+/** One sentence per contradiction. */
 export function recordDiscrepancies(record: CatalogRecord, file?: GgufSummary): readonly string[] {
   return file === undefined ? contradictions(record) : differences(record, file);
 }
@@ -63,8 +63,8 @@ function differences(record: CatalogRecord, file: GgufSummary): readonly string[
   return found;
 }
 
-function isOff(one: number, other: number, most: number): boolean {
-  return Math.abs(one / other - 1) > most;
+function isOff(one: number, other: number, tolerance: number): boolean {
+  return Math.abs(one / other - 1) > tolerance;
 }
 
 function inBillions(count: number): string {

@@ -1,4 +1,4 @@
-/** A record from what the Hub's API and a model's config.json say, beside what is known already. Pure. */
+/** Builds a record from the Hub's API, a model's config.json and an existing record. Pure. */
 import { z } from "zod";
 import { parseSplitName } from "../../src/models/source/split-files.ts";
 import { recordDiscrepancies } from "./check.ts";
@@ -7,7 +7,7 @@ import { type CatalogRecord, readCatalog } from "./record.ts";
 
 const text = z.string().max(512);
 
-/** `GET /api/models/ORG/REPOSITORY?blobs=true`, as far as it is read. */
+/** The fields that are read from `GET /api/models/ORG/REPOSITORY?blobs=true`. */
 export const hubModelSchema = z.object({
   id: text,
   sha: z.string().max(128).optional(),
@@ -25,9 +25,9 @@ export type HubModel = z.output<typeof hubModelSchema>;
 
 export interface HubFindings {
   readonly model: HubModel;
-  /** Of the same commit. */
+  /** config.json of the same commit. */
   readonly config: unknown;
-  /** Repositories with its files. */
+  /** Repositories with GGUF files of the model. */
   readonly gguf: readonly HubModel[];
 }
 
@@ -41,7 +41,7 @@ const SHAPES = [
   "v_head_dim",
 ] as const;
 
-/** The record, or why there is none. Sizes of files are the Hub's; all other figures that are known stay, and gaps are filled. */
+/** The record, or the reason for a refusal. File sizes come from the Hub; other known figures stay, and gaps are filled. */
 export function recordFromHub(found: HubFindings, known: CatalogRecord | undefined): CatalogRecord | string {
   const fresh = freshRecord(found);
   const files_gb = { ...known?.files_gb, ...sizesOf(found.gguf) };
@@ -81,7 +81,7 @@ function readConfig(config: unknown): {
   readonly context_length: unknown;
 } {
   const whole = fieldsOf(config);
-  // Models with eyes or ears have the language model's part inside.
+  // Multimodal models nest the configuration of the language model.
   const inner = { ...whole, ...fieldsOf(whole.text_config) };
   const first = (...names: readonly string[]) => names.map((name) => inner[name]).find((one) => one != null);
   const shapes = Object.fromEntries(SHAPES.map((name) => [name, inner[name] ?? undefined]));
@@ -99,7 +99,7 @@ function readConfig(config: unknown): {
   };
 }
 
-/** Decimal GB by quantization; one of which a repository has several variants is left out. */
+/** Decimal GB by quantization. A quantization with several variants in a repository is skipped. */
 function sizesOf(repositories: readonly HubModel[]): Readonly<Record<string, number>> {
   const sizes: Record<string, number> = {};
   for (const repository of repositories)
@@ -110,7 +110,7 @@ function sizesOf(repositories: readonly HubModel[]): Readonly<Record<string, num
   return sizes;
 }
 
-/** By quantization: bytes of each file, of which split ones count as one. */
+/** Bytes of each file, by quantization. The parts of a split file are added up. */
 function variantsOf({ siblings }: HubModel): ReadonlyMap<string, ReadonlyMap<string, number>> {
   const variants = new Map<string, Map<string, number>>();
   for (const { rfilename, size } of siblings) {

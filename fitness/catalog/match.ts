@@ -1,4 +1,4 @@
-/** Which record a name means: a repository, a file, or the model's plain name. Pure. */
+/** Finds the record for a name: a repository, a file, or the model's plain name. Pure. */
 import type { CatalogRecord } from "./record.ts";
 
 export type Match =
@@ -7,14 +7,14 @@ export type Match =
   | { readonly at: "several"; readonly records: readonly CatalogRecord[] }
   | { readonly at: "none" };
 
-/** Longer names are none. */
+/** Longer names are cut. */
 const MAX_NAME = 512;
-/** Names of more words are none. */
+/** A name with more words matches no model. */
 const MAX_WORDS = 32;
-/** Sources whose record is remembered: a fleet has the same few over and over. */
+/** Maximum number of cached sources; a fleet uses few different ones. */
 const MAX_SOURCES = 4096;
 const MAX_NEAREST = 5;
-/** What says nothing about which model it is. */
+/** Words that do not identify a model. */
 const NOISE = new Set([
   ...["gguf", "mlx", "instruct", "it", "chat", "hf", "meta", "pt", "ud", "fp8", "awq", "gptq"],
   ...["bf16", "f16", "f32", "dwq", "safetensors", "latest"],
@@ -23,12 +23,12 @@ const QUANTIZATION = /^(i?q\d\w*|mxfp4|\d+bit|k|m|s|l|xl|xs|xxs)$/;
 const SIZE = /^(\d+(\.\d+)?[bm]|a\d+(\.\d+)?b|\d+e|\d+x\d+b)$/;
 const DATE = /^(\d{4}|v\d+(\.\d+)?)$/;
 
-/** Exact names first, then names that mean the same model, then the family. `Qwen2.5` is never `Qwen2.5-Coder`. */
+/** Tries exact names, then equivalent names, then the family. `Qwen2.5` never matches `Qwen2.5-Coder`. */
 export function matchName(records: readonly CatalogRecord[], name: string): Match {
   return createMatcher(records)(name);
 }
 
-/** The same for many names: what is known of the records is worked out once. */
+/** The same for many names: the records are indexed once. */
 export function createMatcher(records: readonly CatalogRecord[]): (name: string) => Match {
   const byName = new Map(records.map((record) => [record.name.toLowerCase(), record]));
   const bySource = holdersBySource(records);
@@ -43,7 +43,7 @@ export function createMatcher(records: readonly CatalogRecord[]): (name: string)
   };
 }
 
-/** The one record that a source means, remembered unless the source is very long. */
+/** Finds the one record for a source. Results are cached, except for very long sources. */
 export function createRecordOf(
   match: (name: string) => Match,
 ): (source: string) => CatalogRecord | undefined {
@@ -59,7 +59,7 @@ export function createRecordOf(
   };
 }
 
-/** Names that have words in common with one that means none, for the person who asks. Compares every word with every record. */
+/** Suggestions for a name without a match: names with common words. Compares every word with every record. */
 export function nearestNames(records: readonly CatalogRecord[], name: string): readonly string[] {
   const owners = ownersOf(records);
   const wanted = wordsOf(plain(name), owners).slice(0, MAX_WORDS);
@@ -74,7 +74,7 @@ export function nearestNames(records: readonly CatalogRecord[], name: string): r
     .map(({ name }) => name);
 }
 
-/** Every word of the text in the name, use case or provider: for people who search. */
+/** Records that contain every word of the text in name, use case, license or architecture. */
 export function searchRecords(records: readonly CatalogRecord[], text: string): readonly CatalogRecord[] {
   const words = text
     .slice(0, MAX_NAME)
@@ -113,18 +113,17 @@ function ownersOf(records: readonly CatalogRecord[]): ReadonlySet<string> {
   return new Set(records.map(({ provider }) => provider.toLowerCase()));
 }
 
-/** By repository; a mirror may hold files of several models. */
+/** Records by repository; a mirror may have files of several models. */
 function holdersBySource(records: readonly CatalogRecord[]): ReadonlyMap<string, readonly CatalogRecord[]> {
-  const holders = new Map<string, CatalogRecord[]>();
-  for (const record of records) {
+  const pairs = records.flatMap((record) => {
     const repositories = [...record.gguf_sources.map(({ repo }) => repo), ...record.mlx_sources];
-    for (const repository of new Set(repositories.map((one) => one.toLowerCase()))) {
-      const found = holders.get(repository);
-      if (found === undefined) holders.set(repository, [record]);
-      else found.push(record);
-    }
-  }
-  return holders;
+    return [...new Set(repositories.map((one) => one.toLowerCase()))].map((repository) => ({
+      repository,
+      record,
+    }));
+  });
+  const groups = Map.groupBy(pairs, ({ repository }) => repository);
+  return new Map([...groups].map(([repository, group]) => [repository, group.map(({ record }) => record)]));
 }
 
 /** `hf://org/repo/file.gguf` and `https://huggingface.co/org/repo/…` name the same repository. */
@@ -137,7 +136,7 @@ function repositoryOf(name: string): string {
     .join("/");
 }
 
-/** The words that identify a model. An owner in front, as mirrors put it, is none of them. */
+/** The words that identify a model, without the owner that mirrors prepend. */
 function wordsOf(name: string, owners: ReadonlySet<string>): readonly string[] {
   const repository = repositoryOf(name);
   const base = repository.split("/").at(-1) ?? repository;

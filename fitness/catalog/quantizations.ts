@@ -5,7 +5,7 @@ import { parametersOf } from "./shape.ts";
 
 export type QuantizationFamily = "gguf" | "mlx";
 
-/** The files that a machine may be judged by: MLX is for Apple's GPUs, though any program may be a runtime elsewhere. */
+/** File families that count for the scores of a machine. MLX is only for Apple's GPUs. */
 export function familiesOn(accelerator: Accelerator): readonly QuantizationFamily[] {
   return accelerator === DEFAULT_MODEL_ACCELERATOR ? ["gguf", "mlx"] : ["gguf"];
 }
@@ -14,9 +14,9 @@ export interface Quantization {
   readonly name: string;
   readonly family: QuantizationFamily;
   readonly bits: number;
-  /** Of attention, embedding and output, where experts have fewer bits than these. */
+  /** Bits of attention, embedding and output, if experts have fewer. */
   readonly denseBits?: number;
-  /** What it costs in quality, in points of the score. */
+  /** Loss of quality, in points of the score. */
   readonly penalty: number;
   readonly isOnLadder: boolean;
 }
@@ -58,13 +58,13 @@ export const QUANTIZATIONS: readonly Quantization[] = [
   mlx("mlx-3bit", 3.5, 10),
 ];
 
-/** Case does not matter; undefined for names that are none. */
+/** Ignores case. Undefined for unknown names. */
 export function quantizationOf(name: string): Quantization | undefined {
   const wanted = name.toLowerCase();
   return QUANTIZATIONS.find((one) => one.name.toLowerCase() === wanted);
 }
 
-/** The one that a file name or a source mentions: `…/Qwen3-8B-Q4_K_M.gguf`, `…-4bit`. */
+/** Finds the quantization in a file name or source: `…/Qwen3-8B-Q4_K_M.gguf`, `…-4bit`. */
 export function quantizationIn(source: string): string | undefined {
   const text = source.slice(-512).toLowerCase();
   const mlx = /[-_](\d{1,2})bit\b/.exec(text)?.[1];
@@ -73,15 +73,15 @@ export function quantizationIn(source: string): string | undefined {
     ?.name;
 }
 
-/** Of a weight in safetensors, as most publishers have them. */
+/** Usual bits of a weight in safetensors. */
 export const SAFETENSORS_BITS = 16;
-/** Fewer, by what names say. int8 before gptq, which may have either. */
+/** Fewer bits, by words in names. int8 precedes gptq, which may have either. */
 const SAFETENSORS: readonly (readonly [RegExp, number])[] = [
   [/fp8|int8|w8a\d|8bit/, 8],
   [/awq|gptq|fp4|int4|w4a\d|4bit|bnb/, 4.25],
 ];
 
-/** Where its bytes are known, the bits are what they leave to each parameter; else as names say, or as it was trained. */
+/** The bits follow from the size if it is known, else from the names, else from the training format. */
 export function safetensorsOf(record: CatalogRecord, names: string, bytes?: number): Quantization {
   const text = names.toLowerCase();
   const trained = quantizationOf(record.quantization);
@@ -97,7 +97,7 @@ export function quantizationNames(): string {
   return QUANTIZATIONS.map(({ name }) => name).join(", ");
 }
 
-/** Best first. A model that was trained in one quantization has only that. */
+/** Best first. A model that was trained in one quantization has only this one. */
 export function ladderOf(
   { quantization }: CatalogRecord,
   family: QuantizationFamily,
@@ -110,7 +110,7 @@ export function ladderOf(
 
 export interface FileSize {
   readonly bytes: number;
-  /** published: by the repository that holds the file. derived: parameters × bits per weight. */
+  /** published: from the file's repository. derived: parameters × bits per weight. */
   readonly basis: "published" | "derived";
 }
 
@@ -124,7 +124,7 @@ export function fileSize(record: CatalogRecord, quantization: Quantization): Fil
   return { bytes: Math.ceil((inExperts * bits + (total - inExperts) * denseBits) / 8), basis: "derived" };
 }
 
-/** Bytes of the weights that one token reads: without the experts that rest and without the input embedding. */
+/** Bytes of the weights that one token reads: without inactive experts and without the input embedding. */
 export function bytesPerToken(record: CatalogRecord, quantization: Quantization): number {
   const { bytes } = fileSize(record, quantization);
   const total = billions(record) * 1e9;

@@ -1,18 +1,18 @@
-/** The catalog's records: llmfit's fields, and beside them the fields of a model's config.json under their own names. Pure. */
+/** The catalog's records: llmfit's fields, and the fields of a model's config.json under their own names. Pure. */
 import { z } from "zod";
 
 const count = z.int().min(1).max(1e15);
 const optional = count.nullish().transform((value) => value ?? undefined);
 const word = z.string().min(1).max(512);
 const words = z.array(word).max(64);
-/** What a release is called that has no day. */
+/** Texts in place of a release date. */
 const NO_DATE = /^(unknown|n\/a)?$/i;
 const day = z.iso.date();
 
 const UNITS: Readonly<Record<string, number>> = { K: 1e3, M: 1e6, B: 1e9, T: 1e12 };
 
 const recordSchema = z.object({
-  /** `org/repository`; llmfit's records have names without one too. */
+  /** `org/repository`; in llmfit's records also a plain name. */
   name: word,
   provider: word,
   /** As the publisher writes it: 8.03B. */
@@ -21,7 +21,7 @@ const recordSchema = z.object({
   parameters_raw: optional,
   context_length: count,
   use_case: z.string().max(512),
-  /** Which file an installation takes by default. */
+  /** Quantization that an installation uses by default. */
   quantization: word,
   license: word.nullish(),
   release_date: z.string().max(32).nullish(),
@@ -44,7 +44,7 @@ const recordSchema = z.object({
   first_k_dense_replace: optional,
   tie_word_embeddings: z.boolean().optional(),
   sliding_window: optional,
-  /** Every so many layers one attends to everything. */
+  /** One of this many layers has full attention. */
   sliding_window_pattern: optional,
   full_attention_interval: optional,
   linear_num_key_heads: optional,
@@ -64,9 +64,9 @@ const recordSchema = z.object({
   mlx_sources: words.default([]),
   /** Decimal GB of published files, by quantization, as their repository prints them. */
   files_gb: z.record(word, z.number().positive().max(1e5)).default({}),
-  /** Where the figures come from. */
+  /** Origin of the figures. */
   source: word.optional(),
-  /** llmfit's own, in GiB, of a file of 4 bits; compatibility mode needs them. */
+  /** llmfit's figures for a 4-bit file, in GiB, for compatibility mode. */
   min_ram_gb: z.number().min(0).optional(),
   recommended_ram_gb: z.number().min(0).optional(),
   min_vram_gb: z.number().min(0).nullish(),
@@ -77,11 +77,11 @@ export type CatalogRecord = z.output<typeof recordSchema>;
 
 export interface Catalog {
   readonly records: readonly CatalogRecord[];
-  /** What was left out, and why; the rest is usable. */
+  /** Dropped records with the reason. */
   readonly refused: readonly { readonly where: string; readonly why: string }[];
 }
 
-/** Reads JSON lines, as ours are, or one JSON array, as llmfit's are. A later record replaces an earlier one of the same name. */
+/** Reads JSON lines (our format) or one JSON array (llmfit's). A later record replaces an earlier one of the same name. */
 export function readCatalog(...texts: readonly string[]): Catalog {
   const records = new Map<string, CatalogRecord>();
   const refused: { where: string; why: string }[] = [];
@@ -89,7 +89,7 @@ export function readCatalog(...texts: readonly string[]): Catalog {
     const seen = new Set<string>();
     for (const [index, value] of valuesOf(text).entries()) {
       const parsed = recordSchema.safeParse(value);
-      const why = parsed.success ? senseless(parsed.data, seen) : firstIssue(parsed.error);
+      const why = parsed.success ? inconsistency(parsed.data, seen) : firstIssue(parsed.error);
       if (parsed.success && why === undefined) records.set(parsed.data.name.toLowerCase(), parsed.data);
       else refused.push({ where: nameOf(value) ?? `record ${index + 1}`, why: why ?? "" });
     }
@@ -103,7 +103,7 @@ export function billions({ parameters_raw, parameter_count }: CatalogRecord): nu
   return (Number(parameter_count.slice(0, -1)) * (UNITS[parameter_count.slice(-1)] ?? 0)) / 1e9;
 }
 
-/** The same answer for the same record, worked out once: a fleet asks for each of them thousands of times. */
+/** Caches the result per record, because a fleet needs each one thousands of times. */
 export function perRecord<T>(work: (record: CatalogRecord) => T): (record: CatalogRecord) => T {
   const known = new WeakMap<CatalogRecord, { readonly answer: T }>();
   return (record) => {
@@ -142,8 +142,8 @@ function firstIssue({ issues }: z.ZodError): string {
   return issue.path.length === 0 ? "not a JSON object" : `${issue.path.join(".")}: ${issue.message}`;
 }
 
-/** What no type can hold against a record. */
-function senseless(record: CatalogRecord, seen: Set<string>): string | undefined {
+/** Checks that the schema cannot express. */
+function inconsistency(record: CatalogRecord, seen: Set<string>): string | undefined {
   const key = record.name.toLowerCase();
   if (seen.has(key)) return "name: is there twice";
   seen.add(key);

@@ -1,4 +1,4 @@
-/** What the shapes of a record add up to: parameters, what one token reads of them, and the summary that a memory claim needs. Pure. */
+/** Computes parameters, the share that one token reads, and the summary for a memory claim from a record's shapes. Pure. */
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
 import { isSlidingIn } from "../../src/models/gguf/summary.ts";
 import { summarizeMlx } from "../../src/models/mlx/summary.ts";
@@ -9,16 +9,16 @@ export interface Parameters {
   /** Attention, dense feed-forward and the output matrix: read for every token. */
   readonly always: number;
   readonly experts: number;
-  /** Of the experts, those that one token uses. */
+  /** Parameters of the experts that one token uses. */
   readonly expertsUsed: number;
-  /** One row per token, however large: the input embedding, where it is not the output matrix too. */
+  /** The input embedding, of which a token reads one row; 0 if it is also the output matrix. */
   readonly embedding: number;
 }
 
-/** Architectures whose feed-forward part has two matrices; all others have a gate too. */
+/** Architectures whose feed-forward part has two matrices; others also have a gate. */
 const WITHOUT_GATE = new Set(["bert", "xlm-roberta"]);
 
-/** Undefined where the record lacks a shape. Norms and biases, less than 0.1 %, are left out. */
+/** Undefined if the record lacks a shape. Norms and biases, less than 0.1 %, are ignored. */
 export const parametersOf = perRecord((record): Parameters | undefined => {
   const { num_hidden_layers: layers, hidden_size: width, vocab_size: vocabulary } = record;
   if (layers === undefined || width === undefined || vocabulary === undefined) return undefined;
@@ -44,7 +44,7 @@ function denseLayers({ num_experts, first_k_dense_replace = 0 }: CatalogRecord, 
   return num_experts === undefined ? layers : Math.min(layers, first_k_dense_replace);
 }
 
-/** Of one layer, on average where layers differ. */
+/** Parameters of one layer's attention; the average if layers differ. */
 function attentionOf(record: CatalogRecord, width: number): number | undefined {
   const { num_attention_heads: heads, kv_lora_rank: rank } = record;
   if (heads === undefined) return undefined;
@@ -53,7 +53,7 @@ function attentionOf(record: CatalogRecord, width: number): number | undefined {
   const keyValue = 2 * width * (record.num_key_value_heads ?? heads) * size;
   const { linear_num_value_heads: valueHeads, linear_num_key_heads: keyHeads = 0 } = record;
   if (valueHeads === undefined) return 2 * width * heads * size + keyValue;
-  // Queries have a gate of their size where other layers are recurrent.
+  // In models with recurrent layers, queries have a gate of their size.
   const full = 3 * width * heads * size + keyValue;
   const inner = valueHeads * (record.linear_value_head_dim ?? 0);
   const keys = keyHeads * (record.linear_key_head_dim ?? 0);
@@ -70,7 +70,7 @@ function latentAttention(record: CatalogRecord, width: number, heads: number, ra
   return query + width * (rank + rope) + rank * heads * (plain + value) + heads * value * width;
 }
 
-/** The same summary as of the model's files, with as much as the record states. */
+/** The summary that the model's files would have, as far as the record has the data. */
 export function summaryOf(record: CatalogRecord, weightsBytes: number): GgufSummary {
   const { architecture, active_experts, sliding_window_pattern, quantization: _, ...config } = record;
   const { num_hidden_layers: layers = 0 } = config;

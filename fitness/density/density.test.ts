@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
+import { cost } from "./cost.ts";
 import { createDensity, type Density } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
 import { A100S, aHost, aNode, catalogRecords } from "./fixtures/fleet.ts";
 import { machineFromHost, machineFromNode } from "./place.ts";
 import { simulate } from "./simulate.ts";
-import { catalogRow, cost, groupSites, nodeDetail, nodeRow, rank } from "./views.ts";
+import { catalogRow, groupSites, nodeDetail, nodeRow, rank } from "./views.ts";
 
 const records = catalogRecords();
 const GIB = 1024 ** 3;
@@ -23,7 +24,7 @@ function densityOf(...hosts: readonly ReturnType<typeof aHost>[]): Density {
 }
 
 const rowsOf = (density: Density, ...names: readonly string[]) =>
-  rank(groupSites(density, now), names.map(recordOf), { least: "too_tight", sort: "score" }).rows(0, 1000);
+  rank(groupSites(density, now), names.map(recordOf), { minLevel: "too_tight", sort: "score" }).rows(0, 1000);
 
 const siteOf = (density: Density, name: string) => {
   const site = density.site(name);
@@ -53,9 +54,9 @@ test("MLX files are for Macs alone", () => {
 test("fits are worked out ahead in slices, until all are known", () => {
   const density = densityOf(aHost("a"), aHost("b", { memoryGib: 16 }));
   let slices = 0;
-  while (density.fits.workAhead(100)) slices += 1;
+  while (density.fits.precompute(100)) slices += 1;
   expect(slices).toBe(2 * Math.ceil(records.length / 100));
-  expect(density.fits.workAhead(100)).toBe(false);
+  expect(density.fits.precompute(100)).toBe(false);
 });
 
 test("what a host has measured counts for itself only", () => {
@@ -153,16 +154,19 @@ test("a host that no agent has joined is in no list or count, and is explained w
 
 test("staleness counts on our clock, however wrong the host's is, and not while nothing was heard of anyone", () => {
   const density = densityOf(aHost("ahead"), aHost("behind"));
-  density.heard("ahead", now.wallMs + 86_400_000, now);
-  density.heard("behind", now.wallMs - 86_400_000, now);
+  density.leaseRenewed("ahead", now.wallMs + 86_400_000, now);
+  density.leaseRenewed("behind", now.wallMs - 86_400_000, now);
   const later = { wallMs: now.wallMs + 91_000, monotonicMs: now.monotonicMs + 91_000 };
   for (const name of ["ahead", "behind"]) expect(density.isStale(siteOf(density, name), now)).toBe(false);
   expect(nodeRow(density, siteOf(density, "ahead"), now).lastSeen).toBe("2026-06-01T00:00:00Z");
   expect(nodeRow(density, siteOf(density, "behind"), now).lastSeen).toBe("2026-05-31T00:00:00Z");
-  density.heard("ahead", now.wallMs + 86_400_000, { ...later, monotonicMs: later.monotonicMs - 5_000 });
+  density.leaseRenewed("ahead", now.wallMs + 86_400_000, {
+    ...later,
+    monotonicMs: later.monotonicMs - 5_000,
+  });
   expect(density.isStale(siteOf(density, "ahead"), later)).toBe(false);
   expect(density.isStale(siteOf(density, "behind"), later)).toBe(true);
-  density.hearAfresh(later.monotonicMs);
+  density.restartLeaseTimeouts(later.monotonicMs);
   expect(density.isStale(siteOf(density, "behind"), later)).toBe(false);
 });
 
@@ -320,7 +324,7 @@ test("pages of a ranking join without gaps", () => {
   const { rows, total } = rank(
     groupSites(density, now),
     [recordOf(QWEN_7B), recordOf("meta-llama/Llama-3.1-8B-Instruct")],
-    { least: "marginal", sort: "tps" },
+    { minLevel: "marginal", sort: "tps" },
   );
   expect(total).toBe(10);
   const all = rows(0, 100);

@@ -1,4 +1,4 @@
-/** How every model of the catalog fits every kind of machine; machines of one kind share their figures. Pure. */
+/** Fits of every model of the catalog on every class of machine. Machines of one class share their figures. Pure. */
 import { createMatcher, createRecordOf, type Match } from "../catalog/match.ts";
 import {
   familiesOn,
@@ -7,12 +7,12 @@ import {
   type QuantizationFamily,
 } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
-import { type BriefFitness, briefFit, isAtLeast } from "../scoring/fitness.ts";
+import { briefFit, isAtLeast } from "../scoring/fitness.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { DEFAULT_CONTEXT, useCaseOf } from "../scoring/replica-fit.ts";
 import { type FitLevel, fitLevel, type UseCase } from "../scoring/score.ts";
 
-/** What is kept of a Fitness: there are as many as models times kinds of machines. */
+/** The stored fields of a Fitness; there is one per model and class. */
 export interface Fit {
   readonly record: CatalogRecord;
   readonly score: number;
@@ -24,28 +24,28 @@ export interface Fit {
   readonly budgetBytes: number;
 }
 
-/** Machines that differ in nothing that a score knows. */
+/** Machines with equal figures for the scores. */
 export interface MachineClass {
   readonly key: string;
   readonly machine: Machine;
-  /** How many machines are of it. */
+  /** Number of machines in this class. */
   members: number;
   readonly fits: FitTable;
   summary?: Summary;
 }
 
-/** By the position of the record. In columns: as objects, the fits of a large fleet were most of what the server holds. */
+/** Columns by the position of the record: as objects, the fits of a large fleet took most of the server's memory. */
 interface FitTable {
   readonly scores: Float64Array;
   readonly speeds: Float64Array;
   readonly claims: Float64Array;
   /** NOT_ASKED, UNSIZED, or the position of the quantization and SIZED. */
   readonly states: Uint8Array;
-  asked: number;
+  computed: number;
 }
 
-const NOT_ASKED = 0;
-/** A model that nothing can size. */
+const NOT_COMPUTED = 0;
+/** A model that cannot be sized. */
 const UNSIZED = 1;
 const SIZED = 2;
 
@@ -59,26 +59,26 @@ export interface SizingOptions {
   readonly quantization?: Quantization;
   /** Tokens. */
   readonly contextSize?: number;
-  /** Instead of what the model was made for. */
+  /** Default: the model's own use case. */
   readonly useCase?: UseCase;
 }
 
 export interface FitIndex {
-  /** By name. */
+  /** Sorted by name. */
   readonly records: readonly CatalogRecord[];
   readonly match: (name: string) => Match;
-  /** The class of a machine, which it now belongs to. */
+  /** Adds a machine to its class. */
   readonly join: (machine: Machine) => MachineClass;
   readonly leave: (one: MachineClass) => void;
   readonly classes: () => number;
-  /** Of a class, for the model's own purpose. */
+  /** The fit on a class, for the model's own use case. */
   readonly fitOf: (one: MachineClass, record: CatalogRecord) => Fit | undefined;
   readonly summaryOf: (one: MachineClass) => Summary;
-  /** Works out at most so many fits that nothing has asked for yet; false once there are none left. */
-  readonly workAhead: (count: number) => boolean;
-  /** The one record that a source means, remembered. */
+  /** Computes at most `count` missing fits; false if none is missing. */
+  readonly precompute: (count: number) => boolean;
+  /** The record of a source, cached. */
   readonly recordOf: (source: string) => CatalogRecord | undefined;
-  /** Of the records that a machine has measured speeds of, which its class does not know. */
+  /** Fits of the records with measured speeds of this machine, which its class does not include. */
   readonly ownFits: (machine: Machine) => Map<CatalogRecord, Fit | undefined>;
 }
 
@@ -91,18 +91,18 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
   const fitOf = (one: MachineClass, record: CatalogRecord): Fit | undefined => {
     const position = positions.get(record);
     if (position === undefined) return fitOn(record, one.machine);
-    if (one.fits.states[position] === NOT_ASKED) keep(one.fits, position, fitOn(record, one.machine));
-    return kept(one, position, record);
+    if (one.fits.states[position] === NOT_COMPUTED) storeFit(one.fits, position, fitOn(record, one.machine));
+    return storedFit(one, position, record);
   };
   return {
     records,
     match,
     join: (machine) => {
-      const { name: _, measured: __, ...rest } = machine;
-      const key = JSON.stringify(rest);
+      const { name: _, measured: __, ...figures } = machine;
+      const key = JSON.stringify(figures);
       const known = classes.get(key) ?? {
         key,
-        machine: { ...rest, name: "", measured: [] },
+        machine: { ...figures, name: "", measured: [] },
         members: 0,
         fits: emptyTable(records.length),
       };
@@ -120,10 +120,10 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
       one.summary ??= summarize(records.map((record) => fitOf(one, record)));
       return one.summary;
     },
-    workAhead: (count) => {
+    precompute: (count) => {
       for (const one of classes.values()) {
-        if (one.fits.asked === records.length) continue;
-        const isMissing = (_: CatalogRecord, position: number) => one.fits.states[position] === NOT_ASKED;
+        if (one.fits.computed === records.length) continue;
+        const isMissing = (_: CatalogRecord, position: number) => one.fits.states[position] === NOT_COMPUTED;
         for (const record of records.filter(isMissing).slice(0, count)) fitOf(one, record);
         return true;
       }
@@ -132,7 +132,7 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
     recordOf,
     ownFits: (machine) => {
       const measured = Map.groupBy(machine.measured, ({ source }) => recordOf(source));
-      // Each with its own measurements only: every fit looks up the names of all that its machine has.
+      // Each fit gets only its own measurements, because it matches the names of all that its machine has.
       return new Map(
         [...measured].flatMap(([record, own]) =>
           record === undefined ? [] : [[record, fitOn(record, { ...machine, measured: own })] as const],
@@ -144,11 +144,17 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
 
 function emptyTable(length: number): FitTable {
   const column = () => new Float64Array(length);
-  return { scores: column(), speeds: column(), claims: column(), states: new Uint8Array(length), asked: 0 };
+  return {
+    scores: column(),
+    speeds: column(),
+    claims: column(),
+    states: new Uint8Array(length),
+    computed: 0,
+  };
 }
 
-function keep(table: FitTable, position: number, fit: Fit | undefined): void {
-  table.asked += 1;
+function storeFit(table: FitTable, position: number, fit: Fit | undefined): void {
+  table.computed += 1;
   table.states[position] = fit === undefined ? UNSIZED : SIZED + positionOf(fit.quantization);
   if (fit === undefined) return;
   table.scores[position] = fit.score;
@@ -160,7 +166,11 @@ function positionOf(quantization: string): number {
   return QUANTIZATIONS.findIndex(({ name }) => name === quantization);
 }
 
-function kept({ machine, fits }: MachineClass, position: number, record: CatalogRecord): Fit | undefined {
+function storedFit(
+  { machine, fits }: MachineClass,
+  position: number,
+  record: CatalogRecord,
+): Fit | undefined {
   const quantization = QUANTIZATIONS[(fits.states[position] ?? UNSIZED) - SIZED];
   if (quantization === undefined) return undefined;
   const { budgetBytes } = machine;
@@ -188,27 +198,21 @@ export function summarize(fits: readonly (Fit | undefined)[]): Summary {
   return { bestScore, count };
 }
 
-/** On one machine, with its own measurements; by default with 8,192 tokens and the quantization that scores best. */
-export function fitOn(record: CatalogRecord, machine: Machine, wish: SizingOptions = {}): Fit | undefined {
+/** The fit on one machine with its own measurements; by default with 8,192 tokens and the best quantization. */
+export function fitOn(record: CatalogRecord, machine: Machine, sizing: SizingOptions = {}): Fit | undefined {
   const fitness = briefFit(record, machine, {
-    useCase: wish.useCase ?? useCaseOf(record),
-    contextSize: wish.contextSize ?? DEFAULT_CONTEXT,
+    useCase: sizing.useCase ?? useCaseOf(record),
+    contextSize: sizing.contextSize ?? DEFAULT_CONTEXT,
     cacheType: "f16",
     families: familiesOn(machine.accelerator),
-    quantization: wish.quantization,
+    quantization: sizing.quantization,
   });
-  return fitness === undefined ? undefined : { record, ...brief(fitness) };
-}
-
-function brief(fitness: BriefFitness): Omit<Fit, "record"> {
-  const { level, family, quantization, claimBytes, budgetBytes } = fitness;
-  return {
-    score: fitness.score.total,
-    tokensPerSecond: fitness.tokensPerSecond.value,
-    level,
-    family,
-    quantization,
-    claimBytes,
-    budgetBytes,
-  };
+  return (
+    fitness && {
+      ...fitness,
+      record,
+      score: fitness.score.total,
+      tokensPerSecond: fitness.tokensPerSecond.value,
+    }
+  );
 }

@@ -1,4 +1,4 @@
-/** One machine that models can run on, from a Host or a Node: what it has, what engines may claim, what is installed. Pure. */
+/** A machine for models, from a Host or a Node: hardware, budget, installed runtimes and models. Pure. */
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
@@ -12,62 +12,56 @@ import { gibOf } from "../scoring/units.ts";
 export interface DensityMachine {
   readonly name: string;
   readonly kind: "Host" | "Node";
-  /** What is known to be wrong with it; undefined while it answers. */
-  readonly silence?: string;
-  /** Only registered: no agent has joined as this host yet. */
-  readonly isAwaited?: boolean;
-  /** When it was last heard of, as far as its object says, in ms since 1970. */
-  readonly heardAtMs?: number;
+  /** Why its figures are stale; undefined while it is reachable. */
+  readonly staleReason?: string;
+  /** True while no agent has joined as this host. */
+  readonly isAwaitingJoin?: boolean;
+  /** Time of the last heartbeat in its object, in ms since 1970. */
+  readonly lastHeartbeatMs?: number;
   readonly isSchedulable: boolean;
   readonly system: System;
   readonly machine: MachineRead;
-  /** What the Node of a node says. */
+  /** Facts of the Node object. */
   readonly node?: NodeRead;
-  /** GPUs that pods take as a whole; 0 where memory is shared. */
+  /** Number of GPUs that pods use as a whole; 0 if memory is shared. */
   readonly wholeGpus: number;
   readonly runtimes: readonly { readonly name: string; readonly version?: string }[];
   readonly models: readonly {
     readonly source: string;
     readonly sizeBytes?: number;
-    /** Undefined: by the source. */
+    /** Default: derived from the source. */
     readonly runtime?: string;
   }[];
-  /** Measured on a node: what any program could get there now. */
+  /** Memory that programs could get now, measured on a node. */
   readonly availableBytes?: number;
 }
 
 export function machineFromHost(host: Host): DensityMachine {
   const { runtimes = [], models = [], installed = [] } = host.status ?? {};
   const machine = machineOf(host);
-  const silence = silenceOf(host);
+  const staleReason = staleReasonOf(host);
   return {
     name: host.metadata.name,
     kind: "Host",
-    silence,
-    isAwaited: !hasJoined(host),
+    staleReason: staleReason,
+    isAwaitingJoin: !hasJoined(host),
     isSchedulable: !host.spec.unschedulable && !host.spec.drain,
     system: hostSystem(host, machine),
     machine,
     wholeGpus: 0,
-    runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
-    models: [...models, ...installed].map(installedModel),
+    runtimes: runtimes.map(({ name, version }) => ({ name, version })),
+    models: [...models, ...installed].map(
+      ({ source, sizeBytes, runtime }: Partial<HostInstalled> & { readonly source: string }) => ({
+        source,
+        sizeBytes,
+        runtime,
+      }),
+    ),
   };
 }
 
-function installedModel({
-  source,
-  sizeBytes,
-  runtime,
-}: Partial<HostInstalled> & { readonly source: string }) {
-  return {
-    source,
-    sizeBytes,
-    runtime,
-  };
-}
-
-/** As the controller judges it, on its own clock. */
-function silenceOf(host: Host): string | undefined {
+/** Uses the controller's conditions, which depend on its own clock. */
+function staleReasonOf(host: Host): string | undefined {
   const { status } = host;
   const reachable = getCondition(status?.conditions, "Reachable");
   if (!hasJoined(host)) return "no agent has joined as this host yet";
@@ -80,13 +74,13 @@ function silenceOf(host: Host): string | undefined {
 export function machineFromNode(node: Node): DensityMachine {
   const { spec, status, metadata } = node;
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
-  const heardAtMs = Date.parse(ready?.lastHeartbeatTime ?? "");
+  const lastHeartbeatMs = Date.parse(ready?.lastHeartbeatTime ?? "");
   const read = readNode(node);
   return {
     name: metadata.name,
     kind: "Node",
-    silence: ready?.status === "True" ? undefined : ready?.message || "the node is not ready",
-    heardAtMs: Number.isNaN(heardAtMs) ? undefined : heardAtMs,
+    staleReason: ready?.status === "True" ? undefined : ready?.message || "the node is not ready",
+    lastHeartbeatMs: Number.isNaN(lastHeartbeatMs) ? undefined : lastHeartbeatMs,
     isSchedulable: spec?.unschedulable !== true,
     system: nodeSystem(read),
     machine: nodeMachine(read),

@@ -21,13 +21,13 @@ function start() {
 test("the first scores are there once all that was listed is scored, and stay so when other machines come", async () => {
   const { density, state, areScored, add } = start();
   add("a", 64);
-  await vi.waitFor(() => expect(density.fits.workAhead(0)).toBe(false), WAIT);
+  await vi.waitFor(() => expect(density.fits.precompute(0)).toBe(false), WAIT);
   expect(areScored()).toBe(false);
   add("b", 16);
   state.isListed = true;
   expect(areScored()).toBe(false);
   await vi.waitFor(() => expect(areScored()).toBe(true), WAIT);
-  expect(density.fits.workAhead(0)).toBe(false);
+  expect(density.fits.precompute(0)).toBe(false);
   add("c", 32);
   expect(areScored()).toBe(true);
 });

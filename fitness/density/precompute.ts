@@ -1,12 +1,12 @@
-/** Scores of new kinds of machines, computed in slices between requests: no answer waits for the whole catalog. */
+/** Computes the scores of new classes in slices between requests, so no request waits for the whole catalog. */
 import type { Density } from "./density.ts";
 
-/** A fit takes microseconds for a known class, and milliseconds for the first one of a model. */
+/** A fit takes microseconds, but milliseconds for the first one of a model. */
 const FITS_AT_ONCE = 4;
 
-/** Until the signal. Returns whether everything that was listed first has its scores; from then on it is true. */
+/** Runs until the signal aborts. The returned function is true once everything in the first lists has its scores. */
 export function precomputeFits(
-  { fits, onChange }: Pick<Density, "fits" | "onChange">,
+  density: Pick<Density, "fits" | "onChange">,
   isListed: () => boolean,
   signal: AbortSignal,
 ): () => boolean {
@@ -17,10 +17,10 @@ export function precomputeFits(
     return areScored;
   };
   const work = (): void => {
-    next = fits.workAhead(FITS_AT_ONCE) ? setImmediate(work) : undefined;
+    next = density.fits.precompute(FITS_AT_ONCE) ? setImmediate(work) : undefined;
     check();
   };
-  const stop = onChange(() => {
+  const stop = density.onChange(() => {
     next ??= setImmediate(work);
   });
   signal.addEventListener(

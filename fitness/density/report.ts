@@ -1,8 +1,9 @@
 /** The state of the cluster's machines as Markdown, for people and agents: status, issues, figures, density. Pure. */
 import type { Moment } from "../../src/util/moment.ts";
 import { round } from "../scoring/units.ts";
+import { type CostRow, cost } from "./cost.ts";
 import type { Density } from "./density.ts";
-import { type CostRow, cost, groupSites, type NodeRow, nodeRow, rank } from "./views.ts";
+import { groupSites, type NodeRow, nodeRow, rank } from "./views.ts";
 
 export type ReportStatus = "HEALTHY" | "DEGRADED" | "CRITICAL";
 
@@ -87,7 +88,7 @@ function densityOf(
   ].join("\n\n");
 }
 
-/** Where a placed model is on a silent machine, or on one that it does not fit; and the best machine that has room. */
+/** For a model on a stale machine, or on one that it does not fit: the problem and the best machine with room. */
 function replacementOf(density: Density, row: CostRow, now: Moment): string | undefined {
   const site = density.site(row.placedNode);
   if (site === undefined) return undefined;
@@ -100,7 +101,7 @@ function replacementOf(density: Density, row: CostRow, now: Moment): string | un
       : undefined;
   if (why === undefined) return undefined;
   const { rows, total } = rank(groupSites(density, now), record === undefined ? [] : [record], {
-    least: "marginal",
+    minLevel: "marginal",
     sort: "score",
   });
   const better = rows(0, total).find(

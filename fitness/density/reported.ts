@@ -1,4 +1,4 @@
-/** A node by its own report, where it has one. Pure. */
+/** Adds a node's own report to its machine. Pure. */
 
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
 import { type System, systemOfReport } from "../llmfit/system.ts";
@@ -15,12 +15,12 @@ export function withReport(place: DensityMachine, read: NodeReportRead | undefin
     ...place,
     system: systemBoth(place, report),
     machine: place.node === undefined ? place.machine : nodeMachine(nodeAsReported(place.node, read)),
-    ...(availableBytes === undefined ? {} : { availableBytes }),
+    availableBytes,
     ...installedBy(report),
   };
 }
 
-/** By the report; GPUs as the Node announces them where the report knows less, or pods get parts of them. */
+/** The report's system, but with the Node's GPUs if the report lacks their memory, or if pods get parts of them. */
 function systemBoth({ system, node }: DensityMachine, report: NodeReport): System {
   const found = systemOfReport(report);
   const isLess = found.gpu_vram_gb === null && (system.gpu_vram_gb !== null || !found.has_gpu);
@@ -29,7 +29,7 @@ function systemBoth({ system, node }: DensityMachine, report: NodeReport): Syste
   return { ...system, total_ram_gb, available_ram_gb, cpu_cores, cpu_name };
 }
 
-/** A machine by its report alone: all of it, whether a cluster knows it or not. */
+/** A machine from only its report, without a Node. */
 export function machineFromReport(name: string, report: NodeReport): DensityMachine {
   return {
     name,
@@ -44,7 +44,7 @@ export function machineFromReport(name: string, report: NodeReport): DensityMach
 
 function installedBy({ runtimes, models }: NodeReport): Pick<DensityMachine, "runtimes" | "models"> {
   return {
-    runtimes: runtimes.map(({ name, version }) => (version === undefined ? { name } : { name, version })),
+    runtimes: runtimes.map(({ name, version }) => ({ name, version })),
     models: models.map(({ name, runtime, sizeBytes }) => ({
       source: name,
       runtime,

@@ -1,4 +1,4 @@
-/** What would happen if a model were placed now: beside what each machine already holds. Pure. */
+/** Simulates the placement of a model in addition to the current replicas. Pure. */
 import type { Moment } from "../../src/util/moment.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import type { Machine } from "../scoring/machine.ts";
@@ -9,9 +9,9 @@ import { fitOn, type SizingOptions } from "./fits.ts";
 import { percent } from "./views.ts";
 
 export interface SimulateRequest extends SizingOptions {
-  /** Undefined: only the memory that is asked for counts. */
+  /** Undefined: only `memoryGb` counts. */
   readonly record: CatalogRecord | undefined;
-  /** GiB, in place of the claim; required where there is no record. */
+  /** GiB in place of the claim; required without a record. */
   readonly memoryGb?: number;
 }
 
@@ -23,7 +23,7 @@ export interface SimulatedRow {
   readonly requiredMemoryGb: number;
   readonly remainingMemoryGb: number;
   readonly utilizationPct: number;
-  /** Empty where only memory was asked for. */
+  /** Empty if the request has only `memoryGb`. */
   readonly quantization: string;
   readonly estimatedTps: number;
   readonly stale: boolean;
@@ -32,15 +32,15 @@ export interface SimulatedRow {
 
 const GIB = 1024 ** 3;
 
-/** The best first; what does not fit last. */
+/** Best first; machines that do not fit last. */
 export function simulate(
   density: Density,
-  wish: SimulateRequest,
+  request: SimulateRequest,
   now: Moment,
 ): { readonly rankedNodes: readonly SimulatedRow[]; readonly canFitAnywhere: boolean } {
   const rankedNodes = density
     .sites()
-    .flatMap((site) => rowOf(density, site, wish, now) ?? [])
+    .flatMap((site) => rowOf(density, site, request, now) ?? [])
     .sort(
       (a, b) =>
         rankOf(a) - rankOf(b) || b.currentScore - a.currentScore || compareNames(a.nodeName, b.nodeName),
@@ -54,27 +54,27 @@ function rankOf({ fitLevel: level, stale, schedulable }: SimulatedRow): number {
   return stale || !schedulable ? 1 : 0;
 }
 
-/** Undefined where the machine or the model cannot be sized. */
+/** Undefined if the machine or the model cannot be sized. */
 function rowOf(
   density: Density,
   site: DensitySite,
-  wish: SimulateRequest,
+  request: SimulateRequest,
   now: Moment,
 ): SimulatedRow | undefined {
   const left = density.leftBytes(site);
   const { machine } = site.place;
   if (left === undefined || machine.at !== "known") return undefined;
-  const { record, memoryGb, ...size } = wish;
-  // A machine without memory has no score; a byte is as good as none.
-  const rest = {
+  const { record, memoryGb, ...size } = request;
+  // A budget of 0 is invalid, so a full machine gets one byte.
+  const available = {
     ...machine.machine,
     budgetBytes: Math.max(1, left),
     measured: measuredOf(density, site, record),
   };
-  const fit = record === undefined ? undefined : fitOn(record, rest, size);
+  const fit = record === undefined ? undefined : fitOn(record, available, size);
   if (fit === undefined && memoryGb === undefined) return undefined;
   const required = memoryGb === undefined ? (fit?.claimBytes ?? 0) : memoryGb * GIB;
-  const level = fitLevel(required / rest.budgetBytes);
+  const level = fitLevel(required / available.budgetBytes);
   return {
     nodeName: site.place.name,
     currentScore: level === "too_tight" ? 0 : round(fit?.score ?? 0, 1),
@@ -90,7 +90,7 @@ function rowOf(
   };
 }
 
-/** What the machine has measured of this one record: a fit looks up the names of all that it is given. */
+/** Only the measurements of this record, because a fit matches the names of all measurements. */
 function measuredOf(
   density: Density,
   site: DensitySite,

@@ -1,4 +1,4 @@
-/** What the routes answer, from the state: the shapes of the density API with more fields, never fewer. Pure. */
+/** Rows of the density API from the state. They may get more fields, never fewer. Pure. */
 import type { Moment } from "../../src/util/moment.ts";
 import { categoryOf } from "../catalog/category.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
@@ -7,13 +7,13 @@ import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import { compareNames, type Density, type DensitySite } from "./density.ts";
-import type { Fit, MachineClass } from "./fits.ts";
+import type { Fit } from "./fits.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
-/** Go's zero time: what the seed prints for never. */
+/** Go's zero time, which clients of the original API expect for "never". */
 const NEVER = "0001-01-01T00:00:00Z";
 
-/** The fields of llmfit's row that are kept. */
+/** A subset of llmfit's row. */
 export interface FitRow {
   readonly name: string;
   readonly score: number;
@@ -38,9 +38,9 @@ export interface NodeRow {
   readonly kind: "Host" | "Node";
   readonly schedulable: boolean;
   readonly bestScore: number;
-  /** GiB that new engines may claim; null where the budget is not known. */
+  /** GiB that new engines may claim; null if the budget is unknown. */
   readonly memoryLeftGb: number | null;
-  /** What is wrong with it, in words. */
+  /** Problem of the machine, as a sentence. */
   readonly problem?: string;
 }
 
@@ -75,7 +75,7 @@ export function nodeRow(density: Density, site: DensitySite, now: Moment): NodeR
   const { place } = site;
   const { bestScore, count } = density.summaryOf(site);
   const left = density.leftBytes(site);
-  const problem = place.silence ?? (place.machine.at === "known" ? undefined : place.machine.why);
+  const problem = place.staleReason ?? (place.machine.at === "known" ? undefined : place.machine.why);
   return {
     nodeName: place.name,
     lastSeen: lastSeenText(density.lastSeenMs(site, now)),
@@ -92,7 +92,7 @@ export function nodeRow(density: Density, site: DensitySite, now: Moment): NodeR
   };
 }
 
-/** What a node has free, less what our pods have asked for; a host and a node's report say it themselves. */
+/** Subtracts the requests of our pods from a node's memory, unless a host or a node's report has the measured value. */
 export function systemOf({ place, held }: DensitySite): System {
   const isMeasured = place.kind === "Host" || place.availableBytes !== undefined;
   if (isMeasured || held.size === 0) return place.system;
@@ -106,17 +106,18 @@ export function runtimeRowsOf({ place }: DensitySite): readonly RuntimeRow[] {
 }
 
 export function installedOn({ place }: DensitySite): readonly InstalledRow[] {
-  return place.models.map(({ source, sizeBytes, runtime = llmfitRuntimeOf(source) }) => {
-    const sizeGb = gibOf(sizeBytes);
-    return { name: source, runtime, sizeGb };
-  });
+  return place.models.map(({ source, sizeBytes, runtime = llmfitRuntimeOf(source) }) => ({
+    name: source,
+    runtime,
+    sizeGb: gibOf(sizeBytes),
+  }));
 }
 
-/** With the keys that the seed's cache has. */
-export function nodeDetail(density: Density, site: DensitySite, now: Moment, least: FitLevel): object {
+/** Has the key names of the original API. */
+export function nodeDetail(density: Density, site: DensitySite, now: Moment, minLevel: FitLevel): object {
   const row = nodeRow(density, site, now);
   const fits = density.fits.records.flatMap((record) => density.fitOf(site, record) ?? []);
-  const shown = fits.filter(({ level }) => isAtLeast(level, least));
+  const shown = fits.filter(({ level }) => isAtLeast(level, minLevel));
   return {
     NodeName: row.nodeName,
     LastSeen: row.lastSeen,
@@ -140,11 +141,11 @@ export interface RankedRow {
   readonly model: FitRow;
   readonly stale: boolean;
   readonly schedulable: boolean;
-  /** It fits beside what is there already. */
+  /** True if it fits in addition to the current replicas. */
   readonly fitsNow: boolean;
 }
 
-/** Sites of one class: fresh ones first, silent ones after all of them. */
+/** Sites grouped by class, fresh and stale ones separately. */
 export interface Groups {
   readonly density: Density;
   readonly now: Moment;
@@ -160,34 +161,32 @@ interface Ranked {
 
 export interface Ranking {
   readonly total: number;
-  /** Only what is asked for is worked out. */
+  /** Computes only the requested rows. */
   readonly rows: (offset: number, limit: number) => readonly RankedRow[];
 }
 
 export function groupSites(density: Density, now: Moment): Groups {
-  const fresh = new Map<MachineClass, DensitySite[]>();
-  const stale = new Map<MachineClass, DensitySite[]>();
-  for (const site of density.sites()) {
-    if (site.group === undefined) continue;
-    const groups = density.isStale(site, now) ? stale : fresh;
-    const members = groups.get(site.group);
-    if (members === undefined) groups.set(site.group, [site]);
-    else members.push(site);
-  }
-  return { density, now, fresh: [...fresh.values()], stale: [...stale.values()] };
+  const sites = density.sites().filter(({ group }) => group !== undefined);
+  const groupsOf = (isStale: boolean) => [
+    ...Map.groupBy(
+      sites.filter((site) => density.isStale(site, now) === isStale),
+      ({ group }) => group,
+    ).values(),
+  ];
+  return { density, now, fresh: groupsOf(false), stale: groupsOf(true) };
 }
 
-/** One row for each model and node, the best first; nodes that are silent come last. */
+/** One row for each model and node, best first; stale nodes last. */
 export function rank(
   groups: Groups,
   records: readonly CatalogRecord[],
-  { least, sort }: { readonly least: FitLevel; readonly sort: "score" | "tps" | "memory" },
+  { minLevel, sort }: { readonly minLevel: FitLevel; readonly sort: "score" | "tps" | "memory" },
 ): Ranking {
   const order = { score: byScore, tps: bySpeed, memory: byMemory }[sort];
-  const ranked = [groups.fresh, groups.stale].flatMap((some) =>
+  const ranked = [groups.fresh, groups.stale].flatMap((sites) =>
     records
-      .flatMap((record) => some.flatMap((members) => rankedOf(groups.density, members, record)))
-      .filter(({ fit }) => isAtLeast(fit.level, least))
+      .flatMap((record) => sites.flatMap((members) => rankedOf(groups.density, members, record)))
+      .filter(({ fit }) => isAtLeast(fit.level, minLevel))
       .sort((a, b) => order(a.fit, b.fit)),
   );
   return {
@@ -196,23 +195,23 @@ export function rank(
   };
 }
 
-/** Of the first row that `rank` would give; undefined where the model fits nowhere. */
+/** The score of the first row of `rank`; undefined if the model fits nowhere. */
 export function bestScore(
   { density, fresh, stale }: Groups,
   record: CatalogRecord,
-  least: FitLevel,
+  minLevel: FitLevel,
 ): number | undefined {
-  for (const some of [fresh, stale]) {
+  for (const sites of [fresh, stale]) {
     let best: number | undefined;
-    for (const members of some)
+    for (const members of sites)
       for (const { fit } of rankedOf(density, members, record))
-        if (isAtLeast(fit.level, least) && (best === undefined || fit.score > best)) best = fit.score;
+        if (isAtLeast(fit.level, minLevel) && (best === undefined || fit.score > best)) best = fit.score;
     if (best !== undefined) return round(best, 1);
   }
   return undefined;
 }
 
-/** The members of one class: those with measurements of their own one by one, the others together. */
+/** Ranks the members of one class: sites with their own measurements individually, the others together. */
 function rankedOf(
   density: Density,
   members: readonly DensitySite[],
@@ -269,7 +268,7 @@ export interface CatalogRow {
   readonly modelName: string;
   readonly bestScore: number;
   readonly bestNode: string;
-  /** On the best node. */
+  /** Fit on the best node. */
   readonly fitLevel: FitLevel;
   readonly nodes: readonly {
     readonly nodeName: string;
@@ -279,9 +278,13 @@ export interface CatalogRow {
   }[];
 }
 
-/** One model with the nodes that it fits, the best first; undefined where it fits nowhere. */
-export function catalogRow(groups: Groups, record: CatalogRecord, least: FitLevel): CatalogRow | undefined {
-  const { total, rows } = rank(groups, [record], { least, sort: "score" });
+/** One model with the nodes that it fits, best first; undefined if it fits nowhere. */
+export function catalogRow(
+  groups: Groups,
+  record: CatalogRecord,
+  minLevel: FitLevel,
+): CatalogRow | undefined {
+  const { total, rows } = rank(groups, [record], { minLevel: minLevel, sort: "score" });
   const all = rows(0, total);
   const [best] = all;
   if (best === undefined) return undefined;
@@ -294,94 +297,7 @@ export function catalogRow(groups: Groups, record: CatalogRecord, least: FitLeve
   };
 }
 
-export interface CostRow {
-  readonly name: string;
-  readonly namespace: string;
-  readonly placedNode: string;
-  readonly phase: string;
-  readonly gpu: number;
-  readonly memoryRequiredGb: number;
-  readonly utilizationPct: number;
-  readonly fitnessScore: number;
-  readonly service: string;
-  readonly replicas: number;
-}
-
-export interface NamespaceCost {
-  readonly namespace: string;
-  readonly modelCount: number;
-  readonly totalGpu: number;
-  readonly totalMemoryGb: number;
-}
-
-export interface Cost {
-  readonly models: readonly CostRow[];
-  readonly namespaces: readonly NamespaceCost[];
-}
-
-/** What replicas really hold: one row for each service and node, and the sums of each namespace. */
-export function cost(density: Density, wanted?: string): Cost {
-  const { models, namespaces } = density.once(costOfAll);
-  if (wanted === undefined) return { models, namespaces };
-  const isWanted = ({ namespace }: { readonly namespace: string }) => namespace === wanted;
-  return { models: models.filter(isWanted), namespaces: namespaces.filter(isWanted) };
-}
-
-function costOfAll(density: Density): Cost {
-  const models = density
-    .sites()
-    .flatMap((site) => costsOn(density, site))
-    .map((row) => ({ row, key: keyOfCost(row) }))
-    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareNames(a.key, b.key))
-    .map(({ row }) => row);
-  const namespaces = Map.groupBy(models, ({ namespace }) => namespace);
-  return {
-    models,
-    namespaces: [...namespaces]
-      .map(([namespace, rows]) => ({
-        namespace,
-        modelCount: new Set(rows.map(({ name }) => name)).size,
-        totalGpu: rows.reduce((sum, { gpu }) => sum + gpu, 0),
-        totalMemoryGb: round(
-          rows.reduce((sum, row) => sum + row.memoryRequiredGb, 0),
-          2,
-        ),
-      }))
-      .sort((a, b) => b.totalMemoryGb - a.totalMemoryGb || compareNames(a.namespace, b.namespace)),
-  };
-}
-
-export function keyOfCost({ namespace, name, service, placedNode }: CostRow): string {
-  return `${namespace}/${name}/${service}/${placedNode}`;
-}
-
-function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
-  const budget = site.place.machine.at === "known" ? site.place.machine.machine.budgetBytes : 0;
-  const services = Map.groupBy(site.held.values(), ({ namespace, service }) => `${namespace}/${service}`);
-  return [...services.values()].flatMap((all) => {
-    const [first] = all;
-    if (first === undefined) return [];
-    const { name, record } = density.modelOf(first);
-    const bytes = all.reduce((sum, one) => sum + one.bytes, 0);
-    const fit = record === undefined ? undefined : density.fitOf(site, record);
-    return [
-      {
-        name,
-        namespace: first.namespace,
-        placedNode: site.place.name,
-        phase: all.find(({ phase }) => phase !== "Ready")?.phase ?? "Ready",
-        gpu: all.reduce((sum, { gpus }) => sum + gpus, 0),
-        memoryRequiredGb: gibOf(bytes) ?? 0,
-        utilizationPct: percent(bytes, budget),
-        fitnessScore: fit === undefined ? 0 : round(fit.score, 1),
-        service: first.service,
-        replicas: all.length,
-      },
-    ];
-  });
-}
-
-/** With one decimal; 0 where there is nothing to take a part of. */
+/** One decimal; 0 if `whole` is 0. */
 export function percent(part: number, whole: number): number {
   return whole > 0 && Number.isFinite(part) ? round((part / whole) * 100, 1) : 0;
 }

@@ -2,12 +2,12 @@
 import { queryObjects } from "node:v8";
 import { expect, test } from "vitest";
 import { quantizationOf } from "../catalog/quantizations.ts";
+import { cost } from "./cost.ts";
 import { createDensity, type Density } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
 import { aHost, catalogRecords } from "./fixtures/fleet.ts";
 import { type DensityMachine, machineFromHost } from "./place.ts";
 import { simulate } from "./simulate.ts";
-import { cost } from "./views.ts";
 
 const records = catalogRecords();
 const GIB = 1024 ** 3;

@@ -1,4 +1,4 @@
-/** When a replica leaves a machine whose fitness for its model has fallen: observations in, decision out. Pure. */
+/** Decides when a replica leaves a machine whose score for its model has fallen. Pure. */
 
 import type {
   Move,
@@ -11,18 +11,18 @@ import type {
 interface Tracked {
   /** The best score on this machine so far. */
   readonly best: number;
-  /** Observations in a row that were lower by the threshold. */
+  /** Consecutive observations below the threshold. */
   readonly low: number;
 }
 
-/** Kept in memory: after a change of the leader the scores of then are the best so far. */
+/** In memory only: a new leader starts with the scores of its first observation. */
 export interface LiveEvictionState {
   readonly tracked: ReadonlyMap<string, Tracked>;
-  /** By service. */
+  /** Time of the last move, by service. */
   readonly movedAtMs: ReadonlyMap<string, number>;
 }
 
-/** Moves as soon as a better machine is there. */
+/** A replica that moves as soon as there is a better machine. */
 export interface Due extends Observation {
   readonly score: number;
   readonly best: number;
@@ -35,13 +35,13 @@ export function createMoveJudge(settings: MoveSettings): MoveJudge {
   return (observations, candidatesFor, nowMs) => {
     const { state: observed, due } = observeFitness(state, observations, settings, nowMs);
     const moves = due.flatMap((one) => chooseMove(one, candidatesFor(one.replica), settings) ?? []);
-    // Also where one is not carried out: its service is judged again after the cool-down, not at every interval.
+    // Also noted for moves that are not executed: the service is judged again after the cool-down, not at every interval.
     state = moves.reduce((before, { service }) => noteMove(before, service, nowMs), observed);
     return moves;
   };
 }
 
-/** At most one for each service, the lowest score first. */
+/** At most one replica per service, the lowest score first. */
 export function observeFitness(
   before: LiveEvictionState,
   observations: readonly Observation[],
@@ -56,9 +56,9 @@ export function observeFitness(
     const { replica, service, score, sinceMs } = one;
     const last = before.tracked.get(replica) ?? { best: 0, low: 0 };
     const best = Math.max(last.best, score ?? 0);
-    // One that never was known is not tracked.
+    // A score that was never known is not tracked.
     if (best === 0) continue;
-    // One that is not known ends the row; what was the best remains.
+    // An unknown score ends the row of low ones; the best score stays.
     const low = score !== undefined && score <= best * (1 - threshold) ? last.low + 1 : 0;
     tracked.set(replica, { best, low });
     const isRested = !movedAtMs.has(service) && nowMs - sinceMs >= minimumStayMs;
@@ -70,7 +70,7 @@ export function observeFitness(
   return { state: { tracked, movedAtMs }, due: [...due.values()] };
 }
 
-/** Undefined where no machine is strictly better than the present one. */
+/** Undefined if no machine is strictly better than the current one. */
 export function chooseMove(
   { replica, service, on, score, best }: Due,
   candidates: readonly MoveCandidate[],

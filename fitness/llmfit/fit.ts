@@ -1,4 +1,4 @@
-/** The fit of a model as llmfit 1.1.10 works it out: memory, run mode, quantization, level. Pure. */
+/** Computes the fit of a model like llmfit 1.1.10: memory, run mode, quantization, level. Pure. */
 import { billions, type CatalogRecord } from "../catalog/record.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import { round } from "../scoring/units.ts";
@@ -20,7 +20,7 @@ export interface LlmfitRow {
   readonly estimated_tps: number;
   readonly memory_required_gb: number;
   readonly memory_available_gb: number;
-  /** Experts that stay in memory; null where the model is in one place. */
+  /** Experts that stay in system memory; null if the model is in one place. */
   readonly moe_offloaded_gb: number | null;
   readonly total_memory_gb: number;
   readonly utilization_pct: number;
@@ -33,10 +33,10 @@ const MIN_CONTEXT = 1024;
 const OVERHEAD_GB = 0.5;
 const GIB = 1024 ** 3;
 const PREQUANTIZED = new Set(["awq", "gptq", "autoround"]);
-/** Bytes of an element of the cache. */
+/** Bytes per element of the cache. */
 const FP16_BYTES = 2;
 
-/** GB of weights and GiB of cache in one sum, as there. */
+/** Adds GB of weights and GiB of cache, like llmfit. */
 export function memoryGb(
   record: CatalogRecord,
   quantization: string,
@@ -55,14 +55,14 @@ export function cacheGb(record: CatalogRecord, context: number, cacheBytes = FP1
   return (2 * layers * heads * size * context * cacheBytes) / GIB;
 }
 
-/** Tokens for which the memory is enough with this quantization; at most the model's window. */
+/** Tokens of context that fit with this quantization; at most the model's window. */
 export function usableContext(record: CatalogRecord, quantization: string, availableGb: number): number {
   const left = Math.max(0, availableGb - memoryGb(record, quantization, 0));
   const perToken = cacheGb(record, 4096) / 4096;
   return Math.min(record.context_length, perToken > 0 ? Math.floor(left / perToken) : record.context_length);
 }
 
-/** llmfit's own figures of a file of 4 bits, or what its scraper would have written. */
+/** llmfit's own figures for a 4-bit file, or those that its scraper would write. */
 export function catalogMemory(record: CatalogRecord): Record<"min" | "recommended" | "vram", number> {
   const gib = (billions(record) * 1e9 * 0.5) / GIB;
   return {
@@ -80,27 +80,27 @@ interface Place {
 }
 
 export interface RowOptions {
-  /** Milliseconds; newness counts. */
+  /** Milliseconds; used for the newness of models. */
   readonly now: number;
   readonly maxContext?: number | undefined;
-  /** In place of the one that such a machine would have. */
+  /** Replaces the machine's default runtime. */
   readonly runtime?: LlmfitRuntime | undefined;
 }
 
-/** Best first, and by name where scores are equal: there it is by chance. What the machine cannot load is left out. */
+/** Best first; equal scores by name (random in llmfit). Excludes models that the machine cannot load. */
 export function llmfitRows(
   records: readonly CatalogRecord[],
   system: LlmfitSystem,
-  { least, ...options }: RowOptions & { readonly least: LlmfitFitLevel },
+  { minLevel, ...options }: RowOptions & { readonly minLevel: LlmfitFitLevel },
 ): readonly LlmfitRow[] {
   return records
     .filter((record) => isLoadable(record, system))
     .map((record) => llmfitRow(record, system, options))
-    .filter(({ fit_level }) => isAtLeast(fit_level, least))
+    .filter(({ fit_level }) => isAtLeast(fit_level, minLevel))
     .sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
 }
 
-/** MLX is for Apple's GPUs; files quantized beforehand are for CUDA and ROCm; speech is left out. */
+/** MLX files need Apple's GPUs, prequantized files CUDA or ROCm; text-to-speech models are excluded. */
 export function isLoadable({ name, format, capabilities }: CatalogRecord, { gpu }: LlmfitSystem): boolean {
   if (capabilities.includes("tts")) return false;
   if (PREQUANTIZED.has(format ?? "")) return gpu?.backend === "CUDA" || gpu?.backend === "ROCm";
@@ -153,7 +153,7 @@ interface Found {
 }
 type Best = (poolGb: number) => Found | undefined;
 
-/** Each whole ladder at the context, then at half of it. */
+/** Tries each ladder with the full context, then with half of it. */
 function bestIn(
   record: CatalogRecord,
   ladders: readonly (readonly string[])[],
@@ -191,7 +191,7 @@ function placeOf(
   return { ...onGpu, required: standard };
 }
 
-/** The active experts on the GPU, the rest in memory; else all of it in memory. */
+/** Active experts on the GPU and the others in memory; else everything in memory. */
 function mixtureBeyondGpu(record: CatalogRecord, vramGb: number, ram: number): Place {
   const active = record.active_parameters ?? billions(record) * 1e9;
   for (const quantization of GGUF_LADDER) {

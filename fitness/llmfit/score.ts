@@ -12,7 +12,7 @@ export interface Components {
   readonly context: number;
 }
 
-/** Weights of quality, speed, fit and context; tokens per second and context that are enough. */
+/** Weights of quality, speed, fit and context; sufficient tokens per second and context. */
 const WEIGHTS: Readonly<Record<Category, readonly [number, number, number, number, number, number]>> = {
   General: [0.45, 0.3, 0.15, 0.1, 40, 4096],
   Coding: [0.5, 0.2, 0.15, 0.15, 40, 8192],
@@ -123,7 +123,7 @@ const GENERATIONS: readonly (readonly [family: RegExp, Generation])[] = [
   [/granite/, bySuffix("granite", 4)],
 ];
 
-/** Undefined for families that have none. */
+/** Undefined for families without generations. */
 function generationOf(name: string, architecture: string): number | undefined {
   if (architecture === "cohere2") return 2;
   return GENERATIONS.find(([family]) => family.test(name))?.[1](name, architecture);

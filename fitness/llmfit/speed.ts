@@ -13,38 +13,38 @@ const MODE_FACTORS: Readonly<Record<RunMode, number>> = {
 };
 const CONSTANTS = { MLX: 250, Metal: 160, CUDA: 220, ROCm: 180, Vulkan: 150, SYCL: 100, arm: 90, x86: 70 };
 export const DDR_GBPS = 50;
-const LEAST = 0.1;
+const MIN_TPS = 0.1;
 
-interface How {
+interface SpeedOptions {
   readonly quantization: string;
   readonly mode: RunMode;
   readonly isMlx: boolean;
 }
 
-export function tokensPerSecond(record: CatalogRecord, system: LlmfitSystem, how: How): number {
+export function tokensPerSecond(record: CatalogRecord, system: LlmfitSystem, options: SpeedOptions): number {
   const { gpu } = system;
   const active = record.is_moe ? record.active_parameters : undefined;
-  const billion = Math.max(LEAST, active === undefined ? billions(record) : active / 1e9);
+  const billion = Math.max(MIN_TPS, active === undefined ? billions(record) : active / 1e9);
   const bandwidth = gpu === undefined ? undefined : bandwidthOf(gpu.name);
-  const factor = MODE_FACTORS[how.mode];
-  const row = quantizationRow(how.quantization);
-  if (bandwidth === undefined || how.mode === "cpu_only") {
-    const isMany = system.cpuCores >= 8 ? 1.1 : 1;
-    return Math.max(LEAST, (constantOf(system, how) / billion) * row.factor * isMany * factor);
+  const factor = MODE_FACTORS[options.mode];
+  const row = quantizationRow(options.quantization);
+  if (bandwidth === undefined || options.mode === "cpu_only") {
+    const coresFactor = system.cpuCores >= 8 ? 1.1 : 1;
+    return Math.max(MIN_TPS, (constantOf(system, options) / billion) * row.factor * coresFactor * factor);
   }
-  if (how.mode === "moe_offload") {
+  if (options.mode === "moe_offload") {
     const bytes = billion * row.speed;
-    return Math.max(LEAST, (1 / (bytes / DDR_GBPS + bytes / (bandwidth * EFFICIENCY))) * factor);
+    return Math.max(MIN_TPS, (1 / (bytes / DDR_GBPS + bytes / (bandwidth * EFFICIENCY))) * factor);
   }
-  if (record.is_moe && how.mode === "gpu")
+  if (record.is_moe && options.mode === "gpu")
     return Math.max(
-      LEAST,
+      MIN_TPS,
       mixtureSpeed(record, { billion, bandwidth, memory: row.memory, vramGb: gpu?.vramGb ?? 0 }),
     );
-  return Math.max(LEAST, (bandwidth / (billion * row.speed)) * EFFICIENCY * factor);
+  return Math.max(MIN_TPS, (bandwidth / (billion * row.speed)) * EFFICIENCY * factor);
 }
 
-function constantOf({ gpu, isArm }: LlmfitSystem, { mode, isMlx }: How): number {
+function constantOf({ gpu, isArm }: LlmfitSystem, { mode, isMlx }: SpeedOptions): number {
   if (mode === "cpu_only" || gpu === undefined) return isArm ? CONSTANTS.arm : CONSTANTS.x86;
   return isMlx ? CONSTANTS.MLX : CONSTANTS[gpu.backend];
 }
@@ -63,7 +63,7 @@ function mixtureSpeed(record: CatalogRecord, { billion, bandwidth, memory, vramG
   return (bandwidth / (billion * memory)) * EFFICIENCY * overhead(record.num_experts) * press;
 }
 
-/** What one token reads, where all shapes are known; undefined otherwise. */
+/** GB that one token reads; undefined if a shape is unknown. */
 function tokenGigabytes(record: CatalogRecord, memory: number): number | undefined {
   const { hidden_size: h, num_hidden_layers: layers, active_experts: used, vocab_size: vocabulary } = record;
   const width = record.moe_intermediate_size;

@@ -1,4 +1,4 @@
-/** llmfit's `system` object: of a Host, with values given by hand, and as the scores read it. Pure. */
+/** llmfit's `system` object: from a Host or a report, with overrides, and as the scores use it. Pure. */
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { NodeReport } from "../../src/api/node-report.ts";
@@ -28,7 +28,7 @@ export interface System {
 }
 
 const MAX_CORES = 65_536;
-/** What llmfit takes for free of memory that it is given by hand. */
+/** Share of overridden memory that llmfit counts as free. */
 const FREE_SHARE = 0.9;
 export const WITHOUT_GPU = {
   has_gpu: false,
@@ -39,7 +39,7 @@ export const WITHOUT_GPU = {
   gpus: [],
 };
 
-/** The part of `system` that GPUs make up, or their absence. */
+/** The GPU fields of `system`. */
 export function gpusInSystem(
   found: readonly ReportedGpu[],
   machineBytes: number | undefined,
@@ -103,20 +103,20 @@ export function cpuBackend(arch: string | undefined): string {
   return arch === "arm64" || arch === "aarch64" ? "CPU (ARM)" : "CPU (x86)";
 }
 
-/** What llmfit calls the program that reads such a source. */
+/** llmfit's name for the program that reads this source. */
 export function llmfitRuntimeOf(source: string): string {
   if (source.startsWith("ollama:")) return "ollama";
   return /\.gguf\b|gguf$/i.test(source.slice(0, 2048)) ? "llamacpp" : "mlx";
 }
 
-/** GiB and cores in place of what was found. */
+/** GiB and cores that replace the detected values. */
 export interface Overrides {
   readonly ramGb?: number | undefined;
   readonly vramGb?: number | undefined;
   readonly cpuCores?: number | undefined;
 }
 
-/** As there: memory first, then the GPU's, which a machine without a GPU gets one for. */
+/** Like llmfit: memory first, then GPU memory, for which a machine without a GPU gets one. */
 export function withOverrides(system: System, { ramGb, vramGb, cpuCores }: Overrides): System {
   let changed = system;
   if (ramGb !== undefined) {
@@ -141,7 +141,7 @@ function withSomeGpu(system: System): System {
 
 const BACKENDS = ["Metal", "CUDA", "ROCm", "Vulkan", "SYCL"] as const;
 
-/** What the scores read. A GPU whose memory is not known is none to them. */
+/** The input of the scores. A GPU with unknown memory does not count. */
 export function scoredSystem(system: System): LlmfitSystem {
   const { gpus, gpu_vram_gb, backend } = system;
   const base = {
@@ -174,7 +174,7 @@ export function systemOfReport(report: NodeReport): System {
   };
 }
 
-/** As llmfit detects it; GiB. */
+/** The machine as llmfit's formulas use it; GiB. */
 export interface LlmfitSystem {
   readonly availableRamGb: number;
   readonly cpuCores: number;

@@ -1,11 +1,11 @@
-/** What llmfit 1.1.10 knows by heart: quantizations and families. Its numbers, with its errors. Pure. */
+/** Tables of llmfit 1.1.10: quantizations and families, with its errors. Pure. */
 
 export interface QuantizationRow {
   /** Bytes per parameter, for memory and mixtures. */
   readonly memory: number;
-  /** The same for the speed of dense models. */
+  /** Bytes per parameter for the speed of dense models. */
   readonly speed: number;
-  /** Factor where the bandwidth is not known. */
+  /** Speed factor if the bandwidth is unknown. */
   readonly factor: number;
   readonly penalty: number;
 }
@@ -55,7 +55,7 @@ export function quantizationRow(name: string): QuantizationRow {
 export const GGUF_LADDER = ["Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K"] as const;
 export const MLX_LADDER = ["mlx-8bit", "mlx-4bit"] as const;
 
-/** Points for coding, reasoning and chat; the longest name that is part of the model's counts. */
+/** Points for coding, reasoning and chat; the longest name that is part of the model's name applies. */
 export const TASK_SCORES: readonly (readonly [
   family: string,
   coding: number,

@@ -7,10 +7,10 @@ import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import { kvCacheBytes } from "../../src/engines/llamacpp/claim/kv-cache.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import type { QuantizationFamily } from "../catalog/quantizations.ts";
-import type { CatalogRecord } from "../catalog/record.ts";
+import { type CatalogRecord, perRecord } from "../catalog/record.ts";
 import { summaryOf } from "../catalog/shape.ts";
 
-/** As the engine names the element types of its cache. */
+/** Element type of the KV cache, by the engine's name. */
 export type CacheType = string;
 
 export interface ClaimParameters {
@@ -21,96 +21,102 @@ export interface ClaimParameters {
   readonly accelerator: Accelerator;
 }
 
-/** Contexts of a model whose claim is remembered: any number can be asked for. */
+/** Maximum number of cached contexts per model, because requests may name any number. */
 const MAX_CONTEXTS = 256;
 
-/** Of one record, family of files, accelerator and type of cache: linear in the weights, so that each context is estimated once. */
+/** Claims of one record, file family, accelerator and cache type. They are linear in the weights, so each context is estimated once. */
 interface KnownClaims {
   readonly perWeightByte: number;
-  /** By context: what comes on top of the weights. */
-  readonly beside: Map<number, number>;
+  /** Bytes in addition to the weights, by context. */
+  readonly otherBytesByContext: Map<number, number>;
 }
 
-/** An estimate lays out the buffers of a whole graph, and a fleet asks for the same ones over and over. */
-const known = new WeakMap<CatalogRecord, Map<string, KnownClaims | undefined>>();
+/** An estimate lays out the buffers of a whole graph, and a fleet needs the same ones again and again. */
+const claimsByRecord = perRecord(() => new Map<string, KnownClaims | undefined>());
 
-/** Bytes by context and bytes of the weights; undefined where the record has too few shapes: nothing is guessed. */
+/** Claim by context and bytes of the weights. Undefined if the record lacks shapes: nothing is guessed. */
 export function claimEstimatorOf(
   record: CatalogRecord,
   kind: Omit<ClaimParameters, "contextSize" | "weightsBytes">,
 ): ((contextSize: number, weightsBytes: number) => number) | undefined {
-  const claims = knownClaims(record, kind);
+  const claims = claimsOf(record, kind);
   if (claims === undefined) return undefined;
-  const { perWeightByte, beside } = claims;
+  const { perWeightByte, otherBytesByContext } = claims;
   return (contextSize, weightsBytes) => {
-    let rest = beside.get(contextSize);
-    if (rest === undefined) {
-      rest = besideWeights(record, { ...kind, contextSize, weightsBytes: WEIGHTS }, perWeightByte);
-      if (beside.size >= MAX_CONTEXTS) beside.clear();
-      beside.set(contextSize, rest);
+    let otherBytes = otherBytesByContext.get(contextSize);
+    if (otherBytes === undefined) {
+      otherBytes = bytesWithoutWeights(
+        record,
+        { ...kind, contextSize, weightsBytes: WEIGHTS },
+        perWeightByte,
+      );
+      if (otherBytesByContext.size >= MAX_CONTEXTS) otherBytesByContext.clear();
+      otherBytesByContext.set(contextSize, otherBytes);
     }
-    return Math.ceil(rest + perWeightByte * weightsBytes);
+    return Math.ceil(otherBytes + perWeightByte * weightsBytes);
   };
 }
 
-function knownClaims(
+function claimsOf(
   record: CatalogRecord,
   kind: Omit<ClaimParameters, "contextSize" | "weightsBytes">,
 ): KnownClaims | undefined {
-  const ofRecord = known.get(record) ?? new Map<string, KnownClaims | undefined>();
-  known.set(record, ofRecord);
+  const byKind = claimsByRecord(record);
   const key = `${kind.family} ${kind.accelerator} ${kind.cacheType}`;
-  if (ofRecord.has(key)) return ofRecord.get(key);
+  if (byKind.has(key)) return byKind.get(key);
   const [small, large] = [WEIGHTS, 2 * WEIGHTS].map(
     (weightsBytes) => claimOfRecord(record, { ...kind, contextSize: SMALL, weightsBytes })?.claimBytes,
   );
   const claims =
     small === undefined || large === undefined
       ? undefined
-      : { perWeightByte: (large - small) / WEIGHTS, beside: new Map<number, number>() };
-  ofRecord.set(key, claims);
+      : { perWeightByte: (large - small) / WEIGHTS, otherBytesByContext: new Map<number, number>() };
+  byKind.set(key, claims);
   return claims;
 }
 
-function besideWeights(record: CatalogRecord, wish: ClaimParameters, perWeightByte: number): number {
-  const claim = claimOfRecord(record, wish);
+function bytesWithoutWeights(
+  record: CatalogRecord,
+  parameters: ClaimParameters,
+  perWeightByte: number,
+): number {
+  const claim = claimOfRecord(record, parameters);
   return claim === undefined ? Number.POSITIVE_INFINITY : claim.claimBytes - perWeightByte * WEIGHTS;
 }
 
-/** Any number of bytes. */
+/** Size for the interpolation; any number works. */
 const WEIGHTS = 1e9;
 
-function claimOfRecord(record: CatalogRecord, wish: ClaimParameters): MemoryClaim | undefined {
-  const [runtime] = runtimesFor(wish.family, wish.accelerator, "chat");
+function claimOfRecord(record: CatalogRecord, parameters: ClaimParameters): MemoryClaim | undefined {
+  const [runtime] = runtimesFor(parameters.family, parameters.accelerator, "chat");
   const claims = runtime === undefined ? undefined : engineDescription(runtime)?.host?.claims;
   const mode: Mode = record.use_case === "embedding" ? "embedding" : "chat";
   const settings = {
     mode,
-    contextSize: wish.contextSize,
+    contextSize: parameters.contextSize,
     parallelSlots: 1,
-    cacheTypeCustomK: wish.cacheType,
-    cacheTypeCustomV: wish.cacheType,
+    cacheTypeCustomK: parameters.cacheType,
+    cacheTypeCustomV: parameters.cacheType,
     promptCacheMiB: 0,
   };
   try {
-    return claims?.estimate(summaryOf(record, wish.weightsBytes), settings, wish.accelerator);
+    return claims?.estimate(summaryOf(record, parameters.weightsBytes), settings, parameters.accelerator);
   } catch (error) {
     if (error instanceof MetalbridgeError && error.code === "ClaimUnknown") return undefined;
     throw error;
   }
 }
 
-const knownGrowth = new WeakMap<CatalogRecord, Map<CacheType, number | undefined>>();
+const growthByRecord = perRecord(() => new Map<CacheType, number | undefined>());
 
-/** What the KV cache grows by for each token, once windows are full; undefined where the shapes do not tell. */
+/** Growth of the KV cache per token once windows are full. Undefined if the record lacks shapes. */
 export function keyValueBytesPerToken(
   record: CatalogRecord,
   cacheType: CacheType = "f16",
 ): number | undefined {
-  const ofRecord = knownGrowth.get(record) ?? new Map<CacheType, number | undefined>();
-  knownGrowth.set(record, ofRecord);
-  if (!ofRecord.has(cacheType)) ofRecord.set(cacheType, growthPerToken(record, cacheType));
-  return ofRecord.get(cacheType);
+  const byKind = growthByRecord(record);
+  if (!byKind.has(cacheType)) byKind.set(cacheType, growthPerToken(record, cacheType));
+  return byKind.get(cacheType);
 }
 
 function growthPerToken(record: CatalogRecord, cacheType: CacheType): number | undefined {

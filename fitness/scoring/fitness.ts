@@ -1,4 +1,4 @@
-/** How well models fit a machine: which quantization and context, how fast, and why. Pure. */
+/** Fits models to a machine: quantization, context, speed, score and reasons. Pure. */
 import { createMatcher } from "../catalog/match.ts";
 import {
   type FileSize,
@@ -32,9 +32,9 @@ export interface FitRequest {
   readonly contextSize: number;
   readonly cacheType: CacheType;
   readonly families: readonly QuantizationFamily[];
-  /** Only this one. */
+  /** Considers only this quantization. */
   readonly quantization?: Quantization;
-  /** Decodes speculatively where this model can help. */
+  /** Draft model for speculative decoding, used for models that it can speed up. */
   readonly draft?: Draft;
 }
 
@@ -52,7 +52,7 @@ export interface BriefFitness {
 export interface Fitness extends BriefFitness {
   readonly model: string;
   readonly file: FileSize;
-  /** As wished, or the model's window. */
+  /** The requested context, at most the model's window. */
   readonly contextSize: number;
   /** The largest context that fits with this file. */
   readonly contextThatFits: number;
@@ -67,7 +67,7 @@ export const PROMPT_TOKENS = 1024;
 const CONTEXT_STEP = 256;
 const MIN_CONTEXT = 512;
 
-/** One row per model that is made for the use and whose shapes are known, the best first; too_tight last. */
+/** One row per model of the use case with known shapes, best first; too_tight last. */
 export function rankModels(
   records: readonly CatalogRecord[],
   machine: Machine,
@@ -80,7 +80,7 @@ export function rankModels(
     .sort(byScore);
 }
 
-/** With the quantization that scores best; the smallest where none fits. Undefined where nothing can size the model. */
+/** The quantization that scores best, or the smallest if none fits. Undefined if the model cannot be sized. */
 export function bestFit(
   record: CatalogRecord,
   machine: Machine,
@@ -91,7 +91,7 @@ export function bestFit(
   return best === undefined ? undefined : fitnessOf(record, machine, best);
 }
 
-/** The same without what only a reader needs: for whole fleets. */
+/** The same with fewer fields, for whole fleets. */
 export function briefFit(
   record: CatalogRecord,
   machine: Machine,
@@ -116,7 +116,7 @@ function bestCandidate(
     const steps = only === undefined ? ladderOf(record, family) : [only];
     return sizedIn(record, machine, { ...wish, contextSize }, steps);
   });
-  // What does not fit needs no score, unless nothing does.
+  // Quantizations that do not fit need no score, unless none fits.
   const fitting = sized.filter(({ share }) => share <= 1);
   const smallest = sized.reduce(
     (best: Sized | undefined, one) => (best && best.share <= one.share ? best : one),
@@ -124,22 +124,26 @@ function bestCandidate(
   );
   const chosen = fitting.length > 0 || smallest === undefined ? fitting : [smallest];
   const prompt = promptSpeed(record, machine);
-  const hopes = chosen.map((one) => {
+  const candidates = chosen.map((one) => {
     const known =
       measured.size === 0 ? undefined : measured.get(measuredKey(record, one.step.quantization.name));
     return candidateOf(record, machine, one, prompt, known);
   });
-  return bestOf(record, machine, hopes);
+  return bestOf(record, machine, candidates);
 }
 
-/** A context that fits is costly to find: only of those which could win with all the context that counts. */
-function bestOf(record: CatalogRecord, machine: Machine, hopes: readonly Candidate[]): Candidate | undefined {
+/** Finding the context that fits is costly, so it is done only for candidates that could win with all the context that counts. */
+function bestOf(
+  record: CatalogRecord,
+  machine: Machine,
+  candidates: readonly Candidate[],
+): Candidate | undefined {
   let best: Candidate | undefined;
   let bestStep = 0;
-  for (const hope of hopes.toSorted((a, b) => b.score.total - a.score.total)) {
-    if (best !== undefined && hope.score.total < best.score.total) break;
-    const one = withContextThatFits(record, machine, hope);
-    const step = hopes.indexOf(hope);
+  for (const candidate of candidates.toSorted((a, b) => b.score.total - a.score.total)) {
+    if (best !== undefined && candidate.score.total < best.score.total) break;
+    const one = withContextThatFits(record, machine, candidate);
+    const step = candidates.indexOf(candidate);
     const ahead = best === undefined ? 1 : one.score.total - best.score.total || bestStep - step;
     if (ahead <= 0) continue;
     best = one;
@@ -148,16 +152,16 @@ function bestOf(record: CatalogRecord, machine: Machine, hopes: readonly Candida
   return best;
 }
 
-/** The best level at least: `good` has perfect too. */
-export function isAtLeast(level: FitLevel, least: FitLevel): boolean {
-  return FIT_LEVELS.indexOf(level) <= FIT_LEVELS.indexOf(least);
+/** True if the level is the minimum or better. */
+export function isAtLeast(level: FitLevel, minimum: FitLevel): boolean {
+  return FIT_LEVELS.indexOf(level) <= FIT_LEVELS.indexOf(minimum);
 }
 
 interface Step extends FitRequest {
   readonly quantization: Quantization;
 }
 
-/** Where no repository is named at all, anyone may convert the model. */
+/** A model without any repository counts as available in both families, because users can convert it. */
 function hasFiles({ gguf_sources, mlx_sources }: CatalogRecord, family: QuantizationFamily): boolean {
   const named = family === "gguf" ? gguf_sources : mlx_sources;
   return named.length > 0 || gguf_sources.length + mlx_sources.length === 0;
@@ -178,7 +182,7 @@ interface Candidate extends Sized {
   readonly score: Score;
 }
 
-/** With each of some quantizations of one family. */
+/** Sizes the model with each of these quantizations, which are of one family. */
 function sizedIn(
   record: CatalogRecord,
   { accelerator, budgetBytes }: Machine,
@@ -201,7 +205,7 @@ function sizedIn(
   });
 }
 
-/** Scored as if all the context fits that counts. */
+/** The score assumes that all the context that counts fits. */
 function candidateOf(
   record: CatalogRecord,
   machine: Machine,
@@ -229,12 +233,16 @@ function candidateOf(
   return { ...sized, tokensPerSecond, prompt, score };
 }
 
-/** More context than is enough scores nothing, so only the winner's is worked out in full. */
-function withContextThatFits(record: CatalogRecord, { budgetBytes }: Machine, hope: Candidate): Candidate {
-  const enough = enoughFor(record, hope.step);
-  const contextSize = largestContext(enough, budgetBytes, hope.claimAt);
-  if (contextSize === enough) return hope;
-  return { ...hope, score: withContext(hope.score, hope.step.useCase, contextSize) };
+/** Corrects the score for the context that fits. More than enough context scores nothing. */
+function withContextThatFits(
+  record: CatalogRecord,
+  { budgetBytes }: Machine,
+  candidate: Candidate,
+): Candidate {
+  const enough = enoughFor(record, candidate.step);
+  const contextSize = largestContext(enough, budgetBytes, candidate.claimAt);
+  if (contextSize === enough) return candidate;
+  return { ...candidate, score: withContext(candidate.score, candidate.step.useCase, contextSize) };
 }
 
 function enoughFor(record: CatalogRecord, { useCase }: FitRequest): number {
@@ -274,7 +282,7 @@ function fitnessOf(record: CatalogRecord, machine: Machine, candidate: Candidate
   };
 }
 
-/** Of at most `limit` tokens. A claim is costly and nearly linear in the context, so the next guess is on the line. */
+/** At most `limit` tokens. A claim is costly and nearly linear in the context, so the search interpolates. */
 function largestContext(limit: number, budgetBytes: number, claimAt: (tokens: number) => number): number {
   if (claimAt(limit) <= budgetBytes) return limit;
   let low = MIN_CONTEXT;
@@ -317,7 +325,7 @@ function reasonsOf(
   ];
 }
 
-/** By model and quantization. A source counts for the one model and the one file that it means. */
+/** Measured speeds by model and quantization. A source counts only for its own model and file. */
 function measuredOn(records: readonly CatalogRecord[], { measured }: Machine): ReadonlyMap<string, number> {
   if (measured.length === 0) return new Map();
   const matchName = createMatcher(records);

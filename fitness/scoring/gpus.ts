@@ -1,8 +1,8 @@
-/** What is known of GPUs: their bandwidths, as llmfit 1.1.10 has them, their vendors, and which one models run on. Pure. */
+/** GPU bandwidths (from llmfit 1.1.10), vendors, and the choice of the main GPU. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 
-/** GB/s; the first name that is part of the GPU's counts. */
+/** GB/s; the first name that is part of the GPU's name applies. */
 const BANDWIDTHS =
   "m5 max 614,m5 pro 307,m5 153.6,m4 ultra 819,m4 max 546,m4 pro 273,m4 120,m3 ultra 800,m3 max 400,m3 pro 150,m3 100," +
   "m2 ultra 800,m2 max 400,m2 pro 200,m2 100,m1 ultra 800,m1 max 400,m1 pro 200,m1 68,5090 1792,5080 960,5070 ti 896," +
@@ -20,18 +20,18 @@ const BANDWIDTH_ROWS = BANDWIDTHS.split(",").map((text) => {
   return { name: text.slice(0, at), gbps: Number(text.slice(at + 1)) };
 });
 
-/** Undefined where no name matches: then speeds come from constants. */
+/** Undefined if no name matches: then speeds come from constants. */
 export function bandwidthOf(gpu: string): number | undefined {
   const lower = gpu.slice(0, 256).toLowerCase();
   const isApple = lower.includes("apple");
-  // "SXM4" and "HBM3" are no chips of Apple's.
+  // "SXM4" and "HBM3" are not Apple chips.
   const rows = BANDWIDTH_ROWS.filter(({ name }) => isApple || !/^m\d\b/.test(name));
   return rows.find(({ name }) => lower.includes(name))?.gbps;
 }
 
 interface Vendor {
   readonly accelerator: Accelerator;
-  /** As llmfit calls it. */
+  /** llmfit's name. */
   readonly backend: string;
 }
 
@@ -41,7 +41,7 @@ export const GPU_VENDORS: Readonly<Record<ReportedGpu["vendor"], Vendor>> = {
   intel: { accelerator: "intel", backend: "SYCL" },
 };
 
-/** The GPU that models would run on: the one with most memory of its own, else one that shares the machine's. */
+/** The GPU on which models run: the one with the most dedicated memory, else one with shared memory. */
 export function mainGpu(gpus: readonly ReportedGpu[]): ReportedGpu | undefined {
   const size = ({ memoryBytes = 0 }: ReportedGpu): number => memoryBytes;
   return [...gpus].sort((a, b) => Number(a.unified) - Number(b.unified) || size(b) - size(a))[0];

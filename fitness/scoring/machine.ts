@@ -1,30 +1,30 @@
-/** What a machine is to a model: memory for engines, bandwidth, compute, disk. Pure. */
+/** The facts of a machine that scores use: memory for engines, bandwidth, compute, disk. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 
-/** How a figure was come by, the surest first. */
+/** Origin of a figure, most reliable first. */
 export type Basis = "measured" | "calibrated" | "estimated" | "guessed";
 
 export interface Machine {
   readonly name: string;
   readonly chip: string;
   readonly accelerator: Accelerator;
-  /** Installed; where that is not known, the budget. */
+  /** Installed memory; the budget if it is unknown. */
   readonly memoryBytes: number;
   readonly cpuCores: number;
-  /** What engines may claim together. */
+  /** Memory that all engines together may claim. */
   readonly budgetBytes: number;
   readonly bandwidthGBs: number;
-  /** How well engines are known on such a chip. */
+  /** Reliability of estimates for this chip. */
   readonly basis: Exclude<Basis, "measured">;
-  /** Of the GPU, 16-bit; absent where it is not known. */
+  /** 16-bit compute of the GPU; absent if unknown. */
   readonly teraflops?: number;
-  /** Of Apple's chips: 4 for M4. */
+  /** Generation of an Apple chip: 4 for M4. */
   readonly generation?: number;
   readonly diskGBs?: number;
-  /** Tokens per second that engines reached there, by the source of the model. */
+  /** Measured tokens per second, by the source of the model. */
   readonly measured: readonly { readonly source: string; readonly tokensPerSecond: number }[];
 }
 
@@ -32,7 +32,7 @@ export type MachineRead =
   | { readonly at: "known"; readonly machine: Machine }
   | { readonly at: "unusable"; readonly why: string };
 
-/** Whole table of one chip: GB/s, or GB/s of parts with fewer GPU cores first; GPU cores of the largest part. */
+/** Bandwidth and GPU cores of a chip's largest variant; `smaller` is the variant with fewer cores. */
 interface Chip {
   readonly bandwidthGBs: number;
   readonly cores: number;
@@ -63,7 +63,7 @@ const CHIPS: Readonly<Record<string, Chip>> = {
 const TERAFLOPS_PER_CORE: Readonly<Record<number, number>> = { 1: 0.325, 2: 0.36, 3: 0.36, 4: 0.43, 5: 0.45 };
 /** The chip whose measurements the speeds were calibrated on. */
 const CALIBRATED_ON = "M4 Pro";
-/** Two channels of DDR4: what a machine has at least. */
+/** Two channels of DDR4, the minimum of a machine. */
 const UNKNOWN_BANDWIDTH_GBS = 50;
 const MAX_BYTES = 64 * 1024 ** 4;
 const MAX_GBS = 20_000;
@@ -84,29 +84,28 @@ export interface MachineInput {
   readonly measured?: Machine["measured"];
 }
 
-/** Refuses what no machine has; leaves out single figures that cannot be. */
+/** Refuses impossible memory sizes and drops other impossible figures. */
 export function readMachine(input: MachineInput): MachineRead {
-  const memoryBytes = sensible(input.memoryBytes, MAX_BYTES);
+  const memoryBytes = withinLimit(input.memoryBytes, MAX_BYTES);
   if (input.memoryBytes !== undefined && memoryBytes === undefined)
     return { at: "unusable", why: `${input.memoryBytes} bytes of memory is no size of a machine` };
-  const budgetBytes = sensible(input.budgetBytes, memoryBytes ?? MAX_BYTES);
+  const budgetBytes = withinLimit(input.budgetBytes, memoryBytes ?? MAX_BYTES);
   if (budgetBytes === undefined)
     return {
       at: "unusable",
       why: `${input.budgetBytes ?? "unknown"} bytes for engines is no budget of this machine`,
     };
   const { name, chip, accelerator, measured = [] } = input;
-  const diskGBs = sensible(input.diskGBs, MAX_GBS);
   const machine = {
     name,
     chip,
     accelerator,
     budgetBytes,
     memoryBytes: memoryBytes ?? budgetBytes,
-    cpuCores: sensible(input.cpuCores, MAX_CORES) ?? DEFAULT_CPU_CORES,
+    cpuCores: withinLimit(input.cpuCores, MAX_CORES) ?? DEFAULT_CPU_CORES,
     ...chipFigures(input),
-    ...(diskGBs === undefined ? {} : { diskGBs }),
-    measured: measured.filter((one) => sensible(one.tokensPerSecond, MAX_TOKENS_PER_SECOND) !== undefined),
+    diskGBs: withinLimit(input.diskGBs, MAX_GBS),
+    measured: measured.filter((one) => withinLimit(one.tokensPerSecond, MAX_TOKENS_PER_SECOND) !== undefined),
   };
   return { at: "known", machine };
 }
@@ -114,7 +113,7 @@ export function readMachine(input: MachineInput): MachineRead {
 function chipFigures(
   input: MachineInput,
 ): Pick<Machine, "bandwidthGBs" | "basis" | "teraflops" | "generation"> {
-  const stated = sensible(input.bandwidthGBs, MAX_GBS);
+  const stated = withinLimit(input.bandwidthGBs, MAX_GBS);
   const name = chipNamed(input.chip);
   const chip = name === undefined ? undefined : CHIPS[name];
   if (name === undefined || chip === undefined)
@@ -122,7 +121,7 @@ function chipFigures(
       bandwidthGBs: stated ?? UNKNOWN_BANDWIDTH_GBS,
       basis: stated === undefined ? "guessed" : "estimated",
     };
-  const cores = sensible(input.gpuCores, MAX_CORES) ?? chip.cores;
+  const cores = withinLimit(input.gpuCores, MAX_CORES) ?? chip.cores;
   const { smaller } = chip;
   const part = smaller !== undefined && cores <= smaller.cores ? smaller : chip;
   const generation = Number(name.slice(1, 2));
@@ -160,6 +159,6 @@ function chipNamed(text: string): string | undefined {
   return Object.keys(CHIPS).find((name) => name.toLowerCase() === wanted.toLowerCase());
 }
 
-function sensible(value: number | undefined, most: number): number | undefined {
+function withinLimit(value: number | undefined, most: number): number | undefined {
   return value !== undefined && value > 0 && value <= most ? value : undefined;
 }

@@ -1,4 +1,4 @@
-/** A node of the cluster as a machine that models run on: its GPUs, or the memory that pods may have. Pure. */
+/** A node of the cluster as a machine for models: its GPUs, or its allocatable memory. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { NodeGpus, NodeRead, PodAccelerator } from "../../src/capacity/fitness.ts";
@@ -6,7 +6,7 @@ import type { Node } from "../../src/kube/workload-objects.ts";
 import { bandwidthOf } from "./gpus.ts";
 import { type MachineRead, readMachine } from "./machine.ts";
 
-/** noGpus: it lacks what the pod asks for, which the scheduler sees. */
+/** noGpus: the node lacks the requested GPUs, so the scheduler excludes it. */
 export type NodeMachine = MachineRead | { readonly at: "noGpus" };
 
 const HOSTNAME_LABEL = "kubernetes.io/hostname";
@@ -18,13 +18,13 @@ interface Gpus {
   readonly accelerator: Accelerator;
   readonly backend: string;
   readonly resource: string;
-  /** Of one GPU, in bytes; undefined where the node does not say. */
+  /** Memory of one GPU, in bytes; undefined without a label. */
   readonly memory: (labels: Readonly<Record<string, string>>) => number | undefined;
   readonly nameLabel: string;
   readonly isSliced?: (labels: Readonly<Record<string, string>>) => boolean;
 }
 
-/** By the device plugins' names, and the labels of the vendors' feature discovery. */
+/** Resource names of the device plugins, and labels of the vendors' feature discovery. */
 const GPUS: readonly Gpus[] = [
   {
     accelerator: "cuda",
@@ -52,7 +52,7 @@ const GPUS: readonly Gpus[] = [
   },
 ];
 
-/** What a pod asks for that takes whole GPUs. */
+/** Resources that count whole GPUs. */
 export const GPU_RESOURCES: readonly string[] = GPUS.map(({ resource }) => resource);
 
 export function readNode({ metadata, status }: Node): NodeRead {
@@ -77,21 +77,20 @@ function gpusOf(
     const count = Math.floor(quantityOf(allocatable[resource]) ?? 0);
     if (!(count > 0 && count <= MAX_GPUS)) continue;
     const name = (labels[nameLabel] ?? backend).replaceAll("-", " ");
-    const gpus = { accelerator, backend, name, count, bytesEach: memory(labels) };
-    return isSliced?.(labels) ? { ...gpus, isSliced: true } : gpus;
+    return { accelerator, backend, name, count, bytesEach: memory(labels), isSliced: isSliced?.(labels) };
   }
   return undefined;
 }
 
 const MAX_GPUS = 65_536;
 
-/** All of its GPUs together; without any, what Kubernetes lets pods have. */
+/** The machine with all GPUs of the node, or with its allocatable memory if it has none. */
 export function nodeMachine(node: NodeRead): MachineRead {
   if (node.unusable !== undefined) return { at: "unusable", why: node.unusable };
   return node.gpus === undefined ? cpuMachine(node) : gpuMachine(node, node.gpus, node.gpus.count);
 }
 
-/** The part of it that one pod would have. */
+/** The share of the node that one pod would get. */
 export function nodeMachineFor(node: NodeRead, pod: PodAccelerator): NodeMachine {
   const { gpus, unusable } = node;
   const hasGpus = gpus !== undefined && gpus.count >= pod.gpus && isOn(pod.accelerator, gpus.accelerator);
@@ -141,7 +140,7 @@ function scaled(text: string | undefined, factor: number): number | undefined {
   return text !== undefined && value > 0 ? value * factor : undefined;
 }
 
-/** AMD writes 192G and means GiB. */
+/** AMD's label 192G means GiB. */
 function gigabytes(text: string | undefined): number | undefined {
   return scaled(/^(\d{1,6})G$/.exec(text ?? "")?.[1], GIB);
 }

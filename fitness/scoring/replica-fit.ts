@@ -1,4 +1,4 @@
-/** Whether a machine holds one replica of a service, and how well. Pure. */
+/** Decides if a machine fits one replica of a service, and scores it. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { ReplicaFit, ReplicaNeed } from "../../src/capacity/fitness.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
@@ -17,12 +17,12 @@ import { type BriefFitness, briefFit, type FitRequest } from "./fitness.ts";
 import type { Machine } from "./machine.ts";
 import type { UseCase } from "./score.ts";
 
-/** What one replica needs of a machine, by the catalog where its header is not read. */
+/** The need of one replica; from the catalog if its header has not been read. */
 interface ScoredNeed extends Pick<ReplicaNeed, "claimBytes"> {
-  /** Of the catalog; undefined where the source means none of its models, or several. */
+  /** The catalog's record; undefined if the source matches none or several. */
   readonly record?: CatalogRecord | undefined;
   readonly quantization?: Quantization | undefined;
-  /** Why the catalog's claim may be more than what the machine must hold. */
+  /** Reason why the catalog's claim may be too high. */
   readonly doubt?: string | undefined;
   /** Tokens. */
   readonly contextSize: number;
@@ -40,7 +40,7 @@ const PURPOSES: Readonly<Record<string, UseCase>> = {
   Chat: "chat",
 };
 
-/** What the model is made for. */
+/** The use case for which the model was made. */
 export function useCaseOf(record: CatalogRecord): UseCase {
   return PURPOSES[categoryOf(record)] ?? "general";
 }
@@ -69,7 +69,7 @@ export function scoredNeedOf(
 
 interface Chosen {
   readonly chosen: Quantization | undefined;
-  /** Nothing says so but that it is usual. */
+  /** True if the quantization is only the usual one. */
   readonly isGuess: boolean;
 }
 
@@ -100,12 +100,12 @@ export function fitReplica(need: ScoredNeed, machine: Machine): ReplicaFit {
   return { at: "fits", claimBytes, budgetBytes, scored };
 }
 
-/** "with Q4_K_M and a context of 8192 it needs 9.1 GiB": what else of the model fits the machine; undefined where nothing does. */
+/** "with Q4_K_M and a context of 8192 it needs 9.1 GiB": the variant of the model that fits the machine; undefined if none does. */
 export function smallerFit(need: ScoredNeed, machine: Machine): string | undefined {
   const { record } = need;
   if (record === undefined) return undefined;
   for (const contextSize of new Set([need.contextSize, Math.min(need.contextSize, DEFAULT_CONTEXT)])) {
-    const brief = briefFit(record, machine, wishOf(need, record, { ...machine, contextSize }));
+    const brief = briefFit(record, machine, fitRequestOf(need, record, { ...machine, contextSize }));
     if (brief === undefined || brief.level === "too_tight") continue;
     const { quantization, claimBytes } = brief;
     return `with ${quantization} and a context of ${contextSize} it needs ${formatBytes(claimBytes)}`;
@@ -116,11 +116,11 @@ export function smallerFit(need: ScoredNeed, machine: Machine): string | undefin
 function briefOf(need: ScoredNeed, machine: Machine): BriefFitness | undefined {
   const { record, quantization } = need;
   if (record === undefined || quantization === undefined) return undefined;
-  const wish = wishOf(need, record, { ...machine, contextSize: need.contextSize });
+  const wish = fitRequestOf(need, record, { ...machine, contextSize: need.contextSize });
   return briefFit(record, machine, { ...wish, families: [quantization.family], quantization });
 }
 
-function wishOf(
+function fitRequestOf(
   { cacheType }: ScoredNeed,
   record: CatalogRecord,
   { accelerator, contextSize }: { readonly accelerator: Accelerator; readonly contextSize: number },

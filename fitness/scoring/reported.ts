@@ -1,4 +1,4 @@
-/** What a machine reports of itself as scores, placement and llmfit's shapes need it. Pure. */
+/** Combines a Node with the node's own report. Pure. */
 import type { ReportedGpu } from "../../src/api/fields/reported-gpu.ts";
 import type { NodeReport, NodeReportRead } from "../../src/api/node-report.ts";
 import type { NodeGpus, NodeRead } from "../../src/capacity/fitness.ts";
@@ -9,7 +9,7 @@ const GIB = 1024 ** 3;
 /** Kubernetes counts the same memory; some is set aside at boot. */
 const FURTHEST_APART = 2;
 
-/** A node with what its report knows better. Nothing in a report is trusted: what contradicts the Node makes it unusable, with the reason. */
+/** Adds the report's data to a node. A report that contradicts the Node makes the node unusable, with the reason. */
 export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined): NodeRead {
   if (read === undefined) return node;
   if (read.at === "unusable") return { ...node, unusable: read.why };
@@ -28,13 +28,13 @@ export function nodeAsReported(node: NodeRead, read: NodeReportRead | undefined)
   };
 }
 
-/** What the report says of the GPUs that a device plugin offers to pods as whole ones. */
+/** The report's entry for the whole GPUs that a device plugin offers to pods. */
 function gpuOf({ gpus: offered }: NodeRead, found: readonly ReportedGpu[]): ReportedGpu | undefined {
   if (offered === undefined || offered.isSliced) return undefined;
   return mainGpu(found.filter(({ vendor }) => GPU_VENDORS[vendor].accelerator === offered.accelerator));
 }
 
-/** A machine of which no cluster says anything: by its processor where no GPU has a known memory of its own. */
+/** A machine outside a cluster. Without a GPU of known dedicated memory it counts as a CPU machine. */
 export function nodeOnlyReported(name: string, { memory, cpu, gpus }: NodeReport): NodeRead {
   const gpu = mainGpu(gpus.filter(({ unified, memoryBytes }) => !unified && memoryBytes !== undefined));
   return {
@@ -62,7 +62,7 @@ function limitedTo(totalBytes: number, { allocatableBytes = totalBytes }: NodeRe
   return { totalBytes, allocatableBytes: Math.min(allocatableBytes, totalBytes) };
 }
 
-/** As many as a device plugin offers to pods, with the memory that their driver says. */
+/** The device plugin's count of GPUs, with the memory from the driver. */
 function gpusAsReported(gpus: NodeGpus, gpu: ReportedGpu | undefined): NodeGpus {
   if (gpu?.memoryBytes === undefined) return gpus;
   return { ...gpus, name: gpu.name, bytesEach: gpu.memoryBytes };

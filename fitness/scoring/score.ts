@@ -1,4 +1,4 @@
-/** What a fit is worth, 0 to 100: quality, speed, room and context, weighed by what the model is for. Pure. */
+/** Scores a fit from 0 to 100: quality, speed, fit and context, weighted by use case. Pure. */
 
 import type { Quantization } from "../catalog/quantizations.ts";
 import { billions, type CatalogRecord, hasReleaseDay, perRecord } from "../catalog/record.ts";
@@ -23,7 +23,7 @@ interface Weights {
   readonly speed: number;
   readonly fit: number;
   readonly context: number;
-  /** Faster is worth nothing more; tokens per second: of answers, for embeddings of prompts. */
+  /** Tokens per second above which speed scores no more: of answers, for embeddings of prompts. */
   readonly enoughPerSecond: number;
   readonly enoughContext: number;
 }
@@ -36,7 +36,7 @@ const weights = (
   enough: readonly [number, number],
 ) => ({ quality, speed, fit, context, enoughPerSecond: enough[0], enoughContext: enough[1] });
 
-/** In parts of one; each row adds up to 1. */
+/** Each row adds up to 1. */
 const WEIGHTS: Readonly<Record<UseCase, Weights>> = {
   general: weights(0.45, 0.25, 0.2, 0.1, [30, 8192]),
   chat: weights(0.4, 0.3, 0.2, 0.1, [25, 8192]),
@@ -46,7 +46,7 @@ const WEIGHTS: Readonly<Record<UseCase, Weights>> = {
   embedding: weights(0.4, 0.3, 0.2, 0.1, [2000, 512]),
 };
 
-/** Up to this share of the budget nothing is lost. */
+/** Up to this share of the budget the fit has full points. */
 const ROOMY = 0.7;
 const GOOD = 0.85;
 const FULL_POINTS = 40;
@@ -60,11 +60,11 @@ export interface ScoreInput {
   readonly record: CatalogRecord;
   readonly useCase: UseCase;
   readonly quantization: Quantization;
-  /** The claim in parts of the budget. */
+  /** The claim as a share of the budget. */
   readonly share: number;
   /** Tokens of context that fit. */
   readonly contextSize: number;
-  /** Of answers; of prompts for embeddings. */
+  /** Speed of answers; for embeddings, of prompts. */
   readonly speed: Figure | undefined;
 }
 
@@ -99,7 +99,7 @@ function qualityPoints({ record, quantization, useCase }: ScoreInput): number {
   return sizePoints(record) + newness(record) - quantization.penalty + taskPoints(record, useCase);
 }
 
-/** What the quality consists of, each with its points. */
+/** The parts of the quality with their points. */
 export function qualityParts({
   record,
   quantization,
@@ -119,7 +119,7 @@ export function qualityParts({
   ];
 }
 
-/** Between what it knows and what it computes with: the geometric mean. */
+/** Geometric mean of all and active parameters. */
 function effectiveBillions(record: CatalogRecord): number {
   return Math.sqrt(billions(record) * Math.min(billions(record), activeBillions(record)));
 }
@@ -139,7 +139,7 @@ export function fitLevel(share: number): FitLevel {
   return share > ROOMY ? "good" : "perfect";
 }
 
-/** A model that turns text into vectors answers no questions, and the other way round. */
+/** Embedding models are only for embeddings, other models are not. */
 export function isFor(record: CatalogRecord, useCase: UseCase): boolean {
   const purposes = purposesOf(record);
   if (purposes.includes("embedding") || useCase === "embedding")
@@ -148,7 +148,7 @@ export function isFor(record: CatalogRecord, useCase: UseCase): boolean {
   return useCase !== "vision" || purposes.includes("vision") || record.capabilities.includes("vision");
 }
 
-/** llmfit's records say it in sentences. */
+/** llmfit's records have whole sentences in `use_case`. */
 const purposesOf = perRecord(({ use_case }): readonly string[] => {
   const found: readonly (readonly [string, RegExp])[] = [
     ["embedding", /embed/],

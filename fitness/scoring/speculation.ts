@@ -1,4 +1,4 @@
-/** Speculative decoding: a small model proposes some tokens, the large one checks them in one step. Pure. */
+/** Speculative decoding: a small model proposes tokens, which the large one verifies in one step. Pure. */
 
 import { bytesPerToken, fileSize, type Quantization, quantizationOf } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
@@ -12,18 +12,18 @@ export interface Draft {
   readonly tokens: number;
 }
 
-/** What engines propose where nothing else is asked for. */
+/** Default number of proposed tokens. */
 export const DRAFT_TOKENS = 3;
-/** Share of the proposed tokens that the large model would have written too; it depends on the text. */
+/** Assumed share of accepted tokens; it depends on the text. */
 const ACCEPTED = 0.7;
-/** Of the draft's file: it is small anyway. */
+/** Quantization of the draft's file. */
 const DRAFT_FILE = quantizationOf("Q4_K_M");
 
 export interface Speculation extends Draft {
   readonly file: Quantization;
 }
 
-/** Undefined where the draft cannot help: other tokens, not smaller, or no GGUF. */
+/** Undefined if the draft cannot help: another vocabulary, not smaller, or no GGUF. */
 export function speculationOf(
   record: CatalogRecord,
   { family }: Quantization,
@@ -35,7 +35,7 @@ export function speculationOf(
   return hasSameTokens && isSmaller ? { ...draft, file: DRAFT_FILE } : undefined;
 }
 
-/** Bytes that the draft needs beside the model, by context; undefined where its shapes do not tell. */
+/** Bytes that the draft needs in addition to the model, by context. Undefined if its shapes are unknown. */
 export function draftClaims(
   { record, file }: Speculation,
   { accelerator }: Pick<Machine, "accelerator">,
@@ -45,14 +45,14 @@ export function draftClaims(
   return claims && ((contextSize) => claims(contextSize, bytes));
 }
 
-/** Tokens per second. The share that is accepted is a guess, and so is the figure. */
+/** Tokens per second. The accepted share is a guess, so the figure is too. */
 export function speculativeSpeed(input: SpeedInput, { record, tokens, file }: Speculation): Figure {
   const proposing = tokens * decodeMs({ ...input, record, quantization: file, cacheType: "f16" });
   const accepted = (1 - ACCEPTED ** (tokens + 1)) / (1 - ACCEPTED);
   return figure((1000 * accepted) / (proposing + checkingMs(input, tokens)), "guessed");
 }
 
-/** The weights are read once for all tokens of a step; each token has experts of its own, and its own arithmetic. */
+/** The weights are read once for all tokens of a step, but each token uses different experts and its own arithmetic. */
 function checkingMs(input: SpeedInput, tokens: number): number {
   const { record, machine, quantization } = input;
   const once = decodeMs(input);

@@ -7,7 +7,7 @@ import { parametersOf } from "../catalog/shape.ts";
 import { type CacheType, keyValueBytesPerToken } from "./claim.ts";
 import type { Basis, Machine } from "./machine.ts";
 
-/** A figure with where it comes from, and between which values it lies nine times in ten. */
+/** A figure with its origin and its 90 % interval. */
 export interface Figure {
   readonly value: number;
   readonly low: number;
@@ -16,9 +16,9 @@ export interface Figure {
 }
 
 interface Engine {
-  /** Share of the memory bandwidth that it reaches. */
+  /** Share of the memory bandwidth that the engine reaches. */
   readonly efficiency: number;
-  /** Milliseconds per layer that go into launching work, whatever its size. */
+  /** Milliseconds per layer for launching work, independent of its size. */
   readonly layerMs: number;
   readonly mixtureLayerMs: number;
   readonly recurrentLayerMs: number;
@@ -31,15 +31,15 @@ const ENGINES: Readonly<Record<Quantization["family"], Engine>> = {
 /** GPUs before M4 launch work more slowly. */
 const OLD_GENERATION = 3;
 const OLD_LAYER_FACTOR = 1.4;
-/** Milliseconds × teraflops per billion weights: what unpacking blocks of less than 8 bits costs those GPUs. */
+/** Cost of unpacking blocks of less than 8 bits on these GPUs, in milliseconds × teraflops per billion weights. */
 const OLD_UNPACK = 26;
 const UNPACKED_BITS = 8;
-/** On a CPU, and on GPUs that are not known. */
+/** Efficiency of CPUs and of unknown GPUs. */
 const UNKNOWN_EFFICIENCY = 0.6;
 /** Share of the teraflops that prompts reach. */
 const PROMPT_EFFICIENCY = 0.65;
 const MIXTURE_PROMPT_EFFICIENCY = 0.35;
-/** An internal SSD of a Mac reads at least that much. */
+/** Minimum read speed of a Mac's internal SSD. */
 const DISK_GBS = 2.5;
 const START_SECONDS = 0.5;
 
@@ -55,7 +55,7 @@ export interface SpeedInput {
   readonly machine: Machine;
   readonly quantization: Quantization;
   readonly cacheType: CacheType;
-  /** Tokens that the request has so far. */
+  /** Tokens of the request so far. */
   readonly tokensInUse: number;
 }
 
@@ -66,12 +66,12 @@ export function decodeSpeed(input: SpeedInput, measured?: number): Figure {
   return figure(1000 / decodeMs(input), machine.accelerator === "cpu" ? "guessed" : machine.basis);
 }
 
-/** Of one token. */
+/** Milliseconds to decode one token. */
 export function decodeMs(input: SpeedInput): number {
   return readMs(input) + layersMs(input.record, input.machine, input.quantization);
 }
 
-/** Reading weights and cache, or unpacking the weights where that takes longer. */
+/** Time to read weights and cache, or to unpack the weights if this takes longer. */
 function readMs({ record, machine, quantization, cacheType, tokensInUse }: SpeedInput): number {
   const { generation = 0, teraflops } = machine;
   const cache = (keyValueBytesPerToken(record, cacheType) ?? 0) * tokensInUse;
@@ -92,14 +92,14 @@ function layersMs(record: CatalogRecord, { generation = 0 }: Machine, { family }
   return factor * ((layers - recurrent) * plain + recurrent * Math.max(plain, recurrentLayerMs));
 }
 
-/** Tokens of a prompt per second; undefined where nothing is known of the GPU. */
+/** Tokens of a prompt per second; undefined for an unknown GPU. */
 export function promptSpeed(record: CatalogRecord, machine: Machine): Figure | undefined {
   const milliseconds = promptMsPerToken(record, machine);
   if (milliseconds === undefined) return undefined;
   return figure(1000 / milliseconds, record.num_experts === undefined ? "estimated" : "guessed");
 }
 
-/** The arithmetic of one token among many. */
+/** Milliseconds of arithmetic per prompt token. */
 export function promptMsPerToken(record: CatalogRecord, { teraflops }: Machine): number | undefined {
   if (teraflops === undefined) return undefined;
   const share = record.num_experts === undefined ? PROMPT_EFFICIENCY : MIXTURE_PROMPT_EFFICIENCY;

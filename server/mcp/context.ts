@@ -1,4 +1,4 @@
-/** What the tools work on: the density state, and the objects of the cluster as the caller may see them. */
+/** The input of the tools: the density state, and the cluster's objects that the caller may see. */
 
 import type { Density } from "../../fitness/density/density.ts";
 import { createLlmfitRest, type LlmfitRest } from "../../fitness/llmfit/rest/rest.ts";
@@ -11,21 +11,21 @@ import type { ClusterWatches } from "../cluster.ts";
 
 export interface McpContext {
   readonly now: () => Moment;
-  /** The machines of the cluster; rejects with MetalbridgeError where there is none. */
+  /** The machines of the cluster; rejects with MetalbridgeError without a cluster. */
   readonly density: () => Promise<Density>;
-  /** The one that the program runs on, alone; absent where that is a pod. */
-  readonly here?: () => Promise<Density>;
-  /** Over the catalog that the density has. */
+  /** Only the machine of this program; absent in a pod. */
+  readonly localDensity?: () => Promise<Density>;
+  /** Uses the catalog of the density. */
   readonly llmfit: LlmfitRest;
   readonly cluster: <T>(use: (cluster: ClusterObjects) => Promise<T>) => Promise<T>;
-  /** Absent: not allowed. */
+  /** Absent if not allowed. */
   readonly deploy?: Deploy;
 }
 
 export interface ClusterObjects {
-  /** Where none is named. */
+  /** Default namespace. */
   readonly namespace: string;
-  /** Of one namespace, or of all. Rejects with MetalbridgeError. */
+  /** Objects of one namespace, or of all. Rejects with MetalbridgeError. */
   readonly list: <T extends KubeObject>(kind: Kind<T>, namespace?: string) => Promise<readonly T[]>;
 }
 
@@ -41,13 +41,13 @@ export interface DeployRequest {
   readonly priority?: string | undefined;
 }
 
-/** Creates what is wished for once `isAllowed`, which asks the user `question`, says yes. Undefined: it said no. */
+/** Creates the objects once `isAllowed` resolves to true for the question to the user. Undefined if it resolves to false. */
 export type Deploy = (
-  wish: DeployRequest,
+  request: DeployRequest,
   isAllowed: (question: string) => Promise<boolean>,
 ) => Promise<{ readonly service: string; readonly model: string } | undefined>;
 
-/** In the cluster: what the watches know, and no question to the API server. */
+/** The context in the cluster: uses only the watches, without requests to the API server. */
 export function watchedContext(density: Density, watches: ClusterWatches, clock: Clock): McpContext {
   const watched: Readonly<Record<string, { readonly list: () => readonly KubeObject[] }>> = {
     [HOSTS.plural]: watches.hosts,
@@ -67,7 +67,7 @@ export function watchedContext(density: Density, watches: ClusterWatches, clock:
   };
 }
 
-/** What the caller did wrong, in words for a model. */
+/** An error about the caller's arguments, with a message for a model. */
 export function invalidArgument(message: string): MetalbridgeError {
   return new MetalbridgeError("McpArgumentInvalid", message);
 }

@@ -1,4 +1,4 @@
-/** MCP over streamable HTTP: one server for each request, or one for each session where tools ask their user. */
+/** MCP over streamable HTTP: one server per request, or one per session if tools prompt the user. */
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
@@ -16,7 +16,7 @@ export const MAX_SESSIONS = 64;
 /** An open stream alone keeps a session this long. */
 const SILENT_STREAM_MS = 30 * 60_000;
 
-/** Keeps nothing between requests, so that any replica may answer the next one. */
+/** Keeps no state between requests, so any replica can answer the next one. */
 export async function handleStateless(
   build: () => McpServer,
   ...exchange: Parameters<HandleRequest>
@@ -40,13 +40,13 @@ interface Session {
   readonly mcp: McpServer;
   readonly transport: StreamableHTTPServerTransport;
   usedMs: number;
-  /** Open ones. */
+  /** Number of open requests. */
   requests: number;
-  /** Open ones, which the client asks for by GET. */
+  /** Number of open streams, which clients open with GET. */
   streams: number;
 }
 
-/** Many clients leave without a word: where all places are taken, the session that has been idle longest is closed. */
+/** Many clients disconnect silently, so a new session replaces the one that has been idle longest if all places are taken. */
 export function createSessions(
   build: () => McpServer,
   { monotonicMs }: Pick<Clock, "monotonicMs">,
@@ -82,7 +82,7 @@ export function createSessions(
         });
         await session.transport.handleRequest(request, response, body);
       }
-      // Not an initialization: nothing of it is kept.
+      // The request was not an initialization, so its server is not kept.
       if (session.transport.sessionId === undefined) await session.mcp.close();
     }),
     close: async () => {
@@ -91,7 +91,7 @@ export function createSessions(
   };
 }
 
-/** False where each of them has an open request, or a stream and was used a short while ago. */
+/** False if every session has an open request, or a stream and recent use. */
 async function closeIdle(sessions: ReadonlyMap<string, Session>, nowMs: number): Promise<boolean> {
   const idle = [...sessions.values()].filter(
     ({ requests, streams, usedMs }) => requests === 0 && (streams === 0 || nowMs - usedMs > SILENT_STREAM_MS),
@@ -101,7 +101,7 @@ async function closeIdle(sessions: ReadonlyMap<string, Session>, nowMs: number):
   return oldest !== undefined;
 }
 
-/** The protocol has no batches since 2025-06-18, and the calls of one would all run in the same turn. */
+/** The protocol has no batches since 2025-06-18, and the calls of a batch would all run in the same turn. */
 function withoutBatches(handle: HandleRequest): HandleRequest {
   return async (request, response, body) => {
     if (Array.isArray(body))
@@ -110,7 +110,7 @@ function withoutBatches(handle: HandleRequest): HandleRequest {
   };
 }
 
-/** As JSON-RPC, which clients expect. */
+/** Sends a JSON-RPC error, which clients expect. */
 export function sendRpcError(response: ServerResponse, status: number, message: string): void {
   response.writeHead(status, { "content-type": "application/json" });
   response.end(JSON.stringify({ jsonrpc: "2.0", error: { code: -32000, message }, id: null }));

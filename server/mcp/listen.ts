@@ -1,4 +1,4 @@
-/** `/mcp` on a listener of its own: for this machine alone, or for whoever has the token. */
+/** `/mcp` on a separate listener: for programs of this machine, or for clients with the token. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readBodyText } from "../../src/http/body.ts";
@@ -12,7 +12,7 @@ export interface ListenMcpOptions extends McpOptions {
   readonly address: string;
   /** 0 takes a free one. */
   readonly port: number;
-  /** Every request must send the token in this file. Absent: only programs of this machine, and no web page, may ask. */
+  /** Every request must send the token in this file. Absent: only programs of this machine have access, and no web page. */
   readonly tokenFile?: string | undefined;
   readonly clock: Clock;
   readonly signal: AbortSignal;
@@ -21,12 +21,12 @@ export interface ListenMcpOptions extends McpOptions {
 export const MCP_PATH = "/mcp";
 const MAX_BODY_BYTES = 64 * 1024;
 const REQUEST_MS = 30_000;
-/** Streams are silent for long: without probes, a client whose machine is gone would keep its session for good. */
+/** Streams are silent for long: without probes, a client whose machine is down would keep its session forever. */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelay: 60_000 };
 const MAX_CONNECTIONS = 128;
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[?::1\]?)$/;
 
-/** Resolves with the port. Rejects with ServerConfigInvalid where strangers could connect, or others create, without a token. */
+/** Resolves with the port. Rejects with ServerConfigInvalid if other users could connect or create without a token. */
 export async function listenMcp(options: ListenMcpOptions): Promise<number> {
   const { address, port, signal, tokenFile, context } = options;
   if (tokenFile === undefined && context.deploy !== undefined)

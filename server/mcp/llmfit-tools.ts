@@ -1,4 +1,4 @@
-/** The six tools of llmfit, by its names and in its shapes: what its REST API answers about one machine. Their errors are in the answer, as there. */
+/** llmfit's six tools with its names and shapes, from its REST API for one machine. As in llmfit, errors are part of the answer. */
 import { z } from "zod";
 import type { DensitySite } from "../../fitness/density/density.ts";
 import { systemOf } from "../../fitness/density/views.ts";
@@ -11,21 +11,21 @@ import { limit, name, objectNameSchema, type Tool } from "./tools.ts";
 type Args = Readonly<Record<string, unknown>>;
 type Answer = Readonly<Record<string, unknown>>;
 
-interface Asked {
+interface ToolCall {
   readonly site: DensitySite;
-  /** Nothing has been heard of it for a while. */
+  /** True if the machine is unreachable. */
   readonly isStale: boolean;
   readonly args: Args;
-  /** What the REST API answers. Throws MetalbridgeError for what it refuses. */
+  /** The response of the REST API. Throws MetalbridgeError for a refusal. */
   readonly get: (path: string, query?: Args) => Answer;
   readonly post: (path: string, body: Args) => Answer;
 }
 
-interface Offer {
+interface LlmfitTool {
   readonly name: string;
   readonly description: string;
   readonly input?: z.ZodRawShape;
-  readonly answer: (asked: Asked) => Answer;
+  readonly answer: (call: ToolCall) => Answer;
 }
 
 const word = z.string().max(64).optional();
@@ -45,7 +45,7 @@ const planInput = {
   target_tps: z.number().optional().describe("Tokens per second to reach."),
 };
 
-const OFFERS: readonly Offer[] = [
+const LLMFIT_TOOLS: readonly LlmfitTool[] = [
   {
     name: "get_system_specs",
     description: "Hardware of a machine: memory, processor, GPUs.",
@@ -80,7 +80,7 @@ const OFFERS: readonly Offer[] = [
     description: "Which programs that run models a machine has.",
     answer: ({ site, get }) => {
       const { runtimes } = get("/runtimes") as { readonly runtimes: readonly object[] };
-      // Only as a tool: its REST API does not list this one.
+      // llmfit lists this runtime only in its tool, not in its REST API.
       const installed = site.place.runtimes.some((one) => one.name === "ramalama");
       return { runtimes: [...runtimes, { name: "ramalama", installed }] };
     },
@@ -94,20 +94,20 @@ const OFFERS: readonly Offer[] = [
 
 export function llmfitTools(context: McpContext): readonly Tool[] {
   const node =
-    context.here === undefined
+    context.localDensity === undefined
       ? objectNameSchema.describe("A Host or Node.")
       : objectNameSchema
           .optional()
           .describe("A Host or Node of the cluster. Default: the machine this runs on.");
-  return OFFERS.map(({ name, description, input = {}, answer }) => ({
+  return LLMFIT_TOOLS.map(({ name, description, input = {}, answer }) => ({
     name,
     description,
     isReadOnly: true,
     input: z.strictObject({ ...input, node }),
     answer: async ({ node: wanted, ...args }) => {
       try {
-        const asked = await ask(context, wanted as string | undefined, args);
-        return { ...answer(asked), ...(asked.isStale ? { stale: true } : {}) };
+        const call = await openCall(context, wanted as string | undefined, args);
+        return { ...answer(call), ...(call.isStale ? { stale: true } : {}) };
       } catch (error) {
         if (error instanceof MetalbridgeError) return { error: describeError(error) };
         throw error;
@@ -116,15 +116,15 @@ export function llmfitTools(context: McpContext): readonly Tool[] {
   }));
 }
 
-async function ask(context: McpContext, wanted: string | undefined, args: Args): Promise<Asked> {
-  const { here, now, llmfit } = context;
+async function openCall(context: McpContext, wanted: string | undefined, args: Args): Promise<ToolCall> {
+  const { localDensity: here, now, llmfit } = context;
   const density = await (wanted === undefined && here !== undefined ? here() : context.density());
   const site = wanted === undefined ? density.sites()[0] : density.site(wanted);
   if (site === undefined) throw invalidArgument(`no Host or Node is named ${wanted}`);
   const { place } = site;
   const facts = factsOfMachine({ ...place, system: systemOf(site) });
   const answerTo = (request: Pick<RestRequest, "method" | "url" | "body">, isScored: boolean): Answer => {
-    // Of a machine that is not known, or whose report contradicts its object, nothing is worked out.
+    // An unknown machine, or one whose report contradicts its object, gets no scores.
     if (isScored && place.machine.at !== "known")
       throw invalidArgument(`${place.name}: ${place.machine.why}`);
     const rest = { ...request, isLocal: true, contentType: "application/json" };

@@ -39,7 +39,7 @@ function fleet(...names: readonly string[]): Density {
 const context: McpContext = {
   now: () => ({ wallMs: Date.now(), monotonicMs: performance.now() }),
   density: async () => fleet("mac-1", "mac-2"),
-  here: async () => fleet("this-one"),
+  localDensity: async () => fleet("this-one"),
   llmfit: createLlmfitRest(records),
   cluster: () => Promise.reject(new MetalbridgeError("ApiUnreachable", "no API server answers")),
 };
@@ -211,14 +211,17 @@ test.each([
 
 test("what llmfit's tools say of a machine that is silent is marked as stale", async () => {
   const density = fleet("mac-1");
-  density.setPlace("Host", "mac-2", { ...machineFromHost(aHost("mac-2")), silence: "silent for 5 minutes" });
+  density.setPlace("Host", "mac-2", {
+    ...machineFromHost(aHost("mac-2")),
+    staleReason: "silent for 5 minutes",
+  });
   const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
   const stale = async (node: string) => (await call(client, "get_system_specs", { node })).json().stale;
   expect([await stale("mac-1"), await stale("mac-2")]).toEqual([undefined, true]);
 });
 
 test("where the program has no machine of its own, llmfit's tools need the name of one", async () => {
-  const { here: _, ...inCluster } = context;
+  const { localDensity: _, ...inCluster } = context;
   const client = await connectTo(await listen({ context: inCluster }));
   const { tools } = await client.listTools();
   const required = tools.filter(({ inputSchema }) => inputSchema.required?.includes("node"));

@@ -1,4 +1,4 @@
-/** The MCP server: tools with checked arguments, and every expected failure as a result that a model can read. */
+/** The MCP server: tools with validated arguments. Expected failures are results that a model can read. */
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { RequestOptions } from "@modelcontextprotocol/sdk/shared/protocol.js";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
@@ -15,10 +15,10 @@ export interface McpOptions {
 
 const INSTRUCTIONS =
   "Machines and models of a Metalbridge cluster. Sizes called gb or Gb are GiB. fit and recommend_models rank by score (0 to 100); explain_placement says why a service is where it is or what it waits for.";
-/** As long as a person may take to answer. */
+/** Time limit for the user's answer. */
 const ANSWER_MS = 10 * 60_000;
 
-/** Connects to nothing yet. */
+/** The caller connects it to a transport. */
 export function createMcp({ context, version, log }: McpOptions): McpServer {
   const mcp = new McpServer({ name: "metalbridge", version }, { instructions: INSTRUCTIONS });
   for (const tool of [...ownTools(context), ...llmfitTools(context)]) register(mcp, tool, log);
@@ -52,7 +52,7 @@ function textResult(answer: object) {
   return { content: [{ type: "text" as const, text: JSON.stringify(answer, undefined, 2) }] };
 }
 
-/** By elicitation. Whoever dismisses the question has said no. */
+/** Prompts the user by elicitation. A dismissed prompt counts as a refusal. */
 async function askUser({ server }: McpServer, message: string, options: RequestOptions): Promise<boolean> {
   if (server.getClientCapabilities()?.elicitation === undefined)
     throw new MetalbridgeError("NotConfirmed", "this client cannot ask its user; nothing was changed", {

@@ -1,4 +1,4 @@
-/** Our own tools: what fits where, why a service is where it is, what runs, and a deployment that asks first. */
+/** Metalbridge's own tools: fit, placement, services, and a deployment that prompts the user. */
 import { z } from "zod";
 import { compareNames } from "../../fitness/density/density.ts";
 import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
@@ -17,17 +17,17 @@ export interface Tool {
   readonly name: string;
   readonly description: string;
   readonly input: z.ZodObject;
-  /** It changes nothing. */
+  /** True if the tool changes nothing. */
   readonly isReadOnly: boolean;
-  /** Rejects with MetalbridgeError for what a caller can do something about. */
-  readonly answer: (args: Readonly<Record<string, unknown>>, ask: AskUser) => Promise<object>;
+  /** Rejects with MetalbridgeError for errors that the caller can fix. */
+  readonly answer: (args: Readonly<Record<string, unknown>>, ask: ConfirmWithUser) => Promise<object>;
 }
 
-/** Asks the person behind the client; rejects with MetalbridgeError where the client cannot. */
-export type AskUser = (question: string) => Promise<boolean>;
+/** Prompts the client's user; rejects with MetalbridgeError if the client cannot. */
+export type ConfirmWithUser = (question: string) => Promise<boolean>;
 
 const LIMIT = 10;
-/** An answer is built in one turn, and a model reads all of it. */
+/** An answer is built in one turn of the event loop, and a model reads all of it. */
 const MAX_ROWS = 100;
 export const name = z.string().min(1).max(512);
 export const objectNameSchema = z
@@ -78,7 +78,7 @@ const deployInput = z.strictObject({
   priority: z.enum(Object.keys(PRIORITIES) as [string, ...string[]]).optional(),
 });
 
-/** Those that the context allows. */
+/** The tools that the context allows. */
 export function ownTools(context: McpContext): readonly Tool[] {
   const { deploy } = context;
   return [
@@ -114,7 +114,7 @@ export function ownTools(context: McpContext): readonly Tool[] {
               "Creates a Model and an InferenceService for it. The user is asked first, with what would be created.",
             input: deployInput,
             isReadOnly: false,
-            answer: async (args: Readonly<Record<string, unknown>>, ask: AskUser) => {
+            answer: async (args: Readonly<Record<string, unknown>>, ask: ConfirmWithUser) => {
               const created = await deploy(args as z.output<typeof deployInput>, ask);
               if (created === undefined) throw new MetalbridgeError("NotConfirmed", "nothing was changed");
               return { created: true, ...created };
@@ -124,17 +124,17 @@ export function ownTools(context: McpContext): readonly Tool[] {
   ];
 }
 
-/** As the density API answers; the routes are the one place that knows how. */
+/** Uses the routes of the density API. */
 async function answerFit(
   context: McpContext,
-  { model, node, quantization, context: tokens, min_fit, limit: most }: z.output<typeof fitInput>,
+  { model, node, quantization, context: tokens, min_fit, limit: maxRows }: z.output<typeof fitInput>,
 ): Promise<object> {
   if (model !== undefined && node !== undefined) throw invalidArgument("give model or node, not both");
   if (model === undefined && (quantization !== undefined || tokens !== undefined))
     throw invalidArgument("quantization and context go with model");
-  const isHere = model === undefined && node === undefined;
-  if (isHere && context.here === undefined) throw invalidArgument("give model or node");
-  const density = await (isHere ? (context.here?.() ?? context.density()) : context.density());
+  const isLocal = model === undefined && node === undefined;
+  if (isLocal && context.localDensity === undefined) throw invalidArgument("give model or node");
+  const density = await (isLocal ? (context.localDensity?.() ?? context.density()) : context.density());
   const ask = (path: string, rest: { query?: object; body?: object; name?: string }): object => {
     const route = routes.find((one: RestRoute) => one.path === path);
     const query = route?.query.parse(rest.query ?? {}) ?? {};
@@ -147,12 +147,12 @@ async function answerFit(
     const named = node ?? density.sites()[0]?.place.name ?? "";
     const detail = ask("/api/v1/density/nodes/:name", { name: named, query: { min_fit } });
     const { ModelFits: fits, ...rest } = detail as { readonly ModelFits: readonly object[] };
-    return { ...rest, total: fits.length, ModelFits: fits.slice(0, most) };
+    return { ...rest, total: fits.length, ModelFits: fits.slice(0, maxRows) };
   }
   if (quantization === undefined && tokens === undefined)
-    return ask("/api/v1/density/query", { query: { model, min_fit, limit: most } });
+    return ask("/api/v1/density/query", { query: { model, min_fit, limit: maxRows } });
   const body = { model, quantization, context: tokens };
-  return ask("/api/v1/density/simulate", { query: { min_fit, limit: most }, body });
+  return ask("/api/v1/density/simulate", { query: { min_fit, limit: maxRows }, body });
 }
 
 interface ServiceRow {
@@ -168,7 +168,7 @@ interface ServiceRow {
 
 async function listServices(
   context: McpContext,
-  { namespace: only, limit: most }: z.output<typeof listInput>,
+  { namespace: only, limit: maxRows }: z.output<typeof listInput>,
 ): Promise<object> {
   return context.cluster(async (cluster) => {
     const [services, replicas] = await Promise.all([
@@ -178,7 +178,7 @@ async function listServices(
     const shown = services
       .map((service) => ({ service, key: keyOf(service.metadata) }))
       .sort((a, b) => compareNames(a.key, b.key))
-      .slice(0, most);
+      .slice(0, maxRows);
     const byService = Map.groupBy(replicas, serviceKeyOf);
     const rows = shown.map(({ service, key }) => serviceRow(service, byService.get(key) ?? []));
     return { total: services.length, services: rows };
@@ -202,7 +202,7 @@ function serviceRow(
   };
 }
 
-/** `namespace/name` of the service that a replica is of. */
+/** `namespace/name` of a replica's service. */
 function serviceKeyOf({ metadata, spec }: InferenceReplica): string {
   return keyOf({ namespace: metadata.namespace, name: spec.template.serviceName });
 }
@@ -242,7 +242,7 @@ async function explainPlacement(
   });
 }
 
-/** Whoever may not see all of the cluster, or a service that cannot run, reads why in its place. */
+/** Returns the reason instead if the user may not read the whole cluster, or the service cannot run. */
 async function oneMoreReplica(
   context: McpContext,
   cluster: ClusterObjects,

@@ -1,8 +1,8 @@
-/** How many answers may be under way: one that a client does not read stays in memory. */
+/** Limits the responses in progress, because unread responses stay in memory. */
 import type { ServerResponse } from "node:http";
 
 export interface AnswerLimit {
-  /** False where the user, or all users together, have too many; else the place is free again when the response closes. */
+  /** False if the user, or all users together, have too many. The place is free again when the response closes. */
   readonly take: (user: string, response: Pick<ServerResponse, "once">) => boolean;
 }
 

@@ -219,7 +219,7 @@ test("an answer that has not changed is not sent again, when a node was last hea
   const { get, density } = start();
   const first = await get("/api/v1/density/nodes");
   const tag = String(first.headers.etag);
-  density.heard("mac-1", undefined, { wallMs: Date.now(), monotonicMs: performance.now() });
+  density.leaseRenewed("mac-1", undefined, { wallMs: Date.now(), monotonicMs: performance.now() });
   const second = await get("/api/v1/density/nodes", { "if-none-match": `"other", ${tag}` });
   expect([second.statusCode, second.body]).toEqual([304, ""]);
   density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1", { memoryGib: 32 })));

@@ -1,4 +1,4 @@
-/** The density API over HTTP: authorization, checked input, ETags, plain refusals. */
+/** The density API over HTTP: authorization, validated input, ETags, plain-text refusals. */
 import { Readable } from "node:stream";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { z } from "zod";
@@ -19,9 +19,9 @@ export interface AppOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly authorize: AuthorizeRequest;
-  /** Undefined once the watches have listed everything; else what is waited for. */
+  /** The part that is not ready; undefined once the watches have listed everything. */
   readonly notReady: () => string | undefined;
-  /** Answers what is posted to /mcp. */
+  /** Handles POST requests to /mcp. */
   readonly mcp?: HandleRequest;
   readonly tls?: { readonly key: Buffer; readonly cert: Buffer } | undefined;
 }
@@ -29,18 +29,18 @@ export interface AppOptions {
 export const OPENAPI_PATH = "/openapi.json";
 const MCP_PATH = "/mcp";
 const MAX_BODY_BYTES = 64 * 1024;
-/** A name of an object has up to 253 characters, percent-encoded up to three times as many. */
+/** Object names have up to 253 characters, percent-encoded up to three times as many. */
 const MAX_NAME = 800;
 const REQUEST_MS = 30_000;
 const HANDSHAKE_MS = 10_000;
-/** Many readers may come by one proxy. */
+/** Many clients may share one proxy. */
 const CONNECTIONS = { total: 512, perAddress: 256 };
 /** A client that neither sends nor reads for this long is disconnected; watches send something every 15 s. */
 const SILENCE_MS = 60_000;
 const RETRY_SECONDS = "2";
 const BUSY_SECONDS = "10";
 
-/** Does not listen yet. Closing it ends its watches. */
+/** The caller starts listening. Closing the app ends its watches. */
 export function createApp(options: AppOptions): FastifyInstance {
   const app = Fastify({
     bodyLimit: MAX_BODY_BYTES,
@@ -136,7 +136,7 @@ function watch(opened: OpenedWatch, reply: FastifyReply): FastifyReply {
   }
 }
 
-/** As the seed: a body is JSON whatever its type is called. */
+/** Like the original API, parses a body of any content type as JSON. */
 function acceptAnyJson(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "string" }, (_, body, done) => {
@@ -156,7 +156,7 @@ async function admit(
   reply: FastifyReply,
 ): Promise<unknown> {
   const verdict = await verdictOf(options, request);
-  // The client disconnected while its rights were checked: `close` has been emitted, and would free no place.
+  // The client disconnected during the authorization: `close` was already emitted and would free no place.
   if (reply.raw.destroyed) return reply.hijack();
   switch (verdict.at) {
     case "unauthenticated":
@@ -188,7 +188,7 @@ function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<
   return authorize(token, rightOf(request), request.ip);
 }
 
-/** What is no route is hidden from those who may not see the nodes. */
+/** Unknown routes require the right to read nodes. */
 function rightOf({ method, routeOptions }: FastifyRequest): Right {
   const { part = "nodes" } = routeOptions.config as { readonly part?: string };
   return { verb: method === "POST" ? "create" : "get", part };
@@ -216,7 +216,7 @@ function readRequest(route: RestRoute, request: FastifyRequest): Read {
   return { ok: true, query: query.data, body: body?.data, name };
 }
 
-/** The sentences of the seed where it has one. */
+/** Uses the messages of the original API where they exist. */
 function whyInvalid({ issues: [issue] }: z.ZodError, what: "query parameter" | "field"): string {
   if (issue?.code === "unrecognized_keys") return `unknown ${what} ${issue.keys.join(", ")}`.slice(0, 512);
   const name = issue?.path.map(String).join(".") ?? "";
@@ -236,7 +236,7 @@ function answerOf(
   return route.answer({ density, now, query, body, name });
 }
 
-/** Watches have limits of their own. A HEAD request is none: it has no body to stream. */
+/** Watches have separate limits. A HEAD request is not a watch, because it has no body. */
 function isWatch({ method, query, headers, routeOptions }: FastifyRequest): boolean {
   const { isRoute = false } = routeOptions.config as { readonly isRoute?: boolean };
   const { watch } = query as Record<string, unknown>;

@@ -1,4 +1,4 @@
-/** Who calls, and whether they may: asked of the API server for every call, with answers kept for seconds. */
+/** Authenticates and authorizes calls by reviews of the API server, with results cached for seconds. */
 import { createHash } from "node:crypto";
 import { GROUP } from "../../src/api/group.ts";
 import { SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
@@ -10,32 +10,32 @@ export type AuthorizationResult =
   | { readonly at: "allowed"; readonly user: string }
   | { readonly at: "unauthenticated" }
   | { readonly at: "forbidden"; readonly user: string }
-  /** The API server does not answer, or too many ask. */
+  /** The API server does not answer, or there are too many reviews. */
   | { readonly at: "unavailable"; readonly why: string };
 
 /**
- * `density/<part>` of the group metalbridge.dev, as RBAC names it; there is no such object. Not the path: everyone whom the
- * cluster knows may get `/api/*` (its role system:discovery).
+ * `density/<part>` of the group metalbridge.dev exists only as a name for RBAC. The path is not used, because every
+ * authenticated user may get `/api/*` (role system:discovery).
  */
 export interface Right {
   readonly verb: "get" | "create";
   readonly part: string;
 }
 
-/** `address`: where the call comes from. */
+/** `address` is the client's address. */
 export type AuthorizeRequest = (token: string, right: Right, address: string) => Promise<AuthorizationResult>;
 
 export const RESOURCE = "density";
 
-const KEPT_MS = 30_000;
-/** A right that was just given must not take long. */
+const GRANTED_MS = 30_000;
+/** Short, because a newly granted right must take effect soon. */
 const REFUSED_MS = 3_000;
 const LIMITS = {
   granted: 4_096,
-  /** Apart from the others: whoever sends made-up tokens pushes out other made-up ones only. */
+  /** Separate from grants: invalid tokens evict only other invalid ones. */
   refused: 256,
   pending: 128,
-  /** Of tokens that are not known yet: one address cannot keep the others from being reviewed. */
+  /** Reviews of new tokens per address, so one address cannot block the others. */
   pendingOfAddress: 16,
 };
 
@@ -55,11 +55,11 @@ export function createRestAuthorizer({
 }): AuthorizeRequest {
   const all = createGate(limits.pending);
   const ofAddress = createGate(limits.pendingOfAddress);
-  const users = createKept<Known>(clock, limits, {
+  const users = createReviewCache<Known>(clock, limits, {
     isYes: ({ at }) => at === "user",
     isNo: ({ at }) => at === "stranger",
   });
-  const verdicts = createKept<AuthorizationResult>(clock, limits, {
+  const verdicts = createReviewCache<AuthorizationResult>(clock, limits, {
     isYes: ({ at }) => at === "allowed",
     isNo: ({ at }) => at === "forbidden",
   });
@@ -74,12 +74,12 @@ export function createRestAuthorizer({
   };
 }
 
-/** Bounded: whoever guesses tokens costs no more than this. */
-function createGate(most: number) {
+/** Limits the pending calls per key, which bounds the cost of guessed tokens. */
+function createGate(max: number) {
   const pending = new Map<string, number>();
   return async <T extends { readonly at: string }>(key: string, ask: () => Promise<T>) => {
     const before = pending.get(key) ?? 0;
-    if (before >= most) return { at: "unavailable", why: "too many reviews at once" } as const;
+    if (before >= max) return { at: "unavailable", why: "too many reviews at once" } as const;
     pending.set(key, before + 1);
     try {
       return await ask();
@@ -91,14 +91,14 @@ function createGate(most: number) {
   };
 }
 
-/** Of one length, whatever a client sends; and no token stays in memory. */
+/** A key of fixed length; no token stays in memory. */
 function digestOf(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
 }
 
 async function review(client: KubeClient, token: string): Promise<Known> {
   const answer = await client.create(TOKEN_REVIEWS, { metadata: { name: "" }, spec: { token } });
-  if (!answer.ok) return { at: "unavailable", why: whyNot(answer.error) };
+  if (!answer.ok) return { at: "unavailable", why: failureText(answer.error) };
   const { authenticated = false, user } = answer.value.status ?? {};
   const username = user?.username;
   return authenticated && username !== undefined
@@ -121,31 +121,31 @@ async function access(
       resourceAttributes: { group: GROUP, resource: RESOURCE, subresource: part, verb },
     },
   });
-  if (!answer.ok) return { at: "unavailable", why: whyNot(answer.error) };
+  if (!answer.ok) return { at: "unavailable", why: failureText(answer.error) };
   return answer.value.status?.allowed === true
     ? { at: "allowed", user: username }
     : { at: "forbidden", user: username };
 }
 
-function whyNot({ kind, message }: ApiFailure): string {
+function failureText({ kind, message }: ApiFailure): string {
   return kind === "forbidden"
     ? `this server may not ask who calls: ${message}`
     : `the API server: ${message}`;
 }
 
-/** One question at a time per key. A yes is kept long, a no shortly and in a small place of its own, anything else not at all. */
-function createKept<T>(
+/** One review at a time per key. Grants are cached long, denials briefly in a separate small cache, other results not at all. */
+function createReviewCache<T>(
   clock: Clock,
   limits: typeof LIMITS,
   { isYes, isNo }: { readonly isYes: (value: T) => boolean; readonly isNo: (value: T) => boolean },
 ) {
-  const asking = new Map<string, Promise<T>>();
-  const granted = createCache<T>(clock, limits.granted, KEPT_MS);
+  const pendingReviews = new Map<string, Promise<T>>();
+  const granted = createCache<T>(clock, limits.granted, GRANTED_MS);
   const refused = createCache<T>(clock, limits.refused, REFUSED_MS);
   return (key: string, ask: () => Promise<T>): Promise<T> => {
     const known = granted.get(key) ?? refused.get(key);
     if (known !== undefined) return Promise.resolve(known);
-    const pending = asking.get(key);
+    const pending = pendingReviews.get(key);
     if (pending !== undefined) return pending;
     const answer = ask()
       .then((value) => {
@@ -153,25 +153,25 @@ function createKept<T>(
         else if (isNo(value)) refused.set(key, value);
         return value;
       })
-      .finally(() => asking.delete(key));
-    asking.set(key, answer);
+      .finally(() => pendingReviews.delete(key));
+    pendingReviews.set(key, answer);
     return answer;
   };
 }
 
-/** The oldest go first. */
-function createCache<T>({ monotonicMs }: Clock, most: number, keptMs: number) {
-  const kept = new Map<string, { readonly value: T; readonly untilMs: number }>();
+/** Evicts the oldest entries first. */
+function createCache<T>({ monotonicMs }: Clock, max: number, ttlMs: number) {
+  const entries = new Map<string, { readonly value: T; readonly untilMs: number }>();
   return {
     get: (key: string): T | undefined => {
-      const found = kept.get(key);
+      const found = entries.get(key);
       if (found !== undefined && monotonicMs() < found.untilMs) return found.value;
-      kept.delete(key);
+      entries.delete(key);
       return undefined;
     },
     set: (key: string, value: T): void => {
-      if (kept.size >= most) kept.delete(kept.keys().next().value ?? "");
-      kept.set(key, { value, untilMs: monotonicMs() + keptMs });
+      if (entries.size >= max) entries.delete(entries.keys().next().value ?? "");
+      entries.set(key, { value, untilMs: monotonicMs() + ttlMs });
     },
   };
 }

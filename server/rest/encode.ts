@@ -1,25 +1,25 @@
-/** An answer as bytes and their ETag, row by row: as one string, large answers stayed in memory until the next collection. */
+/** Encodes a response row by row with its ETag: as one string, large responses stayed in memory until the next collection. */
 import { createHash } from "node:crypto";
 import type { RouteResponse } from "./routes.ts";
 
 export interface Encoded {
   readonly chunks: readonly Buffer[];
   readonly bytes: number;
-  /** Weak: when a node was last heard of changes all the time and does not count. The same from every replica of the server. */
+  /** Weak, because it ignores the times of nodes. All replicas of the server compute the same tag. */
   readonly tag: string;
-  /** Gives the memory back; the chunks must not be read afterwards. */
+  /** Releases the memory; the chunks must not be read afterwards. */
   readonly release: () => void;
 }
 
 export type Encode = (answer: RouteResponse) => Encoded;
 
-/** When a node was last heard of: it changes all the time, and does not make an answer another one. */
+/** Times of the last report change constantly and do not count as a change of the response. */
 const TIMES = /"(lastSeen|LastSeen)":"[^"]*"/g;
 const CHUNK_BYTES = 64 * 1024;
-/** Two megabytes: what answers take again and again. */
+/** Reuses up to two megabytes. */
 const MAX_FREE = 32;
 
-/** Keeps the memory of released answers for the next ones. */
+/** Reuses the memory of released responses. */
 export function createEncode(): Encode {
   const free: Buffer[] = [];
   return (answer) => {
@@ -76,7 +76,7 @@ function* textOf({ body, list }: RouteResponse): Iterable<string> {
   yield rest === "{}" ? "]}" : `],${rest.slice(1)}`;
 }
 
-/** All but the times. */
+/** Hashes everything except the times. */
 function countIn(hash: ReturnType<typeof createHash>, text: string): void {
   let from = 0;
   for (const { index, 0: time } of text.matchAll(TIMES)) {

@@ -1,17 +1,17 @@
-/** One watched query: computed once per change for everyone who watches it. Between changes it keeps a hash per row. */
+/** One watched query, computed once per change for all its subscribers. Between changes it keeps a hash per row. */
 import { hash } from "node:crypto";
 import { withoutTimes } from "./encode.ts";
 import type { RouteError, RouteResponse, RouteResult } from "./routes.ts";
 
 export interface Subscriber {
-  /** It has to receive this row. */
+  /** Marks a row as pending for this subscriber. */
   readonly changed: (key: string) => void;
-  /** Starts to send what has changed. */
+  /** Starts to send the pending rows. */
   readonly flush: () => void;
-  /** It has received everything. */
+  /** True once it has received all pending rows. */
   readonly isIdle: boolean;
-  /** The query has no answer anymore; `why` is for the client. */
-  readonly gone: (why: string) => void;
+  /** Ends the stream because the query has no answer any more; `why` is for the client. */
+  readonly fail: (why: string) => void;
 }
 
 export interface FeedSource {
@@ -23,7 +23,7 @@ export interface FeedSource {
 export class Feed {
   readonly #source: FeedSource;
   readonly #subscribers = new Set<Subscriber>();
-  /** By key: a hash of the row without times. */
+  /** Hash of each row without times, by key. */
   #hashes: ReadonlyMap<string, string> = new Map();
   /** The rows of the last computation, kept only while a subscriber still has to receive some of them. */
   #rows: Map<string, object> | undefined;
@@ -37,7 +37,7 @@ export class Feed {
     return this.#subscribers.size > 0;
   }
 
-  /** It has to receive every row. */
+  /** A new subscriber receives every row. */
   subscribe(subscriber: Subscriber): void {
     this.#subscribers.add(subscriber);
     for (const key of this.#hashes.keys()) subscriber.changed(key);
@@ -50,11 +50,11 @@ export class Feed {
     this.releaseIfIdle();
   }
 
-  /** Computes the rows and notifies the subscribers of those that differ. Returns the refusal where there is no answer. */
+  /** Computes the rows and notifies the subscribers of changes. Returns the refusal if the query has no answer. */
   refresh(): RouteError | undefined {
     const answer = this.#source.answer();
     if (answer.status !== 200) {
-      for (const subscriber of [...this.#subscribers]) subscriber.gone(answer.text);
+      for (const subscriber of [...this.#subscribers]) subscriber.fail(answer.text);
       return answer;
     }
     const rows = this.#source.rowsOf(answer);
@@ -68,7 +68,7 @@ export class Feed {
     const deleted = [...before.keys()].filter((key) => !hashes.has(key));
     const differing = [...changed, ...deleted];
     for (const subscriber of this.#subscribers) for (const key of differing) subscriber.changed(key);
-    // Once all know what they have to receive: the first to finish would otherwise release the rows of the others.
+    // Only after all subscribers know their pending rows: the first to finish would otherwise release the rows of the others.
     for (const subscriber of this.#subscribers) subscriber.flush();
     if (this.isWatched) this.releaseIfIdle();
     return undefined;
@@ -79,7 +79,7 @@ export class Feed {
     return this.#rows !== undefined;
   }
 
-  /** The event that brings a client up to date with one row. Every subscriber gets the same bytes. */
+  /** The event with the current state of one row; every subscriber gets the same bytes. */
   eventOf(key: string): Buffer {
     const known = this.#events.get(key);
     if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** The OpenAPI document of the density API, made from the same schemas that check its input. */
+/** The OpenAPI document of the density API, generated from the schemas that validate its input. */
 import { z } from "zod";
 import { type RestRoute, routes } from "./routes.ts";
 

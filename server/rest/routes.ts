@@ -1,18 +1,16 @@
-/** The routes of the density API: what each takes and answers. */
+/** The routes of the density API with their input and output. */
 import type { z } from "zod";
 import { nearestNames } from "../../fitness/catalog/match.ts";
 import { quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
+import { type CostRow, cost, keyOfCost } from "../../fitness/density/cost.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
 import {
   bestScore,
   type CatalogRow,
-  type CostRow,
   catalogRow,
-  cost,
   groupSites,
   installedOn,
-  keyOfCost,
   type NodeRow,
   nodeDetail,
   nodeRow,
@@ -28,7 +26,7 @@ import * as schemas from "./schemas.ts";
 export interface RouteInput {
   readonly density: Density;
   readonly now: Moment;
-  /** Checked against the route's schema. */
+  /** Validated by the route's schema. */
   readonly query: Readonly<Record<string, unknown>>;
   readonly body: unknown;
   /** From the path. */
@@ -39,13 +37,13 @@ export type RouteResult = RouteResponse | RouteError;
 
 export interface RouteResponse {
   readonly status: 200;
-  /** All fields but the list. */
+  /** All fields except the list. */
   readonly body: object;
-  /** The list: its rows are made while they are read, so that a large answer is never in memory as objects. */
+  /** The list. Its rows are computed while they are read, so a large response is never in memory as objects. */
   readonly list?: { readonly name: string; readonly rows: Iterable<object> };
 }
 
-/** For those who need all of it at once. */
+/** The response as one object. */
 export function wholeBody({ body, list }: RouteResponse): object {
   return list === undefined ? body : { [list.name]: [...list.rows], ...body };
 }
@@ -58,26 +56,26 @@ export interface RouteError {
 
 export interface RestRoute {
   readonly method: "GET" | "POST";
-  /** As fastify writes it. */
+  /** The path in fastify's syntax. */
   readonly path: string;
-  /** What RBAC calls it: `density/<part>`. */
+  /** RBAC's name is `density/<part>`. */
   readonly part: string;
   readonly summary: string;
   readonly query: z.ZodObject;
   readonly body?: z.ZodObject;
   readonly response: z.ZodType;
-  /** The sentence of each plain answer. */
-  readonly refusals: Readonly<Record<number, string>>;
+  /** Description of each error status. */
+  readonly refusals?: Readonly<Record<number, string>>;
   readonly answer: (input: RouteInput) => RouteResult;
-  /** The key by which a watch compares a row of the list; absent: it compares the answer as a whole. */
+  /** Key of a row for watches. Absent: a watch compares the whole response. */
   readonly keyOf?: (row: object) => string;
 }
 
 export const API = "/api/v1";
 const NOT_FOUND = "node not found in fitness cache";
-/** Rows of a page where no limit is given, and the most where one is: an answer costs a bounded time and memory. */
+/** Default and maximum rows of a page, which bound time and memory of a response. */
 const ROWS = 1000;
-/** The same for a query, whose rows are large. */
+/** Default rows of a query, whose rows are large. */
 const QUERY_ROWS = 250;
 /** Maximum pairs of model and node on a page, whatever its limit. */
 const ENTRIES = 10_000;
@@ -95,7 +93,6 @@ export const routes: readonly RestRoute[] = [
     query: schemas.nodesQuery,
     summary: "Every host and node with its hardware, what is left of it and how many models fit.",
     response: schemas.nodesResponse,
-    refusals: {},
     answer: nodes,
     keyOf: keyOfNode,
   },
@@ -116,7 +113,6 @@ export const routes: readonly RestRoute[] = [
     query: schemas.plainQuery,
     summary: "The engines that are installed on each.",
     response: schemas.runtimesResponse,
-    refusals: {},
     answer: (input) => listOf(input, (site) => ({ ...nameOf(site), runtimes: runtimeRowsOf(site) })),
     keyOf: keyOfNode,
   },
@@ -127,7 +123,6 @@ export const routes: readonly RestRoute[] = [
     query: schemas.plainQuery,
     summary: "The models that are stored on each.",
     response: schemas.installedResponse,
-    refusals: {},
     answer: (input) => listOf(input, (site) => ({ ...nameOf(site), models: installedOn(site) }), modelsOn),
     keyOf: keyOfNode,
   },
@@ -149,7 +144,6 @@ export const routes: readonly RestRoute[] = [
     query: schemas.catalogQuery,
     summary: "Every model of the catalog that fits somewhere, with the nodes it fits.",
     response: schemas.catalogResponse,
-    refusals: {},
     answer: catalog,
     keyOf: (row) => (row as CatalogRow).modelName,
   },
@@ -171,14 +165,13 @@ export const routes: readonly RestRoute[] = [
     query: schemas.costQuery,
     summary: "What replicas hold, by model and node, and by namespace.",
     response: schemas.costResponse,
-    refusals: {},
     answer: costs,
     keyOf: (row) => keyOfCost(row as CostRow),
   },
 ];
 
-function nodes({ density, now, query: given }: RouteInput): RouteResult {
-  const { sort, ...paging } = given as unknown as Paging & { readonly sort: "name" | "score" | "memory" };
+function nodes({ density, now, query: input }: RouteInput): RouteResult {
+  const { sort, ...paging } = input as unknown as Paging & { readonly sort: "name" | "score" | "memory" };
   const sites = [...density.sites()];
   if (sort === "score") sites.sort((a, b) => density.summaryOf(b).bestScore - density.summaryOf(a).bestScore);
   if (sort === "memory") sites.sort((a, b) => (density.leftBytes(b) ?? -1) - (density.leftBytes(a) ?? -1));
@@ -197,19 +190,19 @@ function node({ density, now, name, query: { min_fit } }: RouteInput): RouteResu
 }
 
 function listOf(
-  { density, query: given }: RouteInput,
+  { density, query: input }: RouteInput,
   row: (site: DensitySite) => object,
   entriesOf?: (site: DensitySite) => number,
 ): RouteResult {
-  const { rows, page } = pageOf(density.sites(), given as unknown as Paging, ROWS, entriesOf);
+  const { rows, page } = pageOf(density.sites(), input as unknown as Paging, ROWS, entriesOf);
   return listed("nodes", mapped(rows, row), page);
 }
 
-function query({ density, now, query: given }: RouteInput): RouteResult {
-  const { model, min_fit, sort, limit, offset } = given as unknown as z.output<typeof schemas.queryQuery>;
+function query({ density, now, query: input }: RouteInput): RouteResult {
+  const { model, min_fit, sort, limit, offset } = input as unknown as z.output<typeof schemas.queryQuery>;
   const match = density.fits.match(model);
   const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
-  const { total, rows } = rank(groupSites(density, now), records, { least: min_fit, sort });
+  const { total, rows } = rank(groupSites(density, now), records, { minLevel: min_fit, sort });
   const some = rows(offset, Math.min(limit ?? QUERY_ROWS, ROWS));
   const body = {
     query: model,
@@ -220,9 +213,9 @@ function query({ density, now, query: given }: RouteInput): RouteResult {
   return listed("rankedNodes", some, body);
 }
 
-function catalog({ density, now, query: given }: RouteInput): RouteResult {
-  const { min_fit, sort, ...paging } = given as unknown as z.output<typeof schemas.catalogQuery>;
-  const most = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
+function catalog({ density, now, query: input }: RouteInput): RouteResult {
+  const { min_fit, sort, ...paging } = input as unknown as z.output<typeof schemas.catalogQuery>;
+  const maxRows = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
   const least = min_fit as FitLevel;
   const groups = groupSites(density, now);
   const scored = density.fits.records.flatMap((record) => {
@@ -230,12 +223,12 @@ function catalog({ density, now, query: given }: RouteInput): RouteResult {
     return score === undefined ? [] : [{ record, score }];
   });
   if (sort === "score") scored.sort((a, b) => b.score - a.score);
-  const { rows, page } = pageOf(scored, paging as Paging, most);
+  const { rows, page } = pageOf(scored, paging as Paging, maxRows);
   const models = mapped(rows, ({ record }) => catalogRow(groups, record, least));
   return listed("models", models, page);
 }
 
-function simulated({ density, now, query: given, body }: RouteInput): RouteResult {
+function simulated({ density, now, query: input, body }: RouteInput): RouteResult {
   const { model, quantization, context, memoryGb } = body as z.output<typeof schemas.simulateBody>;
   const known = quantization === undefined ? undefined : quantizationOf(quantization);
   if (quantization !== undefined && known === undefined)
@@ -246,37 +239,37 @@ function simulated({ density, now, query: given, body }: RouteInput): RouteResul
     return { status: 400, text: `model means several models: ${names}` };
   }
   const record = match.at === "one" ? match.record : undefined;
-  const wish = {
+  const request = {
     record,
     quantization: known,
     contextSize: context,
     memoryGb: memoryGb === undefined || memoryGb === 0 ? undefined : memoryGb,
   };
   const nearest = match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {};
-  const { min_fit, ...paging } = given as unknown as z.output<typeof schemas.simulateQuery>;
-  const { rankedNodes, canFitAnywhere } = simulate(density, wish, now);
+  const { min_fit, ...paging } = input as unknown as z.output<typeof schemas.simulateQuery>;
+  const { rankedNodes, canFitAnywhere } = simulate(density, request, now);
   const wanted = rankedNodes.filter(({ fitLevel }) => isAtLeast(fitLevel, min_fit));
   const { rows, page } = pageOf(wanted, paging as Paging, ROWS);
   return listed("rankedNodes", rows, { model, canFitAnywhere, ...nearest, ...page });
 }
 
-function costs({ density, query: given }: RouteInput): RouteResult {
-  const { namespace, ...paging } = given as unknown as z.output<typeof schemas.costQuery>;
+function costs({ density, query: input }: RouteInput): RouteResult {
+  const { namespace, ...paging } = input as unknown as z.output<typeof schemas.costQuery>;
   const { models, namespaces } = cost(density, namespace);
   const { rows, page } = pageOf(models, paging as Paging, ROWS);
   return listed("models", rows, { namespaces, ...page });
 }
 
-/** One row at least, and no more than hold ENTRIES together. */
+/** At least one row, and at most ENTRIES entries. */
 function pageOf<T>(
   all: readonly T[],
   { limit, offset }: Paging,
-  most: number,
+  maxRows: number,
   entriesOf: (row: T) => number = () => 0,
 ) {
   const rows: T[] = [];
   let entries = 0;
-  for (const row of all.slice(offset, offset + Math.min(limit ?? most, most))) {
+  for (const row of all.slice(offset, offset + Math.min(limit ?? maxRows, maxRows))) {
     entries += entriesOf(row);
     if (entries > ENTRIES && rows.length > 0) break;
     rows.push(row);
@@ -293,15 +286,11 @@ function listed(name: string, rows: Iterable<object>, body: object): RouteRespon
   return { status: 200, body, list: { name, rows } };
 }
 
-function mapped<T>(all: readonly T[], rowOf: (one: T) => object | undefined): Iterable<object> {
-  return {
-    *[Symbol.iterator]() {
-      for (const one of all) {
-        const row = rowOf(one);
-        if (row !== undefined) yield row;
-      }
-    },
-  };
+function* mapped<T>(all: readonly T[], rowOf: (one: T) => object | undefined): Iterable<object> {
+  for (const one of all) {
+    const row = rowOf(one);
+    if (row !== undefined) yield row;
+  }
 }
 
 function nameOf({ place }: DensitySite): Pick<NodeRow, "nodeName" | "kind"> {

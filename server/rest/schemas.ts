@@ -1,4 +1,4 @@
-/** What the density API takes and answers, as schemas: the OpenAPI document is made from them, and tests hold the answers against them. */
+/** Input and output schemas of the density API. The OpenAPI document is generated from them, and tests validate responses with them. */
 import { z } from "zod";
 import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
 

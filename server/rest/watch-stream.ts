@@ -1,11 +1,11 @@
-/** One client of a feed: writes what it still has to receive, as fast as it reads. */
+/** One client of a feed: writes its pending rows as fast as the client reads. */
 import type { ServerResponse } from "node:http";
 import { eventText, type Feed, type Subscriber } from "./feed.ts";
 
 export class WatchStream implements Subscriber {
   readonly #response: ServerResponse;
   readonly #feed: Feed;
-  /** Keys only: a slow client costs no copies, and receives each row once, as it is when the client reads on. */
+  /** Only keys, so a slow client costs no copies and receives each row once, in its latest state. */
   readonly #pending = new Set<string>();
   #isWriting = false;
   #isSynced = false;
@@ -16,7 +16,7 @@ export class WatchStream implements Subscriber {
   }
 
   start(): void {
-    // A client that disconnects is no error of the server.
+    // A disconnect of the client is not an error.
     this.#response.on("error", () => {});
     this.#response.writeHead(200, {
       "content-type": "text/event-stream; charset=utf-8",
@@ -30,7 +30,7 @@ export class WatchStream implements Subscriber {
     this.#pending.add(key);
   }
 
-  gone(why: string): void {
+  fail(why: string): void {
     this.#response.end(eventText("gone", { message: why }));
   }
 
@@ -42,7 +42,7 @@ export class WatchStream implements Subscriber {
     if (!this.#isWriting && (this.#pending.size > 0 || !this.#isSynced)) void this.#write();
   }
 
-  /** Shows proxies that the stream lives. A client that has stopped reading gets none, and the server's timeout ends it. */
+  /** Keeps proxies from closing the stream. A client that has stopped reading gets no beat, and the server's timeout ends it. */
   beat(): void {
     if (!this.#response.writableNeedDrain) this.#response.write(": beat\n\n");
   }
@@ -53,7 +53,7 @@ export class WatchStream implements Subscriber {
 
   async #write(): Promise<void> {
     this.#isWriting = true;
-    // Keys that change meanwhile are added again, and the loop visits them.
+    // Keys that change during the loop are added again, and the loop visits them.
     for (const key of this.#pending) {
       this.#pending.delete(key);
       if (!this.#response.write(this.#feed.eventOf(key))) await this.#drained();

@@ -1,4 +1,4 @@
-/** Answers as server-sent events: everything once, then what changes. */
+/** Watches as server-sent events: all rows once, then the changes. */
 import type { ServerResponse } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Density } from "../../fitness/density/density.ts";
@@ -8,11 +8,11 @@ import type { RouteError } from "./routes.ts";
 import { WatchStream } from "./watch-stream.ts";
 
 export interface WatchedQuery {
-  /** The same for the same question: its answer is computed once for all of them. */
+  /** Equal for equal queries, whose response is computed once for all watches. */
   readonly query: string;
   readonly user: string;
   readonly source: FeedSource;
-  /** Asked now and then: a token ends, a right is taken back. */
+  /** Checked periodically, because tokens expire and rights are revoked. */
   readonly isStillAllowed: () => Promise<boolean>;
 }
 
@@ -32,18 +32,18 @@ export interface Watches {
 }
 
 const WATCH_LIMITS = {
-  /** All users together. */
+  /** Limit of all users together. */
   streams: 128,
   queries: 64,
-  /** One user leaves room for the others. */
+  /** Limits per user leave room for other users. */
   streamsOfUser: 32,
   queriesOfUser: 8,
 };
-/** Changes that come together are sent together. */
+/** Changes within this time are sent together. */
 const GATHER_MS = 250;
-/** Watches take at most a fifth of one core, however many different queries there are. */
+/** Watches use at most a fifth of one core, however many different queries there are. */
 const PAUSE_PER_WORK = 4;
-/** Changes that only time brings, such as a host's silence, are seen then too. */
+/** Also detects changes that depend only on time, such as a stale host. */
 const BEAT_MS = 15_000;
 
 export function createWatches(options: {
@@ -122,7 +122,7 @@ class OpenWatches {
   }
 
   #start(response: ServerResponse, feed: Feed, watched: WatchedQuery): void {
-    // The client may have disconnected while its rights were checked.
+    // The client may have disconnected during the authorization.
     if (response.destroyed || response.closed) return;
     const stream = new WatchStream(response, feed);
     this.#feeds.set(watched.query, feed);

@@ -1,10 +1,10 @@
-/** The query of llmfit's model routes: which rows, in which order, how many. Pure. */
+/** Parses the query of llmfit's model routes: filters, order, limit. Pure. */
 import { isAtLeast } from "../../scoring/fitness.ts";
 import type { LlmfitFitLevel, LlmfitRuntime } from "../fit.ts";
 import type { Overrides } from "../system.ts";
 import type { RestRow } from "./row.ts";
 
-/** As the framework of the original refuses what it cannot parse (text), or as the original itself does (JSON). */
+/** A refusal as text (like the original's framework for parse errors) or as JSON (like the original itself). */
 export class BadRequest extends Error {
   readonly isJson: boolean;
   constructor(message: string, isJson = true) {
@@ -16,13 +16,13 @@ export class BadRequest extends Error {
 export interface Filters {
   /** Rows to return; undefined: all. */
   readonly limit: number | undefined;
-  readonly least: LlmfitFitLevel;
+  readonly minLevel: LlmfitFitLevel;
   readonly maxContext: number | undefined;
   readonly forcedRuntime: LlmfitRuntime | undefined;
   readonly overrides: Overrides;
   readonly matches: (row: RestRow) => boolean;
   readonly compare: (a: RestRow, b: RestRow) => number;
-  /** What was asked for, in the words that were used. */
+  /** The request's parameters, unchanged. */
   readonly echo: Readonly<Record<string, unknown>>;
 }
 
@@ -98,7 +98,7 @@ const SORTS: Readonly<Record<string, string>> = {
 export interface FiltersOptions {
   readonly isTop: boolean;
   readonly defaultLimit?: number;
-  /** From the path, in place of the query's. */
+  /** Search text of the path; replaces the query's. */
   readonly search?: string;
 }
 
@@ -108,7 +108,7 @@ export function readFilters(query: URLSearchParams, { isTop, ...defaults }: Filt
   const limit = countIn(query, "limit") ?? countIn(query, "n", "top");
   const perfect = booleanIn(query, "perfect");
   const minFit = text("min_fit");
-  const isTightAsked = booleanIn(query, "include_too_tight");
+  const includeTooTight = booleanIn(query, "include_too_tight");
   const level = oneOf("min_fit", minFit, LEVELS, "perfect|good|marginal|too_tight");
   const sort = oneOf("sort", text("sort"), SORTS, "score|tps|params|mem|ctx|date|use_case") ?? "score";
   const search = defaults.search ?? text("search");
@@ -117,7 +117,7 @@ export function readFilters(query: URLSearchParams, { isTop, ...defaults }: Filt
   const order = ORDERS[sort] ?? byScore;
   return {
     limit: limit ?? defaults.defaultLimit,
-    least: leastOf({ isTop, level, perfect: perfect === true, isTightAsked }),
+    minLevel: minLevelOf({ isTop, level, perfect: perfect === true, includeTooTight: includeTooTight }),
     maxContext: maxContext === 0 ? undefined : maxContext,
     forcedRuntime: oneOf("force_runtime", text("force_runtime"), FORCED, "mlx|llamacpp|vllm"),
     overrides,
@@ -127,16 +127,18 @@ export function readFilters(query: URLSearchParams, { isTop, ...defaults }: Filt
       ...Object.fromEntries(
         ["runtime", "use_case", "provider", "sort"].map((name) => [name, text(name) ?? null]),
       ),
-      ...orNull({ limit, perfect, min_fit: minFit, search, max_context: maxContext }),
-      ...orNull({ include_too_tight: isTightAsked, cpu_cores: overrides.cpuCores }),
-      ...orNull({ ram_gb: overrides.ramGb, vram_gb: overrides.vramGb }),
+      limit: limit ?? null,
+      perfect: perfect ?? null,
+      min_fit: minFit ?? null,
+      search: search ?? null,
+      max_context: maxContext ?? null,
+      include_too_tight: includeTooTight ?? null,
+      cpu_cores: overrides.cpuCores ?? null,
+      ram_gb: overrides.ramGb ?? null,
+      vram_gb: overrides.vramGb ?? null,
       top_only: isTop,
     },
   };
-}
-
-function orNull(values: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, value ?? null]));
 }
 
 function matcherOf(query: URLSearchParams, sought: string | undefined): Filters["matches"] {
@@ -174,26 +176,26 @@ export function checkedOverrides({ ramGb, vramGb, cpuCores }: Overrides): Overri
   return { ramGb, vramGb, cpuCores };
 }
 
-interface Wished {
+interface LevelOptions {
   readonly isTop: boolean;
   readonly level: LlmfitFitLevel | undefined;
   readonly perfect: boolean;
-  readonly isTightAsked: boolean | undefined;
+  readonly includeTooTight: boolean | undefined;
 }
 
-/** The strictest of what was asked for. Too tight ones come only where that was asked for, and never to the top. */
-function leastOf({ isTop, level, perfect, isTightAsked }: Wished): LlmfitFitLevel {
+/** The strictest requested level. Too tight models are included only on request, and never in the top list. */
+function minLevelOf({ isTop, level, perfect, includeTooTight }: LevelOptions): LlmfitFitLevel {
   if (perfect) return "perfect";
-  const wished = level ?? (isTightAsked === true ? "too_tight" : "marginal");
-  const isLeftOut = isTop || isTightAsked === false;
-  return isLeftOut && isAtLeast("marginal", wished) ? "marginal" : wished;
+  const requested = level ?? (includeTooTight === true ? "too_tight" : "marginal");
+  const excludesTooTight = isTop || includeTooTight === false;
+  return excludesTooTight && isAtLeast("marginal", requested) ? "marginal" : requested;
 }
 
 function isTooTight({ fit_level }: RestRow): number {
   return fit_level === "too_tight" ? 1 : 0;
 }
 
-/** Plain text, without regard to case; `lower` has none. */
+/** Ignores case; `lower` is in lower case. */
 function isIn(lower: string, ...texts: readonly string[]): boolean {
   return texts.some((text) => text.toLowerCase().includes(lower));
 }
@@ -217,7 +219,7 @@ function oneOf<T>(
   return found;
 }
 
-/** The first of these names that is there. */
+/** The only value among these names. */
 function single(query: URLSearchParams, ...names: readonly string[]): string | undefined {
   const all = names.flatMap((name) => query.getAll(name));
   if (all.length > 1) throw undeserializable(names[0] ?? "", "given more than once");

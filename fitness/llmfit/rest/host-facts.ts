@@ -1,4 +1,4 @@
-/** What llmfit's REST API says of a machine: a Host by its status, a node by its report. Pure. */
+/** Facts of a machine for llmfit's REST API, from a Host's status or a node's report. Pure. */
 import type { Host } from "../../../src/api/host.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import { ENGINES } from "../../../src/engines/registry.ts";
@@ -6,9 +6,9 @@ import { type MachineRead, machineOf } from "../../scoring/machine.ts";
 import { hostSystem, llmfitRuntimeOf, type System, systemOfReport } from "../system.ts";
 import type { RestFacts } from "./rest.ts";
 
-/** As llmfit names them, in its order. */
+/** llmfit's names in llmfit's order. */
 const RUNTIMES = ["ollama", "mlx", "llamacpp", "docker_model_runner", "lmstudio", "vllm"] as const;
-/** To llmfit, all programs for MLX models are one. */
+/** llmfit has one name for all programs for MLX models. */
 const MLX_PROGRAMS = [
   ...ENGINES.filter(({ formats: [format] }) => format === "mlx").map(({ runtime }) => runtime),
   ...["mlx_lm.server", "mlx-lm"],
@@ -18,13 +18,13 @@ const OUR_NAMES: Readonly<Record<string, (typeof RUNTIMES)[number]>> = {
   "docker-model-runner": "docker_model_runner",
   "lm-studio": "lmstudio",
 };
-/** As Rust calls them. */
+/** Rust's names of operating systems. */
 const SYSTEMS: Readonly<Record<string, string>> = { darwin: "macos" };
 
 export interface MachineFacts {
   readonly name: string;
   readonly system: System;
-  /** Whose measured speeds are known. */
+  /** Has the measured speeds. */
   readonly machine?: MachineRead;
   readonly runtimes: readonly { readonly name: string }[];
   readonly models: readonly { readonly source: string; readonly runtime?: string }[];
@@ -44,7 +44,7 @@ export function factsOfNode(name: string, report: NodeReport): RestFacts {
   return factsOfMachine({ name, system: systemOfReport(report), runtimes: report.runtimes, models });
 }
 
-/** Of any machine that the density state knows. */
+/** Facts of any machine in the density state. */
 export function factsOfMachine({ name, system, machine, runtimes, models }: MachineFacts): RestFacts {
   const measured = machine?.at === "known" ? machine.machine.measured : [];
   return {
@@ -58,7 +58,7 @@ export function factsOfMachine({ name, system, machine, runtimes, models }: Mach
   };
 }
 
-/** All that llmfit asks about, and whether the machine has them. */
+/** All of llmfit's runtimes, each with its presence on the machine. */
 export function runtimeList(found: readonly string[]): RestFacts["runtimes"] {
   const names = new Set(found.map((name) => OUR_NAMES[name] ?? name));
   return RUNTIMES.map((name) => ({ name, installed: names.has(name) }));

@@ -1,4 +1,4 @@
-/** llmfit's plan: which hardware one model needs with one quantization, context and cache, and what this machine lacks. Pure. */
+/** llmfit's plan: the hardware that a model needs with one quantization, context and cache, and what this machine lacks. Pure. */
 import * as z from "zod";
 import type { CatalogRecord } from "../../catalog/record.ts";
 import { bandwidthOf } from "../../scoring/gpus.ts";
@@ -18,7 +18,7 @@ export interface PlanRequest {
 }
 
 export type PlanBody =
-  | { readonly ok: true; readonly wish: PlanRequest }
+  | { readonly ok: true; readonly request: PlanRequest }
   | { readonly ok: false; readonly status: 400 | 415 | 422; readonly why: string };
 
 const QUANTIZATIONS = (
@@ -26,7 +26,7 @@ const QUANTIZATIONS = (
   "GPTQ-Int8,AutoRound-4bit,AutoRound-8bit"
 ).split(",");
 type CacheName = "fp16" | "fp8" | "q8_0" | "q4_0" | "tq";
-/** Bytes of an element. */
+/** Bytes per element. */
 const CACHE_BYTES: Readonly<Record<CacheName, number>> = { fp16: 2, fp8: 1, q8_0: 1, q4_0: 0.5, tq: 0.34 };
 const CACHE_NAMES = ["fp16", "fp8", "q8_0", "q4_0", "tq"] as const;
 const CACHE_ALIASES: Readonly<Record<string, CacheName>> = {
@@ -45,7 +45,7 @@ const CACHE_ALIASES: Readonly<Record<string, CacheName>> = {
   tq: "tq",
   turboquant: "tq",
 };
-/** Layers that attend to everything, and those that do not, of models that have both; by a part of the name. */
+/** Numbers of layers with full and with linear attention, by a part of the model's name. */
 const LAYOUTS: readonly (readonly [name: RegExp, full: number, linear: number])[] = [
   [/qwen3-next/, 10, 30],
   [/qwen3\.[568]-.*-a(3|10|17)b/, 10, 30],
@@ -73,7 +73,7 @@ const bodySchema = z.object({
   cpu_cores: z.int().min(0).nullish(),
 });
 
-/** Throws BadRequest for values that are of the right type and make no sense. */
+/** Throws BadRequest for values of the right type that are out of range. */
 export function readPlanBody(request: { readonly contentType: string; readonly body: string }): PlanBody {
   if (!/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.contentType))
     return { ok: false, status: 415, why: "Expected request with `Content-Type: application/json`" };
@@ -93,10 +93,10 @@ export function readPlanBody(request: { readonly contentType: string; readonly b
       why: `Failed to deserialize the JSON body into the target type: ${why}`,
     };
   }
-  return { ok: true, wish: wishOf(parsed.data) };
+  return { ok: true, request: planRequestOf(parsed.data) };
 }
 
-function wishOf(body: z.output<typeof bodySchema>): PlanRequest {
+function planRequestOf(body: z.output<typeof bodySchema>): PlanRequest {
   const { model, context, quant, target_tps: targetTps, kv_quant } = body;
   if (context === 0) throw new BadRequest("invalid context value: expected a positive integer");
   if (targetTps != null && !(targetTps > 0))
@@ -141,6 +141,8 @@ interface Path {
   readonly notes: readonly string[];
 }
 
+const INFEASIBLE = { feasible: false, minimum: null, recommended: null } as const;
+
 interface Plan {
   readonly record: CatalogRecord;
   readonly quantization: string;
@@ -150,20 +152,20 @@ interface Plan {
   readonly targetTps: number | undefined;
 }
 
-/** Numbers are not rounded. Throws BadRequest for a cache that this machine cannot have. */
+/** Numbers are not rounded. Throws BadRequest for a cache type that this machine does not support. */
 export function planFor(
   record: CatalogRecord,
   found: System,
-  wish: PlanRequest,
+  request: PlanRequest,
 ): Readonly<Record<string, unknown>> {
-  const { context, cache } = wish;
+  const { context, cache } = request;
   const system = scoredSystem(found);
-  const quantization = wish.quantization ?? record.quantization;
+  const quantization = request.quantization ?? record.quantization;
   if (cache === "tq" && !hasTurboQuant(system))
     throw new BadRequest("invalid kv_quant value: tq needs a CUDA GPU");
   const requiredGb = memoryGb(record, quantization, context, cacheBytes(record, cache));
   const vramGb = system.gpu?.vramGb ?? 0;
-  const plan = { record, quantization, system, vramGb, requiredGb, targetTps: wish.targetTps };
+  const plan = { record, quantization, system, vramGb, requiredGb, targetTps: request.targetTps };
   const paths = [gpuPath(plan), offloadPath(plan), cpuPath(plan)];
   const first = paths.find(({ feasible }) => feasible);
   return {
@@ -173,7 +175,7 @@ export function planFor(
     context,
     quantization,
     kv_quant: cache,
-    target_tps: wish.targetTps ?? null,
+    target_tps: request.targetTps ?? null,
     minimum: first?.minimum ?? null,
     recommended: first?.recommended ?? null,
     run_paths: paths,
@@ -199,10 +201,8 @@ function offloadPath(plan: Plan): Path {
   const { requiredGb: required, system } = plan;
   if (system.gpu?.isUnified === true)
     return {
+      ...INFEASIBLE,
       path: "cpu_offload",
-      feasible: false,
-      minimum: null,
-      recommended: null,
       estimated_tps: null,
       fit_level: null,
       notes: ["CPU offload is skipped on unified-memory systems"],
@@ -225,7 +225,7 @@ function cpuPath(plan: Plan): Path {
   });
 }
 
-/** Perfect only where a recommendation is met. */
+/** Perfect only if a recommendation is met. */
 function levelOf(memory: {
   readonly required: number;
   readonly available: number;
@@ -245,13 +245,11 @@ interface PathInput {
 }
 
 function pathOf(plan: Plan, { path, minimum, recommended, fit }: PathInput): Path {
-  const cores = leastCores(plan, path);
+  const cores = minCores(plan, path);
   if (cores === undefined)
     return {
+      ...INFEASIBLE,
       path,
-      feasible: false,
-      minimum: null,
-      recommended: null,
       estimated_tps: speedOf(plan, path),
       fit_level: fit,
       notes: [`No number of cores reaches ${plan.targetTps} tokens/s on this path.`],
@@ -267,16 +265,16 @@ function pathOf(plan: Plan, { path, minimum, recommended, fit }: PathInput): Pat
   };
 }
 
-/** By the constants, which know cores; undefined where even the most are too few. */
-function leastCores(plan: Plan, path: PathName): number | undefined {
+/** Uses the constants, which depend on cores. Undefined if even the maximum is too small. */
+function minCores(plan: Plan, path: PathName): number | undefined {
   const { targetTps, record, quantization, system } = plan;
   if (targetTps === undefined) return MIN_CORES;
   const { gpu } = system;
-  // A name that no table has leaves the constants.
+  // An unknown GPU name selects the constants.
   const blind = gpu === undefined ? system : { ...system, gpu: { ...gpu, name: "" } };
-  const how = { quantization, mode: path, isMlx: isApple(system) };
+  const options = { quantization, mode: path, isMlx: isApple(system) };
   for (let cpuCores = 1; cpuCores <= MAX_CORES; cpuCores += 1)
-    if (tokensPerSecond(record, { ...blind, cpuCores }, how) >= targetTps) return cpuCores;
+    if (tokensPerSecond(record, { ...blind, cpuCores }, options) >= targetTps) return cpuCores;
   return undefined;
 }
 
@@ -286,7 +284,7 @@ function speedOf({ record, quantization, system }: Plan, path: PathName): number
   return tokensPerSecond(record, system, { quantization, mode, isMlx: isApple(system) });
 }
 
-/** The first path on which this machine can run it as it is; the first of all where there is none. */
+/** The first path that works on this machine, or the first possible one if none does. */
 function currentOf({ system }: Plan, paths: readonly Path[]): object {
   const possible = paths.filter(
     ({ path, fit_level }) => fit_level !== null && (system.gpu === undefined) === (path === "cpu_only"),
@@ -334,7 +332,7 @@ function alternativeOf(plan: Plan, context: number, name: CacheName): object {
   };
 }
 
-/** On average over the layers: TurboQuant compresses only those that attend to everything. */
+/** Average over the layers: TurboQuant compresses only layers with full attention. */
 function cacheBytes(record: CatalogRecord, name: CacheName): number {
   const bytes = CACHE_BYTES[name];
   if (name !== "tq") return bytes;

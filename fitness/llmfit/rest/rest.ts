@@ -9,25 +9,25 @@ import { BadRequest, type Filters, type FiltersOptions, overridesIn, readFilters
 import { planFor, readPlanBody } from "./plan.ts";
 import { type RestRow, restRow } from "./row.ts";
 
-/** What is known of the machine at this moment. */
+/** Current facts of the machine. */
 export interface RestFacts {
   readonly node: { readonly name: string; readonly os: string };
   readonly system: System;
-  /** By llmfit's names. */
+  /** Runtimes by llmfit's names. */
   readonly runtimes: readonly { readonly name: string; readonly installed: boolean }[];
   readonly installed: readonly {
     readonly name: string;
     readonly runtime: string;
-    /** Tokens per second that engines reached with it here. */
+    /** Measured tokens per second. */
     readonly tokensPerSecond?: number | undefined;
   }[];
 }
 
 export interface RestRequest {
   readonly method: string;
-  /** With its query, as it was sent. */
+  /** Path and query as sent. */
   readonly url: string;
-  /** From this machine's loopback: plans are for such clients only, as there. */
+  /** True for clients on this machine's loopback; only these get plans, as in llmfit. */
   readonly isLocal: boolean;
   readonly contentType: string;
   readonly body: string;
@@ -46,7 +46,7 @@ const TOP = 5;
 const BY_NAME = 20;
 const EMPTY = "";
 
-/** What is worked out from the catalog alone is worked out once. */
+/** Indexes the catalog once. */
 export function createLlmfitRest(records: readonly CatalogRecord[]): LlmfitRest {
   const recordOf = createRecordOf(createMatcher(records));
   const rows: Rows = (filters, facts, now) => {
@@ -68,7 +68,7 @@ export function createLlmfitRest(records: readonly CatalogRecord[]): LlmfitRest 
           measured: measured.get(record),
         }),
       )
-      .filter((row) => isAtLeast(row.fit_level, filters.least) && filters.matches(row))
+      .filter((row) => isAtLeast(row.fit_level, filters.minLevel) && filters.matches(row))
       .sort(filters.compare);
   };
   return (request, facts, now) => {
@@ -152,15 +152,15 @@ function plan({ request, facts, records }: Call): RestResponse {
   if (!request.isLocal) return { status: 403, body: { error: "Plan restricted to localhost" } };
   const read = readPlanBody(request);
   if (!read.ok) return { status: read.status, body: read.why };
-  const wanted = read.wish.model.trim().toLowerCase();
+  const wanted = read.request.model.trim().toLowerCase();
   const record = records.find(({ name }) => name.toLowerCase() === wanted);
   if (record === undefined)
-    throw new BadRequest(`model '${read.wish.model.slice(0, 128)}' not found: use the full name`);
-  const system = withOverrides(facts.system, read.wish.overrides);
-  return { status: 200, body: planFor(record, system, read.wish) };
+    throw new BadRequest(`model '${read.request.model.slice(0, 128)}' not found: use the full name`);
+  const system = withOverrides(facts.system, read.request.overrides);
+  return { status: 200, body: planFor(record, system, read.request) };
 }
 
-/** With what later versions print beside the rest. */
+/** Adds fields of later versions. */
 function systemBody(system: System): Readonly<Record<string, unknown>> {
   return {
     ...system,

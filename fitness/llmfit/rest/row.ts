@@ -28,7 +28,7 @@ export interface RestRow extends LlmfitRow {
 
 export interface RestRowOptions extends RowOptions {
   readonly isInstalled: boolean;
-  /** Tokens per second that an engine reached here with this model. */
+  /** Measured tokens per second with this model. */
   readonly measured?: number | undefined;
 }
 
@@ -75,7 +75,7 @@ function notesOf({ fit_level, run_mode, ...row }: LlmfitRow): readonly string[] 
   return notes;
 }
 
-/** Numbers of GPUs that both kinds of heads can be divided among. */
+/** Numbers of GPUs that divide the numbers of both kinds of heads. */
 function tensorParallelSizes(record: CatalogRecord): readonly number[] {
   const { num_attention_heads: heads, num_key_value_heads: keyValueHeads = heads } = record;
   if (heads === undefined || keyValueHeads === undefined) return [1];

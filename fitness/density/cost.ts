@@ -1,0 +1,91 @@
+/** Memory and GPUs of replicas, by service and node, and by namespace. Pure. */
+import { gibOf, round } from "../scoring/units.ts";
+import { compareNames, type Density, type DensitySite } from "./density.ts";
+import { percent } from "./views.ts";
+
+export interface CostRow {
+  readonly name: string;
+  readonly namespace: string;
+  readonly placedNode: string;
+  readonly phase: string;
+  readonly gpu: number;
+  readonly memoryRequiredGb: number;
+  readonly utilizationPct: number;
+  readonly fitnessScore: number;
+  readonly service: string;
+  readonly replicas: number;
+}
+
+export interface NamespaceCost {
+  readonly namespace: string;
+  readonly modelCount: number;
+  readonly totalGpu: number;
+  readonly totalMemoryGb: number;
+}
+
+export interface Cost {
+  readonly models: readonly CostRow[];
+  readonly namespaces: readonly NamespaceCost[];
+}
+
+/** Memory of replicas: one row for each service and node, and the sums of each namespace. */
+export function cost(density: Density, wanted?: string): Cost {
+  const { models, namespaces } = density.once(costOfAll);
+  if (wanted === undefined) return { models, namespaces };
+  const isWanted = ({ namespace }: { readonly namespace: string }) => namespace === wanted;
+  return { models: models.filter(isWanted), namespaces: namespaces.filter(isWanted) };
+}
+
+function costOfAll(density: Density): Cost {
+  const models = density
+    .sites()
+    .flatMap((site) => costsOn(density, site))
+    .map((row) => ({ row, key: keyOfCost(row) }))
+    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareNames(a.key, b.key))
+    .map(({ row }) => row);
+  const namespaces = Map.groupBy(models, ({ namespace }) => namespace);
+  return {
+    models,
+    namespaces: [...namespaces]
+      .map(([namespace, rows]) => ({
+        namespace,
+        modelCount: new Set(rows.map(({ name }) => name)).size,
+        totalGpu: rows.reduce((sum, { gpu }) => sum + gpu, 0),
+        totalMemoryGb: round(
+          rows.reduce((sum, row) => sum + row.memoryRequiredGb, 0),
+          2,
+        ),
+      }))
+      .sort((a, b) => b.totalMemoryGb - a.totalMemoryGb || compareNames(a.namespace, b.namespace)),
+  };
+}
+
+export function keyOfCost({ namespace, name, service, placedNode }: CostRow): string {
+  return `${namespace}/${name}/${service}/${placedNode}`;
+}
+
+function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
+  const budget = site.place.machine.at === "known" ? site.place.machine.machine.budgetBytes : 0;
+  const services = Map.groupBy(site.held.values(), ({ namespace, service }) => `${namespace}/${service}`);
+  return [...services.values()].flatMap((all) => {
+    const [first] = all;
+    if (first === undefined) return [];
+    const { name, record } = density.modelOf(first);
+    const bytes = all.reduce((sum, one) => sum + one.bytes, 0);
+    const fit = record === undefined ? undefined : density.fitOf(site, record);
+    return [
+      {
+        name,
+        namespace: first.namespace,
+        placedNode: site.place.name,
+        phase: all.find(({ phase }) => phase !== "Ready")?.phase ?? "Ready",
+        gpu: all.reduce((sum, { gpus }) => sum + gpus, 0),
+        memoryRequiredGb: gibOf(bytes) ?? 0,
+        utilizationPct: percent(bytes, budget),
+        fitnessScore: fit === undefined ? 0 : round(fit.score, 1),
+        service: first.service,
+        replicas: all.length,
+      },
+    ];
+  });
+}
