@@ -2,7 +2,7 @@
 
 import { ANNOTATION_ADDRESSES, PORT_NAME } from "../../src/api/group.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
-import { isAddressWithin } from "../../src/util/address-within.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 import { addressProblem } from "../config/address.ts";
 import type { SliceState } from "../replicas/observed.ts";
 import type { EndpointAddress } from "../replicas/ports.ts";

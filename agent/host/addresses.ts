@@ -1,7 +1,7 @@
 /** Chooses the address that this host serves on: that of its engines if allowed, else a configured one, the route's, or the only one. */
 import { isIPv6, SocketAddress } from "node:net";
 import { networkInterfaces } from "node:os";
-import { isAddressWithin } from "../../src/util/address-within.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { addressProblem } from "../config/address.ts";
 

@@ -2,7 +2,7 @@
 
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
-import { isAddressWithin } from "../../src/util/address-within.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { AssignedModel, ReadAssignedModels } from "./grants.ts";
 import { waitForChange } from "./wait-for-change.ts";

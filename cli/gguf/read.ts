@@ -47,7 +47,7 @@ async function readRemote(source: RemoteSource, quantization: string | undefined
   try {
     const request = {
       source,
-      wish: { format: "gguf" as const, quantization },
+      selector: { format: "gguf" as const, quantization },
       signal: new AbortController().signal,
     };
     const { gguf, sizeBytes } = await inspect(request);

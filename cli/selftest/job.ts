@@ -8,9 +8,9 @@ import { type InstallLayout, layoutFor } from "../../launchd/layout/layout.ts";
 import { renderAgentPlist } from "../../launchd/plist/agent-plist.ts";
 import type { Supervisor } from "../../launchd/ports.ts";
 import { pollUntil } from "../../launchd/wait.ts";
+import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { readService } from "../../src/macos/doctor/launchd.ts";
-import { LABEL } from "../../src/macos/launchctl.ts";
 import { createCommand } from "../../src/util/command.ts";
 import {
   type Bench,
@@ -42,7 +42,7 @@ export async function checkJob(bench: Bench): Promise<SelftestOutcome> {
   });
   const before = await launchctl.observe();
   if (installed.value.found !== undefined || before.at !== "absent" || before.isDisabled)
-    return notApplicableStep(`${LABEL} is installed or disabled, and is left alone`);
+    return notApplicableStep(`${LAUNCHD_LABEL} is installed or disabled, and is left alone`);
   const children = await writeJob(own);
   cleanUp(() => endChildren(children));
   cleanUp(() => launchctl.unload());

@@ -7,7 +7,7 @@ import type { ErrorCode } from "../../src/api/errors.ts";
 import { ANNOTATION_JOIN_REQUEST } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { HostJoinRequest } from "../../src/api/host-join-request.ts";
-import { isAddressWithin } from "../../src/util/address-within.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 
 export interface JoinObserved {
   readonly request: HostJoinRequest;

@@ -10,7 +10,7 @@ function inspect(text: string, config: object = {}) {
   if (source.kind !== "http") throw new Error("not an address");
   const { signal } = new AbortController();
   const settings = inspectSettings(modelConfigSchema.parse({ stallMs: 300, ...config }));
-  return createInspectSource(settings)({ source, wish: {}, signal });
+  return createInspectSource(settings)({ source, selector: {}, signal });
 }
 
 test("the controller refuses every address inside the network by default, with one message", async () => {

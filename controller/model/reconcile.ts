@@ -177,7 +177,12 @@ async function inspect(
   const read = async (within: AbortSignal): Promise<InspectionResult> => {
     const credentials = await readCredentials(client, model);
     const { files, mmproj, format, quantization } = model.spec;
-    const request = { source, wish: { files, mmproj, format, quantization }, credentials, signal: within };
+    const request = {
+      source,
+      selector: { files, mmproj, format, quantization },
+      credentials,
+      signal: within,
+    };
     if (isWatched) return check(ports, model, request);
     const { revision } = pinnedOf(model) ?? {};
     return { at: "found", found: await ports.inspect({ ...request, revision }) };

@@ -1,7 +1,8 @@
 /** The agent's job in launchd. */
 import { lstat } from "node:fs/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { LABEL, NO_DOMAIN, NOT_FOUND } from "../../src/macos/launchctl.ts";
+import { LAUNCHD_LABEL } from "../../src/api/group.ts";
+import { NO_DOMAIN, NOT_FOUND } from "../../src/macos/launchctl.ts";
 import { type Command, type CommandResult, commandFailure } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { InstallLayout } from "../layout/layout.ts";
@@ -31,7 +32,7 @@ export interface LaunchctlPorts {
 export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
   const { run, clock, layout, leaveMs } = ports;
   const { domain } = layout;
-  const target = `${domain}/${LABEL}`;
+  const target = `${domain}/${LAUNCHD_LABEL}`;
   const observe = () => observeJob(run, domain);
   const enable = () => run("launchctl", ["enable", target]);
   const waitUntilUnloaded = async (): Promise<void> => {
@@ -80,9 +81,9 @@ export function createLaunchctl(ports: LaunchctlPorts): Supervisor {
 }
 
 async function observeJob(run: Command, domain: string): Promise<ManagedJob> {
-  const printed = await run("launchctl", ["print", `${domain}/${LABEL}`]);
+  const printed = await run("launchctl", ["print", `${domain}/${LAUNCHD_LABEL}`]);
   const disabled = await run("launchctl", ["print-disabled", domain]);
-  const isDisabled = disabled.exitCode === 0 && isDisabledIn(disabled.stdout, LABEL);
+  const isDisabled = disabled.exitCode === 0 && isDisabledIn(disabled.stdout, LAUNCHD_LABEL);
   if (printed.exitCode === 0) return parseJob(printed.stdout, isDisabled);
   if (MISSING.includes(printed.exitCode) || /could not find/i.test(printed.stderr))
     return { at: "absent", isDisabled };

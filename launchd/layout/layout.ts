@@ -1,6 +1,6 @@
 /** The paths and the account of an installation. Pure: the plist, the unit and all steps follow from it. */
 import * as z from "zod";
-import { LABEL } from "../../src/macos/launchctl.ts";
+import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 
 /** system: starts at boot, under its own account. user: a LaunchAgent that runs as the user from login to logout. */
 const scopeSchema = z.enum(["system", "user"]);
@@ -72,7 +72,7 @@ function daemon({ root, account = "_metalbridge", stateDir }: LayoutInput): Inst
     manager: "launchd",
     scope: "system",
     prefix: `${root}/usr/local/lib/metalbridge`,
-    definition: `${root}/Library/LaunchDaemons/${LABEL}.plist`,
+    definition: `${root}/Library/LaunchDaemons/${LAUNCHD_LABEL}.plist`,
     configFile: `${root}/usr/local/etc/metalbridge/agent.yaml`,
     kubeconfig: `${state}/kubeconfig`,
     stateDir: state,
@@ -90,7 +90,7 @@ function launchAgent({ home, uid, stateDir }: LayoutInput): InstallLayout {
     manager: "launchd",
     scope: "user",
     prefix: `${home}/.local/lib/metalbridge`,
-    definition: `${home}/Library/LaunchAgents/${LABEL}.plist`,
+    definition: `${home}/Library/LaunchAgents/${LAUNCHD_LABEL}.plist`,
     configFile: `${home}/.config/metalbridge/agent.yaml`,
     kubeconfig: `${state}/kubeconfig`,
     stateDir: state,

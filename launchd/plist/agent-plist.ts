@@ -1,5 +1,5 @@
 /** The agent's launchd job. Pure. docs/install-a-mac.md explains the keys to users. */
-import { LABEL } from "../../src/macos/launchctl.ts";
+import { LAUNCHD_LABEL } from "../../src/api/group.ts";
 import { agentCommand, agentPath, stopSeconds } from "../layout/agent-command.ts";
 import type { InstallLayout } from "../layout/layout.ts";
 import { renderPlistXml } from "./xml.ts";
@@ -11,7 +11,7 @@ const MAX_FILES = 65_536;
 export function renderAgentPlist(layout: InstallLayout, drainSeconds: number): string {
   const { account, scope, crashLog, stateDir } = layout;
   return renderPlistXml({
-    Label: LABEL,
+    Label: LAUNCHD_LABEL,
     ...(account === undefined ? {} : { UserName: account }),
     ProgramArguments: agentCommand(layout),
     // Values must be strings. launchd's default PATH lacks the folders of Homebrew.

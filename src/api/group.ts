@@ -4,6 +4,9 @@ export const GROUP = "metalbridge.dev";
 export const VERSION = "v1alpha1";
 export const API_VERSION = `${GROUP}/${VERSION}`;
 
+/** Label of the agent's launchd job. */
+export const LAUNCHD_LABEL = "dev.metalbridge.agent";
+
 export const LABEL_HOST = "metalbridge.dev/host";
 export const LABEL_SERVICE = "metalbridge.dev/service";
 export const LABEL_SERVICE_UID = "metalbridge.dev/service-uid";

@@ -1,5 +1,5 @@
 /** Address and port of a host's remote access. An address in its status counts only if its spec allows it. */
-import { isAddressWithin } from "../util/address-within.ts";
+import { isAddressWithin } from "../util/ip-address.ts";
 import type { Host } from "./host.ts";
 
 export interface RemotePlace {

@@ -1,9 +1,10 @@
-/** X.509 certificates for P-256 keys: self-signed, or signed by an authority of ours. */
+/** X.509 certificates for P-256 keys: self-signed, or signed by our own authority. */
 import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIPv4, isIPv6 } from "node:net";
+import { ipv6Groups } from "../util/ip-address.ts";
 
+/** Key and certificate in PEM. */
 export interface KeyedCertificate {
-  /** Both PEM. */
   readonly key: string;
   readonly cert: string;
 }
@@ -11,13 +12,13 @@ export interface KeyedCertificate {
 export interface CertificateRequest {
   /** Common name. */
   readonly name: string;
-  /** DNS names and IP addresses that a server proves. */
+  /** Subject alternative names: DNS names and IP addresses. */
   readonly hosts?: readonly string[];
   /** In ms since 1970. Absent: valid at all times. */
   readonly valid?: { readonly fromMs: number; readonly untilMs: number };
-  /** May sign other certificates. */
+  /** True if it may sign other certificates. */
   readonly isAuthority?: boolean;
-  /** Absent: it signs itself. */
+  /** Absent: self-signed. */
   readonly issuer?: { readonly name: string; readonly key: string };
 }
 
@@ -27,15 +28,15 @@ const BASIC_CONSTRAINTS = "551d13";
 const SUBJECT_ALT_NAME = "551d11";
 const ALWAYS = { from: der(0x17, ascii("000101000000Z")), until: der(0x18, ascii("99991231235959Z")) };
 
-export function createCertificate(wish: CertificateRequest): KeyedCertificate {
+export function createCertificate(request: CertificateRequest): KeyedCertificate {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
-  const { name, valid, issuer } = wish;
+  const { name, valid, issuer } = request;
   const { from, until } =
     valid === undefined ? ALWAYS : { from: time(valid.fromMs), until: time(valid.untilMs) };
   const algorithm = der(0x30, oid(ECDSA_WITH_SHA256));
   const serial = randomBytes(16);
   serial.writeUInt8(0x40 | (serial.readUInt8(0) & 0x3f), 0);
-  const extensions = extensionsOf(wish);
+  const extensions = extensionsOf(request);
   const body = der(
     0x30,
     der(0xa0, der(0x02, Buffer.from([2]))),
@@ -70,24 +71,15 @@ function extensionsOf({ hosts = [], isAuthority = false }: CertificateRequest): 
 
 function generalName(host: string): Buffer {
   if (isIPv4(host)) return der(0x87, Buffer.from(host.split(".").map(Number)));
-  return isIPv6(host) ? der(0x87, ipv6(host)) : der(0x82, ascii(host));
-}
-
-function ipv6(address: string): Buffer {
-  const [head = "", tail] = address.split("::", 2);
-  const groups = (text: string) =>
-    text === "" ? [] : text.split(":").map((one) => Number.parseInt(one, 16));
-  const after = tail === undefined ? [] : groups(tail);
-  const before = groups(head);
-  const all = [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
-  return Buffer.from(all.flatMap((group) => [group >> 8, group & 0xff]));
+  if (!isIPv6(host)) return der(0x82, ascii(host));
+  return der(0x87, Buffer.from(ipv6Groups(host).flatMap((group) => [group >> 8, group & 0xff])));
 }
 
 function distinguishedName(name: string): Buffer {
   return der(0x30, der(0x31, der(0x30, oid(COMMON_NAME), der(0x0c, Buffer.from(name)))));
 }
 
-/** GeneralizedTime would only be right from 2050 on. */
+/** UTCTime before 2050, GeneralizedTime from 2050 (RFC 5280). */
 function time(ms: number): Buffer {
   const digits = new Date(ms)
     .toISOString()

@@ -17,9 +17,9 @@ const KEY_BYTES = 32;
 const TAG_BYTES = 16;
 
 export interface JoinKey {
-  /** PEM. */
+  /** In PEM. */
   readonly privateKey: string;
-  /** The public key in hex, as a HostJoinRequest is named. */
+  /** In hex. It is also the name of the HostJoinRequest. */
   readonly publicKey: string;
 }
 
@@ -31,7 +31,7 @@ export function createJoinKey(): JoinKey {
   };
 }
 
-/** Undefined for an invalid key, or one of low order, whose shared secret is known to everyone. */
+/** Undefined for an invalid key, or for a key of low order, whose shared secret is public. */
 export function sealFor(publicKey: string, text: string): string | undefined {
   const own = generateKeyPairSync("x25519");
   const ownRaw = rawOf(own.publicKey);
@@ -42,7 +42,7 @@ export function sealFor(publicKey: string, text: string): string | undefined {
   return Buffer.concat(sealed).toString("base64url");
 }
 
-/** Undefined if it was sealed for another key, or changed. */
+/** Undefined if the text was sealed for another key or was changed. */
 export function openSealed({ privateKey, publicKey }: JoinKey, sealed: string): string | undefined {
   const bytes = Buffer.from(sealed, "base64url");
   const sender = bytes.subarray(0, KEY_BYTES);

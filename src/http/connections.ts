@@ -1,61 +1,61 @@
-/** Connections that a port holds open at once: each costs memory before anything was sent on it, TLS most. */
+/** Limits the open connections of a port, because each connection uses memory before it sends data, most with TLS. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Server, Socket } from "node:net";
 
 export interface ConnectionLimits {
   readonly total: number;
-  /** Below `total`, so that no single client keeps all others out. */
+  /** Lower than `total`, so that no single client blocks all others. */
   readonly perAddress: number;
 }
 
-interface Held {
+interface Connection {
   readonly name: string;
   readonly socket: Socket;
   readonly address: string;
-  /** Requests whose response is not over. */
-  underWay: number;
+  /** Number of requests whose response is not finished. */
+  inFlight: number;
 }
 
 /**
- * A new connection is always accepted, so that clients which only hold connections keep no probe out: past a limit the
- * oldest one without a request under way is closed, of the address that holds most. Where all have one, the oldest of them.
+ * Always accepts a new connection, so that idle connections cannot block a probe. Above a limit, it closes the oldest idle
+ * connection of the address with the most connections. If no connection is idle, it closes the oldest one.
  */
 export function limitConnections(server: Server, { total, perAddress }: ConnectionLimits): void {
-  /** By address and port, the oldest first: TLS wraps the socket in another object. */
-  const held = new Map<string, Held>();
+  /** By address and port, the oldest first. The socket is no key, because TLS wraps it in another object. */
+  const open = new Map<string, Connection>();
   server.on("connection", (socket: Socket) => {
     const { remoteAddress: address } = socket;
-    // It has been closed already.
+    // The connection was already closed.
     if (address === undefined) return void socket.destroy();
     const name = nameOf(socket);
-    const one = { name, socket, address, underWay: 0 };
-    const all = [...held.values()];
+    const connection = { name, socket, address, inFlight: 0 };
+    const all = [...open.values()];
     const own = all.filter((other) => other.address === address);
     const replaced = toReplace(own.length >= perAddress ? own : all.length >= total ? all : []);
     if (replaced !== undefined) {
-      held.delete(replaced.name);
+      open.delete(replaced.name);
       replaced.socket.destroy();
     }
-    held.set(name, one);
+    open.set(name, connection);
     socket.once("close", () => {
-      if (held.get(name) === one) held.delete(name);
+      if (open.get(name) === connection) open.delete(name);
     });
   });
   server.prependListener("request", ({ socket }: IncomingMessage, response: ServerResponse) => {
-    const one = held.get(nameOf(socket));
-    if (one === undefined) return;
-    one.underWay += 1;
+    const connection = open.get(nameOf(socket));
+    if (connection === undefined) return;
+    connection.inFlight += 1;
     response.once("close", () => {
-      one.underWay -= 1;
+      connection.inFlight -= 1;
     });
   });
 }
 
-function toReplace(some: readonly Held[]): Held | undefined {
-  const idle = some.filter(({ underWay }) => underWay === 0);
-  const byAddress = Map.groupBy(idle.length > 0 ? idle : some, ({ address }) => address);
-  const [most] = [...byAddress.values()].sort((a, b) => b.length - a.length);
-  return most?.[0];
+function toReplace(connections: readonly Connection[]): Connection | undefined {
+  const idle = connections.filter(({ inFlight }) => inFlight === 0);
+  const byAddress = Map.groupBy(idle.length > 0 ? idle : connections, ({ address }) => address);
+  const [largest] = [...byAddress.values()].sort((a, b) => b.length - a.length);
+  return largest?.[0];
 }
 
 function nameOf({ remoteAddress, remotePort }: Pick<Socket, "remoteAddress" | "remotePort">): string {

@@ -1,4 +1,4 @@
-/** The one HTTP listener: routes by path, a token where strangers may connect, and coded errors for a port that is taken. */
+/** The HTTP listener of all parts: routes by path, an optional token, and coded errors for a port that is in use. */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {
@@ -27,30 +27,30 @@ export type RouteHandler = () => HttpResponse | Promise<HttpResponse>;
 
 export interface ListenOptions {
   readonly address: string;
-  /** 0 takes a free one. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** By path, without the query. Read requests only. */
+  /** Handlers of GET and HEAD requests, by path without the query. */
   readonly routes: Readonly<Record<string, RouteHandler>>;
-  /** Answers every other request, of any method. Absent: 404. */
+  /** Handles every other request, with any method. Absent: 404. */
   readonly otherwise?: (request: IncomingMessage) => Promise<HttpResponse>;
   /** Closes the listener and its connections. */
   readonly signal: AbortSignal;
   /**
-   * Every request must send the token in this file; it is read for each request, so a new token takes effect at once.
-   * Absent: on loopback only programs of this machine are answered, and no web page.
+   * Every request must send the token in this file. The file is read for each request, so a new token applies immediately.
+   * Absent: on loopback, only programs of this machine receive a response, and no web page does.
    */
   readonly tokenFile?: string;
 }
 
-/** Where strangers may connect, slow and numerous clients must not cost us. */
+/** Time limit for a request on a listener that other machines can reach, against slow clients. */
 const GUARDED_MS = 10_000;
 const CONNECTIONS = { total: 64, perAddress: 32 };
-/** No scraper and no probe sends more before it has the answer; each answer can be a whole page. */
-const PIPELINED = 2;
-/** An answer that its client does not read is dropped after this. */
+/** Scrapers and probes do not send more requests before the first response, and each response can be a large page. */
+const MAX_PIPELINED = 2;
+/** The connection of a client that does not read its response is closed after this. */
 const SILENCE_MS = 60_000;
 
-/** Resolves with the port once it listens; rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
+/** Resolves with the port once it listens. Rejects with `PortTaken` or `ListenFailed`. Does not keep the process alive. */
 export async function listen({ address, port, signal, ...options }: ListenOptions): Promise<number> {
   const limits =
     options.tokenFile === undefined ? {} : { requestTimeout: GUARDED_MS, headersTimeout: GUARDED_MS };
@@ -61,7 +61,7 @@ export async function listen({ address, port, signal, ...options }: ListenOption
   return listenOn(server, { address, port, signal });
 }
 
-/** The same for a server that answers in its own way. A connection that cannot be accepted is no end of the process. */
+/** Starts to listen with another server. A connection that cannot be accepted does not end the process. */
 export async function listenOn(
   server: Server | HttpsServer,
   { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
@@ -74,7 +74,7 @@ export async function listenOn(
     server.listen(port, address, resolve);
   });
   server.removeAllListeners("error");
-  // Too many open files, say: who connects will try again.
+  // For example, too many files are open. The client will connect again.
   server.on("error", () => {});
   server.unref();
   const close = (): void => {
@@ -89,16 +89,17 @@ export async function listenOn(
 export interface ListenRetryOptions {
   readonly clock: Clock;
   readonly log: Log;
+  /** The purpose of the listener, for the log. */
   readonly what: string;
   readonly retryMs?: number;
   readonly onListening?: ((port: number) => void) | undefined;
-  /** Called with the reason of each attempt that failed. */
+  /** Called with the error of each failed attempt. */
   readonly onFailed?: (error: Error) => void;
 }
 
 const LISTEN_RETRY_MS = 10_000;
 
-/** Not awaited: the address may come up long after this program (Wi-Fi, VPN), and the port become free. Logged once each. */
+/** Retries in the background, because the address (Wi-Fi, VPN) or the port may become available later. Logs each error once. */
 export function retryListen(
   attempt: () => Promise<number>,
   { address, port, signal }: Pick<ListenOptions, "address" | "port" | "signal">,
@@ -129,25 +130,26 @@ export function retryListen(
   next();
 }
 
-/** The coded error behind the failure to listen. */
+/** Converts a failure to listen to a coded error. */
 export function explainListenError(cause: unknown, address: string, port: number): MetalbridgeError {
-  const where = `${address.includes(":") ? `[${address}]` : address}:${port}`;
+  const endpoint = `${address.includes(":") ? `[${address}]` : address}:${port}`;
   if ((cause as NodeJS.ErrnoException).code === "EADDRINUSE") {
     const remedy = {
       summary: "stop the program that uses the port, or choose another port",
       command: `lsof -i :${port}`,
     };
-    return new MetalbridgeError("PortTaken", `cannot listen on ${where}: the port is in use`, remedy, {
-      cause,
-    });
+    const message = `cannot listen on ${endpoint}: the port is in use`;
+    return new MetalbridgeError("PortTaken", message, remedy, { cause });
   }
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return new MetalbridgeError("ListenFailed", `cannot listen on ${where}: ${why}`, undefined, { cause });
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new MetalbridgeError("ListenFailed", `cannot listen on ${endpoint}: ${reason}`, undefined, {
+    cause,
+  });
 }
 
-/** /healthz, /readyz and /metrics, which every long-running part of ours answers. */
+/** The routes /healthz, /readyz and /metrics of every long-running part. */
 export function healthRoutes(parts: {
-  /** Why the part is not ready, one line each; empty when it is ready. */
+  /** The reasons why the part is not ready, one line each; empty if it is ready. */
   readonly notReady: () => readonly string[];
   readonly metrics: RouteHandler;
 }): ListenOptions["routes"] {
@@ -158,7 +160,7 @@ export function healthRoutes(parts: {
   };
 }
 
-/** 503 while there are reasons, one line each. */
+/** Responds with 503 and the reasons, one line each, while there are any. */
 export function readyRoute(notReady: () => readonly string[]): RouteHandler {
   return () => {
     const reasons = notReady();
@@ -179,7 +181,7 @@ function requestListener({
     if (isForPrograms && !isFromProgram(request.headers))
       return {
         status: 403,
-        body: "only programs of this machine may ask, by the name localhost or its address\n",
+        body: "only programs of this machine may connect, with the name localhost or its address\n",
       };
     const path = request.url?.split("?")[0] ?? "";
     const route = Object.hasOwn(routes, path) ? routes[path] : undefined;
@@ -195,7 +197,7 @@ function requestListener({
   const pipelines = new Pipelines();
   return (request, response) => {
     const { socket } = request;
-    if (!pipelines.begin(socket, PIPELINED)) return;
+    if (!pipelines.begin(socket, MAX_PIPELINED)) return;
     response.once("close", () => pipelines.end(socket));
     void answer(request, response)
       .catch((error: unknown): HttpResponse => ({ status: 500, body: `${String(error)}\n` }))
@@ -212,7 +214,7 @@ function send(
   response.end(isText ? body : JSON.stringify(body));
 }
 
-/** What whoever does not send the token in the file is answered; undefined for whoever does. */
+/** Returns the response to a request without the token in the file; undefined for an authorized request. */
 export async function rejectUnauthorized(
   { headers }: IncomingMessage,
   response: ServerResponse,
@@ -226,7 +228,7 @@ export async function rejectUnauthorized(
   return { status: 401, body: "send the token: Authorization: Bearer …\n" };
 }
 
-/** Compares digests, which are of one length: the time it takes reveals nothing of the token. */
+/** Compares digests, which have equal length, so that the duration reveals nothing about the token. */
 function isSame(left: string, right: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(left), digest(right));

@@ -1,6 +1,6 @@
-/** Addresses that only this machine can reach, and what programs of this machine send there. Pure. */
+/** Detects loopback addresses, and requests from programs of this machine. Pure. */
 
-/** 127.0.0.0/8, ::1, and either of them as an IPv6 socket shows it. */
+/** True for 127.0.0.0/8 and ::1, also in the form that an IPv6 socket reports. */
 export function isLoopback(address: string): boolean {
   return address === "::1" || /^(::ffff:)?127(\.\d{1,3}){3}$/i.test(address);
 }
@@ -10,7 +10,7 @@ export interface RequestNames {
   readonly origin?: string | undefined;
 }
 
-/** Of requests to loopback: a web page whose name leads there is a page all the same. */
+/** False for requests of web pages to loopback, including pages whose name resolves to loopback. */
 export function isFromProgram({ host = "", origin }: RequestNames): boolean {
   return isNameOfLoopback(`http://${host}`) && (origin === undefined || isNameOfLoopback(origin));
 }

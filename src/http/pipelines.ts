@@ -1,20 +1,20 @@
-/** How many responses each connection waits for: requests may be sent before the answers to those before them. */
+/** Counts the pending responses of each connection, because a client may pipeline requests. */
 import type { Socket } from "node:net";
 
 export class Pipelines {
-  readonly #waiting = new WeakMap<Socket, number>();
+  readonly #pending = new WeakMap<Socket, number>();
 
-  /** False for what comes on a connection that is cut off, because it waits for `limit` responses already, or that was. */
+  /** Returns false and closes the connection if `limit` responses are pending. Also returns false for a closed connection. */
   begin(socket: Socket, limit: number): boolean {
-    // What was read together with the request that ended it.
+    // The request was read together with the one that closed the connection.
     if (socket.destroyed) return false;
-    const waiting = this.#waiting.get(socket) ?? 0;
-    if (waiting >= limit) socket.destroy();
-    else this.#waiting.set(socket, waiting + 1);
-    return waiting < limit;
+    const pending = this.#pending.get(socket) ?? 0;
+    if (pending >= limit) socket.destroy();
+    else this.#pending.set(socket, pending + 1);
+    return pending < limit;
   }
 
   end(socket: Socket): void {
-    this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1);
+    this.#pending.set(socket, (this.#pending.get(socket) ?? 1) - 1);
   }
 }

@@ -1,6 +1,7 @@
-/** Which addresses a download may connect to. Applied to every connection after DNS, so that neither a name nor a redirect reaches inside. */
+/** The addresses that downloads may connect to. Checked for every connection after DNS, so that no name or redirect reaches an internal address. */
 import { BlockList, isIP } from "node:net";
 import { FORBIDDEN_NETWORKS, PRIVATE_NETWORKS } from "../models/source/networks.ts";
+import { ipv6Groups } from "../util/ip-address.ts";
 
 export interface AddressPolicy {
   readonly allowLoopback: boolean;
@@ -13,7 +14,7 @@ const LOOPBACK = listOf(["127.0.0.0/8", "::1/128"]);
 const PRIVATE = listOf(PRIVATE_NETWORKS);
 const NEVER = listOf(FORBIDDEN_NETWORKS);
 
-/** True for an address that must not be connected to, and for text that is no address. */
+/** True for a forbidden address, and for text that is not an address. */
 export function isForbiddenAddress(
   address: string,
   policy: AddressPolicy = { allowLoopback: false, allowPrivate: false },
@@ -26,12 +27,12 @@ export function isForbiddenAddress(
   if (NEVER.check(bare, family)) return true;
   const isPrivate = PRIVATE.check(bare, family) && !policy.allowPrivate;
   if (isPrivate && !listOf(policy.allowedNetworks ?? []).check(bare, family)) return true;
-  const carried = version === 6 ? carriedV4(groupsOf(bare)) : undefined;
-  return carried !== undefined && isForbiddenAddress(carried, policy);
+  const embedded = version === 6 ? embeddedV4(ipv6Groups(bare)) : undefined;
+  return embedded !== undefined && isForbiddenAddress(embedded, policy);
 }
 
-/** The IPv4 address that a mapped, compatible, NAT64, 6to4 or ISATAP address leads to. */
-function carriedV4(groups: readonly number[]): string | undefined {
+/** The IPv4 address in a mapped, compatible, NAT64, 6to4 or ISATAP address. */
+function embeddedV4(groups: readonly number[]): string | undefined {
   const [first, second, third, , fifth, sixth, seventh, eighth] = groups;
   if (first === 0x2002) return dotted(second, third);
   const isNat64 = first === 0x64 && second === 0xff9b;
@@ -42,15 +43,6 @@ function carriedV4(groups: readonly number[]): string | undefined {
 
 function dotted(high = 0, low = 0): string {
   return [high >> 8, high & 0xff, low >> 8, low & 0xff].join(".");
-}
-
-/** The eight groups of a valid IPv6 address; a URL brings it into hexadecimal. */
-function groupsOf(address: string): number[] {
-  const { hostname } = new URL(`http://[${address}]`);
-  const halves = hostname.slice(1, -1).split("::");
-  const [left = [], right = []] = halves.map((half) => (half === "" ? [] : half.split(":")));
-  const zeros = Array<string>(8 - left.length - right.length).fill("0");
-  return [...left, ...zeros, ...right].map((group) => Number.parseInt(group, 16));
 }
 
 function listOf(ranges: readonly string[]): BlockList {

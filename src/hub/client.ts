@@ -1,4 +1,4 @@
-/** The HTTP client for sources: guarded addresses, redirects followed by hand, no wait without a limit. */
+/** The HTTP client for sources. It checks every address, follows redirects itself, and limits every wait. */
 import {
   type ClientRequest,
   request as httpRequest,
@@ -7,30 +7,30 @@ import {
   type RequestOptions,
 } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { permanent, plainUrl, SourceFailure, transient } from "./failure.ts";
+import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";
 
 export interface HttpRules extends HostRules {
   readonly connectMs: number;
-  /** Abort after this many ms without data, before the head of the answer or within its body. */
+  /** Aborts a request after this many ms without data, before or after its headers. */
   readonly stallMs: number;
   readonly maxRedirects: number;
-  /** The requests under way: each is ended by calling it with the reason. */
+  /** The requests in progress. Calling an entry aborts its request with the reason. */
   readonly underWay?: Set<(reason: SourceFailure) => void>;
 }
 
 export interface HttpRequest {
   readonly method?: "GET" | "HEAD" | "POST";
-  /** Of a POST. */
+  /** Body of a POST. */
   readonly body?: string;
-  /** Sent everywhere, redirects included. */
+  /** Headers that are sent to all servers, including redirects. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
-/** What a kind of source does with its requests, at the origin of the first address and nowhere else. */
+/** Authorizes the requests of one kind of source. Called only for the origin of the first address. */
 export interface RequestAuthorizer {
-  /** Headers that authorize one request, signed for it where the source wants that. Rejects with SourceFailure. */
+  /** Returns headers that authorize one request, for example its signature. Rejects with SourceFailure. */
   readonly authorize?: (request: {
     readonly url: URL;
     readonly method: NonNullable<HttpRequest["method"]>;
@@ -38,32 +38,32 @@ export interface RequestAuthorizer {
     readonly signal: AbortSignal;
   }) => Promise<Readonly<Record<string, string>>>;
   /**
-   * Sees answers that are no success, redirects included, and may consume their body: the address to send the request to
-   * once more with what was learned (a token, a region); undefined leaves the answer to the caller. Rejects with
-   * SourceFailure where it knows more than the status says.
+   * Called with responses that are not successful, including redirects, and may consume their body. Returns the address to
+   * resend the request to after it has learned a token or a region; undefined leaves the response to the caller. Rejects with
+   * SourceFailure if it can explain the status.
    */
   readonly judge?: (answer: SourceResponse, signal: AbortSignal) => Promise<URL | undefined>;
 }
 
 export interface SourceResponse {
-  /** Where the redirects led. */
+  /** The address after all redirects. */
   readonly url: URL;
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Headers of the redirects on the way: a hub gives there what its storage does not. */
+  /** Headers of the redirects, in which a hub sends values that its storage server does not know. */
   readonly hops: readonly IncomingHttpHeaders[];
   /** Fails with SourceStalled after `stallMs` without a byte. */
   readonly body: IncomingMessage;
 }
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
-/** Nothing to judge: content, or what a range or validator asked for. */
+/** Statuses of successful and of conditional or range requests, which `judge` does not see. */
 const SETTLED = new Set([200, 206, 304, 416]);
 
-/** How often one request is sent again after a judgement: for a token or region, and for the clock. */
+/** Number of times that one request is sent again: for a token or region, and for the clock. */
 const MAX_RESENDS = 2;
 
-/** Sends a request and follows redirects, whatever the status. The caller consumes or destroys the body. Throws SourceFailure. */
+/** Sends a request and follows redirects. The caller consumes or destroys the body. Throws SourceFailure, but not for a status. */
 export async function sendSourceRequest(
   start: URL,
   request: HttpRequest & RequestAuthorizer,
@@ -71,20 +71,19 @@ export async function sendSourceRequest(
 ): Promise<SourceResponse> {
   let from = start;
   for (let resends = 0; ; resends += 1) {
-    const { judge, ...asked } = request;
-    const answer = await follow(from, resends < MAX_RESENDS ? request : asked, rules);
-    if (!("again" in answer)) return answer;
-    from = answer.again;
+    const { judge, ...final } = request;
+    const answer = await follow(from, resends < MAX_RESENDS ? request : final, rules);
+    if (!(answer instanceof URL)) return answer;
+    from = answer;
   }
 }
 
-type Judged = SourceResponse | { readonly again: URL };
-
+/** Resolves to the URL to resend the request to, if `judge` returns one. */
 async function follow(
   start: URL,
   request: HttpRequest & RequestAuthorizer,
   rules: HttpRules,
-): Promise<Judged> {
+): Promise<SourceResponse | URL> {
   const seen = new Set<string>();
   const hops: IncomingHttpHeaders[] = [];
   let url = start;
@@ -94,14 +93,14 @@ async function follow(
     if (seen.has(url.href))
       throw permanent("SourceRedirects", `${plainUrl(start)} redirects in a circle at ${plainUrl(url)}`);
     seen.add(url.href);
-    // Once elsewhere, never again: whoever answered there may have chosen the way back.
+    // After a redirect to another origin, credentials are never sent again, because that server may have chosen the redirect back.
     isSameOrigin &&= url.origin === start.origin;
     const body = await sendOnce(url, await authorized(url, request, isSameOrigin), rules);
     const status = body.statusCode ?? 0;
     destroyWhenStalled(url, body, rules.stallMs);
     const answer: SourceResponse = { url, status, headers: body.headers, hops, body };
-    const again = isSameOrigin ? await judged(answer, request) : undefined;
-    if (again !== undefined) return { again };
+    const resendTo = isSameOrigin ? await judged(answer, request) : undefined;
+    if (resendTo !== undefined) return resendTo;
     if (!REDIRECTS.has(status)) return answer;
     body.destroy();
     hops.push(body.headers);
@@ -138,7 +137,25 @@ async function judged(
   }
 }
 
-/** The whole body as text, at most `maxBytes` of it. Throws SourceFailure. */
+/** Requests a small text with status 200. Throws SourceFailure. `onStatus` may throw another failure for a status. */
+export async function requestText(
+  url: URL,
+  request: HttpRequest & RequestAuthorizer,
+  rules: HttpRules,
+  { maxBytes, onStatus }: { readonly maxBytes: number; readonly onStatus?: (answer: SourceResponse) => void },
+): Promise<{ readonly text: string; readonly headers: IncomingHttpHeaders }> {
+  const answer = await sendSourceRequest(url, request, rules);
+  const { status, headers, body } = answer;
+  try {
+    onStatus?.(answer);
+    if (status !== 200) throw statusFailure(url, status, headers["retry-after"]);
+    return { text: await readResponseText(answer, maxBytes, request.signal), headers };
+  } finally {
+    body.destroy();
+  }
+}
+
+/** Reads the body as text. Throws SourceFailure, also for more than `maxBytes`. */
 export async function readResponseText(
   { url, body }: SourceResponse,
   maxBytes: number,
@@ -179,7 +196,7 @@ function sendOnce(
 ): Promise<IncomingMessage> {
   const options: RequestOptions = {
     method: method ?? "GET",
-    // No agent: one connection per request, closed with its body.
+    // Without an agent, each request has one connection, which is closed with its body.
     agent: false,
     headers: { "user-agent": "metalbridge", accept: "*/*", "accept-encoding": "identity", ...headers },
     signal,
@@ -189,13 +206,13 @@ function sendOnce(
     signal.throwIfAborted();
     const sent: ClientRequest =
       url.protocol === "https:" ? httpsRequest(url, options) : httpRequest(url, options);
-    const giveUp = (failure: SourceFailure) => () => void sent.destroy(failure);
+    const abort = (failure: SourceFailure) => () => void sent.destroy(failure);
     const unreachable = `could not connect to ${url.host} within ${rules.connectMs / 1000} s`;
-    let timer = setTimeout(giveUp(transient("SourceUnreachable", unreachable)), rules.connectMs);
+    let timer = setTimeout(abort(transient("SourceUnreachable", unreachable)), rules.connectMs);
     sent.once("socket", (socket) =>
       socket.once("connect", () => {
         clearTimeout(timer);
-        timer = setTimeout(giveUp(stalled(url, rules.stallMs)), rules.stallMs);
+        timer = setTimeout(abort(stalled(url, rules.stallMs)), rules.stallMs);
       }),
     );
     let end = (reason: SourceFailure) => void sent.destroy(reason);
@@ -215,7 +232,7 @@ function sendOnce(
   });
 }
 
-/** What Node calls the ways in which a certificate can be refused. */
+/** Matches Node's error codes for untrusted certificates. */
 const UNTRUSTED = /CERT|SIGNATURE|SELF_SIGNED|ALTNAME/;
 
 function connectionFailure(url: URL, error: Error, signal: AbortSignal): unknown {
@@ -238,13 +255,13 @@ function stalled(url: URL, stallMs: number): SourceFailure {
 
 const TICKS = 4;
 
-/** Counts ticks instead of time, so that a machine which slept does not blame the server. */
+/** Destroys the body after a stall. It counts ticks instead of time, because a sleep of this machine is not a stall. */
 function destroyWhenStalled(url: URL, body: IncomingMessage, stallMs: number): void {
   let seenBytes = -1;
   let quietTicks = 0;
   const timer = setInterval(() => {
     const { bytesRead } = body.socket;
-    // Bytes that wait for us to read them mean that our disk is slow, not the server.
+    // Unread bytes mean that our disk is slow, not the server.
     if (bytesRead !== seenBytes || body.readableLength > 0) {
       seenBytes = bytesRead;
       quietTicks = 0;

@@ -1,13 +1,13 @@
-/** Why one attempt at a source failed: the typed error, and whether a retry can help. */
+/** The failure of one attempt at a source: the typed error, and whether a retry can succeed. */
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 
 export class SourceFailure extends Error {
   readonly error: MetalbridgeError;
-  /** True if a retry may succeed with nothing changed. */
+  /** True if a retry may succeed without any change. */
   readonly isTransient: boolean;
-  /** What the server asked for in Retry-After. */
+  /** The server's Retry-After. */
   readonly retryAfterMs: number | undefined;
-  /** New bytes that the attempt stored before it failed. */
+  /** Number of new bytes that the attempt stored before it failed. */
   gainedBytes = 0;
 
   constructor(error: MetalbridgeError, isTransient: boolean, retryAfterMs?: number) {
@@ -24,7 +24,7 @@ export function transient(code: ErrorCode, message: string, cause?: unknown): So
   return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), true);
 }
 
-/** A failure that stays until the source, the spec or the configuration changes. */
+/** A failure that persists until the source, the spec or the configuration changes. */
 export function permanent(code: ErrorCode, message: string, cause?: unknown): SourceFailure {
   return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), false);
 }
@@ -45,19 +45,15 @@ export function statusFailure(url: URL, status: number, retryAfter: string | und
     return permanent(PERMANENT_STATUS[status] ?? "SourceRefused", message);
   const error = new MetalbridgeError("SourceUnavailable", message);
   const seconds = /^\d{1,9}$/.test(retryAfter ?? "") ? Number(retryAfter) : 0;
-  return new SourceFailure(
-    error,
-    true,
-    seconds === 0 ? undefined : Math.min(seconds, MAX_RETRY_AFTER_SECONDS) * 1000,
-  );
+  return new SourceFailure(error, true, Math.min(seconds, MAX_RETRY_AFTER_SECONDS) * 1000 || undefined);
 }
 
-/** The address without user, password, query and fragment: signed addresses carry secrets there. */
+/** The address without user, password, query and fragment, which may contain secrets. */
 export function plainUrl(url: URL): string {
   return `${url.protocol}//${url.host}${url.pathname}`;
 }
 
-/** Whether a plain address is below this one. */
+/** Returns a check that a plain address is below `base`. */
 export function isBelowUrl(base: string): (address: string) => boolean {
   const start = plainUrl(new URL(base));
   return (address) => address.startsWith(start);

@@ -1,4 +1,4 @@
-/** Which servers a request may reach: checked by name before it is sent, and by address after each DNS lookup. */
+/** Checks the server of each request: by name before it is sent, and by address after each DNS lookup. */
 import { type LookupAddress, lookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import { type AddressPolicy, isForbiddenAddress } from "./addresses.ts";
@@ -7,11 +7,11 @@ import { permanent, type SourceFailure } from "./failure.ts";
 export interface HostRules extends AddressPolicy {
   /** The only host names that may be contacted, `*.example.com` for subdomains; absent means any. */
   readonly allowedHosts?: readonly string[] | undefined;
-  /** `host:port` that the operator configured: private and loopback addresses are allowed there. */
+  /** `host:port` that the operator configured. Private and loopback addresses are allowed for it. */
   readonly trustedHost?: string | undefined;
 }
 
-/** Throws SourceFailure for an address that may not be contacted. Names are checked again once they are resolved. */
+/** Throws SourceFailure for an address that may not be contacted. The addresses of names are checked after their lookup. */
 export function checkUrl(url: URL, rules: HostRules): void {
   if (url.protocol !== "http:" && url.protocol !== "https:") {
     throw permanent("SourceNotAllowed", `${url.protocol} addresses are not supported`);
@@ -23,7 +23,7 @@ export function checkUrl(url: URL, rules: HostRules): void {
   if (isIP(literal) !== 0 && isForbiddenAddress(literal, policyFor(url, rules))) throw addressRefused(url);
 }
 
-/** Resolves as the system does, and never gives connect() an address that the rules refuse. */
+/** Resolves names like the system, but never passes a forbidden address to connect(). */
 export function guardedLookup(url: URL, rules: HostRules): LookupFunction {
   return (hostname, options, callback) => {
     lookup(hostname, { ...options, all: true }, (error, found: LookupAddress[]) => {
@@ -41,8 +41,8 @@ function isHostAllowed(hostname: string, allowed: readonly string[] | undefined)
   if (allowed === undefined) return true;
   const name = hostname.toLowerCase();
   return allowed.some((entry) => {
-    const want = entry.toLowerCase();
-    return want.startsWith("*.") ? name.endsWith(want.slice(1)) : name === want;
+    const pattern = entry.toLowerCase();
+    return pattern.startsWith("*.") ? name.endsWith(pattern.slice(1)) : name === pattern;
   });
 }
 
@@ -50,7 +50,7 @@ function policyFor(url: URL, rules: HostRules): AddressPolicy {
   return url.host === rules.trustedHost ? { allowLoopback: true, allowPrivate: true } : rules;
 }
 
-/** The same message for every refused address: it must not help to map the network. */
+/** The message is the same for every forbidden address, so that it does not help to map the network. */
 function addressRefused(url: URL): SourceFailure {
   return permanent(
     "SourceNotAllowed",

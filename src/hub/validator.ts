@@ -1,26 +1,25 @@
-/** How a server distinguishes versions of a file's content. */
-
+/** Validators, by which a server distinguishes versions of a file's content. */
 import type { IncomingHttpHeaders } from "node:http";
 import { defined } from "../util/defined.ts";
 import type { SourceResponse } from "./client.ts";
 import { statusFailure } from "./failure.ts";
 import type { OpenSource } from "./remote-source.ts";
 
-/** The change marker of a file: with the same one, its content is the same. */
+/** Files with the same validator have the same content. */
 export interface Validator {
   readonly etag?: string | undefined;
   readonly lastModified?: string | undefined;
   readonly totalBytes?: number | undefined;
 }
 
-/** The validator that an answer's headers carry, without a length. */
+/** The validator in the headers of a response, without a length. */
 export function validatorOf(headers: IncomingHttpHeaders): Validator {
   const { etag, "last-modified": lastModified } = headers;
-  // One that a later answer does not repeat stays: no keys without a value.
+  // Keys without a value are omitted, so that a spread does not overwrite the value of an earlier response.
   return defined({ etag, lastModified });
 }
 
-/** Bytes of the whole file, by an answer with status 200 or 206; undefined where the server does not say. */
+/** Size of the complete file in a response with status 200 or 206; undefined if the server does not report it. */
 export function totalBytesOf({
   status,
   headers,
@@ -28,20 +27,20 @@ export function totalBytesOf({
   return parseLength(status === 206 ? headers["content-range"]?.split("/")[1] : headers["content-length"]);
 }
 
-/** A content length, or undefined for text that is none. */
+/** A content length; undefined for invalid text. */
 export function parseLength(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-/** A source that gives no validator counts as changed: better fetched twice than served stale. */
-export function isSameContent(known: Validator, now: Validator): boolean {
+/** False without validators, because fetching twice is better than serving stale content. */
+function isSameContent(known: Validator, now: Validator): boolean {
   if (now.totalBytes !== undefined && known.totalBytes !== undefined && now.totalBytes !== known.totalBytes)
     return false;
   if (known.etag !== undefined && now.etag !== undefined) return known.etag === now.etag;
   return known.lastModified !== undefined && known.lastModified === now.lastModified;
 }
 
-/** True when the server says or shows that a file did not change. Throws SourceFailure when it gives no answer. */
+/** True if the server confirms that a file did not change. Throws SourceFailure without an answer. */
 export async function isUnchanged(
   source: OpenSource,
   url: URL,
@@ -56,7 +55,7 @@ export async function isUnchanged(
   return now === "notModified" || isSameContent(known, now);
 }
 
-/** What the server says of a file as it is now, without its content. Throws SourceFailure when it gives no answer. */
+/** Reads the current validator of a file without its content. Throws SourceFailure without an answer. */
 export async function readValidator(
   source: OpenSource,
   url: URL,
@@ -67,7 +66,7 @@ export async function readValidator(
   answer.body.destroy();
   if (answer.status === 304) return "notModified";
   if ([403, 405, 501].includes(answer.status)) {
-    // Addresses signed for GET only refuse HEAD.
+    // An address that is signed only for GET refuses HEAD.
     answer = await source.open(url, { headers: { range: "bytes=0-0" }, signal });
     answer.body.destroy();
   }

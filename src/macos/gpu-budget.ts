@@ -1,8 +1,8 @@
-/** What Metal recommends as the largest working set, recorded on real machines, for when the engine cannot tell. */
+/** Metal's recommended maximum working set, recorded on real machines, for engines that do not report it. */
 
 const GIB = 1024 ** 3;
 
-/** Installed GiB → bytes (recorded in MB of 1e6 bytes). */
+/** Pairs of installed GiB and bytes (recorded in MB of 1e6 bytes). */
 const recorded: readonly (readonly [number, number])[] = [
   [8, 5_726.6e6],
   [16, 11_453.25e6],
@@ -16,7 +16,7 @@ const recorded: readonly (readonly [number, number])[] = [
   [256, 239_000e6],
 ];
 
-/** The operator's `iogpu.wired_limit_mb` (0 = none) wins; between the recorded sizes the smaller machine's share counts. */
+/** The operator's `iogpu.wired_limit_mb` (0 = none) takes precedence. Between recorded sizes, the ratio of the smaller machine applies. */
 export function gpuBudgetFor(
   totalBytes: number | undefined,
   wiredLimitMb: number | undefined,

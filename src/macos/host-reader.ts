@@ -1,4 +1,4 @@
-/** What the agent reads of its machine. A reading that fails is absent or Unknown, never zero and never critical. */
+/** The readings of the agent's machine. A failed reading is absent or Unknown, never zero and never critical. */
 import type { HostSystemInfo } from "../api/host.ts";
 
 export type Pressure = "Normal" | "Warning" | "Critical" | "Unknown";
@@ -11,14 +11,14 @@ export interface MemoryReading {
 }
 
 export interface HostReader {
-  /** What does not change while the machine runs; asked once, absent where it cannot be read. */
+  /** Facts that do not change while the machine runs; absent if they cannot be read. Called once. */
   readonly info: () => Promise<Omit<HostSystemInfo, "agentVersion">>;
-  /** Cheap enough for every few seconds. */
+  /** Cheap enough to call every few seconds. */
   readonly memory: () => Promise<MemoryReading>;
-  /** What cannot be paged out; undefined where the system does not tell. */
+  /** Memory that cannot be paged out; undefined if the system does not report it. */
   readonly wiredBytes: () => Promise<number | undefined>;
-  /** What the system lets the GPU use, from the operator's limit or the recorded table; undefined where neither speaks. */
+  /** Memory that the system lets the GPU use, from the operator's limit or the recorded table; undefined if both are missing. */
   readonly gpuBudgetBytes: () => Promise<number | undefined>;
-  /** What one process really takes; undefined when it is gone or cannot be read. */
+  /** Memory footprint of one process; undefined if the process exited or cannot be read. */
   readonly footprintBytes: (pid: number) => Promise<number | undefined>;
 }

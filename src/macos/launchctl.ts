@@ -1,7 +1,5 @@
 /** Reads the output of launchctl. Its format is not a stable interface, so only recorded fields are used. Pure. */
 
-/** Label of the agent's job. */
-export const LABEL = "dev.metalbridge.agent";
 /** Exit code of `launchctl print` and `kickstart` for a missing service. */
 export const NOT_FOUND = 113;
 /** Exit code for the domain `gui/UID` of a user who is not logged in at the screen. It has no services. */

@@ -1,6 +1,6 @@
-/** What is asked about processes: the port that each system answers in its own way. */
+/** The port for reading processes, with one implementation per operating system. */
 
-/** A living process; zombies do not count as living. */
+/** A running process. A zombie does not count as running. */
 export interface LivingProcess {
   readonly pid: number;
   readonly startTime: string;
@@ -10,21 +10,21 @@ export interface LivingProcess {
 }
 
 /**
- * What a process does. stopped: by SIGSTOP, until another process continues it. asleep: no thread runs or waits for the disk.
- * busy: one does, as in a process that computes, or whose memory is being swapped in.
+ * The activity of a process. stopped: by SIGSTOP, until another process continues it. asleep: no thread runs or waits for the
+ * disk. busy: a thread runs or waits for the disk, for example while memory is swapped in.
  */
 export type Activity = "stopped" | "asleep" | "busy" | "unknown";
 
 export interface IdentityReader {
-  /** Start time of a living process, now: undefined if there is none, or only a zombie; "unknown" if it cannot be read. */
+  /** Start time of a running process; undefined if there is none, or only a zombie; "unknown" if it cannot be read. */
   readonly startTime: (pid: number) => Promise<string | undefined | "unknown">;
-  /** The same for commands that do nothing else meanwhile: it blocks the process, on a Mac until `ps` has finished. */
+  /** The synchronous version, for short commands. On a Mac it blocks until `ps` has finished. */
   readonly startTimeNow: (pid: number) => string | undefined | "unknown";
-  /** Those of `pids` that live; "unknown" if it cannot be read. */
+  /** The running processes among `pids`; "unknown" if they cannot be read. */
   readonly observe: (pids: readonly number[]) => Promise<ReadonlyMap<number, LivingProcess> | "unknown">;
-  /** All living processes whose group or session is `id`. */
+  /** All running processes whose group or session is `id`. */
   readonly members: (id: number) => Promise<readonly LivingProcess[] | "unknown">;
-  /** All living processes that were started with `mark` (NAME=value) in their environment, as far as that can be seen. */
+  /** All running processes that were started with `mark` (NAME=value) in their environment, if the environment is readable. */
   readonly marked: (mark: string) => Promise<readonly LivingProcess[] | "unknown">;
   /** "unknown" if there is no such process, or it cannot be read. */
   readonly activity: (pid: number) => Promise<Activity>;

@@ -1,6 +1,6 @@
-/** Reads the output of macOS tools. Unknown rows are ignored, missing ones are absent. Pure. */
+/** Parses the output of macOS tools. Unknown rows are ignored, and missing ones are absent. Pure. */
 
-/** `key: value` lines of sysctl without -n, or `key = value`. */
+/** Parses lines `key: value` of sysctl without -n, or `key = value`. */
 export function parseSysctl(text: string): ReadonlyMap<string, string> {
   const values = new Map<string, string>();
   for (const line of text.split("\n")) {
@@ -20,7 +20,7 @@ export interface VmStat {
   readonly pages: ReadonlyMap<string, number>;
 }
 
-/** vm_stat: the page size comes from the header only; new chips add rows. */
+/** Parses vm_stat. The page size is only in the header. New chips add rows. */
 export function parseVmStat(text: string): VmStat | undefined {
   const header = /page size of (\d+) bytes/.exec(text)?.[1];
   if (header === undefined) return undefined;
@@ -32,7 +32,7 @@ export function parseVmStat(text: string): VmStat | undefined {
   return { pageBytes: Number(header), pages };
 }
 
-/** What programs could be given: everything but anonymous memory that is not purgeable, wired and compressed pages. */
+/** Memory available for programs: all memory except wired pages, compressed pages, and anonymous pages that are not purgeable. */
 export function availableBytes({ pageBytes, pages }: VmStat): number | undefined {
   const free = pages.get("Pages free");
   // File-backed pages include the speculative ones.
@@ -41,7 +41,7 @@ export function availableBytes({ pageBytes, pages }: VmStat): number | undefined
   return (free + files + (pages.get("Pages purgeable") ?? 0)) * pageBytes;
 }
 
-/** The same sum from sysctl's counters; undefined when one is missing. */
+/** The same sum from the counters of sysctl; undefined if one is missing. */
 export function availableByCounters(values: ReadonlyMap<string, string>): number | undefined {
   const pageBytes = parseCount(values.get("vm.pagesize"));
   const free = parseCount(values.get("vm.page_free_count"));
@@ -50,7 +50,7 @@ export function availableByCounters(values: ReadonlyMap<string, string>): number
   return (free + files + (parseCount(values.get("vm.page_purgeable_count")) ?? 0)) * pageBytes;
 }
 
-/** `vm.swapusage`: used, in bytes; some locales write a comma. */
+/** Used bytes in `vm.swapusage`. Some locales use a comma. */
 export function parseSwapUsed(text: string | undefined): number | undefined {
   const match = /used = (\d+)[.,](\d+)([KMG])/.exec(text ?? "");
   if (match === null) return undefined;
@@ -58,18 +58,18 @@ export function parseSwapUsed(text: string | undefined): number | undefined {
   return Math.round(Number(`${match[1]}.${match[2]}`) * unit);
 }
 
-/** `footprint -f bytes`: Metal and compressed memory included, which `ps` leaves out. */
+/** Parses `footprint -f bytes`, which includes Metal and compressed memory, unlike `ps`. */
 export function parseFootprint(text: string | undefined): number | undefined {
   return parseCount(/^\s*phys_footprint: (\d+) B$/m.exec(text ?? "")?.[1]);
 }
 
-/** `kern.boottime: { sec = 1763600000, usec = 0 } Thu …`. */
+/** Parses `kern.boottime: { sec = 1763600000, usec = 0 } Thu …`. */
 export function parseBootTime(text: string | undefined): string | undefined {
   const seconds = /sec = (\d+)/.exec(text ?? "")?.[1];
   return seconds === undefined ? undefined : new Date(Number(seconds) * 1000).toISOString();
 }
 
-/** `sw_vers`: ProductVersion with its extra, such as `15.6.1 (a)`. */
+/** ProductVersion with its extra from `sw_vers`, such as `15.6.1 (a)`. */
 export function parseSwVers(text: string | undefined): string | undefined {
   const version = /^ProductVersion:\s*(\S+)/m.exec(text ?? "")?.[1];
   const extra = /^ProductVersionExtra:\s*(\S+)/m.exec(text ?? "")?.[1];

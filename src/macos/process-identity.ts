@@ -1,11 +1,11 @@
-/** Identity from `ps`: the start time as the kernel kept it at the fork, printed in UTC so that time zones cannot move it. */
+/** Identifies processes with `ps`. The start time is printed in UTC, so that it does not depend on the time zone. */
 import { execFile, execFileSync } from "node:child_process";
 import type { Activity, IdentityReader, LivingProcess } from "./living-process.ts";
 
-/** One option per column: some BSDs take everything after the first `=` for a heading. */
+/** One option per column, because some BSDs read everything after the first `=` as a heading. */
 const COLUMNS = ["pid=", "pgid=", "stat=", "lstart="].flatMap((column) => ["-o", column]);
 const TIMEOUT_MS = 5_000;
-/** Every process with its whole environment. */
+/** Fits every process with its complete environment. */
 const MAX_BYTES = 64 << 20;
 const ENV = { LC_ALL: "C", TZ: "UTC0", PATH: "/bin:/usr/bin" };
 
@@ -52,14 +52,14 @@ export function createDarwinIdentity(ps = "ps"): IdentityReader {
   };
 }
 
-/** `ps` shows the state of the thread that does most: running before waiting for the disk, that before sleeping. */
+/** `ps` shows the most active state of all threads: running, then waiting for the disk, then sleeping. */
 function activityOf(stat: string): Activity {
   if (stat.startsWith("T")) return "stopped";
   if (/^[RUD]/.test(stat)) return "busy";
   return /^[SI]/.test(stat) ? "asleep" : "unknown";
 }
 
-/** `ps` ends with 1 when none of the pids exists: that is an answer, not a failure. */
+/** `ps` exits with 1 if none of the pids exists, which is not a failure. */
 function runPs(ps: string, args: readonly string[]): Promise<string | "unknown"> {
   return new Promise((resolve) => {
     execFile(ps, args, { env: ENV, timeout: TIMEOUT_MS, maxBuffer: MAX_BYTES }, (error, stdout) => {
@@ -69,7 +69,7 @@ function runPs(ps: string, args: readonly string[]): Promise<string | "unknown">
   });
 }
 
-/** Lines `pid pgid stat lstart`; the start time keeps single spaces so that it equals what the shim wrote. */
+/** Parses lines `pid pgid stat lstart`. The start time has single spaces, so that it equals the time that the shim wrote. */
 export function parsePs(text: string): LivingProcess[] {
   return text.split("\n").flatMap((line) => {
     const match = /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S.*?)\s*$/.exec(line);

@@ -1,7 +1,7 @@
-/** Reads a Mac by its own tools: one sysctl for all keys; vm_stat only where that does not tell enough. */
-
+/** Reads a Mac with the tools of macOS: one sysctl for all keys, and vm_stat only for missing counters. */
 import type { RunCommand } from "../util/command.ts";
 import { defined } from "../util/defined.ts";
+import { createSerializer } from "../util/serializer.ts";
 import { gpuBudgetFor } from "./gpu-budget.ts";
 import type { HostReader, MemoryReading, Pressure } from "./host-reader.ts";
 import {
@@ -36,16 +36,15 @@ const COUNTERS = [
 ];
 const MEMORY_KEYS = ["hw.memsize", "kern.memorystatus_vm_pressure_level", "vm.swapusage", ...COUNTERS];
 
-/** `runOften` runs what is read every few seconds. */
+/** `runOften` runs commands that are repeated every few seconds. */
 export function createDarwinReader(run: RunCommand, runOften: RunCommand): HostReader {
-  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = createSerializer();
   return {
-    // One at a time: after a restart all engines are asked for at once.
-    footprintBytes: (pid) => {
-      const turn = last.then(() => run("footprint", ["-p", String(pid), "-f", "bytes", "--noCategories"]));
-      last = turn.catch(() => undefined);
-      return turn.then(parseFootprint);
-    },
+    // One at a time, because after a restart the footprints of all engines are read at once.
+    footprintBytes: async (pid) =>
+      parseFootprint(
+        await inTurn(() => run("footprint", ["-p", String(pid), "-f", "bytes", "--noCategories"])),
+      ),
     info: () => readInfo(run),
     memory: () => readMemory(runOften),
     wiredBytes: async () => {
@@ -103,7 +102,7 @@ async function readMemory(run: RunCommand): Promise<MemoryReading> {
   };
 }
 
-/** A version of macOS that lacks one of the counters still has vm_stat, at the price of a second child. */
+/** For versions of macOS without one of the counters. It costs a second child process. */
 async function availableByVmStat(run: RunCommand): Promise<number | undefined> {
   const stat = parseVmStat((await run("vm_stat", [])) ?? "");
   return stat === undefined ? undefined : availableBytes(stat);

@@ -1,10 +1,11 @@
-/** Runs short commands in one shell that stays, as a coprocess: forking a process of the agent's size costs several times as much. */
+/** Runs short commands in one long-lived shell, because forking a process of the agent's size costs several times as much. */
 import { type ChildProcess, spawn } from "node:child_process";
 import type { RunCommand } from "../util/command.ts";
+import { createSerializer } from "../util/serializer.ts";
 
 const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 4 << 20;
-/** Starts a line of its own, whatever the command printed last. */
+/** The marker after the output of a command. It starts with a newline, because the output may not end with one. */
 const END = /\nexit (\d+)\n$/;
 
 interface Answer {
@@ -13,43 +14,43 @@ interface Answer {
 }
 
 /**
- * Like `createRunCommand`, for what runs every few seconds; one command at a time. The shell starts with the first command,
- * and again where it is gone or a command did not answer in time. It ends with `signal`, and with this process, however that ends.
+ * Like `createRunCommand`, for commands that run every few seconds, one at a time. The shell starts with the first command, and
+ * again after it exited or a command timed out. It exits with `signal`, and with this process, even if that is killed.
  */
 export function createShell(path: string, signal: AbortSignal, timeoutMs = TIMEOUT_MS): RunCommand {
   let shell: ChildProcess | undefined;
-  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = createSerializer();
   signal.addEventListener("abort", () => shell && kill(shell), { once: true });
   const run = async (words: readonly string[], partial: boolean): Promise<string | undefined> => {
     if (signal.aborted) return undefined;
     if (shell === undefined || shell.exitCode !== null || shell.signalCode !== null) shell = start(path);
-    const answer = await ask(shell, words, timeoutMs);
+    const answer = await execute(shell, words, timeoutMs);
     if (answer === undefined) {
       kill(shell);
       shell = undefined;
     }
-    const isWhole = answer?.code === 0 || partial;
-    return isWhole && answer?.stdout !== "" ? answer?.stdout : undefined;
+    const isAccepted = answer?.code === 0 || partial;
+    return isAccepted && answer?.stdout !== "" ? answer?.stdout : undefined;
   };
-  return (program, args, { partial = false } = {}) => {
-    const turn = last.then(() => run([program, ...args], partial));
-    last = turn;
-    return turn;
-  };
+  return (program, args, { partial = false } = {}) => inTurn(() => run([program, ...args], partial));
 }
 
-/** It leads a group, so that a command that hangs is killed with it. */
+/** The shell leads a process group, so that a hanging command is killed with it. */
 function start(path: string): ChildProcess {
   const env = { LC_ALL: "C", PATH: path };
   const shell = spawn("/bin/sh", [], { env, detached: true, stdio: ["pipe", "pipe", "ignore"] });
   shell.stdout.setEncoding("utf8");
-  // What went wrong is seen as an answer that does not come.
+  // An error shows as a missing answer.
   shell.on("error", () => {});
   shell.stdin.on("error", () => {});
   return shell;
 }
 
-function ask(shell: ChildProcess, words: readonly string[], timeoutMs: number): Promise<Answer | undefined> {
+function execute(
+  shell: ChildProcess,
+  words: readonly string[],
+  timeoutMs: number,
+): Promise<Answer | undefined> {
   const { promise, resolve } = Promise.withResolvers<Answer | undefined>();
   let text = "";
   const take = (chunk: string): void => {
@@ -58,15 +59,15 @@ function ask(shell: ChildProcess, words: readonly string[], timeoutMs: number): 
     if (end !== null) resolve({ code: Number(end[1]), stdout: text.slice(0, end.index) });
     else if (text.length > MAX_BYTES) resolve(undefined);
   };
-  const giveUp = (): void => resolve(undefined);
-  const late = setTimeout(giveUp, timeoutMs);
+  const fail = (): void => resolve(undefined);
+  const timeout = setTimeout(fail, timeoutMs);
   shell.stdout?.on("data", take);
-  shell.once("close", giveUp).once("error", giveUp);
+  shell.once("close", fail).once("error", fail);
   shell.stdin?.write(`${words.map(quoted).join(" ")} </dev/null 2>/dev/null; printf '\\nexit %d\\n' $?\n`);
   return promise.finally(() => {
-    clearTimeout(late);
+    clearTimeout(timeout);
     shell.stdout?.off("data", take);
-    shell.off("close", giveUp).off("error", giveUp);
+    shell.off("close", fail).off("error", fail);
   });
 }
 
@@ -78,6 +79,6 @@ function kill({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, "SIGKILL");
   } catch {
-    // It has exited.
+    // The shell has exited.
   }
 }

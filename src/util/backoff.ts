@@ -1,9 +1,9 @@
-/** Delays between attempts: exponential with jitter, so that what failed together does not come back in step. */
+/** Exponential delays between attempts with jitter, so that clients that failed together do not retry together. */
 
 export interface BackoffOptions {
   readonly firstMs: number;
   readonly capMs: number;
-  /** Shares of the full delay between which it is drawn. Half and all of it, unless given. */
+  /** Range of the random factor of the full delay; absent: from 0.5 to 1. */
   readonly jitter?: readonly [atRandom0: number, atRandom1: number];
 }
 
@@ -11,7 +11,7 @@ const JITTER = [0.5, 1] as const;
 /** Keeps the power of two finite. */
 const MAX_DOUBLINGS = 30;
 
-/** Delay in ms before attempt `failures + 1`: doubles with each failure (from 1) up to the cap. */
+/** Delay in ms before attempt `failures + 1`. It doubles with each failure up to the cap. */
 export function backoffMs(
   failures: number,
   { firstMs, capMs, jitter: [low, high] = JITTER }: BackoffOptions,
@@ -21,7 +21,7 @@ export function backoffMs(
   return Math.round(fullMs * (low + (high - low) * random));
 }
 
-/** The same, but honors Retry-After. All clients get the same value, so each adds jitter to it. */
+/** The backoff, or Retry-After if that is longer. All clients receive the same Retry-After, so each adds jitter. */
 export function retryMs(
   failures: number,
   options: BackoffOptions,

@@ -1,27 +1,27 @@
-/** Remembers an answer for a while. */
+/** Caches a result for a limited time. */
 import type { Clock } from "./ports.ts";
 
-/** Reads again once the result is older than `maxAgeMs`; one read at a time. */
+/** Calls `read` again once the result is older than `maxAgeMs`. There is at most one read at a time. */
 export function cacheUntilStale<T>(
   clock: Clock,
-  maxAgeMs: (answer: T) => number,
-  ask: () => Promise<T>,
+  maxAgeMs: (result: T) => number,
+  read: () => Promise<T>,
 ): () => Promise<T> {
-  let answer: { readonly value: Promise<T>; staleAtMs: number } | undefined;
+  let cached: { readonly value: Promise<T>; staleAtMs: number } | undefined;
   return () => {
     const nowMs = clock.monotonicMs();
-    if (answer !== undefined && nowMs < answer.staleAtMs) return answer.value;
-    const mine = { value: ask(), staleAtMs: Number.POSITIVE_INFINITY };
-    answer = mine;
-    mine.value.then(
+    if (cached !== undefined && nowMs < cached.staleAtMs) return cached.value;
+    const current = { value: read(), staleAtMs: Number.POSITIVE_INFINITY };
+    cached = current;
+    current.value.then(
       (value) => {
-        // From the answer on: one that takes longer than it may be old would be asked for without a pause.
-        mine.staleAtMs = clock.monotonicMs() + maxAgeMs(value);
+        // The age counts from the end of the read, because a read that takes longer than the age would be repeated without a pause.
+        current.staleAtMs = clock.monotonicMs() + maxAgeMs(value);
       },
       () => {
-        if (answer === mine) answer = undefined;
+        if (cached === current) cached = undefined;
       },
     );
-    return mine.value;
+    return current.value;
   };
 }

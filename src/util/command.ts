@@ -1,9 +1,9 @@
-/** Runs a short command of the system: bounded in time and output, in the C locale; a failure is a value. */
+/** Runs short commands of the system in the C locale, with limits for time and output. A failure is a value. */
 import { execFile } from "node:child_process";
 
 /**
- * Standard output; undefined when the program is missing, hangs, printed nothing, or failed.
- * `partial` takes what a failing one printed: sysctl exits with 1 when one key of many is unknown, and prints the others.
+ * Resolves to the standard output; undefined if the program is missing, hangs, prints nothing, or fails.
+ * `partial` accepts the output of a failing program: sysctl exits with 1 if one of several keys is unknown, and prints the others.
  */
 export type RunCommand = (
   program: string,
@@ -18,18 +18,18 @@ export function createRunCommand(path: string, timeoutMs = TIMEOUT_MS): RunComma
   return (program, args, { partial = false } = {}) =>
     new Promise((resolve) => {
       execFile(program, [...args], optionsOf(path, timeoutMs), (error, stdout) => {
-        const isWhole = error === null || (partial && error.killed !== true);
-        resolve(isWhole && stdout !== "" ? stdout : undefined);
+        const isAccepted = error === null || (partial && error.killed !== true);
+        resolve(isAccepted && stdout !== "" ? stdout : undefined);
       });
     });
 }
 
-/** How a tool ended; `failed` where it could not be run or did not end in time. */
+/** The result of a tool. `failed`: it could not be run or did not finish in time. */
 export type ToolResult =
   | { readonly code: number; readonly stdout: string; readonly stderr: string }
   | { readonly failed: string };
 
-/** For tools whose exit code is an answer, such as launchctl's 113 for "no such service". */
+/** For tools with a meaningful exit code, such as launchctl's 113 for "no such service". */
 export type RunTool = (program: string, args: readonly string[]) => Promise<ToolResult>;
 
 export function createRunTool(path: string, timeoutMs = TIMEOUT_MS): RunTool {
@@ -38,11 +38,11 @@ export function createRunTool(path: string, timeoutMs = TIMEOUT_MS): RunTool {
       execFile(program, [...args], optionsOf(path, timeoutMs), (error, stdout, stderr) => {
         if (error === null) return resolve({ code: 0, stdout, stderr });
         if (typeof error.code === "number") return resolve({ code: error.code, stdout, stderr });
-        const why =
+        const problem =
           error.killed === true
             ? `did not end within ${timeoutMs / 1_000} s`
             : `cannot be run (${error.code ?? error.signal})`;
-        resolve({ failed: `${program} ${why}` });
+        resolve({ failed: `${program} ${problem}` });
       });
     });
 }
@@ -53,19 +53,19 @@ function optionsOf(path: string, timeout: number) {
 }
 
 export interface CommandResult {
-  /** As a shell's: 127 when it could not be run or did not end in time. */
+  /** 127, as in a shell, if the command could not be run or did not finish in time. */
   readonly exitCode: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** For commands whose failure to start counts like any other: it has an exit code too. */
+/** A command whose failure to start is reported as an exit code too. */
 export type Command = (program: string, args: readonly string[]) => Promise<CommandResult>;
 
 const EXIT_CODED_TIMEOUT_MS = 60_000;
 const NOT_RUN = 127;
 
-/** `path` is where programs are found; `waitMs`: how long they may wait for others on top of their own time. */
+/** `path` is the search path for programs. `waitMs` is additional time for commands that wait for other processes. */
 export function createCommand(path: string, waitMs = 0): Command {
   const run = createRunTool(path, EXIT_CODED_TIMEOUT_MS + waitMs);
   return async (program, args) => {
@@ -76,12 +76,12 @@ export function createCommand(path: string, waitMs = 0): Command {
   };
 }
 
-/** A closed terminal and Ctrl-C reach every process of the terminal: what is asked of a service manager is asked to its end. */
+/** Runs commands that ignore SIGHUP and SIGINT, so that a closed terminal or Ctrl-C does not interrupt a request to a service manager. */
 export function ignoringSignals(run: Command): Command {
   return (program, args) => run("/bin/sh", ["-c", 'trap "" HUP INT; exec "$0" "$@"', program, ...args]);
 }
 
-/** The first line that says something. */
+/** The first line of output, or the exit code. */
 export function commandFailure({ stderr, stdout, exitCode }: CommandResult): string {
   const line = `${stderr}\n${stdout}`.split("\n").find((text) => text.trim() !== "");
   return line?.trim() ?? `exit code ${exitCode}`;

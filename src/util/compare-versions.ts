@@ -1,7 +1,7 @@
-/** Stands for the version of an engine that was built without one; counts as the newest. */
+/** The version of an engine that was built without one. It counts as the newest. */
 export const DEVELOPMENT_BUILD = "development build";
 
-/** By their numbers, from left to right: b10114 is older than b11669, and 0.3.9 older than 0.3.11. */
+/** Compares the numbers of two versions from left to right: b10114 is older than b11669, and 0.3.9 older than 0.3.11. */
 export function compareVersions(one: string, other: string): number {
   if (one === DEVELOPMENT_BUILD || other === DEVELOPMENT_BUILD)
     return Number(one === DEVELOPMENT_BUILD) - Number(other === DEVELOPMENT_BUILD);

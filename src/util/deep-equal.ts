@@ -1,4 +1,4 @@
-/** Equality of plain data, as JSON would see it: a key that is undefined is a key that is not there. Allocates nothing. */
+/** Compares plain data like its JSON: an undefined value equals a missing key. Allocates no memory. */
 export function isDeepEqual(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
   if (!isRecord(a) || !isRecord(b) || Array.isArray(a) !== Array.isArray(b)) return false;

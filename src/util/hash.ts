@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { compareText } from "./text.ts";
 
-/** Hex SHA-256 of bytes, or of a text in UTF-8. For small inputs; files are hashed by the store. */
+/** Hex SHA-256 of small bytes, or of a small text in UTF-8. The store hashes files. */
 export function sha256Hex(content: string | Uint8Array): string {
   return createHash("sha256").update(content).digest("hex");
 }
@@ -12,7 +12,7 @@ export function hash(text: string, length = 10): string {
   return sha256Hex(text).slice(0, length);
 }
 
-/** JSON with object keys sorted and undefined left out, so that equal values have equal texts. */
+/** JSON with sorted object keys and without undefined values, so that equal values have equal texts. */
 export function canonicalJson(value: unknown): string {
   return (
     JSON.stringify(value, (_key, inner: unknown) => (isRecord(inner) ? sortedKeys(inner) : inner)) ?? "null"

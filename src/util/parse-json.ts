@@ -1,6 +1,4 @@
-/** JSON of other programs. */
-
-/** Undefined for text that is not JSON. */
+/** Parses JSON of other programs; undefined for invalid text. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,11 +1,11 @@
-/** Effect ports shared by agent and controller: everything that reads a clock or writes a log takes one of these. */
+/** Ports that all parts share for reading a clock and writing a log. */
 
 export interface Clock {
-  /** Wall clock, milliseconds since the epoch: only for timestamps people read. */
+  /** Wall clock in milliseconds since the epoch, only for timestamps. */
   readonly nowMs: () => number;
-  /** Monotonic clock in milliseconds: for every duration and deadline. */
+  /** Monotonic clock in milliseconds, for every duration and deadline. */
   readonly monotonicMs: () => number;
-  /** Calls `fire` once after `delayMs`; the result cancels it. */
+  /** Calls `fire` once after `delayMs`. The result cancels the timer. */
   readonly after: (delayMs: number, fire: () => void) => () => void;
 }
 

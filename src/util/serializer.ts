@@ -1,4 +1,4 @@
-/** Runs work one after the other, in the order of the calls; a failure holds up nothing. */
+/** Runs one work item at a time, in the order of the calls. A failure does not affect later items. */
 export function createSerializer(): RunSerialized {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {

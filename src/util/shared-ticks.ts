@@ -1,4 +1,4 @@
-/** Ticks that all periodic work on a host shares, so that an idle process wakes once for all of it. Pure. */
+/** Aligned ticks for all periodic work on a host, so that an idle process wakes once for all of it. Pure. */
 
 /**
  * The next time after `at` that is a multiple of `everyMs`, on any clock. Periodic work at these times runs together:
@@ -8,7 +8,7 @@ export function nextAlignedTime(at: number, everyMs: number): number {
   return (Math.floor(at / everyMs) + 1) * everyMs;
 }
 
-/** How long it is until then. */
+/** Time until the next aligned time. */
 export function msToAlignedTime(now: number, everyMs: number): number {
   return nextAlignedTime(now, everyMs) - now;
 }

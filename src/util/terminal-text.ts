@@ -1,15 +1,15 @@
-/** Text that a terminal shows and never obeys. Pure. */
+/** Makes untrusted text safe for a terminal. Pure. */
 
 /**
- * Control characters but line feed and tab, and what reorders the text around it: statuses, Events, logs and models hold
- * what users, hosts and sources put there. The colors of our own screens stay: bold, dim, reset and the plain foreground colors.
+ * Matches control characters except line feed and tab, and characters that reorder text: statuses, Events, logs and models
+ * contain text of users, hosts and sources. The colors of our own output are allowed: bold, dim, reset and the plain foreground colors.
  */
 const COLOR = "\u001b\\[(?:0|1|2|22|3[1-79])m";
 const UNSAFE = new RegExp(`${COLOR}|(?![\\n\\t])[\\p{Cc}\\u202a-\\u202e\\u2066-\\u2069]`, "gu");
 
 /**
- * Unsafe characters become visible escapes (`\u202e`). In JSON that is the same string, so JSON stays JSON. Character by
- * character: a stream may be passed in pieces.
+ * Replaces unsafe characters with visible escapes (`\u202e`). In JSON, an escape is the same string, so JSON stays valid.
+ * Each character is replaced independently, so a stream may be passed in pieces.
  */
 export function terminalText(text: string): string {
   return text.replace(UNSAFE, (found) =>

@@ -1,13 +1,13 @@
-/** Texts: limits and order. */
+/** Compares and truncates text. */
 
-/** Order by UTF-16 code units, the same on every machine. */
+/** Compares by UTF-16 code units, so that the order is the same on every machine. */
 export function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /**
- * At most `maxLength` UTF-16 units, the last of them an ellipsis where something was cut. Never cuts a character in half:
- * half an emoji is a lone surrogate, which the API server cannot store.
+ * Truncates to `maxLength` UTF-16 units, including an ellipsis. Never splits a character, because the API server cannot store
+ * a lone surrogate.
  */
 export function truncate(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
@@ -16,12 +16,12 @@ export function truncate(text: string, maxLength: number): string {
   return `${text.slice(0, isInside ? end - 1 : end)}…`;
 }
 
-/** The same in bytes of UTF-8, which is how the API server limits the note of an Event. */
+/** Truncates to bytes of UTF-8, which is how the API server limits the note of an Event. */
 export function truncateBytes(text: string, maxBytes: number): string {
   const bytes = new TextEncoder().encode(text);
   if (bytes.length <= maxBytes) return text;
   const room = Math.max(0, maxBytes - ELLIPSIS_BYTES);
-  // Streaming keeps back the bytes of a character that is not complete.
+  // In streaming mode, the decoder omits an incomplete character at the end.
   return `${new TextDecoder().decode(bytes.subarray(0, room), { stream: true })}…`;
 }
 

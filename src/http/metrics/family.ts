@@ -1,4 +1,4 @@
-/** Metrics as data: each family is described once and read from facts on each scrape. */
+/** Metrics as data: each family is described once, and its samples are read from facts on each scrape. */
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -7,11 +7,11 @@ export interface MetricSample {
   readonly value: number;
 }
 
-/** Counts of observations by upper bound; plain numbers, so that nothing has to be loaded to keep them. */
+/** Counts of observations by upper bound, as plain numbers. */
 export interface Histogram {
-  /** Ascending, without infinity. */
+  /** In ascending order, without infinity. */
   readonly bounds: readonly number[];
-  /** One more than the bounds: the last counts what is above all of them. Not cumulative. */
+  /** One count per bound, and a last one for values above all bounds. Not cumulative. */
   readonly counts: number[];
   sum: number;
 }
@@ -34,7 +34,7 @@ export type MetricFamily<Facts> = Described &
     | { readonly type: "histogram"; readonly read: (facts: Facts) => Iterable<HistogramSample> }
   );
 
-/** One series for each of the states, 1 for the one that holds: a state that ends does not leave its series behind. */
+/** One series per state, with 1 for the current state, so that a former state does not keep the value 1. */
 export function* stateSet(
   labels: Labels,
   name: string,
@@ -45,12 +45,12 @@ export function* stateSet(
     yield { labels: { ...labels, [name]: state }, value: state === current ? 1 : 0 };
 }
 
-/** Nothing where the value is not known: a series that stays away is not zero. */
+/** No sample for an unknown value, because a missing series does not mean zero. */
 export function* sampleIfKnown(value: number | undefined, labels: Labels = {}): Iterable<MetricSample> {
   if (value !== undefined) yield { labels, value };
 }
 
-/** 1 or 0. */
-export function* flag(isSo: boolean, labels: Labels = {}): Iterable<MetricSample> {
-  yield { labels, value: isSo ? 1 : 0 };
+/** A sample of 1 or 0. */
+export function* flag(isSet: boolean, labels: Labels = {}): Iterable<MetricSample> {
+  yield { labels, value: isSet ? 1 : 0 };
 }

@@ -1,4 +1,4 @@
-/** What Prometheus expects every process to tell of itself, under its usual names. */
+/** The standard process metrics of Prometheus. */
 import { type MetricFamily, sampleIfKnown } from "./family.ts";
 
 export interface ProcessFacts {

@@ -1,9 +1,9 @@
-/** Families as the text that Prometheus reads. Pure. */
+/** Renders families in the text format of Prometheus. Pure. */
 import type { HistogramSample, Labels, MetricFamily } from "./family.ts";
 
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Joined at once: single lines of a large page would outlive the young heap, and cost collections of the whole heap. */
+/** Number of lines that are joined at once. Single lines of a large page would leave the young heap and cause full garbage collections. */
 const LINES_AT_ONCE = 64;
 
 export function renderFamilies<Facts>(families: readonly MetricFamily<Facts>[], facts: Facts): string {

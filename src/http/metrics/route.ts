@@ -1,4 +1,4 @@
-/** The page of metrics of a part that has facts of a whole cluster: megabytes, and a tenth of a second to render. */
+/** The metrics route of a part with facts of a cluster, whose page has megabytes and takes a tenth of a second to render. */
 import type { Clock } from "../../util/ports.ts";
 import type { HttpResponse, RouteHandler } from "../listener.ts";
 import { METRICS_TYPE } from "./render.ts";
@@ -6,7 +6,7 @@ import { METRICS_TYPE } from "./render.ts";
 /** A page is reused for this many times its rendering time, so that scrapes take at most a fifth of a core. */
 const REUSE_PER_COST = 4;
 
-/** Scrapes share one buffer: a page that several clients have not read yet is in memory once. */
+/** Scrapes share one buffer, so that a page for several slow clients is in memory once. */
 export function metricsRoute(render: () => string, clock: Pick<Clock, "monotonicMs">): RouteHandler {
   let page: HttpResponse | undefined;
   let goodUntilMs = 0;

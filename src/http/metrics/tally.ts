@@ -6,7 +6,7 @@ export interface Tally {
   readonly samples: () => Iterable<MetricSample>;
 }
 
-/** Label values must come from a short list: each combination is kept for good. */
+/** Label values must come from a short list, because each combination is stored permanently. */
 export function createTally(): Tally {
   const entries = new Map<string, { readonly labels: Labels; value: number }>();
   return {

@@ -28,8 +28,8 @@ async function serveBucket(names: readonly string[], before: Respond = () => und
       listOf(names.slice(from, from + pageSize), from + pageSize < names.length && from + pageSize),
     );
   });
-  const inspect = (source: string, more: Record<string, string> = {}, wish = {}) =>
-    inspectNow(source, { credentials: { ...keys, AWS_ENDPOINT_URL: server.url, ...more }, wish });
+  const inspect = (source: string, more: Record<string, string> = {}, selector = {}) =>
+    inspectNow(source, { credentials: { ...keys, AWS_ENDPOINT_URL: server.url, ...more }, selector });
   return { ...server, inspect };
 }
 
@@ -132,9 +132,9 @@ test.each([
   [["other/a.gguf"], {}, "SourceNotFound"],
   [["dir/a.gguf"], { files: ["*.bin"] }, "SourceNotFound"],
   [["dir/a.gguf", "dir/b.gguf"], { files: ["*.gguf"] }, "SourceAmbiguous"],
-])("a bucket with %j, asked for %j, is refused: %s", async (names, wish, code) => {
+])("a bucket with %j, asked for %j, is refused: %s", async (names, selector, code) => {
   const bucket = await serveBucket(names);
-  expect(await failureOf(bucket.inspect("s3://b/dir", privately, wish))).toMatchObject({ code });
+  expect(await failureOf(bucket.inspect("s3://b/dir", privately, selector))).toMatchObject({ code });
 });
 
 test.each([

@@ -1,10 +1,11 @@
-/** A folder or a file of a bucket: what S3, Google Cloud Storage and OSS have in common. */
+/** Reads a folder or a file of a bucket, for S3, Google Cloud Storage and OSS. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
 import {
   type HttpRules,
   type RequestAuthorizer,
   readResponseText,
+  requestText,
   type SourceResponse,
   sendSourceRequest,
 } from "../client.ts";
@@ -18,13 +19,13 @@ export interface BucketService extends Pick<RequestAuthorizer, "authorize"> {
   readonly isAnonymous: boolean;
   /** Address of the bucket, with a slash at its end. */
   readonly base: () => string;
-  /** Absent: its files are below `base`. Where the server says the region, `base` is not known before it was asked. */
+  /** Absent: its files are below `base`. Required if `base` depends on a region that the server reports. */
   readonly holds?: SourceReader["holds"] | undefined;
-  /** Takes up where the bucket is, or a new token; true when the request is worth sending once more. */
+  /** Learns the bucket's region, or discards a refused token. Returns true if the request should be sent again. */
   readonly learn?: (answer: SourceResponse, error: BucketError | undefined) => boolean;
-  /** Corrects the clock of signatures by what the server says of its own. */
+  /** Sets the clock of signatures to the server's time. */
   readonly setClock?: (nowMs: number) => void;
-  /** Asks for the SHA-256 of an object; absent where the service has none. */
+  /** Headers that request the SHA-256 of an object; absent if the service has none. */
   readonly checksumHeaders?: Readonly<Record<string, string>>;
 }
 
@@ -40,12 +41,12 @@ export function openBucket(
 ): SourceReader {
   const { rules, authorize, checksumHeaders } = service;
   const shown = `${kind}://${bucket}/${key}`;
-  // A folder may have any name, so the ending decides, and no request.
+  // The extension determines whether the key is a file, without a request.
   const isFile = /\.(gguf|safetensors)$/i.test(key);
   const folder = isFile ? key.slice(0, key.lastIndexOf("/") + 1) : `${key}/`;
   const authority: RequestAuthorizer = { ...(authorize && { authorize }), judge: judgeOf(shown, service) };
   const locate = (name: string) => new URL(`${service.base()}${encoded(`${folder}${name}`)}`);
-  /** Those whose checksum the list promised; all of a folder that was not listed. */
+  /** Files whose checksum the list promises. Undefined: the folder was not listed, and each file may have one. */
   let withChecksum: ReadonlySet<string> | undefined;
   return {
     shown,
@@ -64,8 +65,8 @@ export function openBucket(
     ...(checksumHeaders && {
       checksum: async (name: string, signal: AbortSignal) => {
         if (withChecksum?.has(name) === false) return undefined;
-        const ask = { method: "HEAD", headers: checksumHeaders, signal } as const;
-        const answer = await sendSourceRequest(locate(name), { ...ask, ...authority }, rules);
+        const request = { method: "HEAD", headers: checksumHeaders, signal, ...authority } as const;
+        const answer = await sendSourceRequest(locate(name), request, rules);
         answer.body.destroy();
         return sha256Of(answer.headers["x-amz-checksum-sha256"]);
       },
@@ -88,7 +89,7 @@ async function listFolder(
   const withChecksum = new Set<string>();
   for await (const page of pagesOf(folder, shown, asking)) {
     for (const { key, sizeBytes, hasSha256 } of page.objects) {
-      // Consoles make an empty object for each folder.
+      // Web consoles create an empty object for each folder.
       if (key.endsWith("/") || !key.startsWith(folder)) continue;
       const name = key.slice(folder.length);
       files.push({ name, sizeBytes });
@@ -125,17 +126,13 @@ async function readPage(
   const url = new URL(service.base());
   const next: Record<string, string> = token === undefined ? {} : { "continuation-token": token };
   const query = new URLSearchParams({ "list-type": "2", "encoding-type": "url", prefix, ...next });
-  // Canonical requests of signatures know no plus.
+  // The canonical request of a signature must not contain a plus.
   url.search = query.toString().replaceAll("+", "%20");
-  const answer = await sendSourceRequest(url, { signal, ...authority }, service.rules);
-  try {
-    if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-    const page = parsePage(await readResponseText(answer, MAX_PAGE_BYTES, signal));
-    if (page === undefined) throw permanent("SourceRefused", `${plainUrl(url)} is not a bucket's list`);
-    return page;
-  } finally {
-    answer.body.destroy();
-  }
+  const limits = { maxBytes: MAX_PAGE_BYTES };
+  const { text } = await requestText(url, { signal, ...authority }, service.rules, limits);
+  const page = parsePage(text);
+  if (page === undefined) throw permanent("SourceRefused", `${plainUrl(url)} is not a bucket's list`);
+  return page;
 }
 
 function judgeOf(shown: string, service: BucketService): NonNullable<RequestAuthorizer["judge"]> {
@@ -143,7 +140,8 @@ function judgeOf(shown: string, service: BucketService): NonNullable<RequestAuth
   return async (answer, signal) => {
     const { url, headers } = answer;
     const before = service.base();
-    const error = headers.location === undefined ? await readError(answer, signal) : undefined;
+    const read = () => readResponseText(answer, MAX_ERROR_BYTES, signal).catch(() => "");
+    const error = headers.location === undefined ? parseError(await read()) : undefined;
     if (service.learn?.(answer, error) === true && url.href.startsWith(before))
       return new URL(`${service.base()}${url.href.slice(before.length)}`);
     if (error === undefined) return undefined;
@@ -157,10 +155,6 @@ function judgeOf(shown: string, service: BucketService): NonNullable<RequestAuth
   };
 }
 
-async function readError(answer: SourceResponse, signal: AbortSignal): Promise<BucketError | undefined> {
-  return parseError(await readResponseText(answer, MAX_ERROR_BYTES, signal).catch(() => ""));
-}
-
 const BAD_CREDENTIALS = new Set([
   "InvalidAccessKeyId",
   "SignatureDoesNotMatch",
@@ -172,7 +166,7 @@ const BAD_CREDENTIALS = new Set([
   "InvalidSecurity",
 ]);
 
-/** By the server's code, or by the status where that says as much. */
+/** The failure for the server's code, or else for the status. */
 function failureOf(
   text: string,
   code: string,
@@ -186,7 +180,7 @@ function failureOf(
   return new SourceFailure(new MetalbridgeError(error.code, text), isTransient, retryAfterMs);
 }
 
-/** Base64 of the whole object; one of its parts has their number behind it, and is of no use. */
+/** Converts the Base64 checksum of a complete object. The checksum of a multipart upload ends with a number and is ignored. */
 function sha256Of(header: string | readonly string[] | undefined): string | undefined {
   if (typeof header !== "string" || !/^[A-Za-z0-9+/]{43}=$/.test(header)) return undefined;
   return Buffer.from(header, "base64").toString("hex");
@@ -196,14 +190,14 @@ function encoded(path: string): string {
   return path.split("/").map(encodeURIComponent).join("/");
 }
 
-/** The first of these keys that is there: of the Model's Secret, else of this machine. */
+/** Returns a function that finds the first of several keys in the Model's Secret, or else in the credentials of this machine. */
 export function bucketSettingsOf({ credentials, machineCredentials }: Access) {
   const all = credentials ?? machineCredentials ?? {};
   return (...names: readonly string[]): string | undefined =>
     names.map((name) => all[name]).find((value) => value !== undefined && value !== "");
 }
 
-/** An endpoint as credentials have it. That of the machine is the operator's own: private addresses are allowed there. Throws MetalbridgeError. */
+/** Parses an endpoint from credentials. Private addresses are allowed for the machine's own endpoint. Throws MetalbridgeError. */
 export function bucketEndpointOf(
   text: string,
   { rules, credentials }: Access,
@@ -220,11 +214,11 @@ export function bucketEndpointOf(
 /** Both or neither. Throws MetalbridgeError. */
 export function keyPair(id: string | undefined, secret: string | undefined, names: string) {
   if ((id === undefined) !== (secret === undefined))
-    throw new MetalbridgeError("SourceSecretInvalid", `of ${names} one is missing among the credentials`);
+    throw new MetalbridgeError("SourceSecretInvalid", `the credentials have only one of ${names}`);
   return id === undefined || secret === undefined ? undefined : { id, secret };
 }
 
-/** `https://bucket.host/`, or `https://host/bucket/` where names before the host do not resolve. */
+/** `https://bucket.host/`, or `https://host/bucket/` for path style. */
 export function bucketAddress(endpoint: URL, bucket: string, isPathStyle: boolean): string {
   const path = endpoint.pathname.replace(/\/*$/, "/");
   return isPathStyle

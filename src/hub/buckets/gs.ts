@@ -1,12 +1,11 @@
-/** Google Cloud Storage by its XML API: HMAC keys, the key of a service account, or nothing for public buckets. */
-
+/** Google Cloud Storage with its XML API: HMAC keys, the key of a service account, or no credentials for public buckets. */
 import { createSign } from "node:crypto";
 import { z } from "zod";
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
 import { parseJson } from "../../util/parse-json.ts";
-import { type RequestAuthorizer, readResponseText, sendSourceRequest } from "../client.ts";
-import { permanent, plainUrl, statusFailure } from "../failure.ts";
+import { type RequestAuthorizer, requestText } from "../client.ts";
+import { permanent, plainUrl } from "../failure.ts";
 import type { Access, SourceReader } from "../remote-source.ts";
 import {
   type BucketService,
@@ -29,17 +28,21 @@ const tokenSchema = z.looseObject({ access_token: z.string().min(1), expires_in:
 
 const SCOPE = "https://www.googleapis.com/auth/devstorage.read_only";
 const LIFE_SECONDS = 3600;
-/** A token is renewed this long before it ends. */
+/** A token is renewed this long before it expires. */
 const MARGIN_MS = 60_000;
 
-/** Throws MetalbridgeError for credentials that cannot be right. */
+/** Throws MetalbridgeError for invalid credentials. */
 export function openGs(source: BucketSource<"gs">, access: Access): SourceReader {
   return openBucket(source, gsService(source.bucket, access));
 }
 
 function gsService(bucket: string, access: Access): BucketService {
   const get = bucketSettingsOf(access);
-  const { url, rules } = endpointFor(get("STORAGE_EMULATOR_HOST"), access);
+  const emulator = get("STORAGE_EMULATOR_HOST");
+  const { url, rules } =
+    emulator === undefined
+      ? { url: new URL("https://storage.googleapis.com"), rules: access.rules }
+      : bucketEndpointOf(emulator, access);
   const names = "GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY";
   const keys = keyPair(get("GS_ACCESS_KEY_ID"), get("GS_SECRET_ACCESS_KEY"), names);
   const json = get("GOOGLE_APPLICATION_CREDENTIALS_JSON", "gcloud-application-credentials.json");
@@ -50,7 +53,7 @@ function gsService(bucket: string, access: Access): BucketService {
     isAnonymous: keys === undefined && account === undefined,
     base: () => bucketAddress(url, bucket, true),
     authorize: account?.authorize ?? signV4(signing),
-    // Once for a token: the next one that is refused is wrong.
+    // A refused token is renewed once. If the new token is also refused, the credentials are wrong.
     learn: ({ status }) => status === 401 && account?.forget() === true,
     setClock: (nowMs) => {
       signing.clockOffsetMs = nowMs - Date.now();
@@ -58,13 +61,8 @@ function gsService(bucket: string, access: Access): BucketService {
   };
 }
 
-function endpointFor(emulator: string | undefined, access: Access) {
-  if (emulator !== undefined) return bucketEndpointOf(emulator, access);
-  return { url: new URL("https://storage.googleapis.com"), rules: access.rules };
-}
-
 interface ServiceAccount extends Required<Pick<RequestAuthorizer, "authorize">> {
-  /** Drops the token; false where it was dropped before. */
+  /** Discards the token. Returns false if a token was discarded before. */
   readonly forget: () => boolean;
 }
 
@@ -86,24 +84,27 @@ function serviceAccount(json: string, { rules }: Access): ServiceAccount {
       assertion: signedClaims(account, Math.floor(nowMs / 1000)),
     }).toString();
     const headers = { "content-type": "application/x-www-form-urlencoded", accept: "application/json" };
-    const answer = await sendSourceRequest(
+    const request = { method: "POST", headers, body, signal } as const;
+    const { text } = await requestText(
       url,
-      { method: "POST", headers, body, signal },
+      request,
       { ...rules, maxRedirects: 0 },
+      {
+        maxBytes: 64 << 10,
+        onStatus: ({ status }) => {
+          if (status === 400 || status === 401)
+            throw permanent(
+              "SourceUnauthorized",
+              `${plainUrl(url)} does not accept the service account's key`,
+            );
+        },
+      },
     );
-    try {
-      const text = await readResponseText(answer, 64 << 10, signal);
-      if (answer.status === 400 || answer.status === 401)
-        throw permanent("SourceUnauthorized", `${plainUrl(url)} does not accept the service account's key`);
-      if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-      const granted = tokenSchema.safeParse(parseJson(text));
-      if (!granted.success) throw permanent("SourceRefused", `${plainUrl(url)} answered without a token`);
-      const { access_token, expires_in } = granted.data;
-      token = { text: access_token, untilMs: nowMs + expires_in * 1000 - MARGIN_MS };
-      return access_token;
-    } finally {
-      answer.body.destroy();
-    }
+    const granted = tokenSchema.safeParse(parseJson(text));
+    if (!granted.success) throw permanent("SourceRefused", `${plainUrl(url)} answered without a token`);
+    const { access_token, expires_in } = granted.data;
+    token = { text: access_token, untilMs: nowMs + expires_in * 1000 - MARGIN_MS };
+    return access_token;
   };
   return {
     authorize: async ({ signal }) => {
@@ -119,7 +120,7 @@ function serviceAccount(json: string, { rules }: Access): ServiceAccount {
   };
 }
 
-/** A JSON web token that Google exchanges for one of its own (RFC 7523). */
+/** A JSON web token that Google exchanges for an access token (RFC 7523). */
 function signedClaims(account: z.output<typeof accountSchema>, nowSeconds: number): string {
   const { client_email, private_key, private_key_id, token_uri } = account;
   const header = { alg: "RS256", typ: "JWT", kid: private_key_id };

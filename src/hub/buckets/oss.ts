@@ -1,5 +1,4 @@
-/** Alibaba Cloud OSS: requests signed by its version 4, which no small library has. */
-
+/** Alibaba Cloud OSS. Requests are signed with its signature version 4, which no small library supports. */
 import { createHmac } from "node:crypto";
 import { isIP } from "node:net";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
@@ -17,7 +16,7 @@ import {
 const PUBLIC_HOST = /^oss-([a-z0-9-]{2,40}?)(-internal)?\.aliyuncs\.com$/;
 const PUBLIC_BUCKET = /\.oss-[a-z0-9-]{2,49}\.aliyuncs\.com$/;
 
-/** Throws MetalbridgeError for credentials that cannot be right. */
+/** Throws MetalbridgeError for invalid credentials. */
 export function openOss(source: BucketSource<"oss">, access: Access): SourceReader {
   return openBucket(source, ossService(source.bucket, access));
 }
@@ -29,8 +28,8 @@ function ossService(bucket: string, access: Access): BucketService {
   const names = "OSS_ACCESS_KEY_ID and OSS_ACCESS_KEY_SECRET";
   const keys = keyPair(get("OSS_ACCESS_KEY_ID"), get("OSS_ACCESS_KEY_SECRET"), names);
   const sessionToken = get("OSS_SESSION_TOKEN");
-  const ofEndpoint = PUBLIC_HOST.exec(endpoint?.url.hostname ?? "")?.[1];
-  let region = get("OSS_REGION")?.replace(/^oss-/, "") ?? ofEndpoint ?? "cn-hangzhou";
+  const endpointRegion = PUBLIC_HOST.exec(endpoint?.url.hostname ?? "")?.[1];
+  let region = get("OSS_REGION")?.replace(/^oss-/, "") ?? endpointRegion ?? "cn-hangzhou";
   let host = endpoint?.url ?? new URL(`https://oss-${region}.aliyuncs.com`);
   let clockOffsetMs = 0;
   const isPathStyle = isIP(host.hostname.replace(/^\[|\]$/g, "")) !== 0;
@@ -39,7 +38,7 @@ function ossService(bucket: string, access: Access): BucketService {
     rules: endpoint?.rules ?? access.rules,
     isAnonymous: keys === undefined,
     base,
-    // Its region may be learned: the buckets of one cloud have names of their own.
+    // The region may change when the server reports it. Bucket names are unique within the cloud.
     holds: PUBLIC_HOST.test(host.hostname)
       ? (address) => PUBLIC_BUCKET.test(new URL(address).hostname)
       : undefined,
@@ -88,15 +87,15 @@ export function signOss(
     .map(([name, value]) => [name.toLowerCase(), value.trim()] as const)
     .filter(([name]) => name.startsWith("x-oss-") || name === "content-type" || name === "content-md5")
     .sort(([a], [b]) => (a < b ? -1 : 1));
-  const asked = [...query]
+  const parameters = [...query]
     .map(([name, value]) => [percentEncoded(name), value === "" ? "" : `=${percentEncoded(value)}`] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1));
   const canonical = [
     method,
     `/${bucket}/${key.split("/").map(percentEncoded).join("/")}`,
-    asked.map((pair) => pair.join("")).join("&"),
+    parameters.map((pair) => pair.join("")).join("&"),
     signed.map(([name, value]) => `${name}:${value}\n`).join(""),
-    // Headers beyond those above: none.
+    // No additional headers.
     "",
     added["x-oss-content-sha256"],
   ].join("\n");
@@ -112,7 +111,7 @@ export function signOss(
   return { ...added, authorization };
 }
 
-/** As RFC 3986 has it. */
+/** Percent-encoding of RFC 3986. */
 function percentEncoded(text: string): string {
   return encodeURIComponent(text).replace(
     /[!'()*]/g,

@@ -1,4 +1,4 @@
-/** S3, or a server with its API: requests signed by version 4, or none for public buckets. */
+/** S3, or a server with its API. Requests have signature version 4, or no signature for public buckets. */
 import { AwsV4Signer } from "aws4fetch";
 import type { BucketSource } from "../../models/source/kinds/buckets.ts";
 import type { RequestAuthorizer } from "../client.ts";
@@ -15,7 +15,7 @@ import {
 const AMAZON_HOST = /(^|\.)s3\.[a-z0-9-]{2,40}\.amazonaws\.com(\.cn)?$/;
 const REGION = /^[a-z0-9-]{2,40}$/;
 
-/** Throws MetalbridgeError for credentials that cannot be right. */
+/** Throws MetalbridgeError for invalid credentials. */
 export function openS3(source: BucketSource<"s3">, access: Access): SourceReader {
   return openBucket(source, s3Service(source.bucket, access));
 }
@@ -33,7 +33,7 @@ function s3Service(bucket: string, access: Access): BucketService {
     region: get("AWS_REGION", "AWS_DEFAULT_REGION") ?? "us-east-1",
   };
   const style = get("AWS_S3_ADDRESSING_STYLE");
-  // A dot in its name does not fit the certificate of *.s3.amazonaws.com.
+  // The certificate of *.s3.amazonaws.com does not cover bucket names with a dot.
   const isPathStyle = style === undefined ? named !== undefined || bucket.includes(".") : style === "path";
   const host = () => {
     const suffix = signing.region.startsWith("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
@@ -65,7 +65,7 @@ export interface Signing {
   clockOffsetMs: number;
 }
 
-/** Signs the address and the headers of the service; the body is empty. No keys, no headers. */
+/** Signs the address and the headers of the service, with an empty body. Without keys, it returns no headers. */
 export function signV4(signing: Signing): NonNullable<RequestAuthorizer["authorize"]> {
   return async ({ url, method, headers }) => {
     const { keys, sessionToken, region } = signing;

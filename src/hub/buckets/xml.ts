@@ -1,27 +1,27 @@
-/** The two XML answers of bucket servers: a page of a list, and an error. Pure. */
+/** Parses the two XML responses of bucket servers: a page of a list, and an error. Pure. */
 
 export interface ListedObject {
   readonly key: string;
   readonly sizeBytes: number | undefined;
-  /** The server can tell its SHA-256. */
+  /** True if the server can report the SHA-256. */
   readonly hasSha256: boolean;
 }
 
 export interface Page {
   readonly objects: readonly ListedObject[];
-  /** Continues the list; undefined on its last page. */
+  /** Token for the next page; undefined on the last page. */
   readonly next: string | undefined;
 }
 
-/** Without the server's message: whoever runs the server could write anything there. */
+/** The server's message is omitted, because it is untrusted text. */
 export interface BucketError {
   readonly code: string;
-  /** Where the bucket is, if the server says so. */
+  /** Region of the bucket, if the server reports it. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
 }
 
-/** Undefined for text that is no page. */
+/** Undefined for text that is not a page. */
 export function parsePage(xml: string): Page | undefined {
   if (!xml.includes("<ListBucketResult")) return undefined;
   const isEncoded = textOf(xml, "EncodingType") === "url";
@@ -36,21 +36,17 @@ export function parsePage(xml: string): Page | undefined {
     };
   });
   const around = `${head}${entries.at(-1)?.split("</Contents>")[1] ?? ""}`;
-  const isCut = textOf(around, "IsTruncated") === "true";
-  return { objects, next: isCut ? textOf(around, "NextContinuationToken") : undefined };
+  const isTruncated = textOf(around, "IsTruncated") === "true";
+  return { objects, next: isTruncated ? textOf(around, "NextContinuationToken") : undefined };
 }
 
 const CODE = /^[A-Za-z]{1,64}$/;
 
-/** Undefined for text that is no error, or one whose code is no word. */
+/** Undefined for text that is not an error, or whose code is not a word. */
 export function parseError(xml: string): BucketError | undefined {
   const code = xml.includes("<Error>") ? textOf(xml, "Code") : undefined;
   if (code === undefined || !CODE.test(code)) return undefined;
-  return {
-    code,
-    region: textOf(xml, "Region"),
-    endpoint: textOf(xml, "Endpoint"),
-  };
+  return { code, region: textOf(xml, "Region"), endpoint: textOf(xml, "Endpoint") };
 }
 
 function textOf(xml: string, name: string): string | undefined {

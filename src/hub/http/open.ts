@@ -1,10 +1,10 @@
-/** Files of any web server: one address, and what lies beside it. */
+/** Reads files of a web server: one address, and files on the same server. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import { bearerHeaders } from "../../models/source/credentials.ts";
 import type { HttpSource } from "../../models/source/kinds/http.ts";
 import type { Access, SourceReader } from "../remote-source.ts";
 
-/** A web server lists nothing: the address or the spec names the files. */
+/** A web server has no list, so the address or the spec names the files. */
 export function openHttp(
   source: HttpSource,
   { rules, credentials }: Pick<Access, "rules" | "credentials">,
@@ -24,14 +24,14 @@ export function openHttp(
       if (name === named) return url;
       if (/^https?:/i.test(name)) return sameOrigin(new URL(name), url);
       const target = new URL(name.split("/").map(encodeURIComponent).join("/"), url);
-      // Signed addresses carry their signature in the query.
+      // The query contains the signature of a signed address.
       target.search = url.search;
       return target;
     },
   };
 }
 
-/** The source's token would go along: to another server it must not. */
+/** The source's token must not be sent to another server. */
 function sameOrigin(target: URL, source: URL): URL {
   if (target.origin === source.origin) return target;
   throw new MetalbridgeError(

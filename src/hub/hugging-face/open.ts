@@ -1,11 +1,10 @@
-/** A Hugging Face repository, or one on a mirror with the same API: its files at one commit. */
-
+/** Reads a Hugging Face repository, or one on a mirror with the same API, at one commit. */
 import { z } from "zod";
 import { bearerHeaders } from "../../models/source/credentials.ts";
 import type { RepositorySource } from "../../models/source/kinds/repository.ts";
 import { parseJson } from "../../util/parse-json.ts";
-import { readResponseText, sendSourceRequest } from "../client.ts";
-import { isBelowUrl, permanent, plainUrl, statusFailure } from "../failure.ts";
+import { requestText, type SourceResponse } from "../client.ts";
+import { isBelowUrl, permanent, plainUrl } from "../failure.ts";
 import type { Access, FileList, SourceReader } from "../remote-source.ts";
 
 const repositorySchema = z.object({
@@ -25,12 +24,12 @@ const repositorySchema = z.object({
 const MAX_LIST_BYTES = 32 << 20;
 
 export function openHuggingFace(
-  { repo, revision: asked, file }: RepositorySource<"hf">,
+  { repo, revision: requested, file }: RepositorySource<"hf">,
   access: Access,
 ): SourceReader {
   const base = access.hfEndpoint.replace(/\/+$/, "");
-  const revision = access.revision ?? asked;
-  // The operator's own endpoint may be anywhere but at link-local addresses.
+  const revision = access.revision ?? requested;
+  // The operator's own endpoint may have any address except a link-local one.
   const rules = { ...access.rules, trustedHost: new URL(base).host };
   const authorization = bearerHeaders(access.credentials ?? access.machineCredentials);
   const authorize = async () => authorization;
@@ -44,13 +43,20 @@ export function openHuggingFace(
     list: async (signal) => {
       const url = new URL(`${base}/api/models/${repo}/revision/${encodeURIComponent(revision)}?blobs=true`);
       const headers = { accept: "application/json" };
-      const answer = await sendSourceRequest(url, { headers, authorize, signal }, rules);
+      let isMissing = false;
+      const limits = {
+        maxBytes: MAX_LIST_BYTES,
+        onStatus: ({ status }: SourceResponse) => {
+          isMissing = status === 404;
+        },
+      };
       try {
-        if (answer.status === 404) return undefined;
-        if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-        return parseList(await readResponseText(answer, MAX_LIST_BYTES, signal), revision, url);
-      } finally {
-        answer.body.destroy();
+        const { text } = await requestText(url, { headers, authorize, signal }, rules, limits);
+        return parseList(text, revision, url);
+      } catch (error) {
+        // Mirrors without the API answer 404.
+        if (isMissing) return undefined;
+        throw error;
       }
     },
     locate: (name, list) => {

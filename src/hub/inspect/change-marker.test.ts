@@ -10,7 +10,7 @@ const mark = (text: string, hfEndpoint = "http://127.0.0.1:9") => {
   const limits = { stallMs: 10_000, connectMs: 10_000, maxRedirects: 10 };
   const rules = { allowLoopback: true, allowPrivate: false, ...limits };
   const read = createMarkSource({ hfEndpoint, rules, inspectMs: 60_000, maxHeaderBytes: 1 });
-  return read({ source, wish: { mmproj: undefined }, signal: new AbortController().signal });
+  return read({ source, selector: { mmproj: undefined }, signal: new AbortController().signal });
 };
 
 test("the marker of a file is that of its ETag and size, else of Last-Modified, and no content is asked for", async () => {

@@ -1,7 +1,8 @@
-/** Reads the GGUF header of a remote file by ranges, and no more of it; a server without ranges is read until the header ends. */
+/** Reads only the GGUF header of a remote file with range requests. From a server without ranges, it reads until the header ends. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import { createGgufReader, type GgufReader } from "../../models/gguf/header.ts";
 import type { GgufHeader } from "../../models/gguf/types.ts";
+import { systemCode } from "../../util/atomic-file.ts";
 import type { SourceResponse } from "../client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../failure.ts";
 import type { OpenSource } from "../remote-source.ts";
@@ -9,7 +10,7 @@ import { parseLength, totalBytesOf } from "../validator.ts";
 
 export interface RemoteHeader {
   readonly header: GgufHeader;
-  /** Of the whole file; undefined where the server does not say. */
+  /** Size of the file; undefined if the server does not report it. */
   readonly sizeBytes: number | undefined;
   readonly etag: string | undefined;
 }
@@ -17,7 +18,7 @@ export interface RemoteHeader {
 const FIRST_WINDOW_BYTES = 256 << 10;
 const MAX_WINDOW_BYTES = 4 << 20;
 
-/** Throws SourceFailure for a server or a file that does not deliver a header within `maxHeaderBytes`. */
+/** Throws SourceFailure if there is no complete header within `maxHeaderBytes`. */
 export async function readRemoteHeader(
   source: Pick<OpenSource, "open">,
   url: URL,
@@ -102,7 +103,11 @@ async function feedBody(
       const progress = reader.feed(chunk);
       if (progress.done) return { header: progress.header, bytes, needBytes: 0 };
       needBytes = progress.needBytes;
-      if (at + bytes > maxHeaderBytes) throw tooLong(url, maxHeaderBytes);
+      if (at + bytes > maxHeaderBytes)
+        throw permanent(
+          "GgufTooLarge",
+          `${plainUrl(url)}: the header is longer than ${maxHeaderBytes} bytes`,
+        );
     }
   } catch (error) {
     throw bodyFailure(url, error, bytes);
@@ -115,11 +120,7 @@ async function feedBody(
 function bodyFailure(url: URL, error: unknown, bytes: number): unknown {
   if (error instanceof SourceFailure) return error;
   if (error instanceof MetalbridgeError) return inFile(url, error);
-  const isReset =
-    error instanceof Error &&
-    "code" in error &&
-    (error.code === "ECONNRESET" || error.code === "ERR_STREAM_PREMATURE_CLOSE");
-  return isReset
+  return ["ECONNRESET", "ERR_STREAM_PREMATURE_CLOSE"].includes(systemCode(error) ?? "")
     ? transient("SourceTruncated", `${plainUrl(url)} broke off after ${bytes} bytes`, error)
     : error;
 }
@@ -138,16 +139,12 @@ function complete(
   return { header, sizeBytes, etag };
 }
 
-/** Names the file that has a problem. */
+/** Adds the file to the message of an error. */
 function inFile(url: URL, error: MetalbridgeError): SourceFailure {
   return new SourceFailure(
     new MetalbridgeError(error.code, `${plainUrl(url)}: ${error.message}`, error.remedy, { cause: error }),
     false,
   );
-}
-
-function tooLong(url: URL, maxHeaderBytes: number): SourceFailure {
-  return permanent("GgufTooLarge", `${plainUrl(url)}: the header is longer than ${maxHeaderBytes} bytes`);
 }
 
 function etagOf({ headers, hops }: SourceResponse): string | undefined {

@@ -128,14 +128,14 @@ test("a projector is read too, and its size is part of the whole", async () => {
       ranged(small, small.length + TENSOR_BYTES)(request, response);
     else response.writeHead(404).end();
   });
-  const found = await inspectNow(`${server.url}/dir/m.gguf`, { wish: { mmproj: "proj.gguf" } });
+  const found = await inspectNow(`${server.url}/dir/m.gguf`, { selector: { mmproj: "proj.gguf" } });
   expect(found).toMatchObject({
     sizeBytes: 2 * (small.length + TENSOR_BYTES),
     files: ["m.gguf"],
     gguf: { weightsBytes: TENSOR_BYTES },
   });
   expect(
-    await failureOf(inspectNow(`${server.url}/dir/m.gguf`, { wish: { mmproj: "none.gguf" } })),
+    await failureOf(inspectNow(`${server.url}/dir/m.gguf`, { selector: { mmproj: "none.gguf" } })),
   ).toMatchObject({ code: "SourceNotFound" });
 });
 

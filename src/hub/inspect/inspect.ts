@@ -1,5 +1,4 @@
-/** Inspects a remote source: which files it means, how large they are, and what the GGUF header says. */
-
+/** Inspects a remote source: its files, their sizes, and the GGUF headers. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import { type GgufSummary, summarizeGguf } from "../../models/gguf/summary.ts";
@@ -16,7 +15,7 @@ import { type RemoteFile, type ResolvedSource, resolveSource } from "./resolve.t
 
 export interface InspectRequest extends Pick<Access, "credentials" | "revision"> {
   readonly source: RemoteSource;
-  readonly wish: FileSelector;
+  readonly selector: FileSelector;
   readonly signal: AbortSignal;
 }
 
@@ -29,12 +28,12 @@ export interface InspectSettings extends Pick<Access, "rules" | "hfEndpoint" | "
 export interface Inspected {
   readonly format: ModelFormat;
   readonly files: readonly string[];
-  /** True where the source holds several models, and the quantization decided. */
+  /** True if the source holds several models and the quantization selected one. */
   readonly isChosen: boolean;
   readonly sizeBytes: number | undefined;
-  /** Commit, digest of a manifest, or ETag of a web server's file. */
+  /** Commit, manifest digest, or ETag of a web server's file. */
   readonly revision: string | undefined;
-  /** Of the main file. */
+  /** Checksum of the main file. */
   readonly sha256: string | undefined;
   readonly gguf: GgufSummary | undefined;
 }
@@ -45,23 +44,20 @@ export type MarkSource = (request: InspectRequest) => Promise<SourceMark>;
 
 /** Rejects with SourceFailure, or with the signal's reason. */
 export function createInspectSource(settings: InspectSettings): InspectSource {
-  return (request) => within(request, settings, inspect);
+  return (request) =>
+    withinMs(settings.inspectMs, request.signal, (signal) => inspect({ ...request, signal }, settings));
 }
 
 /** Rejects with SourceFailure, or with the signal's reason. */
 export function createMarkSource(settings: InspectSettings): MarkSource {
-  return (request) => within(request, settings, mark);
+  return (request) =>
+    withinMs(settings.inspectMs, request.signal, async (signal) => {
+      const { opened, resolved } = await resolve({ ...request, signal }, settings);
+      return readMark(opened, resolved, signal);
+    });
 }
 
-async function within<T>(
-  request: InspectRequest,
-  settings: InspectSettings,
-  read: (request: InspectRequest, settings: InspectSettings) => Promise<T>,
-): Promise<T> {
-  return withinMs(settings.inspectMs, request.signal, (signal) => read({ ...request, signal }, settings));
-}
-
-/** For all requests of one inspection together. Rejects with SourceFailure, or with the signal's reason. */
+/** Limits the total time of an inspection. Rejects with SourceFailure, or with the signal's reason. */
 export async function withinMs<T>(
   limitMs: number,
   outer: AbortSignal,
@@ -73,7 +69,7 @@ export async function withinMs<T>(
   } catch (error) {
     outer.throwIfAborted();
     if (error instanceof MetalbridgeError) throw new SourceFailure(error, false);
-    // Whatever an aborted connection reports, the deadline is why.
+    // After the deadline, the error of the aborted connection is irrelevant.
     if (!deadline.aborted) throw error;
     const text = `the source did not answer within ${Math.ceil(limitMs / 1000)} s`;
     throw transient("SourceStalled", text, error);
@@ -85,13 +81,8 @@ const MAX_LISTED = 512;
 async function resolve(request: InspectRequest, settings: InspectSettings) {
   const { source, signal } = request;
   const opened = openSource(source, { ...settings, ...request });
-  const format = request.wish.format ?? defaultFormat(source);
-  return { opened, resolved: await resolveSource(opened, { ...request.wish, format }, signal) };
-}
-
-async function mark(request: InspectRequest, settings: InspectSettings): Promise<SourceMark> {
-  const { opened, resolved } = await resolve(request, settings);
-  return readMark(opened, resolved, request.signal);
+  const format = request.selector.format ?? defaultFormat(source);
+  return { opened, resolved: await resolveSource(opened, { ...request.selector, format }, signal) };
 }
 
 async function inspect(request: InspectRequest, settings: InspectSettings): Promise<Inspected> {
@@ -113,7 +104,7 @@ async function inspect(request: InspectRequest, settings: InspectSettings): Prom
   };
 }
 
-/** Reads the header of every part: the first describes the model, all together give its size. The projector counts for size alone. */
+/** Reads the header of every part. The first describes the model, and all parts determine its size. The projector counts only for the size. */
 async function readHeaders(
   source: OpenSource,
   { files, projector }: ResolvedSource,

@@ -1,4 +1,4 @@
-/** The registry of readers: opens a source of any kind. */
+/** Opens a source of any kind with the reader from a registry. */
 import type { RemoteSource } from "../../models/source/kinds/registry.ts";
 import { openGs } from "../buckets/gs.ts";
 import { openOss } from "../buckets/oss.ts";
@@ -26,7 +26,7 @@ const READERS: {
   ollama: openOllama,
 };
 
-/** Sends nothing yet. Throws MetalbridgeError for credentials that cannot be right. */
+/** Opens the source without sending a request. Throws MetalbridgeError for invalid credentials. */
 export function openSource(source: RemoteSource, access: Access): OpenSource {
   const open = READERS[source.kind] as Open<RemoteSource>;
   const reader = open(source, access);

@@ -1,11 +1,10 @@
-/** A ModelScope repository: its files with their checksums, at one revision. */
-
+/** Reads a ModelScope repository: its files with their checksums at one revision. */
 import { z } from "zod";
 import type { RepositorySource } from "../../models/source/kinds/repository.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import { bucketEndpointOf, bucketSettingsOf } from "../buckets/bucket.ts";
-import { readResponseText, sendSourceRequest } from "../client.ts";
-import { isBelowUrl, permanent, plainUrl, statusFailure } from "../failure.ts";
+import { requestText } from "../client.ts";
+import { isBelowUrl, permanent, plainUrl } from "../failure.ts";
 import type { Access, FileList, SourceReader } from "../remote-source.ts";
 
 const listSchema = z.object({
@@ -30,7 +29,7 @@ const listSchema = z.object({
 const MAX_LIST_BYTES = 32 << 20;
 
 export function openModelScope(
-  { repo, revision: asked, file }: RepositorySource<"modelscope">,
+  { repo, revision: requested, file }: RepositorySource<"modelscope">,
   access: Access,
 ): SourceReader {
   const get = bucketSettingsOf(access);
@@ -40,13 +39,13 @@ export function openModelScope(
       ? { url: new URL("https://modelscope.cn"), rules: access.rules }
       : bucketEndpointOf(named, access);
   const base = endpoint.href.replace(/\/+$/, "");
-  const revision = encodeURIComponent(access.revision ?? asked);
+  const revision = encodeURIComponent(access.revision ?? requested);
   const token = get("MODELSCOPE_API_TOKEN", ...(access.credentials ? ["token", "password"] : []));
-  // The API knows the token as a cookie, newer parts of it as a bearer.
+  // The API accepts the token as a cookie, and in newer parts as a bearer token.
   const headers = { authorization: `Bearer ${token}`, cookie: `m_session_id=${token}` };
   const authorize = async () => (token === undefined ? {} : headers);
   return {
-    shown: `${repo} at ${access.revision ?? asked}`,
+    shown: `${repo} at ${access.revision ?? requested}`,
     named: file,
     rules,
     authorize,
@@ -54,14 +53,9 @@ export function openModelScope(
     holds: isBelowUrl(`${base}/models/${repo}/`),
     list: async (signal) => {
       const url = new URL(`${base}/api/v1/models/${repo}/repo/files?Revision=${revision}&Recursive=true`);
-      const accept = { accept: "application/json" };
-      const answer = await sendSourceRequest(url, { headers: accept, authorize, signal }, rules);
-      try {
-        if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-        return parseList(await readResponseText(answer, MAX_LIST_BYTES, signal), url);
-      } finally {
-        answer.body.destroy();
-      }
+      const request = { headers: { accept: "application/json" }, authorize, signal };
+      const { text } = await requestText(url, request, rules, { maxBytes: MAX_LIST_BYTES });
+      return parseList(text, url);
     },
     locate: (name) => {
       const path = name.split("/").map(encodeURIComponent).join("/");
@@ -75,7 +69,7 @@ function parseList(text: string, url: URL): FileList {
   if (!parsed.success)
     throw permanent("SourceRefused", `${plainUrl(url)} does not answer like the ModelScope API`);
   const { Code, Data } = parsed.data;
-  // Some refusals come with status 200.
+  // Some refusals have status 200.
   if (Code !== 200) throw permanent("SourceNotFound", `${plainUrl(url)} answered with code ${Code}`);
   const files = (Data?.Files ?? [])
     .filter(({ Type }) => Type !== "tree")

@@ -48,7 +48,7 @@ test.each<[string, Handler, string, RegExp, string?]>([
   ["401 without a challenge", answer(401, "{}"), "SourceUnauthorized", /answered 401/],
   ["401 of an unknown kind", challenge("Negotiate"), "SourceUnauthorized", /answered 401/],
   ["a wish for a user name", challenge('Basic realm="r"'), "SourceUnauthorized", /answered 401/],
-  ["no realm", challenge('Bearer service="s"'), "SourceRefused", /does not say where/],
+  ["no realm", challenge('Bearer service="s"'), "SourceRefused", /without naming the token server/],
   ["a realm that is a file", challenge('Bearer realm="file:///etc/passwd"'), "SourceNotAllowed", /file:/],
   [
     "a realm inside the network",

@@ -1,5 +1,4 @@
-/** Manifests of OCI registries: the files that a model artifact consists of. Pure. */
-
+/** Reads manifests of OCI registries: the files of a model artifact. Pure. */
 import { z } from "zod";
 import { MetalbridgeError } from "../../api/errors.ts";
 import { parseJson } from "../../util/parse-json.ts";
@@ -27,7 +26,7 @@ export type OciManifest =
   | { readonly at: "index"; readonly manifests: readonly OciDescriptor[] }
   | { readonly at: "image"; readonly layers: readonly OciDescriptor[] };
 
-/** Throws MetalbridgeError for what is neither a manifest nor an index. `shown` is for messages. */
+/** Throws MetalbridgeError for text that is neither a manifest nor an index. `shown` is for messages. */
 export function parseOciManifest(text: string, shown: string): OciManifest {
   const { data } = manifestSchema.safeParse(parseJson(text));
   if (data === undefined)
@@ -39,7 +38,7 @@ export function parseOciManifest(text: string, shown: string): OciManifest {
   return { at: "image", layers: data.layers };
 }
 
-/** The manifest of the model in an index: the one of a model, else the only one. Throws MetalbridgeError. */
+/** Selects the manifest of a model type, or else the only manifest, from an index. Throws MetalbridgeError. */
 export function chooseManifest(manifests: readonly OciDescriptor[], shown: string): OciDescriptor {
   // Builders add attestations as manifests of an unknown platform.
   const real = manifests.filter(({ platform }) => platform?.os !== "unknown");
@@ -56,7 +55,7 @@ export function chooseManifest(manifests: readonly OciDescriptor[], shown: strin
   );
 }
 
-/** Hex of a SHA-256 digest. Throws MetalbridgeError for other algorithms. */
+/** The hex digits of a SHA-256 digest. Throws MetalbridgeError for other algorithms. */
 export function hexOf(digest: string, shown: string): string {
   const hex = /^sha256:([0-9a-f]{64})$/.exec(digest)?.[1];
   if (hex !== undefined) return hex;
@@ -64,8 +63,8 @@ export function hexOf(digest: string, shown: string): string {
 }
 
 /**
- * Files of an artifact in the layout of ORAS, ModelPack or Docker: one layer, one file. Layers that are archives or have
- * no name are left out, unless the model needs them: then it throws SourceNotSupported.
+ * Lists the files of an artifact in the layout of ORAS, ModelPack or Docker, with one file per layer. Archives and layers
+ * without a name are ignored. Throws SourceNotSupported if the model needs them.
  */
 export function filesOfArtifact(layers: readonly OciDescriptor[], shown: string): FileList {
   const unnamed = layers.filter((layer) => isGgufType(layer) && nameOf(layer) === undefined);
@@ -80,9 +79,9 @@ export function filesOfArtifact(layers: readonly OciDescriptor[], shown: string)
   }
   const isGguf = [...files.keys()].some((name) => name.toLowerCase().endsWith(".gguf"));
   const unusable = named.find(
-    ({ layer, name }) => !isAside(layer) && (name === undefined || isArchive(layer)),
+    ({ layer, name }) => !isAuxiliary(layer) && (name === undefined || isArchive(layer)),
   );
-  // A GGUF is complete without the files beside it; other formats need all of them.
+  // A GGUF needs no other files; other formats need all files.
   if (!isGguf && unusable !== undefined) throw notUsable(unusable.layer, shown);
   const projector = named.find(({ layer }) => /[./]mmproj$/.test(layer.mediaType))?.name;
   return { files: [...files.values()], projector };
@@ -90,12 +89,12 @@ export function filesOfArtifact(layers: readonly OciDescriptor[], shown: string)
 
 const OLLAMA_LAYER = "application/vnd.ollama.image.";
 
-/** The GGUF and the projector of a model in Ollama's layout. Throws MetalbridgeError for what only Ollama makes a model of. */
+/** Lists the GGUF and the projector of a model in Ollama's layout. Throws MetalbridgeError for models that only Ollama can run. */
 export function filesOfOllama(layers: readonly OciDescriptor[], shown: string): FileList {
   const ofType = (type: string) => layers.filter(({ mediaType }) => mediaType === `${OLLAMA_LAYER}${type}`);
-  const onlyOllama = (why: string) =>
-    new MetalbridgeError("SourceNotSupported", `${shown} ${why}`, {
-      summary: "leave spec.format of the Model away, so that Ollama on a host pulls and runs it",
+  const onlyOllama = (predicate: string) =>
+    new MetalbridgeError("SourceNotSupported", `${shown} ${predicate}`, {
+      summary: "remove spec.format from the Model, so that Ollama on a host pulls and runs it",
     });
   const [model, ...parts] = ofType("model");
   const [projector, ...projectors] = ofType("projector");
@@ -125,7 +124,7 @@ function isGgufType({ mediaType }: OciDescriptor): boolean {
   return /[./]gguf(\.v\d+)?$/.test(mediaType);
 }
 
-/** Docker's GGUF layers have no names; the parts of a split model come in their order. */
+/** A name for a layer of Docker, whose GGUF layers have no names. The parts of a split model are in order. */
 function dockerName(layer: OciDescriptor, unnamed: readonly OciDescriptor[]): string | undefined {
   if (/[./]mmproj$/.test(layer.mediaType)) return "mmproj.gguf";
   if (!isGgufType(layer)) return undefined;
@@ -134,7 +133,7 @@ function dockerName(layer: OciDescriptor, unnamed: readonly OciDescriptor[]): st
   return `model-${digits(unnamed.indexOf(layer) + 1)}-of-${digits(unnamed.length)}.gguf`;
 }
 
-/** ORAS gives single files the media type of a tar; it marks the folders that it packed. */
+/** ORAS gives single files the media type of a tar, and marks the folders that it packed. */
 function isArchive(layer: OciDescriptor): boolean {
   const { mediaType, annotations } = layer;
   if (annotations?.["io.deis.oras.content.unpack"] === "true") return true;
@@ -142,18 +141,18 @@ function isArchive(layer: OciDescriptor): boolean {
   return /[.+/]tar([.+](gzip|gz|zstd))?$/.test(mediaType);
 }
 
-/** What no engine reads: documents, source code, data sets, licenses. */
-function isAside({ mediaType }: OciDescriptor): boolean {
+/** True for files that no engine reads: documents, source code, data sets, licenses. */
+function isAuxiliary({ mediaType }: OciDescriptor): boolean {
   return /\.(doc|code|dataset)\.v\d|[./]license$/.test(mediaType);
 }
 
 function notUsable(layer: OciDescriptor, shown: string): MetalbridgeError {
-  const why = isArchive(layer)
+  const problem = isArchive(layer)
     ? `is an archive (${layer.mediaType})`
     : `has no name (${layer.mediaType}, no annotation org.opencontainers.image.title)`;
   return new MetalbridgeError(
     "SourceNotSupported",
-    `${shown} has a layer that ${why}; each file must be a layer of its own, with its name`,
+    `${shown} has a layer that ${problem}; each file must be a separate layer with its name`,
     { summary: "push the files themselves: oras push REFERENCE model.gguf, or modctl build --raw" },
   );
 }

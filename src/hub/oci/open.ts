@@ -1,4 +1,4 @@
-/** Model artifacts in an OCI registry: each layer is one file, and its digest is the checksum of it. */
+/** Reads model artifacts of an OCI registry: each layer is one file, and its digest is the checksum of the file. */
 import { type OciSource, registryAt } from "../../models/source/kinds/oci.ts";
 import { isBelowUrl } from "../failure.ts";
 import type { Access, SourceReader } from "../remote-source.ts";

@@ -1,18 +1,11 @@
-/** Requests to a registry of the OCI distribution API: authorization, and manifests that are what their digest says. */
-
+/** Requests to a registry with the OCI distribution API: authorization, and manifests that are verified by their digest. */
 import { z } from "zod";
 import type { SourceCredentials } from "../../models/source/credentials.ts";
 import { DOCKER_HUB } from "../../models/source/kinds/oci.ts";
 import { sha256Hex } from "../../util/hash.ts";
 import { parseJson } from "../../util/parse-json.ts";
-import {
-  type HttpRules,
-  type RequestAuthorizer,
-  readResponseText,
-  type SourceResponse,
-  sendSourceRequest,
-} from "../client.ts";
-import { permanent, type SourceFailure, statusFailure } from "../failure.ts";
+import { type HttpRules, type RequestAuthorizer, requestText } from "../client.ts";
+import { permanent } from "../failure.ts";
 import type { FileList } from "../remote-source.ts";
 import { chooseManifest, hexOf, type OciDescriptor, type OciManifest, parseOciManifest } from "./manifest.ts";
 
@@ -33,11 +26,11 @@ const MANIFEST_TYPES = [
   "application/vnd.docker.distribution.manifest.list.v2+json",
 ].join(", ");
 
-/** As the distribution specification limits them. */
+/** The limit of the distribution specification. */
 const MAX_MANIFEST_BYTES = 4 << 20;
 const MAX_TOKEN_BYTES = 1 << 20;
 
-/** The files of a tag or digest; `filesOf` reads the layers of its manifest. Throws SourceFailure, or MetalbridgeError for its content. */
+/** Lists the files of a tag or digest. `filesOf` reads the layers of the manifest. Throws SourceFailure, or MetalbridgeError for the content. */
 export async function listArtifact(
   repository: Repository,
   reference: string,
@@ -68,27 +61,22 @@ async function readManifest(
   signal: AbortSignal,
 ): Promise<{ readonly manifest: OciManifest; readonly digest: string }> {
   const url = new URL(`${base}/v2/${name}/manifests/${reference}`);
-  const answer = await sendSourceRequest(
-    url,
-    { headers: { accept: MANIFEST_TYPES }, signal, ...authority },
-    rules,
-  );
-  try {
-    if (answer.status === 404)
-      throw permanent("SourceNotFound", `${shown}: the registry has no such repository, tag or digest`);
-    if (answer.status !== 200) throw statusFailure(url, answer.status, answer.headers["retry-after"]);
-    const text = await readResponseText(answer, MAX_MANIFEST_BYTES, signal);
-    const digest = `sha256:${sha256Hex(text)}`;
-    const named = reference.includes(":") ? reference : answer.headers["docker-content-digest"];
-    if (typeof named === "string" && named.startsWith("sha256:") && named !== digest)
-      throw permanent("ChecksumMismatch", `the manifest of ${shown} has digest ${digest}, not ${named}`);
-    return { manifest: parseOciManifest(text, shown), digest };
-  } finally {
-    answer.body.destroy();
-  }
+  const request = { headers: { accept: MANIFEST_TYPES }, signal, ...authority };
+  const { text, headers } = await requestText(url, request, rules, {
+    maxBytes: MAX_MANIFEST_BYTES,
+    onStatus: ({ status }) => {
+      if (status === 404)
+        throw permanent("SourceNotFound", `${shown}: the registry has no such repository, tag or digest`);
+    },
+  });
+  const digest = `sha256:${sha256Hex(text)}`;
+  const named = reference.includes(":") ? reference : headers["docker-content-digest"];
+  if (typeof named === "string" && named.startsWith("sha256:") && named !== digest)
+    throw permanent("ChecksumMismatch", `the manifest of ${shown} has digest ${digest}, not ${named}`);
+  return { manifest: parseOciManifest(text, shown), digest };
 }
 
-/** The token flow and Basic authorization of one repository: asked for by a 401, then sent with every request. */
+/** The token flow and Basic authorization of one repository. A 401 starts it; then every request is authorized. */
 export function repositoryAuthority(
   { base, name, rules }: Pick<Repository, "base" | "name" | "rules">,
   credentials: SourceCredentials | undefined,
@@ -114,7 +102,7 @@ export function repositoryAuthority(
   };
 }
 
-/** Always for this repository and for reading alone, whatever the registry asks for. */
+/** The token is always requested for reading this repository only, regardless of the challenge. */
 function tokenUrl(challenge: string, base: string, repository: string): URL {
   const parameters = new Map(
     [...challenge.matchAll(/([a-z]+)="([^"]*)"/gi)].map(([, key = "", value = ""]) => [
@@ -124,9 +112,9 @@ function tokenUrl(challenge: string, base: string, repository: string): URL {
   );
   const realm = URL.parse(parameters.get("realm") ?? "");
   if (realm === null)
-    throw permanent("SourceRefused", `${base} asks for a token and does not say where to get it`);
+    throw permanent("SourceRefused", `${base} requires a token without naming the token server`);
   if (base.startsWith("https:") && realm.protocol !== "https:")
-    throw permanent("SourceNotAllowed", `${base} wants a token from ${realm.host} without TLS`);
+    throw permanent("SourceNotAllowed", `${base} requires a token from ${realm.host} without TLS`);
   const service = parameters.get("service");
   if (service !== undefined) realm.searchParams.set("service", service);
   realm.searchParams.set("scope", `repository:${repository}:pull`);
@@ -136,7 +124,7 @@ function tokenUrl(challenge: string, base: string, repository: string): URL {
 const tokenSchema = z.object({ token: z.string().optional(), access_token: z.string().optional() });
 
 interface TokenRequest {
-  /** Authorization that the token server wants; undefined asks for an anonymous token. */
+  /** Authorization for the token server; undefined requests an anonymous token. */
   readonly basic: string | undefined;
   readonly rules: HttpRules;
   readonly signal: AbortSignal;
@@ -145,25 +133,22 @@ interface TokenRequest {
 async function requestToken(url: URL, { basic, rules, signal }: TokenRequest): Promise<string> {
   const authorize = async (): Promise<Record<string, string>> =>
     basic === undefined ? {} : { authorization: basic };
-  const answer = await sendSourceRequest(url, { signal, authorize }, rules);
-  try {
-    if (answer.status !== 200) throw tokenFailure(url, answer, basic !== undefined);
-    const { data } = tokenSchema.safeParse(
-      parseJson(await readResponseText(answer, MAX_TOKEN_BYTES, signal)),
-    );
-    const token = data?.token ?? data?.access_token;
-    if (token === undefined || !/^[\x21-\x7e]+$/.test(token))
-      throw permanent("SourceRefused", `the token server ${url.host} answered without a token`);
-    return `Bearer ${token}`;
-  } finally {
-    answer.body.destroy();
-  }
-}
-
-function tokenFailure(url: URL, { status, headers }: SourceResponse, isNamed: boolean): SourceFailure {
-  if (![400, 401, 403].includes(status)) return statusFailure(url, status, headers["retry-after"]);
-  const who = isNamed ? "the user name and password of the Secret" : "an anonymous pull";
-  return permanent("SourceUnauthorized", `the token server ${url.host} refused ${who} (${status})`);
+  const credentials = basic === undefined ? "an anonymous pull" : "the user name and password of the Secret";
+  const { text } = await requestText(url, { signal, authorize }, rules, {
+    maxBytes: MAX_TOKEN_BYTES,
+    onStatus: ({ status }) => {
+      if ([400, 401, 403].includes(status))
+        throw permanent(
+          "SourceUnauthorized",
+          `the token server ${url.host} refused ${credentials} (${status})`,
+        );
+    },
+  });
+  const { data } = tokenSchema.safeParse(parseJson(text));
+  const token = data?.token ?? data?.access_token;
+  if (token === undefined || !/^[\x21-\x7e]+$/.test(token))
+    throw permanent("SourceRefused", `the token server ${url.host} answered without a token`);
+  return `Bearer ${token}`;
 }
 
 const dockerConfigSchema = z.object({

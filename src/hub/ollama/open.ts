@@ -1,4 +1,4 @@
-/** Models of the Ollama library, for engines other than Ollama: the GGUF and the projector behind a name and tag. */
+/** Reads models of the Ollama library for other engines: the GGUF and the projector of a name and tag. */
 import { type OllamaSource, ollamaModel } from "../../models/source/kinds/ollama.ts";
 import { isBelowUrl } from "../failure.ts";
 import { filesOfOllama } from "../oci/manifest.ts";
@@ -11,7 +11,7 @@ export function openOllama(
 ): SourceReader {
   const { registry: base, path: name, tag } = ollamaModel(source, ollamaRegistry);
   const shown = `ollama://${source.name}:${tag}`;
-  // The operator's own registry may be anywhere but at link-local addresses.
+  // The operator's own registry may have any address except a link-local one.
   const isOperators = ollamaRegistry !== undefined && new URL(ollamaRegistry).origin === base;
   const rules = isOperators ? { ...access.rules, trustedHost: new URL(base).host } : access.rules;
   const authority = repositoryAuthority({ base, name, rules }, credentials);

@@ -1,12 +1,13 @@
-/** Reports of kernel panics and of processes killed for memory. */
+/** Reads reports of kernel panics and of processes that were killed under memory pressure. */
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { CrashReport, Reading } from "../../doctor/readings.ts";
+import { systemCode } from "../../util/atomic-file.ts";
 
 export const REPORTS_FOLDER = "/Library/Logs/DiagnosticReports";
 const MAX_REPORTS = 50;
 
-/** The newest of each kind; readable without root. */
+/** Reads the newest reports, which does not require root. */
 export async function readCrashes(folder: string): Promise<Reading<readonly CrashReport[]>> {
   try {
     const names = (await readdir(folder)).filter((name) => kindOf(name) !== undefined);
@@ -14,8 +15,7 @@ export async function readCrashes(folder: string): Promise<Reading<readonly Cras
     const newest = files.sort((a, b) => b.atMs - a.atMs).slice(0, MAX_REPORTS);
     return { value: await Promise.all(newest.map(read)) };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
-    return { unknown: `${folder} cannot be read (${code})` };
+    return { unknown: `${folder} cannot be read (${systemCode(error) ?? error})` };
   }
 }
 
@@ -30,7 +30,7 @@ async function timed(file: string): Promise<{ readonly file: string; readonly at
 
 async function read({ file, atMs }: { readonly file: string; readonly atMs: number }): Promise<CrashReport> {
   const kind = kindOf(file.slice(file.lastIndexOf("/") + 1)) ?? "jetsam";
-  // A jetsam report has megabytes, and its time is all that counts.
+  // Only the time of a jetsam report is needed, and its text has megabytes.
   const text = kind === "panic" ? await readFile(file, "utf8").catch(() => "") : "";
   return { kind, file, atMs, isGpu: /IOGPU/.test(text) };
 }

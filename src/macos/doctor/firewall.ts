@@ -1,13 +1,13 @@
-/** The application firewall: its state, and its verdict on each engine's program. Wordings differ: matched loosely. */
+/** Reads the state of the application firewall and its decision for each engine's program. Matches loosely, because the wording differs by version. */
 import type { Firewall, Reading } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
-/** Where the tool is; not on anyone's PATH. */
+/** Folder of the tool, which is not on the PATH. */
 export const FIREWALL_FOLDER = "/usr/libexec/ApplicationFirewall";
 const TOOL = "socketfilterfw";
 
-/** `programs` by their real paths: that is what the firewall knows. */
+/** `programs` must have real paths, because the firewall stores those. */
 export async function readFirewall(
   run: RunTool,
   programs: readonly { readonly engine: string; readonly path: string }[],

@@ -1,10 +1,11 @@
 /** Reads launchd jobs: the agent's own job, and jobs of other supervisors. */
 import * as z from "zod";
+import { LAUNCHD_LABEL } from "../../api/group.ts";
 import type { Reading, Readings, ServiceReading } from "../../doctor/readings.ts";
 import { TRACES } from "../../engines/traces.ts";
 import type { RunTool } from "../../util/command.ts";
 import { parseJson } from "../../util/parse-json.ts";
-import { LABEL, NO_DOMAIN, NOT_FOUND, parseJobFields } from "../launchctl.ts";
+import { NO_DOMAIN, NOT_FOUND, parseJobFields } from "../launchctl.ts";
 import { parseCount } from "../parse.ts";
 import { readTool } from "./reading.ts";
 
@@ -20,7 +21,7 @@ export async function readService(run: RunTool, uid: number): Promise<Reading<Se
 }
 
 async function readJob(run: RunTool, domain: string): Promise<Reading<ServiceReading> | "absent"> {
-  const target = `${domain}/${LABEL}`;
+  const target = `${domain}/${LAUNCHD_LABEL}`;
   const answer = await run("launchctl", ["print", target]);
   if ("failed" in answer) return { unknown: answer.failed };
   if (answer.code === NOT_FOUND || answer.code === NO_DOMAIN) return "absent";

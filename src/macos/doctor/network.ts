@@ -1,13 +1,13 @@
-/** Links and neighbors of a Mac: `networksetup`, `ifconfig`, `route` and `arp`. */
+/** Reads the links and neighbors of a Mac with `networksetup`, `ifconfig`, `route` and `arp`. */
 import { isIP } from "node:net";
 import type { Link, Neighbors, Reach, Reading } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
 
-/** Opens a connection, and says how that went. */
+/** Tries to open a connection, and resolves to the result. */
 export type TryReach = (address: string) => Promise<Reach>;
 
-/** A few neighbors are enough: privacy blocks all of them or none. */
+/** A few neighbors are enough, because macOS privacy blocks all of them or none. */
 const MAX_PEERS = 4;
 
 export async function readLinks(run: RunTool, server: string | undefined): Promise<Reading<readonly Link[]>> {
@@ -22,7 +22,7 @@ export async function readLinks(run: RunTool, server: string | undefined): Promi
   return { value: linksOf(ports.value, interfaces.value, route.value.device) };
 }
 
-/** Unknown where there is nothing to compare: no neighbor is known, or the gateway does not answer either. */
+/** Unknown if there is nothing to compare with: no neighbor is known, or the gateway does not answer. */
 export async function readNeighbors(run: RunTool, tryReach: TryReach): Promise<Reading<Neighbors>> {
   const [route, known] = await Promise.all([
     readTool(run, ["route", "-n", "get", "default"], parseRoute),
@@ -69,20 +69,11 @@ function linksOf(kinds: ReadonlyMap<string, Link["kind"]>, ifconfig: string, rou
     if (name === undefined || kind === undefined) return [];
     const address = /^\s+inet (\S+)/m.exec(block)?.[1];
     const megabits = speedOf(/^\s+media: (.*)$/m.exec(block)?.[1]);
-    return [
-      {
-        name,
-        kind,
-        isUp: /status: active/.test(block),
-        isRoute: name === route,
-        address,
-        megabits,
-      },
-    ];
+    return [{ name, kind, isUp: /status: active/.test(block), isRoute: name === route, address, megabits }];
   });
 }
 
-/** `autoselect (10Gbase-T <full-duplex>)`, `autoselect (1000baseT <…>)`. */
+/** Parses `autoselect (10Gbase-T <full-duplex>)` or `autoselect (1000baseT <…>)`. */
 function speedOf(media: string | undefined): number | undefined {
   const [, number, unit] = /\((\d+(?:\.\d+)?)(G?)base/i.exec(media ?? "") ?? [];
   return number === undefined ? undefined : Number(number) * (unit === "" ? 1 : 1_000);
@@ -95,7 +86,7 @@ function parseRoute(text: string): { readonly gateway?: string; readonly device:
   return gateway !== undefined && isIP(gateway) !== 0 ? { gateway, device } : { device };
 }
 
-/** Complete entries of single machines. */
+/** Parses complete entries of single machines. */
 function parseArp(
   text: string,
 ): readonly { readonly address: string; readonly device: string }[] | undefined {

@@ -1,4 +1,4 @@
-/** Energy settings, power source, heat, disk encryption, updates: what `pmset`, `fdesetup` and `defaults` say. */
+/** Reads energy settings, power source, heat, disk encryption and updates with `pmset`, `fdesetup` and `defaults`. */
 import type { Reading, Readings } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { readTool } from "./reading.ts";
@@ -47,7 +47,7 @@ export function readFileVault(run: RunTool): Promise<Reading<Readings["fileVault
   });
 }
 
-/** A key that was never set is an error of `defaults`; macOS then asks before it installs an update. */
+/** `defaults` fails for a key that was never set. In this case macOS asks before it installs an update. */
 export async function readUpdates(run: RunTool): Promise<Reading<Readings["updates"]>> {
   const domain = "/Library/Preferences/com.apple.SoftwareUpdate";
   const answer = await run("defaults", ["read", domain, "AutomaticallyInstallMacOSUpdates"]);

@@ -1,4 +1,4 @@
-/** Running programs and the ports they listen on: `ps`, `lsof`, `sysctl`. */
+/** Reads running programs and their listening ports with `ps`, `lsof` and `sysctl`. */
 import type { Reading } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 import { parseCount, parseSysctl } from "../parse.ts";
@@ -28,7 +28,7 @@ export function readPrograms(run: RunTool): Promise<Reading<readonly RunningProg
   });
 }
 
-/** Of other users' programs only root sees the ports. lsof exits with 1 where it found none. */
+/** Only root sees the ports of other users' programs. lsof exits with 1 if it finds none. */
 export async function readListeners(run: RunTool): Promise<Reading<readonly Listener[]>> {
   const answer = await run("lsof", ["-nP", "-iTCP", "-sTCP:LISTEN", "-Fpcn"]);
   if ("failed" in answer) return { unknown: answer.failed };
@@ -48,7 +48,7 @@ export async function readListeners(run: RunTool): Promise<Reading<readonly List
   return { value: [...found.values()] };
 }
 
-/** First and last port that outgoing connections get. */
+/** First and last port of outgoing connections. */
 export async function readEphemeralPorts(run: RunTool): Promise<readonly [number, number] | undefined> {
   const keys = ["net.inet.ip.portrange.first", "net.inet.ip.portrange.last"];
   const answer = await run("sysctl", keys);
@@ -57,7 +57,7 @@ export async function readEphemeralPorts(run: RunTool): Promise<readonly [number
   return first === undefined || last === undefined ? undefined : [first, last];
 }
 
-/** True under Rosetta; a system without the key is not translated. */
+/** True under Rosetta. A system without the key does not translate. */
 export async function readIsTranslated(run: RunTool): Promise<Reading<boolean>> {
   const answer = await run("sysctl", ["sysctl.proc_translated"]);
   if ("failed" in answer) return { unknown: answer.failed };

@@ -1,8 +1,8 @@
-/** From a tool's answer to a reading: what cannot be run or understood is unknown, with the reason. */
+/** Converts the output of a tool to a reading. If the tool fails or its output is not understood, the reading is unknown, with the reason. */
 import type { Reading } from "../../doctor/readings.ts";
 import type { RunTool } from "../../util/command.ts";
 
-/** `parse` answers undefined for text that it does not understand. */
+/** `parse` returns undefined for text that it does not understand. */
 export async function readTool<T>(
   run: RunTool,
   command: readonly [program: string, ...args: readonly string[]],
@@ -12,8 +12,9 @@ export async function readTool<T>(
   const answer = await run(program, args);
   if ("failed" in answer) return { unknown: answer.failed };
   if (answer.code !== 0) {
-    const said = answer.stderr.trim().split("\n")[0] ?? "";
-    return { unknown: `${command.join(" ")} exited with ${answer.code}${said === "" ? "" : `: ${said}`}` };
+    const message = answer.stderr.trim().split("\n")[0] ?? "";
+    const suffix = message === "" ? "" : `: ${message}`;
+    return { unknown: `${command.join(" ")} exited with ${answer.code}${suffix}` };
   }
   const value = parse(answer.stdout);
   return value === undefined

@@ -1,7 +1,7 @@
-/** Whether an IP address is in a list of addresses and networks. */
+/** Checks and parses IP addresses. */
 import { BlockList, isIP } from "node:net";
 
-/** True when the address is inside one of the entries, each an address or a CIDR. */
+/** True if the address is in one of the entries, each of which is an address or a CIDR. */
 export function isAddressWithin(address: string, entries: readonly string[]): boolean {
   const family = isIP(address) === 6 ? "ipv6" : "ipv4";
   if (isIP(address) !== 0 && entries.includes(address)) return true;
@@ -15,4 +15,13 @@ export function isAddressWithin(address: string, entries: readonly string[]): bo
     list.addSubnet(network, Number(bits), family);
     return list.check(address, family);
   });
+}
+
+/** The eight groups of a valid IPv6 address. `URL` converts an embedded IPv4 address to hexadecimal. */
+export function ipv6Groups(address: string): number[] {
+  const { hostname } = new URL(`http://[${address}]`);
+  const halves = hostname.slice(1, -1).split("::");
+  const [left = [], right = []] = halves.map((half) => (half === "" ? [] : half.split(":")));
+  const zeros = Array<string>(8 - left.length - right.length).fill("0");
+  return [...left, ...zeros, ...right].map((group) => Number.parseInt(group, 16));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isAddressWithin } from "./address-within.ts";
+import { isAddressWithin } from "./ip-address.ts";
 
 test.each<[string, readonly string[], boolean]>([
   ["192.168.1.2", ["10.0.0.1", " 192.168.0.0/16"], true],
