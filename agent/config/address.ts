@@ -1,7 +1,7 @@
 /** Checks that an EndpointSlice may hold an address: the API server's rule, applied before any engine is started. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { isAddressWithin } from "../../src/util/address-within.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 
 const REFUSED: readonly (readonly [kind: string, network: string])[] = [
   ["loopback", "127.0.0.0/8"],
