@@ -57,10 +57,10 @@ async function drained(host: string): Promise<{ said: string; message: string }>
   return { said: `${condition?.status} ${condition?.reason}`, message: condition?.message ?? "" };
 }
 
-const drainUntil = (host: string, wanted: string) =>
+const drainUntil = (host: string, desired: string) =>
   vi.waitFor(async () => {
     const now = await drained(host);
-    expect(now.said).toBe(wanted);
+    expect(now.said).toBe(desired);
     return now.message;
   }, WAIT);
 

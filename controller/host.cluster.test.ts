@@ -26,8 +26,8 @@ async function condition(host: string, type: string): Promise<string | undefined
   return found === undefined ? undefined : `${found.status} ${found.reason}`;
 }
 
-const reachable = (host: string, wanted: string) =>
-  vi.waitFor(async () => expect(await condition(host, "Reachable")).toBe(wanted), WAIT);
+const reachable = (host: string, desired: string) =>
+  vi.waitFor(async () => expect(await condition(host, "Reachable")).toBe(desired), WAIT);
 
 /** Time passes, and all but `silent` renew in it. */
 async function pass(ms: number, silent: readonly string[]): Promise<void> {

@@ -16,7 +16,7 @@ const taint = { key: "gpu", value: "h100", effect: "NoSchedule" };
 test.each<[string, object[], object[], boolean]>([
   ["no taint", [], [], true],
   ["a taint that nothing tolerates", [taint], [], false],
-  ["a wish of the node, and no more", [{ ...taint, effect: "PreferNoSchedule" }], [], true],
+  ["a preference of the node", [{ ...taint, effect: "PreferNoSchedule" }], [], true],
   ["all taints are tolerated", [taint], [{ operator: "Exists" }], true],
   ["the key, whatever its value", [taint], [{ key: "gpu", operator: "Exists" }], true],
   ["the key with its value", [taint], [{ key: "gpu", value: "h100" }], true],

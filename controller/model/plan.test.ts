@@ -185,11 +185,11 @@ test("a new Model pins its commit, and the file that its quantization chose", ()
 });
 
 test("a pin outlives outages and newer commits, and is removed when the spec chooses other files", () => {
-  const wanted = model({ quantization: "Q4" });
-  const status = statusOf(wanted, chosen());
+  const base = model({ quantization: "Q4" });
+  const status = statusOf(base, chosen());
   const { pinned } = status;
   for (const inspection of [failure(true), failure(false), undefined, chosen("d".repeat(40))])
-    expect(statusOf({ ...wanted, status }, inspection).pinned).toEqual(pinned);
+    expect(statusOf({ ...base, status }, inspection).pinned).toEqual(pinned);
   const resized = { ...model({ quantization: "Q4", prefetch: true }), status };
   expect(statusOf(resized, undefined).pinned).toEqual(pinned);
   expect(statusOf({ ...model({ quantization: "Q8" }), status }, failure(true)).pinned).toBeUndefined();
@@ -201,8 +201,8 @@ function marked(changeMarker: string, revision?: string): InspectionResult {
 }
 
 test("OnChange pins what the source has, and pins something else only when its content changed", () => {
-  const wanted = model({ refreshPolicy: "OnChange" });
-  const first = statusOf(wanted, marked("m1", commit));
+  const base = model({ refreshPolicy: "OnChange" });
+  const first = statusOf(base, marked("m1", commit));
   expect(first).toMatchObject({
     pinned: { changeMarker: "m1", revision: commit },
     shortRevision: commit.slice(0, 12),
@@ -210,7 +210,7 @@ test("OnChange pins what the source has, and pins something else only when its c
     changedAt: NOW,
   });
   const later = {
-    ...wanted,
+    ...base,
     status: { ...first, changedAt: "2026-01-01T00:00:00Z", checkedAt: "2026-01-01T00:00:00Z" },
   };
   for (const same of [marked("m1", "d".repeat(40)), { at: "unchanged", checkedAt: NOW } as const])
@@ -230,8 +230,8 @@ test("OnChange pins what the source has, and pins something else only when its c
 });
 
 test("a check that fails or finds no stable content is reported, and the pin stays", () => {
-  const wanted = model({ refreshPolicy: "OnChange" });
-  const status = statusOf(wanted, marked("m1"));
+  const base = model({ refreshPolicy: "OnChange" });
+  const status = statusOf(base, marked("m1"));
   const conditionOf = (of: typeof status) => of.conditions?.find(({ type }) => type === "SourceChecked");
   expect(conditionOf(status)).toMatchObject({ status: "True" });
   for (const [inspection, reason] of [
@@ -239,17 +239,17 @@ test("a check that fails or finds no stable content is reported, and the pin sta
     [failure(false), "SourceUnreachable"],
     [{ at: "unstable" }, "SourceUnstable"],
   ] as const) {
-    const now = statusOf({ ...wanted, status }, inspection);
+    const now = statusOf({ ...base, status }, inspection);
     expect(now).toMatchObject({ phase: "Ready", pinned: status.pinned, checkedAt: NOW });
     expect(conditionOf(now)).toMatchObject({ status: "False", reason });
-    expect(conditionOf(statusOf({ ...wanted, status: now }, undefined))).toMatchObject({ reason });
+    expect(conditionOf(statusOf({ ...base, status: now }, undefined))).toMatchObject({ reason });
   }
   const unstable: InspectionResult = { ...found, watched: { at: "unstable" } };
-  const fresh = statusOf(wanted, unstable);
+  const fresh = statusOf(base, unstable);
   expect(fresh).toMatchObject({ phase: "Ready" });
   expect(fresh.pinned).toBeUndefined();
   expect(conditionOf(fresh)).toMatchObject({ status: "False", reason: "SourceUnstable" });
-  expect(statusOf({ ...wanted, status }, unstable).pinned).toEqual(status.pinned);
+  expect(statusOf({ ...base, status }, unstable).pinned).toEqual(status.pinned);
   expect(conditionOf(statusOf(model(), found))).toBeUndefined();
 });
 
@@ -273,16 +273,16 @@ test("a Model that an earlier version resolved stays unpinned, unless hosts coul
 });
 
 test("a refused Model keeps its pin, and so its content once it is accepted again", () => {
-  const wanted = model();
+  const base = model();
   const only: InspectionResult = { at: "found", found: { ...found.found, revision: commit } };
-  const status = statusOf(wanted, only);
+  const status = statusOf(base, only);
   const code = "ModelCacheAmbiguous";
-  const task = classifyModel(wanted, { at: "refused", code, message: "" });
-  const of = { ...wanted, status };
+  const task = classifyModel(base, { at: "refused", code, message: "" });
+  const of = { ...base, status };
   const refused = planModelStatus({ model: of, hosts: [], task, inspection: undefined, isKnown: true }, NOW);
   expect(refused).toMatchObject({ reason: code, pinned: status.pinned });
   const later = { ...only, found: { ...only.found, revision: "d".repeat(40) } };
-  expect(statusOf({ ...wanted, status: refused }, later).pinned).toEqual(status.pinned);
+  expect(statusOf({ ...base, status: refused }, later).pinned).toEqual(status.pinned);
 });
 
 test("a host that has another quantization of the repository has no copy", () => {

@@ -106,7 +106,7 @@ test.each([
   ],
   ["the Model does not exist yet", { model: undefined, hosts: [host("mac-1", 16)] }],
   ["a host lacks the runtime", { hosts: [host("mac-1", 16), host("bare", 128, { runtimes: [] })] }],
-  ["nothing is wanted", { service: service({ replicas: 0 }), hosts: [host("mac-1", 16)] }],
+  ["the service has no replicas", { service: service({ replicas: 0 }), hosts: [host("mac-1", 16)] }],
   ["no label says what the GPUs have", { model: model("cuda"), nodes: [node("gpu", "64Gi", { count: 1 })] }],
 ])("%s: nothing is refused", (_, input) => {
   expect(judge(input)).toMatchObject({ at: "unknown" });

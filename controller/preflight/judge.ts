@@ -52,7 +52,7 @@ interface Candidate {
 export function preflightService(input: PreflightInput): Preflight {
   const { service, model } = input;
   const { replicas, suspend, modelRef } = service.spec;
-  if (suspend || replicas === 0) return { at: "unknown", why: "no replica is wanted" };
+  if (suspend || replicas === 0) return { at: "unknown", why: "the service has no replicas" };
   if (model === undefined) return { at: "unknown", why: `Model ${modelRef} does not exist yet` };
   const on = runsOn(service, model);
   try {

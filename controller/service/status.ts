@@ -18,7 +18,7 @@ export interface LastStatus {
 }
 
 export interface StatusPorts extends Pick<ControllerPorts, "client" | "record" | "log"> {
-  /** By service. */
+  /** The last status by `namespace/name` of the service. */
   readonly lastStatus: Map<string, LastStatus>;
 }
 

@@ -60,10 +60,10 @@ const model = (name: string, accelerator: string) =>
   apply(MODELS, name, { source: `hf://org/${name}/m.gguf`, hardware: { accelerator } });
 
 /** Models that are passed again because of `change`. */
-async function passedAfter(change: Promise<void>, wanted: readonly string[]): Promise<void> {
+async function passedAfter(change: Promise<void>, expected: readonly string[]): Promise<void> {
   weights.length = 0;
   await change;
-  const keys = wanted.map((name) => `${ns.name}/${name}`).sort();
+  const keys = expected.map((name) => `${ns.name}/${name}`).sort();
   await vi.waitFor(() => expect([...new Set(weights)].sort()).toEqual(keys), { timeout: 60_000 });
 }
 

@@ -78,13 +78,13 @@ export interface Groupings {
   /** Objects of a service, by its `namespace/name`. */
   readonly ofService: OwnedGroupings;
   readonly podsOfService: Grouping<Pod>;
-  /** By `namespace/name` of the Model. */
+  /** Services by `namespace/name` of a Model that they name. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** Models that hosts prefetch, in the one group "all". */
   readonly prefetchedModels: Grouping<Model>;
   /** Models by source, in the form that a Host reports. */
   readonly modelsOfSource: Grouping<Model>;
-  /** By name of the host. */
+  /** Replicas and slices by name of the host. */
   readonly replicasOfHost: Grouping<InferenceReplica>;
   readonly slicesOfHost: Grouping<EndpointSlice>;
 }

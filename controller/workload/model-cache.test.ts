@@ -98,8 +98,8 @@ test.each<[source: string, port: number, flag: string]>([
   ["ollama://registry.example.com:5001/org/m", 5001, "--ollama-registry=http://mirror.example.com:11000"],
 ])("the Job of %s may reach its registry", (source, port, flag) => {
   const settings = { ...defaults, ollamaRegistry: "http://mirror.example.com:11000" };
-  const wanted = model({ ...cpu, source, format: "gguf" });
-  const download = { model: wanted, volume: desiredVolume(wanted, settings), key: "k", attempt: 1 };
+  const base = model({ ...cpu, source, format: "gguf" });
+  const download = { model: base, volume: desiredVolume(base, settings), key: "k", attempt: 1 };
   const [, web] = buildFetchPolicy(download, settings).spec.egress ?? [];
   expect(web).toMatchObject({ ports: [443, 80, port].map((one) => ({ protocol: "TCP", port: one })) });
   const [container] = buildFetchJob(download, settings).spec.template.spec.containers;

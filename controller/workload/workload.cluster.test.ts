@@ -82,11 +82,11 @@ test("quantities are in the form that the server stores, so that no pass writes 
     const weights = { claimName: "cache", folder: "k", file: "m.gguf" };
     return buildWorkload(inputOf({ service: { resources }, model, weights, replicas: 1 })).deployment;
   });
-  for (const wanted of engines) {
+  for (const desired of engines) {
     const args = ["apply", "--server-side", "--dry-run=server", "-o", "json", "-f", "-"];
-    const stored = JSON.parse(await cluster.kubectl(args, { input: JSON.stringify(wanted) }));
-    const requests = ({ spec }: typeof wanted) => spec.template.spec.containers[0]?.resources?.requests;
-    expect(requests(stored)).toEqual(requests(wanted));
+    const stored = JSON.parse(await cluster.kubectl(args, { input: JSON.stringify(desired) }));
+    const requests = ({ spec }: typeof desired) => spec.template.spec.containers[0]?.resources?.requests;
+    expect(requests(stored)).toEqual(requests(desired));
   }
 });
 

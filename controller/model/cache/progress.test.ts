@@ -36,16 +36,16 @@ test("at most 8 logs of a namespace and 64 in total are followed, and a log that
   await fc.assert(
     fc.asyncProperty(shape, async (pods) => {
       const { opened, progress } = follow(() => new PassThrough());
-      const wanted = new Map(pods.map(([namespace, uid]) => [`${namespace}-${uid}`, `n${namespace}`]));
-      for (const [uid, namespace] of wanted) progress.follow(pod(namespace, uid), "m");
+      const desired = new Map(pods.map(([namespace, uid]) => [`${namespace}-${uid}`, `n${namespace}`]));
+      for (const [uid, namespace] of desired) progress.follow(pod(namespace, uid), "m");
       await setImmediate();
-      const counts = [...wanted.values()].reduce(
+      const counts = [...desired.values()].reduce(
         (sum, one) => sum.set(one, (sum.get(one) ?? 0) + 1),
         new Map<string, number>(),
       );
       const fair = [...counts.values()].reduce((sum, count) => sum + Math.min(8, count), 0);
       expect(opened.length).toBe(Math.min(64, fair));
-      const [first] = wanted;
+      const [first] = desired;
       if (first === undefined) return;
       progress.forget(pod(first[1], first[0]));
       const before = opened.length;

@@ -56,8 +56,8 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (given: Case) =
     },
   });
   const resources = hasGPUs === true ? { limits: { "nvidia.com/gpu": "1" } } : {};
-  const templated = (wish: Templated) => ({
-    ...made(wish),
+  const templated = (options: Templated) => ({
+    ...made(options),
     spec: { containers: [{ name: "engine", image: "i", resources }] },
   });
   const input = {

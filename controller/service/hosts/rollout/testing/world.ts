@@ -19,13 +19,13 @@ interface One {
   readonly revision: string;
   readonly host: string;
   readonly at: number;
-  /** Its like failed in this slot: not trusted before it is Ready. */
+  /** True if a replica of this revision failed in this slot, so this one is unproven until it is Ready. */
   readonly isSuspect: boolean;
   /** Unsettled: it crashed before and is Ready for a moment. */
   state: "starting" | "ready" | "failing" | "unsettled" | "leaving";
 }
 
-/** What one pass of the planner did. */
+/** The results of one pass of the planner. */
 export interface Pass {
   readonly plan: RolloutPlan;
   readonly readyBefore: number;
@@ -98,7 +98,7 @@ export class World {
     else one.state = "starting";
   }
 
-  /** What fails is Ready for a moment, or fails again. */
+  /** Makes failing replicas Ready for a moment, or fail again. */
   flicker(isUp: boolean): void {
     for (const one of this.live()) {
       if (isUp && one.state === "failing") one.state = "unsettled";
