@@ -6,9 +6,8 @@ import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { replayCommands } from "./launchd/replayed-commands.ts";
 import { type Systemd, startSystemd } from "./launchd/systemd.ts";
 import type { Station } from "./network.ts";
@@ -34,8 +33,7 @@ const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /** `names`: lines of its /etc/hosts. */
 export async function startLinuxHost(station: Station, names: readonly string[]): Promise<LinuxHost> {
   await using stack = new AsyncDisposableStack();
-  const dir = await mkdtemp(path.join(tmpdir(), "mb-linux-"));
-  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  const dir = stack.use(await temporaryFolder()).path;
   const at = (file: string) => path.join(dir, file);
   for (const folder of ["usr/local/sbin", "var/lib", "root"]) mkdirSync(at(folder), { recursive: true });
   const holder = await hold(station, dir);

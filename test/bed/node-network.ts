@@ -1,9 +1,9 @@
 /** A node's network without a node: a namespace joined to this machine, with the real kube-proxy in it. */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { parse } from "yaml";
 import { renderKubeconfig } from "../../local/control-plane/state/kubeconfig.ts";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { forwardTcp } from "./forward-tcp.ts";
 import { createNode, startKubeProxy, whyNoKubeProxy } from "./kube-proxy.ts";
 import type { Kubectl } from "./kubectl.ts";
@@ -33,8 +33,7 @@ export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeN
   await using stack = new AsyncDisposableStack();
   const network = stack.use(await openNetwork(["node"]));
   const station = network.station("node");
-  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-node-"));
-  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  const dir = stack.use(await temporaryFolder()).path;
   const api = await apiServerSeenFrom(network.gateway, cluster);
   stack.defer(api.close);
   const nodeName = `node-${station.namespace}`;

@@ -2,11 +2,10 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { findSshServer } from "../../scripts/setup/ssh-server.mjs";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { freePort } from "./ports.ts";
 import { send } from "./signal.ts";
 
@@ -38,8 +37,7 @@ export function whyNoSshServer(): string | undefined {
 
 export async function startSshServers(machines: readonly SshMachine[]): Promise<SshServers> {
   await using stack = new AsyncDisposableStack();
-  const folder = await mkdtemp(path.join(tmpdir(), "mb-ssh-"));
-  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const folder = stack.use(await temporaryFolder()).path;
   const at = (name: string) => path.join(folder, name);
   for (const key of ["host", "admin"])
     execFileSync("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", at(key)]);

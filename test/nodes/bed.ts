@@ -1,6 +1,5 @@
 /** Services in pods of real nodes: a cluster, our controller with the rights of an installation, and an origin of weights. */
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect } from "vitest";
 import type { TinyModelOptions } from "../../local/demo/tiny-model.ts";
@@ -17,6 +16,7 @@ import { NAMESPACE, question } from "../bed/services.ts";
 import { startFleet, type TestFleet, type TestFleetOptions } from "../bed/test-fleet.ts";
 import { type UntilOptions, until } from "../bed/until.ts";
 import { type RealCluster, type RealClusterOptions, startRealCluster } from "../cluster/node.ts";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
 
@@ -55,8 +55,7 @@ export interface PodsBed extends AsyncDisposable {
 
 export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBed> {
   await using stack = new AsyncDisposableStack();
-  const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-pods-"));
-  stack.defer(() => rm(dir, { recursive: true, force: true }));
+  const dir = stack.use(await temporaryFolder()).path;
   const { nodes = [{ name: "node-1" }], apiServerArgs = [], controllerManagerArgs = [] } = options;
   const cluster = stack.use(await startRealCluster({ nodes, apiServerArgs, controllerManagerArgs }));
   const { kubeconfig, kubectl, network } = cluster;

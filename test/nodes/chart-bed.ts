@@ -1,7 +1,6 @@
 /** The chart on a real node: our programs in containers of its image, installed by the real Helm. */
 import { readFileSync } from "node:fs";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
@@ -12,6 +11,7 @@ import { localVolume } from "../bed/node/volumes.ts";
 import { question } from "../bed/services.ts";
 import { CHART, type Helm, helmIn, helmProgram, NAMESPACE, needsHelm } from "../chart/helm.ts";
 import { type RealCluster, startRealCluster } from "../cluster/node.ts";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "../integration/bad-origin.ts";
 import { served } from "./bed.ts";
@@ -42,8 +42,7 @@ export interface ChartBed extends AsyncDisposable {
 /** Nothing is installed yet. The namespaces of Metalbridge and of the services enforce the restricted Pod Security Standard. */
 export async function startChartBed(): Promise<ChartBed> {
   await using stack = new AsyncDisposableStack();
-  const folder = await mkdtemp(path.join(tmpdir(), "metalbridge-chart-"));
-  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const folder = stack.use(await temporaryFolder()).path;
   const cluster = stack.use(await startRealCluster({ crds: false }));
   const { kubeconfig, kubectl, network } = cluster;
   const node = cluster.node("node-1");
