@@ -50,10 +50,10 @@ export async function readPinnedEngines(prefix: string | undefined): Promise<Rea
 export function foundRuntimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
   return {
     found: engines
-      .filter(({ trouble }) => trouble === undefined)
+      .filter(({ problem }) => problem === undefined)
       .map(({ runtime, path, version }) => ({ name: runtime, path, ...(version && { version }) })),
-    problems: engines.flatMap(({ runtime, trouble }) =>
-      trouble === undefined ? [] : [{ runtime, ...trouble }],
+    problems: engines.flatMap(({ runtime, problem }) =>
+      problem === undefined ? [] : [{ runtime, ...problem }],
     ),
   };
 }
@@ -77,10 +77,10 @@ async function one(
     const found = await find();
     return found === undefined ? [] : [{ runtime, path: found.path, version: found.version }];
   } catch (error) {
-    const trouble =
+    const problem =
       error instanceof MetalbridgeError
         ? { code: error.code, message: describeError(error) }
         : { code: "RuntimeBroken" as const, message: String(error) };
-    return [{ runtime, path: "", trouble }];
+    return [{ runtime, path: "", problem }];
   }
 }

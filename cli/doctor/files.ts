@@ -52,7 +52,7 @@ export function readOwnEngines(stateDir: string): OwnEngines {
       uid,
       path,
       isRunning: look(path),
-      isWanted: existsSync(join(stateDir, "desired", `${uid}.json`)),
+      isDesired: existsSync(join(stateDir, "desired", `${uid}.json`)),
     };
   });
   for (const parent of [DAEMONS_FOLDER, GATE_FOLDER])

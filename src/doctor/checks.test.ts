@@ -116,8 +116,8 @@ describe("particular cases", () => {
   });
 
   it("reports an engine that is installed and unusable under the engine's own code", () => {
-    const trouble = { code: "RuntimeTooOld", message: "llama-server is too old" } as const;
-    const engines = [{ runtime: "llamacpp", path: "", trouble }];
+    const problem = { code: "RuntimeTooOld", message: "llama-server is too old" } as const;
+    const engines = [{ runtime: "llamacpp", path: "", problem }];
     expect(judged("RuntimeNotInstalled", "darwin", { engines })).toMatchObject([
       { code: "RuntimeTooOld", finding: "llama-server is too old" },
     ]);

@@ -1,4 +1,4 @@
-/** What doctor reads of a machine, before it judges: every reading is a value, or the reason why there is none. */
+/** The facts that doctor reads on a machine before the checks. A reading is a value, or the reason why it is missing. */
 import type { ErrorCode } from "../api/errors.ts";
 
 export type Reading<T> = { readonly value: T } | { readonly unknown: string };
@@ -42,7 +42,7 @@ export interface Readings {
   readonly names: readonly { readonly name: string; readonly use: string; readonly error?: string }[];
   readonly api: ApiAnswer;
   readonly credential: CredentialReading;
-  /** What the agent's own preflight finds; a code where it failed. */
+  /** Result of the agent's preflight; has a code if it failed. */
   readonly preflight: readonly {
     readonly what: string;
     readonly code?: ErrorCode;
@@ -120,7 +120,7 @@ export type ApiAnswer = {
   readonly server: string;
   readonly sentMs: number;
   readonly receivedMs: number;
-  /** Its Date header. */
+  /** The Date header of the response. */
   readonly dateMs?: number;
   readonly failure?: { readonly code: ErrorCode; readonly message: string };
 };
@@ -139,7 +139,7 @@ export interface FoundEngine {
   /** The first account besides root that may change the program or a folder on the way to it. */
   readonly changeableBy?: number | undefined;
   /** Installed and unusable. */
-  readonly trouble?: { readonly code: ErrorCode; readonly message: string };
+  readonly problem?: { readonly code: ErrorCode; readonly message: string };
 }
 
 export interface ProcessReading {
@@ -191,7 +191,7 @@ export interface FileReading {
 export interface EngineFolder {
   readonly uid: string;
   readonly path: string;
-  readonly isWanted: boolean;
+  readonly isDesired: boolean;
   readonly isRunning: boolean;
 }
 

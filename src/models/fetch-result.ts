@@ -1,4 +1,4 @@
-/** What a download Job says at its end, in the termination message of its container. Pure. */
+/** The result of a download Job, which is the termination message of its container. Pure. */
 import { z } from "zod";
 import { type ErrorCode, errorCatalog } from "../api/errors.ts";
 import { ggufSchema } from "../api/fields/gguf.ts";
@@ -9,10 +9,10 @@ const name = z.string().min(1).max(1024);
 
 const fetchedSchema = z.object({
   code: z.literal("Fetched"),
-  /** Of the main file; absent for a file used in place that states none. */
+  /** SHA-256 of the main file; absent for a file that is used in place without a digest. */
   sha256: z.string().length(64).optional(),
   sizeBytes: z.int().min(0),
-  /** What an engine opens: a path below the folder of the volume. */
+  /** The path that an engine opens, relative to the folder of the volume. */
   file: name,
   mmproj: name.optional(),
   /** Names of all files, the main file first; the first ones only where there are many. */

@@ -6,14 +6,14 @@ export type Platform = "darwin" | "linux";
 /** error: services fail, or will. warning: they may. note: something could be better. */
 export type Severity = "error" | "warning" | "note";
 
-/** What `--fix` may do: it needs no root, and loses nothing. */
+/** A change that `--fix` may make: it needs no root and deletes no data. */
 export type Repair =
   | { readonly do: "chmod"; readonly path: string; readonly mode: number }
   | { readonly do: "excludeFromBackup"; readonly path: string }
   | { readonly do: "removeEngine"; readonly path: string };
 
 export interface CheckFinding {
-  /** What is the case here, with names and figures. */
+  /** The state of this host, with names and numbers. */
   readonly finding: string;
   /** Absent: the check's own. */
   readonly code?: ErrorCode | undefined;
@@ -24,11 +24,11 @@ export interface CheckFinding {
 
 export interface Check {
   readonly code: ErrorCode;
-  /** What is checked, as a noun. */
+  /** The subject of the check, as a noun. */
   readonly title: string;
   readonly platforms: readonly Platform[];
   readonly severity: Severity;
-  /** Why it matters to a host. */
+  /** The reason why the check matters for a host. */
   readonly reason: string;
   readonly isFixable: boolean;
   /** For Linux, where the catalog's command is one of macOS. */

@@ -21,10 +21,10 @@ export const engineChecks: readonly Check[] = [
     reason: "a host without a usable engine gets no replica",
     needs: ["engines"],
     judge: ({ engines }) => {
-      const troubles = engines.flatMap(({ trouble }) =>
-        trouble === undefined ? [] : [{ code: trouble.code, finding: trouble.message }],
+      const problems = engines.flatMap(({ problem }) =>
+        problem === undefined ? [] : [{ code: problem.code, finding: problem.message }],
       );
-      return engines.length > 0 ? troubles : [{ finding: "no engine was found on this host" }];
+      return engines.length > 0 ? problems : [{ finding: "no engine was found on this host" }];
     },
   }),
   defineCheck({

@@ -54,7 +54,7 @@ export const fileChecks: readonly Check[] = [
       // A running agent clears them itself, once it has listed its replicas.
       if (agent.isRunning) return [];
       return engineFolders
-        .filter(({ isWanted, isRunning }) => !isWanted && !isRunning)
+        .filter(({ isDesired, isRunning }) => !isDesired && !isRunning)
         .map(({ path }) => ({
           finding: `${path} belongs to no replica, and nothing of it runs`,
           command: `rm -r ${quoted(path)}`,

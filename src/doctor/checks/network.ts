@@ -22,7 +22,7 @@ export const networkChecks: readonly Check[] = [
       if (!isBlocked(neighbors)) return [];
       const peers = neighbors.peers.map(({ address }) => address).join(", ");
       const finding = `the gateway ${neighbors.gateway?.address} answers, but there is no route to ${peers} in the same network`;
-      // What is blocked here is the terminal that runs doctor; the agent is exempt.
+      // macOS blocks the terminal that runs doctor; the agent is exempt.
       return found?.kind === "daemon"
         ? [{ finding: `${finding}; the agent, a LaunchDaemon, is exempt`, severity: "note" }]
         : [{ finding }];

@@ -1,4 +1,4 @@
-/** How the agent is kept running. */
+/** Checks of the service that keeps the agent running. */
 import { type Check, defineCheck } from "./check.ts";
 
 const FEWEST_FILES = 1_024;

@@ -1,4 +1,4 @@
-/** Where models are stored. */
+/** Checks of the model store. */
 import { formatBytes } from "../../util/bytes.ts";
 import { type Check, defineCheck } from "./check.ts";
 import { quoted } from "./machine.ts";

@@ -210,19 +210,22 @@ export const agentCases: Readonly<Record<string, Case>> = {
     says: /uid 502 may replace \/opt\/homebrew\/bin\/llama-server/,
   },
   EngineLeftovers: {
-    fires: { agent: { isRunning: false }, engineFolders: [{ ...folder, isWanted: false, isRunning: false }] },
+    fires: {
+      agent: { isRunning: false },
+      engineFolders: [{ ...folder, isDesired: false, isRunning: false }],
+    },
     passes: {
       agent: { isRunning: false },
       engineFolders: [
-        { ...folder, isWanted: true, isRunning: false },
-        { ...folder, isWanted: false, isRunning: true },
+        { ...folder, isDesired: true, isRunning: false },
+        { ...folder, isDesired: false, isRunning: true },
       ],
     },
     says: /engines\/u1 belongs to no replica/,
   },
   EnginesUnsupervised: {
-    fires: { agent: { isRunning: false }, engineFolders: [{ ...folder, isWanted: true, isRunning: true }] },
-    passes: { agent: { isRunning: true }, engineFolders: [{ ...folder, isWanted: true, isRunning: true }] },
+    fires: { agent: { isRunning: false }, engineFolders: [{ ...folder, isDesired: true, isRunning: true }] },
+    passes: { agent: { isRunning: true }, engineFolders: [{ ...folder, isDesired: true, isRunning: true }] },
     says: /1 engines run/,
   },
 };

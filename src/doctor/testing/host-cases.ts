@@ -8,7 +8,7 @@ export interface Case {
   readonly platform?: Platform;
   readonly fires: Given;
   readonly passes: Given;
-  /** What the finding must say. */
+  /** Text that the finding must contain. */
   readonly says: RegExp;
   readonly command?: RegExp;
 }

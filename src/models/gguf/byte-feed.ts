@@ -1,6 +1,6 @@
 /** Feeds a parser, written as a generator that asks for bytes, from chunks of any size; keeps only what is still needed. */
 
-/** What the parser asks for next: so many bytes to look at, so many to pass over, or so many texts to pass over. */
+/** The next request of the parser: a number of bytes to read, bytes to skip, or strings to skip. */
 export type ReadRequest = { readonly read: number } | { readonly skip: number } | SkipTextsRequest;
 
 /**
@@ -11,7 +11,7 @@ export interface SkipTextsRequest {
   readonly texts: number;
   /** A longer one ends the passing over. */
   readonly most: number;
-  /** How far it has come, over several chunks. */
+  /** The position over all chunks. */
   readonly passed?: { readonly bytes: number; readonly inText: number };
 }
 
@@ -71,7 +71,7 @@ export function skippedTexts(answer: DataView): { readonly bytes: number; readon
 
 const LENGTH_BYTES = 8;
 
-/** Where it stands then, and the answer, or what is still to be asked of the next chunk. */
+/** The new position, and the answer or the rest of the request, which the next chunk must satisfy. */
 type Taken =
   | { readonly at: number; readonly answer: DataView }
   | { readonly at: number; readonly left: ReadRequest };

@@ -72,7 +72,7 @@ function layerKinds(input: SizingInput, isRecurrent: boolean): string | undefine
 
 type LayerTest = (layer: number) => boolean;
 
-/** By the tensors that a layer has; where no part of the model with tensors was read, by the metadata. */
+/** Decides by the tensors of a layer, or by the metadata if no file with tensors was read. */
 function layerTests(
   { of, blocks }: SizingInput,
   isRecurrent: boolean,

@@ -156,7 +156,7 @@ function periodOf(layers: readonly boolean[]): number | undefined {
   return undefined;
 }
 
-/** Whether a layer is a windowed one, where the last of every `period` layers is not. */
+/** Determines whether a layer uses a sliding window if all but the last of every `period` layers do. */
 export function isSlidingIn(period: number, layer: number): boolean {
   return layer % period < period - 1;
 }

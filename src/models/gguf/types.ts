@@ -1,4 +1,4 @@
-/** What the parser makes of a GGUF header: the few values that matter, never the whole vocabulary. */
+/** The values that the parser keeps of a GGUF header. It never keeps the vocabulary. */
 
 /** Arrays keep their count always, and their items only when they are short and numeric. */
 export interface GgufArray {
@@ -20,7 +20,7 @@ export interface GgufHeader {
   readonly tensorCount: number;
   /** Keys of `general.`, `split.`, `clip.` and of the architecture; of `tokenizer.` only counts and short values. */
   readonly metadata: ReadonlyMap<string, GgufValue>;
-  /** Where the tensor data begins. */
+  /** Offset of the tensor data. */
   readonly dataOffset: number;
   /** Bytes that the tensors reach behind `dataOffset`: a shorter file is cut off. */
   readonly dataBytes: number;

@@ -67,7 +67,7 @@ const KINDS: Readonly<Record<string, string>> = {
   mamba: "r",
 };
 
-/** What is not known to be cheaper is attention over everything. */
+/** A layer counts as full attention unless it is known to be cheaper. */
 function layerKinds(config: MlxConfig, layerCount: number | undefined): string | undefined {
   if (layerCount === undefined) return undefined;
   const interval = config.full_attention_interval ?? 0;

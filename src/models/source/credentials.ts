@@ -1,4 +1,4 @@
-/** What a Secret may hold for a source, and what it is for. */
+/** The keys that a Secret may contain for a source, and their use. */
 import { SOURCE_KINDS } from "./kinds/registry.ts";
 
 /** As in the Secret, by key, without blanks around them. */
@@ -34,7 +34,7 @@ export function pickCredentials(read: (key: string) => string | undefined): Sour
 
 /** The key of a credential that cannot be part of a header; undefined where all can. */
 export function unsendableKey(credentials: SourceCredentials): string | undefined {
-  // Of JSON only an entry is sent, and that is encoded, or a signature by it.
+  // JSON is never sent itself: only an encoded entry, or a signature made with it.
   const keys = Object.keys(credentials).filter((key) => !/json$/i.test(key));
   return keys.find((key) => !/^[\x21-\x7e]+$/.test(credentials[key] ?? ""));
 }

@@ -63,7 +63,7 @@ export function publicSource(text: string): string {
   return /^https?:/i.test(text) ? text.replace(/[?#].*$/s, "") : text;
 }
 
-/** Whether only the host that runs the model can read its source: a model of the Ollama library is a GGUF where the Model says so. */
+/** Determines whether only the host that runs the model can read its source. A model of the Ollama library is a GGUF file if the Model says so. */
 export function isReadByHost(source: ModelSource, format: ModelFormat | undefined): boolean {
   return kindOf(source).readBy === "host" || (source.kind === "ollama" && format !== "gguf");
 }

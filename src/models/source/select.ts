@@ -28,7 +28,7 @@ export interface Selection {
   readonly files: readonly string[];
   /** `at` is as the spec has it: a name relative to the source, or an address. */
   readonly projector?: { readonly name: string; readonly at: string };
-  /** What the engine opens, relative to the folder of the files; empty for the folder itself. */
+  /** The path that the engine opens, relative to the folder of the files; empty for the folder itself. */
   readonly entry: string;
   /** True where the source holds several models, and `quantization` decided. */
   readonly isChosen: boolean;
@@ -39,14 +39,15 @@ export interface Selection {
  * one, it is the only GGUF there, the one of the quantization, or for other formats everything but documentation.
  * Throws MetalbridgeError.
  */
-export function selectFiles(place: SelectableFiles, wish: FileSelector): Selection {
+export function selectFiles(place: SelectableFiles, selector: FileSelector): Selection {
   const { shown, named, available } = place;
-  const patterns = [...(named === undefined ? [] : [named]), ...(wish.files ?? [])];
-  const asked = patterns.flatMap((pattern) => expand(place, pattern, wish));
-  const format = wish.format ?? formatOf(asked, available ?? []);
-  const choice = asked.length > 0 ? { files: asked, isChosen: false } : chooseFiles(place, format, wish);
+  const patterns = [...(named === undefined ? [] : [named]), ...(selector.files ?? [])];
+  const requested = patterns.flatMap((pattern) => expand(place, pattern, selector));
+  const format = selector.format ?? formatOf(requested, available ?? []);
+  const choice =
+    requested.length > 0 ? { files: requested, isChosen: false } : chooseFiles(place, format, selector);
   const files = [...new Set(choice.files.map(checkFileName).flatMap(splitFileNames))];
-  const projector = wish.mmproj === undefined ? undefined : projectorAt(wish.mmproj);
+  const projector = selector.mmproj === undefined ? undefined : projectorAt(selector.mmproj);
   const names = [
     ...files,
     ...(projector === undefined || files.includes(projector.name) ? [] : [projector.name]),
@@ -65,7 +66,7 @@ export function selectFiles(place: SelectableFiles, wish: FileSelector): Selecti
 }
 
 /** The files that a pattern stands for: all that match, of GGUF files those of one model. */
-function expand({ shown, available }: SelectableFiles, pattern: string, wish: FileSelector) {
+function expand({ shown, available }: SelectableFiles, pattern: string, selector: FileSelector) {
   if (!/[*?]/.test(pattern) || available?.includes(pattern)) return [pattern];
   if (available === undefined) {
     const remedy = { summary: "name the files themselves" };
@@ -75,7 +76,9 @@ function expand({ shown, available }: SelectableFiles, pattern: string, wish: Fi
   if (matching.length === 0)
     throw new MetalbridgeError("SourceNotFound", `no file of ${shown} matches ${pattern}`);
   const others = matching.filter((name) => !name.toLowerCase().endsWith(".gguf"));
-  return others.length === matching.length ? others : [...chooseGguf(shown, matching, wish).files, ...others];
+  return others.length === matching.length
+    ? others
+    : [...chooseGguf(shown, matching, selector).files, ...others];
 }
 
 /** `*` is any text, slashes too, as in other tools of the hubs; `?` any character. Linear in what is common, never exponential. */
@@ -100,8 +103,8 @@ function matches(pattern: string, name: string): boolean {
   return /^\**$/.test(pattern.slice(at));
 }
 
-function formatOf(asked: readonly string[], available: readonly string[]): ModelFormat {
-  const names = asked.length > 0 ? asked : available;
+function formatOf(requested: readonly string[], available: readonly string[]): ModelFormat {
+  const names = requested.length > 0 ? requested : available;
   const has = (ending: string) => names.some((name) => name.toLowerCase().endsWith(ending));
   return !has(".gguf") && has(".safetensors") ? "safetensors" : "gguf";
 }
@@ -112,11 +115,11 @@ function projectorAt(at: string): { name: string; at: string } {
   return { name: checkFileName(pathname.slice(pathname.lastIndexOf("/") + 1)), at };
 }
 
-function chooseFiles({ shown, available }: SelectableFiles, format: ModelFormat, wish: FileSelector) {
+function chooseFiles({ shown, available }: SelectableFiles, format: ModelFormat, selector: FileSelector) {
   if (available === undefined)
     throw new MetalbridgeError("SourceNotFound", `${shown} does not exist, or names no file`);
   return format === "gguf"
-    ? chooseGguf(shown, available, wish)
+    ? chooseGguf(shown, available, selector)
     : { files: chooseAll(shown, available), isChosen: false };
 }
 

@@ -1,11 +1,11 @@
-/** What every part needs to know of a kind of source; how it is read is in src/hub. */
+/** The description of a kind of source, for all parts. The code that downloads from it is in src/hub. */
 import type { ModelFormat } from "../../../api/fields/shared.ts";
 
 /** One kind of `spec.source`. A new one is a file here with a line in registry.ts, and a folder in src/hub with a line in its registry. */
 export interface SourceKind<Source> {
   /** Before `://`. */
   readonly schemes: readonly string[];
-  /** How `spec.source` is written. */
+  /** The form of `spec.source`. */
   readonly form: string;
   /** The same with its optional parts, for the reference; absent: `form` has none. */
   readonly fullForm?: string;
@@ -21,7 +21,7 @@ export interface SourceKind<Source> {
   format?(source: Source): ModelFormat | undefined;
   /** A name for objects; absent: that of the file. */
   shortName?(source: Source): string;
-  /** Where the source is downloaded from; undefined if its Secret may name any endpoint. */
+  /** The endpoint that the source is downloaded from; undefined if its Secret may name any endpoint. */
   origin?(source: Source, endpoints: SourceEndpoints): string | undefined;
 }
 
@@ -29,11 +29,11 @@ export interface SourceKind<Source> {
 export interface SourceEndpoints {
   /** Hugging Face, or a mirror with the same API. */
   readonly hfEndpoint: string;
-  /** Where ollama:// sources without a host are; absent: Ollama's own registry. */
+  /** The registry of ollama:// sources without a host. Defaults to Ollama's own registry. */
   readonly ollamaRegistry?: string | undefined;
 }
 
-/** Why a text is not a source, and how it is written. */
+/** The reason why a text is not a source, and the correct form. */
 export class InvalidSource extends Error {
   readonly form: string;
   /** The text as it may be shown; undefined if it holds no secret. */

@@ -15,7 +15,7 @@ const PATH = /^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(\/[a-z0-9]+((\.|_|__|-+)[a-z0-9
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const PLAIN_HOST = /^(localhost|127(\.\d{1,3}){3})(:\d+)?$/;
 const FORM = "oci://registry/repository:tag or oci://registry/repository@sha256:…";
-/** What docker.io stands for. */
+/** The registry that serves docker.io. */
 export const DOCKER_HUB = "registry-1.docker.io";
 
 export const OCI = {

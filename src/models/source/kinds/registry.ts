@@ -24,7 +24,7 @@ const KINDS = {
 
 type Kinds = typeof KINDS;
 
-/** What `spec.source` of a Model says: which kind of place, and what in it. */
+/** A parsed `spec.source` of a Model: the kind of source, and its location. */
 export type ModelSource = { [Kind in keyof Kinds]: ReturnType<Kinds[Kind]["parse"]> }[keyof Kinds];
 
 /** Sources that the client of `src/hub` reads. */

@@ -13,7 +13,7 @@ export interface RepositorySource<Kind extends string> {
 
 const PART = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
-/** What all hubs have in common. */
+/** Functions that all model hubs share. */
 export function repositoryKind<const Kind extends string>(kind: Kind, form: string, defaultRevision: string) {
   type Source = RepositorySource<Kind>;
   return {
