@@ -18,7 +18,7 @@ export type DesiredCache =
 /** The Model that a service runs; undefined if it does not exist. */
 type MainModelOf = (service: InferenceService) => Model | undefined;
 
-/** True if the Model is for hosts: its accelerator is metal, which is the default. */
+/** True if the Model is for hosts: its accelerator is the default one, which only hosts have. */
 export function isForHosts({ spec }: Model): boolean {
   return (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
 }

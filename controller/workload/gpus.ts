@@ -62,7 +62,7 @@ export function gpusOf(model: Model, spec: InferenceServiceSpec): GPURequest {
   };
 }
 
-/** The accelerator of a pod. The default, metal, does not exist on Linux nodes, where the requested GPU decides. */
+/** The accelerator of a pod. The default exists only on hosts; for a pod the requested GPU decides. */
 export function podAccelerator(
   { spec: { hardware } }: Model,
   { resources }: InferenceServiceSpec,

@@ -1,12 +1,13 @@
 /** docs/reliability.md names tests, docs/torture.md invariants and faults: all of them exist, and none is missing. */
 import { readFileSync } from "node:fs";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { INVARIANTS } from "../torture/invariants/registry.ts";
 import { faultsFor } from "../torture/plan/catalog.ts";
 import { root } from "./pages.ts";
 
-const page = readFileSync(new URL("docs/reliability.md", `file://${root}`), "utf8");
-const torture = readFileSync(new URL("docs/torture.md", `file://${root}`), "utf8");
+const page = readFileSync(path.join(root, "docs/reliability.md"), "utf8");
+const torture = readFileSync(path.join(root, "docs/torture.md"), "utf8");
 
 /** `path` › `name of the test` */
 const named = [...page.matchAll(/`([\w./-]+\.test\.ts)` › `([^`]+)`/g)].map(
@@ -25,7 +26,7 @@ function firstCells(heading: string): readonly string[] {
 test("names tests at all", () => expect(named.length).toBeGreaterThan(15));
 
 test.each(named)("%s has the test %s", (file, name) => {
-  const source = readFileSync(new URL(file, `file://${root}`), "utf8");
+  const source = readFileSync(path.join(root, file), "utf8");
   expect(source).toMatch(new RegExp(`(test|it)[^\n]*\\(\\s*["'\`]${escaped(name)}["'\`]`));
 });
 
