@@ -1,7 +1,6 @@
 /** oci:// and ollama:// sources: a real registry with its kinds of authorization, and blobs on another host. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { headerBytes, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
 import {
   digestOf,
   orasLayer,
@@ -10,6 +9,7 @@ import {
   startOciRegistry,
   USERNAME,
 } from "../../test/bed/oci-registry.ts";
+import { headerBytes, TENSOR_BYTES } from "../../test/fixtures/model-server.ts";
 import {
   cutAfter,
   ggufBytes,

@@ -2,8 +2,8 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ggufBytes, sha256 } from "../../test/fixtures/origin.ts";
 import { type S3Server, startS3Server, whyNoS3Server } from "../../test/bed/s3-server.ts";
+import { ggufBytes, sha256 } from "../../test/fixtures/origin.ts";
 import { changeMarkerOf, fetchOptions, startStore } from "./fixtures/store.ts";
 
 const why = whyNoS3Server();

@@ -94,10 +94,11 @@ export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags):
 
 function fitAsLlmfit(records: readonly CatalogRecord[], machine: Machine, flags: ModelsFlags): void {
   const { minFit: least = "marginal", context: maxContext = CONTEXT, limit = LIMIT, output } = flags;
-  const models = llmfitRows(records, llmfitSystem(machine), { minLevel: least, maxContext, now: Date.now() }).slice(
-    0,
-    limit,
-  );
+  const models = llmfitRows(records, llmfitSystem(machine), {
+    minLevel: least,
+    maxContext,
+    now: Date.now(),
+  }).slice(0, limit);
   printResult(output, { models }, () => renderLlmfit(models));
   if (models.length === 0) process.exitCode = exitCodes.failed;
 }

@@ -149,6 +149,8 @@ export const hostSpecSchema = z.object({
     .describe("Limits on stored models.")
     .optional(),
   models: hostModelsSchema
-    .describe("Models that the host keeps, downloads and removes, as set by `metalbridge models` with `--host`.")
+    .describe(
+      "Models that the host keeps, downloads and removes, as set by `metalbridge models` with `--host`.",
+    )
     .optional(),
 });
