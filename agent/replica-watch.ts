@@ -45,7 +45,7 @@ export function createReplicaWatch(options: ReplicaWatchOptions): ReplicaWatch {
           problem = undefined;
           onSynced();
         },
-        onTrouble: (error) => {
+        onProblem: (error) => {
           if (problem?.code !== error.code) log.warn({ code: error.code }, error.message);
           problem = error;
         },
@@ -71,7 +71,7 @@ export function createReplicaWatch(options: ReplicaWatchOptions): ReplicaWatch {
 function watchReplicas(
   { connection, clock, log, hostName, runner }: ReplicaWatchOptions,
   signal: AbortSignal,
-  on: { readonly onSynced: () => void; readonly onTrouble: (error: MetalbridgeError) => void },
+  on: { readonly onSynced: () => void; readonly onProblem: (error: MetalbridgeError) => void },
 ): Reflector<InferenceReplica> {
   const reflector = startReflector<InferenceReplica>({
     connection,
@@ -88,7 +88,7 @@ function watchReplicas(
     },
     onListed: () => runner.listed(reflector.list()),
     onSynced: on.onSynced,
-    onFailure: (failure) => on.onTrouble(explainFailure(failure)),
+    onFailure: (failure) => on.onProblem(explainFailure(failure)),
   });
   return reflector;
 }

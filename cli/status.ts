@@ -39,8 +39,8 @@ async function status({ namespace, output, ...flags }: Flags): Promise<void> {
     const isKnown = lease.ok || lease.error.kind === "notFound";
     const controller = isKnown ? leadershipNote(lease.ok ? lease.value : undefined, Date.now()) : undefined;
     const overview = { controller, ...overviewOf(hosts, services, replicas) };
-    const colour = process.stdout.isTTY === true;
-    const width = colour ? process.stdout.columns : undefined;
-    printResult(output, overview, () => renderOverview(overview, { colour, width }));
+    const color = process.stdout.isTTY === true;
+    const width = color ? process.stdout.columns : undefined;
+    printResult(output, overview, () => renderOverview(overview, { color, width }));
   });
 }

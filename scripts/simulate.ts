@@ -13,7 +13,7 @@ const HELP = `npm run simulate -- [--hosts N] [--services N] [--hours N] [--seed
   --load      what they ask for together, in parts of what the fleet has (${DEFAULTS.load})
 `;
 
-/** Of this thread: what else runs on the machine does not count. */
+/** CPU time of this thread, which other programs on the machine do not change. */
 function cpuMs(): number {
   const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage();
   return (user + system) / 1000;

@@ -21,7 +21,7 @@ export class LongestFirst extends BaseSequencer {
   }
 }
 
-/** Whether the file may use a control plane, by its name. */
+/** True if the file, by its name, may use a control plane. */
 export function needsCluster({ moduleId }: { readonly moduleId: string }): boolean {
   return /\.cluster\.test\.ts$|\/test\/(cluster|integration)\//.test(moduleId);
 }

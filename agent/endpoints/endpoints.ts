@@ -58,14 +58,14 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
   });
 
   const writer = createSliceWriter(client, slices);
-  let patience = new AbortController();
+  let backoff = new AbortController();
   const persist = async (turn: Turn, attempt: () => Promise<WriteAttempt>): Promise<WriteAttempt> => {
     for (let failures = 1; ; failures += 1) {
       if (turn.isSuperseded() || signal.aborted) return { at: "refused", why: "superseded by a newer state" };
       const outcome = await attempt();
       if (outcome.at !== "failed" || failures >= MAX_ATTEMPTS || !isRetryable(outcome.failure))
         return outcome;
-      await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, patience.signal]));
+      await waitMs(clock, backoffMs(failures, RETRY), AbortSignal.any([signal, backoff.signal]));
     }
   };
   const mayWrite = (): boolean => options.mayWrite?.() ?? true;
@@ -73,8 +73,8 @@ export function createEndpoints(options: EndpointsOptions): SliceEndpoints {
   return {
     watch: reflector,
     retryNow: () => {
-      patience.abort();
-      patience = new AbortController();
+      backoff.abort();
+      backoff = new AbortController();
     },
     state: (replica, desired) => {
       const slice = slices.get(keyOf(replica));

@@ -285,7 +285,7 @@ export class RouteServer {
       unreadMs: this.#limits.unreadMs,
       isLast: () => this.#isLast(),
       refuse: (refusal) => this.#refuse(request, response, refusal),
-      // Whoever runs a daemon that was found running may have changed its key.
+      // The user who runs an adopted daemon may have changed its key.
       keyRefused: () => {
         this.#target = { ...this.#target, key: this.#targetKey() };
       },

@@ -54,7 +54,7 @@ export interface Instance {
   readonly logPath: string;
   /** Exact number of requests in flight, counted by the gate. Absent if there is no gate. */
   readonly inFlight?: () => Promise<number | "unknown">;
-  /** Opens the gate for clients: the engine was proven, or its stop was cancelled. Absent if there is no gate. */
+  /** Opens the gate for clients: the engine was proven, or its stop was canceled. Absent if there is no gate. */
   readonly letIn?: () => Promise<void>;
   /** Why clients cannot reach the engine through the gate; undefined if they can. Absent if there is no gate. */
   readonly routeProblem?: () => Promise<string | undefined>;

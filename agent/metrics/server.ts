@@ -46,6 +46,6 @@ export async function startServer(options: AgentServerOptions): Promise<number> 
 }
 
 /** Retries {@link listen} until it succeeds. */
-export function listenWithRetry(options: ListenOptions, patience: ListenRetryOptions): void {
-  retryListen(() => listen(options), options, patience);
+export function listenWithRetry(options: ListenOptions, retry: ListenRetryOptions): void {
+  retryListen(() => listen(options), options, retry);
 }

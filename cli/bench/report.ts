@@ -14,7 +14,7 @@ export interface LevelReport {
   readonly requests: number;
   readonly failed: number;
   readonly requestsPerSecond: number;
-  /** Of all answers together; 0 where nothing is generated. */
+  /** Total of all answers; 0 if the service generates nothing. */
   readonly tokensPerSecond: number;
   readonly latencyMs: Percentiles;
   /** Absent where answers do not stream. */

@@ -44,7 +44,7 @@ export async function readCluster(
     readonly runtimes: Promise<FoundRuntimes>;
     /** Why the server's name has no address; undefined where it has one. */
     readonly serverFault: Promise<string | undefined>;
-    /** Of each request. */
+    /** Timeout of each request. */
     readonly timeoutMs: number;
   },
 ): Promise<ClusterReadings> {

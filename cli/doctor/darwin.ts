@@ -27,7 +27,7 @@ import { knownReading, mapReading, readAll } from "./read-all.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
 
 export interface DarwinTools extends Pick<Tools, "run" | "engines" | "server" | "tryReach"> {
-  /** Whether backups have it is read. */
+  /** Checked for its inclusion in Time Machine backups. */
   readonly folder: string;
 }
 

@@ -71,14 +71,14 @@ export function readProbe(pod: Pod): ReachProbeResult {
       return { at: "ran", failed: new Map(), node };
     case "Failed": {
       const failed = failuresIn(ended?.message ?? "");
-      return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: whyFailed(pod) };
+      return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: failureText(pod) };
     }
     default:
       return readWaitingPod(pod);
   }
 }
 
-function whyFailed(pod: Pod): string {
+function failureText(pod: Pod): string {
   const { reason, message, exitCode } = probeState(pod)?.terminated ?? {};
   const exit = exitCode === undefined ? "" : `exit code ${exitCode}`;
   return [pod.status?.reason ?? reason, pod.status?.message ?? message, exit].filter(Boolean).join(": ");

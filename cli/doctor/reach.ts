@@ -1,4 +1,4 @@
-/** Whether names have addresses, and machines of the network answer. */
+/** Checks that names resolve and that machines on the network answer. */
 import { execFile } from "node:child_process";
 import { connect } from "node:net";
 import type { Reach } from "../../src/doctor/readings.ts";

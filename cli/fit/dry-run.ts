@@ -12,7 +12,7 @@ import { explainAttempt } from "../cluster/failure.ts";
 export type DryRun =
   | { readonly at: "accepted"; readonly service: InferenceService }
   /** The credential may look and not write. */
-  | { readonly at: "notAsked"; readonly why: string };
+  | { readonly at: "notChecked"; readonly why: string };
 
 interface Attempt {
   /** As RBAC names it. */
@@ -31,7 +31,7 @@ export async function dryRunService(
   const { name, namespace = "default" } = service.metadata;
   const { kind, message } = result.error;
   if (kind === "forbidden" && !(await mayWrite(cluster, verb, { name, namespace })))
-    return { at: "notAsked", why: message };
+    return { at: "notChecked", why: message };
   // Policies, webhooks and quotas answer 403 too, to those who may write.
   if (kind === "invalid" || kind === "notFound" || kind === "forbidden")
     throw new MetalbridgeError("ManifestInvalid", `${file}: the API server refuses it: ${message}`);

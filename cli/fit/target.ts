@@ -99,7 +99,7 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
     model: await modelFor(place, models, modelRef),
     draftModel: draftRef === undefined ? undefined : await modelFor(place, models, draftRef),
     loraModels: await Promise.all(loraModels),
-    unchecked: answer.at === "notAsked" ? answer.why : undefined,
+    unchecked: answer.at === "notChecked" ? answer.why : undefined,
   };
 }
 

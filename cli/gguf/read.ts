@@ -13,7 +13,7 @@ import { splitFileNames } from "../../src/models/source/split-files.ts";
 
 export interface ReadGguf {
   readonly summary: GgufSummary;
-  /** Of all parts; undefined where the server does not say. */
+  /** Total of all parts; undefined if the server does not send a size. */
   readonly sizeBytes: number | undefined;
 }
 

@@ -42,7 +42,7 @@ test("what a host reports about itself reaches no terminal as a control sequence
       { title: "", problem: "" },
       { columns: 500, rows: 50 },
     ).join("\n"),
-    renderOverview(overviewOf([host], [], replicas), { colour: false, width: 200 }),
+    renderOverview(overviewOf([host], [], replicas), { color: false, width: 200 }),
   ];
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   for (const screen of screens) expect(screen).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);

@@ -53,7 +53,7 @@ export async function printRemoteLog(
     role: "metalbridge-host-logs",
   });
   await printBytes(cleaned(answer, host.metadata.name, stop.signal), stop);
-  if (!stop.signal.aborted) sayEnd(answer.trailers);
+  if (!stop.signal.aborted) printEnd(answer.trailers);
   process.exitCode = stop.exitCode();
   return true;
 }
@@ -72,7 +72,7 @@ async function* cleaned(
   }
 }
 
-function sayEnd(trailers: NodeJS.Dict<string>): void {
+function printEnd(trailers: NodeJS.Dict<string>): void {
   if ((trailers[TRAILER_LOSSES] ?? "0") !== "0")
     printNote("a part of the log was rotated away before it could be read");
   const why = ENDS[trailers[TRAILER_END] ?? ""];

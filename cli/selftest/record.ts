@@ -162,7 +162,7 @@ function withoutOthers(line: string, text: string): string {
   return text.replace(/^(\s+[A-Za-z_]\w* => ).*$/gm, "$1removed");
 }
 
-/** Of the platform's device only what is read or harmless stays: serial numbers have many names there, some in hex. */
+/** Keeps only listed properties of the platform's device, because it has serial numbers under many names, some in hex. */
 function withoutIdentity(text: string): string {
   const isDevice = /class IOPlatformExpertDevice/.test(text);
   if (!isDevice) return text;

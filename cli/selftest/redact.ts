@@ -21,7 +21,7 @@ const MAC = /(?<![0-9a-f:])[0-9a-f]{1,2}(?::[0-9a-f]{1,2}){5}(?![0-9a-f:])/gi;
 const IPV4 = /(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?![\d.])/g;
 const IPV6 = /(?<![0-9a-z:])[0-9a-f:]*:[0-9a-f:]+(?![0-9a-z:])/gi;
 const HOME = /(?<=\/Users\/)[^/\s"']+/g;
-/** Of a battery. */
+/** The serial id of a battery. */
 const BATTERY = /\(id=\d+\)/g;
 const BATTERY_ID = "(id=1234567)";
 /** A secret among the arguments or in the environment of a process. */

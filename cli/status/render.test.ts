@@ -33,7 +33,7 @@ const replica = {
   status: { phase: "Ready", port: 21_000, conditions: [condition("HostReachable", "False", "LeaseExpired")] },
 } as unknown as InferenceReplica;
 
-const plain = { colour: false, width: undefined };
+const plain = { color: false, width: undefined };
 
 const NOW_MS = Date.parse("2026-01-01T00:10:00Z");
 
@@ -92,7 +92,7 @@ describe("status", () => {
     const overview = overviewOf([], [waiting], []);
     expect(renderOverview(overview, plain)).toMatch(/SERVICE .* MESSAGE\n/);
     expect(renderOverview(overview, plain)).toContain(long);
-    const lines = renderOverview(overview, { colour: false, width: 100 }).split("\n");
+    const lines = renderOverview(overview, { color: false, width: 100 }).split("\n");
     expect(lines.join(" ").replaceAll(/ +/g, " ")).toContain(long);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(100);
   });
@@ -113,15 +113,15 @@ describe("status", () => {
     expect(screen({ bytes: GIB, bytesPerSecond: GIB })).toMatch(/fetching the weights 1 GiB, 1 GiB\/s$/m);
   });
 
-  it("colours only where colour is asked for, and never beyond the width", () => {
+  it("colors only where color is asked for, and never beyond the width", () => {
     const overview = overviewOf(
       [host("mini-1", [condition("Ready", "True", "AgentReady")])],
       [service],
       [replica],
     );
     expect(renderOverview(overview, plain)).not.toContain("\u001b[");
-    expect(renderOverview(overview, { colour: true, width: 80 })).toContain("\u001b[32mReady");
-    for (const line of renderOverview(overview, { colour: false, width: 40 }).split("\n")) {
+    expect(renderOverview(overview, { color: true, width: 80 })).toContain("\u001b[32mReady");
+    for (const line of renderOverview(overview, { color: false, width: 40 }).split("\n")) {
       expect(line.length).toBeLessThanOrEqual(40);
     }
   });

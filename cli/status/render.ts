@@ -11,7 +11,7 @@ import {
 } from "./overview.ts";
 
 export interface RenderOptions {
-  readonly colour: boolean;
+  readonly color: boolean;
   /** Columns of the terminal. Undefined for a pipe, where each object has one line of any length. */
   readonly width: number | undefined;
 }
@@ -42,7 +42,7 @@ export function renderOverview(overview: Overview, options: RenderOptions): stri
   return lines
     .flatMap((line) => {
       const [first = "", ...more] = wrapped(line, options.width);
-      return [paint(first, options.colour), ...more];
+      return [paint(first, options.color), ...more];
     })
     .join("\n");
 }
@@ -89,16 +89,16 @@ function section(first: string, titles: Row, rows: readonly Row[], empty: string
   return alignColumns([[first, ...titles], ...rows]);
 }
 
-const COLOURS: readonly (readonly [RegExp, number])[] = [
+const COLORS: readonly (readonly [RegExp, number])[] = [
   [/^(HOST|SERVICE|REPLICA)\b.*/, 1],
   [/\bReady\b/, 32],
   [/\b(Failed|Backoff|Lost|Evicted)\b/, 31],
   [/\b(Waiting\w*|Pending|Fetching|Starting|Draining|unreachable)\b/, 33],
 ];
 
-function paint(line: string, colour: boolean): string {
-  if (!colour) return line;
-  for (const [pattern, code] of COLOURS) {
+function paint(line: string, color: boolean): string {
+  if (!color) return line;
+  for (const [pattern, code] of COLORS) {
     if (pattern.test(line)) return line.replace(pattern, (text) => `\u001b[${code}m${text}\u001b[0m`);
   }
   return line;

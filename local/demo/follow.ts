@@ -96,16 +96,16 @@ class Following {
       onChange,
       fieldSelector: `metadata.name=${name}`,
     };
-    const { fieldSelector: _, ...labelled } = watched;
+    const { fieldSelector: _, ...labeled } = watched;
     const slices = startReflector<EndpointSlice>({
-      ...labelled,
+      ...labeled,
       kind: ENDPOINT_SLICES,
       labelSelector: `${LABEL_SERVICE_NAME}=${name}`,
     });
     const models = startReflector<Model>({ ...watched, kind: MODELS });
     const services = startReflector<InferenceService>({ ...watched, kind: INFERENCE_SERVICES });
     const replicas = startReflector<InferenceReplica>({
-      ...labelled,
+      ...labeled,
       kind: INFERENCE_REPLICAS,
       labelSelector: `${LABEL_SERVICE}=${name}`,
       onChange: (_key, replica) => {

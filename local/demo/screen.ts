@@ -12,7 +12,7 @@ export interface DemoScreen {
 
 interface Output {
   readonly stream: NodeJS.WriteStream;
-  /** Colour and a moving bar only make sense where a person looks. */
+  /** Color and a moving bar only make sense where a person looks. */
   readonly isTerminal: boolean;
 }
 

@@ -5,7 +5,7 @@ import { root } from "../project/root.ts";
 import { leanClientNode } from "./lean-client-node.ts";
 import { leanHttp } from "./lean-http.ts";
 
-/** Of zod's languages only English, which is the one that its messages are in (a tenth of the agent's code). */
+/** Bundles only the English messages of zod: all languages would be a tenth of the agent's code. */
 const leanZod: Plugin = {
   name: "lean-zod",
   setup: (build) => {
@@ -65,7 +65,7 @@ export async function bundleInto(outdir: string): Promise<BuildResult<{ metafile
       entryPoints: { gate: "agent/gate/main.ts" },
       outExtension: { ".js": ".cjs" },
       format: "cjs",
-      // Of the launch of terminals, which the gate's imports reach and the gate never calls.
+      // The warning is about the launch of terminals, which the gate imports but never calls.
       logOverride: { "empty-import-meta": "silent" },
     }),
   ]);

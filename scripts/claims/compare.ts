@@ -12,7 +12,7 @@ import type { ClaimCase } from "./grid.ts";
 export interface ClaimComparison {
   readonly estimated: MemoryClaim;
   readonly printed: PrintedBuffers;
-  /** Of the sum, in parts of what was printed: positive = claimed too much. */
+  /** Relative error of the sum: positive if the estimate is too high. */
   readonly error: number;
   readonly computeError: number;
 }

@@ -45,7 +45,7 @@ export function renderErrors(): string {
     "<!-- Generated from src/api/errors by npm run generate. Do not edit. -->",
     "# Error codes",
     "",
-    "Every state that is not as it should be carries one of these codes: as the reason of a condition or of a phase, as the reason of an event, and in what the command line prints. The message beside it has the particulars; here is what each one means and what to do.",
+    "Conditions, phases, Events and errors of the command line have these codes as their reason. The message next to the code has the details; this page describes each code and what to do.",
     "",
     ...filled.flatMap(sectionLines),
   ].join("\n");

@@ -12,7 +12,7 @@ import { customResourceDefinitions, definitions, rootSchema } from "../../src/ap
 import { MANIFEST_YAML } from "../../src/kube/manifest-yaml.ts";
 import { benchmarkLines } from "./benchmarks.ts";
 import { renderInstall, valueLines } from "./chart.ts";
-import { commandLineLines } from "./command-line.ts";
+import { commandLineParts } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
 import { doctorLines } from "./doctor.ts";
 import { renderErrors } from "./errors.ts";
@@ -71,13 +71,13 @@ export async function generatedFiles(): Promise<Map<string, string>> {
   files.set("docs/configuration.md", renderConfiguration());
   for (const [path, name, lines] of [
     ["docs/benchmarks.md", "figures", benchmarkLines()],
-    ["docs/cli.md", "verbs", await commandLineLines()],
     ["docs/doctor.md", "checks", doctorLines()],
     ["docs/selftest.md", "steps", selftestLines()],
     ["docs/memory.md", "governor", governorLines()],
     ["charts/README.md", "values", valueLines()],
   ] as const)
     files.set(path, renewParts(path, { [name]: lines }));
+  files.set("docs/cli.md", renewParts("docs/cli.md", await commandLineParts()));
   files.set("docs/observability.md", renewParts("docs/observability.md", metricParts()));
   files.set("docs/reference/density-openapi.json", `${JSON.stringify(openApiDocument(), undefined, 2)}\n`);
   files.set("charts/metalbridge/rules.yaml", renderRules());

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /**
- * `make` works in a temporary folder beside `target`, and returns the folder to publish. By one rename, so that whoever finds the
- * folder finds it complete, and an interrupted setup leaves nothing half.
+ * `make` works in a temporary folder next to `target`, and returns the folder to publish. One rename publishes it, so that a folder
+ * at `target` is always complete, also after an interrupted setup.
  */
 export async function fillFolder(target, make) {
   mkdirSync(dirname(target), { recursive: true });

@@ -33,7 +33,7 @@ export async function askApt(work, args, settings = {}, timeoutMs = 120_000) {
   return must("apt-get", args, { cwd: work, env, timeoutMs });
 }
 
-/** Of the package debian-archive-keyring: without it packages of another suite cannot be verified. */
+/** Installed by the package debian-archive-keyring; packages of another suite cannot be verified without it. */
 export const KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /**

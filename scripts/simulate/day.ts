@@ -11,9 +11,9 @@ import {
   changeHost,
   createWorld,
   endReplica,
+  setDemands,
+  startDrain,
   startReplica,
-  tellDemands,
-  tellToLeave,
   type World,
 } from "./world.ts";
 
@@ -149,7 +149,7 @@ function nextArrivalMs({ nowMs, options, random }: Day): number {
 function arrive(day: Day): void {
   const service = day.maker.make(++day.made, day.nowMs);
   day.world.services.set(service.name, service);
-  tellDemands(day.world, service, day.nowMs);
+  setDemands(day.world, service, day.nowMs);
   day.agenda.at(day.nowMs + day.random.exponential(MEAN_LIFE_MS), {
     what: "departure",
     service: service.name,
@@ -163,7 +163,7 @@ function depart(day: Day, name: string): void {
   service.isGone = true;
   day.world.services.delete(name);
   day.tally.departed(service, day.nowMs);
-  tellDemands(day.world, service, day.nowMs);
+  setDemands(day.world, service, day.nowMs);
   for (const slot of service.slots) if (slot.at === "placed") drain(day, slot.replica);
 }
 
@@ -223,7 +223,7 @@ function settle(day: Day, hasChanged: boolean): void {
     }
     for (const one of preempted) {
       tally.preempted(world, one);
-      tellToLeave(world, one, nowMs);
+      startDrain(world, one, nowMs);
       day.touched.add(one.host);
       agenda.at(nowMs + day.random.between(3_000, 45_000), { what: "ended", replica: one.replica });
     }

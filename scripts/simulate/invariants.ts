@@ -107,7 +107,7 @@ function checkHost(
   }
 }
 
-/** Of services from the smallest to the largest. */
+/** Tries services from the smallest to the largest. */
 function firstThatFits(
   world: World,
   host: string,

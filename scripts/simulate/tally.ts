@@ -106,7 +106,7 @@ export function createSimulationTally({ elapsedMs, cpuMs }: Measures): Simulatio
   };
 }
 
-/** Of the hosts that are reachable. */
+/** Samples the reachable hosts. */
 function sampleOf(world: World, atMs: number): TallySample {
   let budgetBytes = 0;
   let claimedBytes = 0;

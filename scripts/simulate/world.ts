@@ -62,12 +62,12 @@ export function startReplica(world: World, placed: Placed, nowMs: number): strin
   world.onHost.get(placed.host)?.add(replica);
   world.scheduler.setClaim(claim);
   storeWeights(world, placed.host, model.source, bytes);
-  tellDemands(world, service, nowMs);
+  setDemands(world, service, nowMs);
   return replica;
 }
 
-/** It drains; its slot wants another host at once. */
-export function tellToLeave(world: World, { replica, for: slot }: Preemption, nowMs: number): void {
+/** Marks the preempted replica as draining; its slot needs another host immediately. */
+export function startDrain(world: World, { replica, for: slot }: Preemption, nowMs: number): void {
   const leaving = world.replicas.get(replica);
   if (leaving === undefined) return;
   leaving.claim = { ...leaving.claim, leaving: { for: slot } };
@@ -85,7 +85,7 @@ export function endReplica(world: World, replica: string, nowMs: number): void {
   emptySlot(world, ended, replica, nowMs);
 }
 
-export function tellDemands(world: World, service: SimulatedService, nowMs: number): void {
+export function setDemands(world: World, service: SimulatedService, nowMs: number): void {
   world.scheduler.setDemands(service.name, demandsOf(service), nowMs);
 }
 
@@ -99,7 +99,7 @@ function emptySlot(
   if (slot?.at !== "placed" || slot.replica !== replica || service.isGone) return;
   service.slots[ordinal] = { at: "empty" };
   service.waitingSinceMs ??= nowMs;
-  tellDemands(world, service, nowMs);
+  setDemands(world, service, nowMs);
 }
 
 /** What was fetched stays until others need the disk, and its speed is known from then on. */

@@ -1,4 +1,4 @@
-/** Finds words of the list in one file's text, and judges the waivers that stand beside them. */
+/** Finds words of the list in one file's text, and checks the waivers next to them. */
 import { type WordRule, wordRules } from "./rules.ts";
 
 export interface WordFinding {
@@ -10,11 +10,17 @@ export interface WordFinding {
 /** `words-allow: REASON` in a comment waives a finding on its own line or, on a line of its own, on the next. */
 const waiverMark = /words-allow\b:?\s*(.*?)\s*(?:\*\/|-->)?\s*$/;
 
+const testFiles = /\.test\.[a-z]+$|(^|\/)(fixtures|golden|test|testing)\//;
+
 const waiverAlone = /^\s*(?:\/\/|\/\*\*?|\*|#|<!--)\s*words-allow\b/;
 
 /** Findings of one file, `path` relative to the repository. A waiver without a reason, or without a finding, is one too. */
 export function findWords(path: string, text: string, rules: readonly WordRule[] = wordRules): WordFinding[] {
-  const own = rules.filter(({ only }) => only?.some((prefix) => path.startsWith(prefix)) ?? true);
+  const isTest = testFiles.test(path);
+  const own = rules.filter(
+    ({ only, notInTests }) =>
+      !(isTest && notInTests === true) && (only?.some((prefix) => path.startsWith(prefix)) ?? true),
+  );
   const lines = text.split("\n");
   return lines.flatMap((line, index) => {
     const waiver = waiverMark.exec(line);

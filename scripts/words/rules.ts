@@ -6,11 +6,24 @@ export interface WordRule {
   readonly instead: string;
   /** Path prefixes the rule applies to; everywhere if absent. */
   readonly only?: readonly string[];
+  /** Exempts tests and what only tests use. */
+  readonly notInTests?: true;
 }
 
 /** They name what runs a service, not the operating system or GPU of a machine. */
 const hostsAndPods = ["controller/", "src/api/", "src/capacity/"];
 const placement = ["controller/", "src/capacity/", "scripts/simulate"];
+const code = [
+  "agent/",
+  "cli/",
+  "controller/",
+  "fitness/",
+  "launchd/",
+  "local/",
+  "scripts/",
+  "server/",
+  "src/",
+];
 
 export const wordRules: readonly WordRule[] = [
   { pattern: /\bby (itself|themselves)\b/i, instead: "automatically, or nothing" },
@@ -57,4 +70,52 @@ export const wordRules: readonly WordRule[] = [
     instead: "node info, host info, scheduler cache",
     only: placement,
   },
+  { pattern: /(behavi|colo|favo|hono|neighbo)ur/i, instead: "the American spelling: -or" },
+  {
+    pattern: /\b(cancell|labell|signall)(ed|ing)\b|(initial|organ|quant|serial)is(ation|e[ds]?|ing)\b/i,
+    instead: "the American spelling: -l-, -iz-",
+  },
+  {
+    pattern: /^\s*(\/\/|\/?\*\*?) Whether /,
+    instead: "True if … (a boolean), or what the file or function checks",
+  },
+  {
+    pattern: /^\s*(\/\/|\/?\*\*?) Of /,
+    instead: "the noun that it qualifies, or a verb",
+    only: code,
+    notInTests: true,
+  },
+  {
+    pattern: /\bwhoever\b/i,
+    instead: "anyone who, the client or user that",
+    only: code,
+    notInTests: true,
+  },
+  { pattern: /[a-z]Troubles?\b/, instead: "…Problem, …Failure, …Condition" },
+  { pattern: /\b(givenUp|heldBack|putOff)\b/, instead: "abandoned, failed; pending, paused; postponed" },
+  { pattern: /(InVain|Afresh)\b/, instead: "failed; restart…, reset…" },
+  { pattern: /\blook(s|ed)?(At|Later)\b/, instead: "inspect, check, read; recheck" },
+  { pattern: /\b(how|where)(It|They)[A-Z]/, instead: "a noun: listenAddress, exitDescription" },
+  { pattern: /\bwhy[A-Z]/, instead: "a noun: failureReason, refusal", only: code, notInTests: true },
+  {
+    pattern: /\b(say|tell)[A-Z]/,
+    instead: "print, log, report, publish, notify",
+    only: code,
+    notInTests: true,
+  },
+  { pattern: /\b(until|when)Gone\b/, instead: "waitForExit, onExit", only: code, notInTests: true },
+  {
+    pattern: /\basked[A-Z]|[a-z]Asked([A-Z]|\b)/,
+    instead: "requested",
+    only: code,
+    notInTests: true,
+  },
+  {
+    pattern: /\bwish(ed|For|Of)\b|[a-z]Wish\b|\bWish\b/,
+    instead: "desired, request, options",
+    only: code,
+    notInTests: true,
+  },
+  { pattern: /patience/i, instead: "timeout, backoff, retry limit", only: code, notInTests: true },
+  { pattern: /\b(giver|taker)s?\b|Giver|Taker/, instead: "PeerServer, PeerClient", only: ["agent/"] },
 ];

@@ -127,7 +127,7 @@ test.each([
   [{ model: 7 }, /expected string/],
   [{ model: "" }, /model/],
   [{ model: "x".repeat(513) }, /<=512/],
-  [{ model: "a", colour: "blue" }, /colour/],
+  [{ model: "a", color: "blue" }, /color/],
   [{ model: "a", node: "b" }, /not both/],
   [{ node: "../../etc" }, /small letters/],
   [{ node: "mac-9" }, /node not found/],

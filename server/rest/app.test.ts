@@ -160,7 +160,7 @@ test.each([
   ['{"model":"Qwen2.5-7B","quantization":"Q9_Z"}', "invalid quantization value: use one of F32, BF16"],
   ['{"model":"Qwen2.5-7B","context":-5}', "invalid context value"],
   ['{"model":"Qwen2.5-7B","memoryGb":1e400}', "invalid memoryGb value"],
-  ['{"model":"Qwen2.5-7B","colour":"blue"}', "unknown field colour"],
+  ['{"model":"Qwen2.5-7B","color":"blue"}', "unknown field color"],
   ['{"model":"Qwen2.5"}', "model means several models: "],
 ])("simulating %s is refused: %s", async (body, text) => {
   const answer = await start().post(body);

@@ -209,15 +209,15 @@ type Read =
 
 function readRequest(route: RestRoute, request: FastifyRequest): Read {
   const query = route.query.safeParse(request.query);
-  if (!query.success) return { ok: false, why: whyInvalid(query.error, "query parameter") };
+  if (!query.success) return { ok: false, why: describeIssue(query.error, "query parameter") };
   const body = route.body?.safeParse(request.body ?? {});
-  if (body !== undefined && !body.success) return { ok: false, why: whyInvalid(body.error, "field") };
+  if (body !== undefined && !body.success) return { ok: false, why: describeIssue(body.error, "field") };
   const { name = "" } = request.params as { readonly name?: string };
   return { ok: true, query: query.data, body: body?.data, name };
 }
 
 /** Uses the messages of the original API where they exist. */
-function whyInvalid({ issues: [issue] }: z.ZodError, what: "query parameter" | "field"): string {
+function describeIssue({ issues: [issue] }: z.ZodError, what: "query parameter" | "field"): string {
   if (issue?.code === "unrecognized_keys") return `unknown ${what} ${issue.keys.join(", ")}`.slice(0, 512);
   const name = issue?.path.map(String).join(".") ?? "";
   if (name === "model")

@@ -86,7 +86,7 @@ class OpenWatches {
   open(watched: WatchedQuery): OpenedWatch {
     const { query, user, source } = watched;
     const known = this.#feeds.get(query);
-    const why = this.#whyFull(user, query);
+    const why = this.#exceededLimit(user, query);
     if (why !== undefined) return { at: "full", why };
     const feed = known ?? new Feed(source);
     const refusal = known === undefined ? feed.refresh() : undefined;
@@ -109,7 +109,7 @@ class OpenWatches {
     for (const stream of this.#streams.keys()) stream.end();
   }
 
-  #whyFull(user: string, query: string): string | undefined {
+  #exceededLimit(user: string, query: string): string | undefined {
     const { streams, streamsOfUser, queries, queriesOfUser } = this.#limits;
     if (this.#streams.size >= streams) return `${streams} watches are open`;
     const own = [...this.#streams.values()].filter((one) => one.user === user);

@@ -48,7 +48,7 @@ test("empty lists and objects ask for nothing, a written false does", () => {
   expect(unhonoredFields(spec({ jinja: false }), "Hosts", "ollama")).toEqual(["spec.jinja"]);
 });
 
-test("each runtime honours its own settings", () => {
+test("each runtime honors its own settings", () => {
   const asked = spec({ turboQuantBits: 8, jinja: true, parallelSlots: 2 });
   expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual(["spec.turboQuantBits"]);
   expect(unhonoredFields(asked, "Hosts", "omlx")).toEqual(["spec.jinja"]);
@@ -91,7 +91,7 @@ test("of the fields that a generic engine reads, the parts that mean nothing on 
   expect(unhonoredFields(foreign, "Hosts", "llamacpp")).toEqual(["spec.inFlightProbe", "spec.tty"]);
 });
 
-test("a runtime without an engine on hosts honours no engine setting there", () => {
+test("a runtime without an engine on hosts honors no engine setting there", () => {
   expect(unhonoredFields(spec({ contextSize: 4096 }), "Hosts", "vllm")).toEqual(["spec.contextSize"]);
 });
 

@@ -1,4 +1,4 @@
-/** Which findings are conditions of the Host: those that whoever wonders about a host cannot see from the cluster. */
+/** Findings that are conditions of the Host: those that cannot be seen from the cluster. */
 import type { ConditionUpdate } from "../api/conditions.ts";
 import type { ErrorCode } from "../api/errors.ts";
 import { type CheckResult, type Platform, runChecks } from "./checks/check.ts";

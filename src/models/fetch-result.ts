@@ -77,7 +77,7 @@ const TOO_LONG = "the names of the model's files are too long to report";
 
 /** Undefined for what no download Job wrote. */
 export function parseFetchResult(text: string | undefined): FetchResult | undefined {
-  // Kubelets cut them, but a pod's status is the word of whoever may write it.
+  // Kubelets truncate these texts, but any client with the right to write pod status can exceed the limit.
   if (text === undefined || text.length > MAX_BYTES) return undefined;
   try {
     const parsed = resultSchema.safeParse(JSON.parse(text));

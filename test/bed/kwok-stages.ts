@@ -256,7 +256,7 @@ interface PodStatus {
   /** Of every container. */
   readonly state: string;
   readonly restarts?: number;
-  /** Whether it has started, as YAML; as `isReady` unless given. */
+  /** True if the container has started, as YAML; defaults to `isReady`. */
   readonly started?: string;
   /** Its sandbox is gone. */
   readonly isOver?: boolean;

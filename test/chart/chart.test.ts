@@ -296,7 +296,7 @@ withHelm(`the address of the runbooks is put before their pages${needsHelm}`, as
 });
 
 const refused: readonly (readonly [set: string, why: RegExp])[] = [
-  ["colour=blue", /additional properties 'colour' not allowed/],
+  ["color=blue", /additional properties 'color' not allowed/],
   ["replicas=-1", /'\/replicas': minimum: got -1, want 0/],
   ["replicas=two", /'\/replicas': got string, want integer/],
   ["controller.healthPort=1", /'\/controller': additional properties 'healthPort' not allowed/],

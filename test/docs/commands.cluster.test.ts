@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
-import { isForReaders, lookingCommandsIn, lookingCommandsOf } from "./commands.ts";
+import { isForReaders, readOnlyCommandsIn, readOnlyCommandsOf } from "./commands.ts";
 import { allPages } from "./pages.ts";
 
 const entries: readonly ErrorEntry[] = Object.values(errorCatalog);
 const commands = new Set([
-  ...allPages().filter(isForReaders).flatMap(lookingCommandsOf),
-  ...entries.flatMap(({ command }) => lookingCommandsIn(command ?? "")),
+  ...allPages().filter(isForReaders).flatMap(readOnlyCommandsOf),
+  ...entries.flatMap(({ command }) => readOnlyCommandsIn(command ?? "")),
 ]);
 
 test("there are such commands", () => {

@@ -7,7 +7,7 @@ import { exitCodes } from "../../cli/program/exit-codes.ts";
 import { verbs } from "../../cli/verbs.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
-import { commandsIn, commandsOf, isForReaders, problemOf } from "./commands.ts";
+import { commandsByName, commandsIn, commandsOf, isForReaders, problemOf } from "./commands.ts";
 import { allPages, repositoryFiles, root } from "./pages.ts";
 
 const pages = allPages();
@@ -77,6 +77,20 @@ test("remedies of the error catalog name commands that exist", () => {
 test("docs/cli.md lists the verbs", () => {
   const listed = [...(cliPage?.text ?? "").matchAll(/^\| \[`([a-z-]+)`\]/gm)].map(([, verb]) => verb);
   expect(listed).toEqual(verbs.map(({ name }) => name));
+});
+
+test("docs/cli.md names every option of a verb in the section of the verb", () => {
+  const sections = new Map(
+    (cliPage?.text ?? "").split(/^#{3,4} metalbridge /m).map((text) => [text.split("\n")[0], text]),
+  );
+  const missing = [...commandsByName].flatMap(([name, { options, commands }]) =>
+    (commands.length > 0 ? [] : options)
+      .filter(
+        ({ hidden, long }) => !hidden && !new RegExp(`${long}(?![a-z-])`).test(sections.get(name) ?? ""),
+      )
+      .map(({ long }) => `${name} ${long}`),
+  );
+  expect(missing).toEqual([]);
 });
 
 test("docs/cli.md lists the exit codes", () => {

@@ -23,8 +23,8 @@ const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")));
 
-/** By `verb`, by `verb subcommand`, and by what a subcommand has. */
-const optionsByVerb = new Map(
+/** By verb, and by verb and subcommand. */
+export const commandsByName: ReadonlyMap<string, Command> = new Map(
   (
     await Promise.all(
       verbs.map(async ({ name, load }) => {
@@ -36,25 +36,27 @@ const optionsByVerb = new Map(
   ).flat(),
 );
 
+const optionsByVerb = new Map([...commandsByName].map(([name, command]) => [name, flagsOf(command)]));
+
 /** Every command line of a page that is one of ours: `metalbridge …`, `npm …`. */
 export function commandsOf(page: Page): readonly string[] {
   return commandLinesOf(page).filter((line) => /^(metalbridge|npm) /.test(line));
 }
 
-/** What readers may run to look at a cluster, without placeholders. */
-export function lookingCommandsOf(page: Page): readonly string[] {
-  return commandLinesOf(page).filter(isLooking);
+/** Commands without placeholders that read from a cluster. */
+export function readOnlyCommandsOf(page: Page): readonly string[] {
+  return commandLinesOf(page).filter(isReadOnly);
 }
 
 /** Custom metrics are another program's API, which no cluster of tests has. */
-function isLooking(line: string): boolean {
+function isReadOnly(line: string): boolean {
   if (line.includes("/apis/custom.metrics.k8s.io/")) return false;
   return /^kubectl (get|explain|api-resources) /.test(line) && !/ -w\b|…|<|\b[A-Z]{2,}\b/.test(line);
 }
 
 /** The same of the error catalog. */
-export function lookingCommandsIn(command: string): readonly string[] {
-  return [command].filter(isLooking);
+export function readOnlyCommandsIn(command: string): readonly string[] {
+  return [command].filter(isReadOnly);
 }
 
 function commandLinesOf(page: Page): readonly string[] {
@@ -85,9 +87,9 @@ function problemOfVerb([verb = "", ...rest]: readonly string[]): string | undefi
   return unknown === undefined ? undefined : `metalbridge ${verb} has no option ${unknown}`;
 }
 
-function entriesOf(name: string, command: Command): (readonly [string, ReadonlySet<string | undefined>])[] {
+function entriesOf(name: string, command: Command): (readonly [string, Command])[] {
   const inner = command.commands.flatMap((sub) => entriesOf(`${name} ${sub.name()}`, sub));
-  return [[name, flagsOf(command)], ...inner];
+  return [[name, command], ...inner];
 }
 
 function flagsOf({ options }: Command): ReadonlySet<string | undefined> {

@@ -1,4 +1,4 @@
-/** Manifests in examples/ and in the pages hold only fields that exist, and that Macs honour. */
+/** Manifests in examples/ and in the pages hold only fields that exist, and that Macs honor. */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";

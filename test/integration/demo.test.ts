@@ -58,7 +58,7 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     await untilNothingIsLeft();
   });
 
-  it("restores its service from the folder, prints what to try next, refuses a second demo there, and stops when its terminal closes, even when signalled repeatedly", async () => {
+  it("restores its service from the folder, prints what to try next, refuses a second demo there, and stops when its terminal closes, even when signaled repeatedly", async () => {
     const run = demo([]);
     await untilPrinted(run, "Try next");
     expect(run.output()).toContain(`export KUBECONFIG=${dir}`);

@@ -132,7 +132,7 @@ spec:
     }
   });
 
-  it("draws top at a terminal, again after each resize, without colour, until Ctrl-C", async () => {
+  it("draws top at a terminal, again after each resize, without color, until Ctrl-C", async () => {
     using top = runInTerminal(["top"], { kubeconfig: on.cluster.kubeconfig, cols: 120 });
     const whole =
       /^https:.*q quits\n\nHOST .*\n[^\n]+ Ready .*\n\nSERVICE .*\ndefault\/tiny-q8 +Ready +1\/1 [^\n]*$/;

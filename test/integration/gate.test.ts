@@ -157,13 +157,13 @@ describeUnless(why, "llama-server behind the gate", () => {
       let readyAt = 0;
       const withdrawn = await until(
         async () => {
-          const lookedAt = monotonicEpochMs();
+          const checkedAt = monotonicEpochMs();
           const slices: readonly Slice[] = await on.farm.objects.list(
             ENDPOINT_SLICES,
             "kubernetes.io/service-name=chat",
           );
           const found = slices.find(({ endpoints }) => endpoints?.[0]?.conditions.ready === false);
-          if (found === undefined) readyAt = lookedAt;
+          if (found === undefined) readyAt = checkedAt;
           expect(found).toBeDefined();
           return found?.ports[0]?.port;
         },
@@ -174,9 +174,9 @@ describeUnless(why, "llama-server behind the gate", () => {
       let aliveAt = withdrawnAt;
       await until(
         () => {
-          const lookedAt = monotonicEpochMs();
+          const checkedAt = monotonicEpochMs();
           const lives = isAlive(going?.pid ?? 0);
-          if (lives) aliveAt = lookedAt;
+          if (lives) aliveAt = checkedAt;
           expect(lives).toBe(false);
         },
         { everyMs: 5 },

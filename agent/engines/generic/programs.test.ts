@@ -34,11 +34,11 @@ test.each([
 
 test.each([
   ["without roots", "root/bin/serve", [], "ProgramNotAllowed"],
-  ["a neighbour whose name begins as the root's", "root-2/serve", ["root"], "ProgramNotAllowed"],
+  ["a neighbor whose name begins as the root's", "root-2/serve", ["root"], "ProgramNotAllowed"],
   ["a way out by dots", "root/../root-2/serve", ["root"], "ProgramNotAllowed"],
   ["a link that leads out", "root/outward", ["root"], "ProgramNotAllowed"],
   ["a link from outside into the root", "into", ["root"], "ProgramNotAllowed"],
-  ["a neighbour of a program that is a root", "root/notes", ["root/bin/serve"], "ProgramNotAllowed"],
+  ["a neighbor of a program that is a root", "root/notes", ["root/bin/serve"], "ProgramNotAllowed"],
   ["what does not exist", "root/absent", ["root"], "RuntimeNotInstalled"],
   ["what is not executable", "root/notes", ["root"], "RuntimeNotExecutable"],
   ["a folder", "root/bin", ["root"], "RuntimeNotExecutable"],

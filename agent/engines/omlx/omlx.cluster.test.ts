@@ -83,7 +83,7 @@ test(
 );
 
 test(
-  "a replica that oMLX has no memory for says what to do, and is Ready once there is; its neighbour stays",
+  "a replica that oMLX has no memory for says what to do, and is Ready once there is; its neighbor stays",
   withBench(async (bench) => {
     const { program, changes, create } = withOmlx(bench);
     await bench.startAgent(changes);

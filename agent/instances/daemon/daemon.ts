@@ -61,7 +61,7 @@ export class Daemon {
       const state = before?.state();
       if (before !== undefined && state !== undefined && state.at !== "gone") {
         if (state.ending === undefined) return before;
-        await this.#untilGone(before);
+        await this.#waitForExit(before);
       }
       before?.close();
       this.#process = undefined;
@@ -212,7 +212,7 @@ export class Daemon {
     }
   }
 
-  #untilGone(process: Instance): Promise<void> {
+  #waitForExit(process: Instance): Promise<void> {
     return new Promise((resolve) => {
       const check = (): void => {
         if (process.state().at !== "gone") return;

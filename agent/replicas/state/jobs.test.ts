@@ -75,7 +75,7 @@ test("jobs that failed together on many hosts are not retried in step", async ()
   expect(delays).toEqual([500, 550, 600]);
 });
 
-test("cancelling a job aborts its signal", async () => {
+test("canceling a job aborts its signal", async () => {
   const { jobs, onDone } = setup();
   const seen = vi.fn();
   jobs.run(

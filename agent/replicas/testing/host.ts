@@ -17,8 +17,8 @@ interface Host {
   readonly weights: number;
 }
 
-/** Where the engine listens, seen from the host's addresses. */
-export function whereItListens({
+/** The observed addresses of the engine, compared with those of the host. */
+export function observedAddress({
   engine,
   hasAddress,
   moved,
@@ -36,7 +36,7 @@ export function workOf({ isBusy, tokensTotal }: Host): DrainReading {
   return { inFlight: isBusy ? 1 : 0, tokensTotal };
 }
 
-/** Whether its engine is installed. */
+/** State of the engine's installation. */
 export function runtimeOf({ runtime, now }: Host): RuntimeState {
   return runtime === "present"
     ? { at: "present", version: "1", checkedAt: now }

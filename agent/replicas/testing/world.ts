@@ -15,7 +15,7 @@ import {
   watchEngine,
 } from "./engine.ts";
 import { newRun, nothingKnown, SERVE } from "./facts.ts";
-import { crashed, modelOf, runOf, runtimeOf, whereItListens, workOf } from "./host.ts";
+import { crashed, modelOf, observedAddress, runOf, runtimeOf, workOf } from "./host.ts";
 import { checkBegin, checkDeadline, checkEnd, checkForced, checkPlan } from "./promises.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -114,7 +114,7 @@ export class World {
     this.#facts.memory = { budgetBytes: this.budget, othersBytes: 0 };
     this.#facts.pressure = this.pressure;
     this.#facts.runtime = runtimeOf(this);
-    Object.assign(this.#facts, whereItListens(this));
+    Object.assign(this.#facts, observedAddress(this));
     this.#facts.wasListed = this.isListed;
     if (this.agentStop === undefined) delete this.#facts.agentStop;
     else this.#facts.agentStop = this.agentStop;

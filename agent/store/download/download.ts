@@ -28,7 +28,7 @@ export interface DownloadStore {
   readonly sharing: ContentSharing;
   readonly peers: PeerFetcher | undefined;
   readonly origins: ContentOrigins;
-  /** Whether a download with the wrong checksum is kept in quarantine or removed. */
+  /** A download with the wrong checksum is quarantined (keep) or removed. */
   readonly mismatch: "keep" | "remove";
 }
 

@@ -97,7 +97,7 @@ export function ownerOf(what: OwnedKind, object: KubeObject): Owner {
   return ownedRow(what).ownerOf?.(object) ?? { name, uid: uidLabelOf(object) };
 }
 
-/** The uid of the service that an object is labelled with. */
+/** The uid of the service that an object is labeled with. */
 export function uidLabelOf({ metadata }: KubeObject): string | undefined {
   return metadata.labels?.[LABEL_SERVICE_UID];
 }

@@ -1,4 +1,4 @@
-/** Whether the disk of a state folder has room. */
+/** Checks the free space on the disk of a state folder. */
 import { statfsSync } from "node:fs";
 import { readDiskSpace } from "../../../agent/store/content/disk.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
@@ -20,8 +20,8 @@ export async function requireFreeSpace(dir: string, wantedBytes: number, why: st
 }
 
 /**
- * Whether the disk that holds this file or folder is as good as full: etcd then cannot allocate its log, and exits with a
- * stack trace. Asked once a part has exited; false where the disk cannot be read.
+ * True if the disk of this file or folder is almost full: etcd then cannot allocate its log, and exits with a stack trace.
+ * Called after a component has exited; false if the disk cannot be read.
  */
 export function isDiskFull(path: string): boolean {
   try {

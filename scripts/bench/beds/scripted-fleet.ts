@@ -19,9 +19,9 @@ import { isSliceReady, log, type Plane, REQUEST_TIMEOUT_MS } from "./plane.ts";
 export interface ScriptedFleetOptions {
   readonly hosts: number;
   readonly services: number;
-  /** Of each service. */
+  /** Number of replicas of each service. */
   readonly replicas: number;
-  /** Of every service, in addition to what the plane sets. */
+  /** Fields for the spec of every service, merged with those that the bed sets. */
   readonly spec?: object;
 }
 

@@ -68,7 +68,7 @@ export function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
 }
 
-/** Of children that have exited, and of those that run, with their own. The engines' shims are none: they outlive agents. */
+/** CPU time of exited and running descendants. Engine shims are not included, because they are not children of the agent. */
 function childSeconds(pid: number): number {
   const ended = (of: number): number => {
     const fields = statFields(of);

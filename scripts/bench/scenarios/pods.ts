@@ -21,7 +21,7 @@ const FEW = 200;
 const NODES_AT_ONCE = 50;
 const CHANGES = 20;
 const GPU = "nvidia.com/gpu";
-/** Of the nodes' Leases: kube-controller-manager misses a node after 50 s, and kwok renews every 30 s. */
+/** Duration of the nodes' Leases: kube-controller-manager marks a node after 50 s, and kwok renews every 30 s. */
 const LEASE_SECONDS = 120;
 const LIMIT_MS = 900_000;
 const SETTLE_MS = 20_000;

@@ -14,7 +14,7 @@ const AT_ONCE = 8;
 const SMALL_BYTES = 1_000_000;
 const WORKER = fileURLToPath(new URL("../workers/fetch.ts", import.meta.url));
 
-/** Of one file of `sizeBytes`, alone from each source; and of several at once, which have that size together. */
+/** Downloads one file of `sizeBytes` from each source, then several files at once with that total size. */
 export async function measureSources(sizeBytes: number): Promise<readonly Measurement[]> {
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-sources-"));
   try {

@@ -18,7 +18,7 @@ export interface PeerOffer {
   readonly sha256: string;
   readonly sizeBytes: number;
   readonly giver: Host;
-  /** Of the process that takes. */
+  /** Identity of the process that downloads. */
   readonly taker: PeerIdentity;
   readonly rawPort: number;
 }

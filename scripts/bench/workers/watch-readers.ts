@@ -1,4 +1,4 @@
-/** Readers of the density API that watch, in a process of their own: what they read costs whoever measures nothing. */
+/** Watches the density API in a separate process, so that reading does not slow the process that measures. */
 export interface WatchReaders {
   readonly urls: readonly string[];
   readonly authorization: string;

@@ -17,7 +17,7 @@ export interface ProvenanceInput {
   readonly sums: Readonly<Record<string, string>>;
 }
 
-/** Says nothing of the machine, the account or the time: whoever builds the commit again gets the same bytes. */
+/** Omits the machine, the account and the time, so that another build of the commit gives the same bytes. */
 export function renderProvenance(input: ProvenanceInput): string {
   const { project, commit, date, platforms, baseUrl, sums } = input;
   const docs = `${project.url}/blob/${commit}/docs/releasing.md`;

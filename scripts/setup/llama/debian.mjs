@@ -59,7 +59,7 @@ export async function installFromDebian(cache) {
 }
 installFromDebian.label = `fetching Debian's packages (suite ${SUITE}) into the cache`;
 
-/** Wrapper first, then one rename: whoever finds the folder finds it complete. */
+/** Writes the wrapper first and then renames the folder once, so that a folder at `target` is always complete. */
 function publish(prefix, target, names) {
   const within = (...parts) => join(target, ...parts);
   const libraries = join("usr", "lib", names.libraries);

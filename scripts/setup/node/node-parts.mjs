@@ -40,7 +40,7 @@ export async function ensureNodeParts({ progress, env = process.env }) {
 
 async function provide(progress, env) {
   const what = `fetching containerd, runc and CNI plugins (Debian, suite ${SUITE}) into the cache`;
-  const problem = whyNot(env);
+  const problem = unavailableReason(env);
   if (problem === undefined) {
     try {
       return await progress.during("node parts", what, () => install(folderIn(env), env));
@@ -55,7 +55,7 @@ async function provide(progress, env) {
   return undefined;
 }
 
-function whyNot(env) {
+function unavailableReason(env) {
   if (process.platform !== "linux") return "needs Linux";
   const missing = ["apt-get", "dpkg", "go"].filter((program) => findOnPath(program, env) === undefined);
   if (missing.length > 0) return `${missing.join(", ")} not on PATH`;

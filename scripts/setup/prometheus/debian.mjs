@@ -19,7 +19,7 @@ export async function installFromDebian(cache) {
   }
 }
 
-/** Moves them from `folder` to `target` by one rename, so that whoever finds the folder finds it complete. */
+/** Moves `folder` to `target` with one rename, so that a folder at `target` is always complete. */
 function publish(folder, target) {
   if (!hasBoth(folder)) throw new SetupError(`what was fetched lacks ${PROGRAMS.join(" or ")}`);
   const complete = mkdtempSync(join(dirname(target), ".complete-"));

@@ -32,7 +32,7 @@ export const agentErrors = {
   },
   JoinTokenForAnotherHost: {
     what: "The join token is for a different host than the one that the command line or the configuration names.",
-    do: "leave --host-name out, or join with the token of that host",
+    do: "omit --host-name, or join with the token of that host",
     command: "metalbridge host add <host>",
   },
   JoinNameTaken: {
@@ -51,7 +51,7 @@ export const agentErrors = {
     command: "kubectl get hosts.metalbridge.dev -o yaml",
   },
   JoinLimitReached: {
-    what: "The limit of hosts that the token of the group admits is reached.",
+    what: "The token of the group has admitted its maximum number of hosts.",
     do: "ask an administrator for a token of another group, or for one host",
     command: "metalbridge host token list",
   },
@@ -66,7 +66,7 @@ export const agentErrors = {
   },
   JoinRequestsFull: {
     what: "Too many join requests are pending: the quota of HostJoinRequests is exhausted.",
-    do: "run the same command later; an administrator can answer requests, or revoke the token of a group that creates too many",
+    do: "run the same command later; an administrator can approve or reject requests, or revoke the token of a group that creates too many",
     command: "metalbridge host token list",
   },
   JoinFailed: {

@@ -4,7 +4,7 @@ import type { ErrorEntry } from "./entry.ts";
 export const cliErrors = {
   ClusterPartsMissing: {
     what: "A program of the embedded control plane (etcd, kube-apiserver) was not found.",
-    do: "run setup, or set KUBEBUILDER_ASSETS to a folder that holds the programs",
+    do: "run setup, or set KUBEBUILDER_ASSETS to a folder that contains the programs",
     command: "npm run setup",
   },
   ControlPlaneRunning: {
@@ -51,7 +51,7 @@ export const cliErrors = {
     command: "metalbridge catalog show <model>",
   },
   CatalogModelUnknown: {
-    what: "The catalog has no model, or more than one, that matches the name; the message lists the closest matches.",
+    what: "No model in the catalog, or more than one, matches the name; the message lists the closest matches.",
     do: "search for it, or use the full name",
     command: "metalbridge catalog search <words>",
   },
@@ -208,7 +208,7 @@ export const cliErrors = {
     command: "metalbridge uncordon <host>",
   },
   DrainTakenBack: {
-    what: "The drain was canceled while this command followed it: spec.drain of the Host is no longer true.",
+    what: "The drain was canceled while this command waited for it: spec.drain of the Host is no longer true.",
     do: "nothing to do if that was intended; otherwise drain the host again",
     command: "metalbridge drain <host>",
   },

@@ -19,7 +19,7 @@ export const doctorErrors = {
     command: "arch -arm64 brew install node",
   },
   UpdatesRestartHost: {
-    what: "macOS installs its updates automatically and restarts when it has.",
+    what: "macOS installs updates automatically, and then restarts.",
     do: "install updates yourself, after `metalbridge drain`",
     command:
       "sudo defaults write /Library/Preferences/com.apple.SoftwareUpdate AutomaticallyInstallMacOSUpdates -bool false",
@@ -127,7 +127,7 @@ export const doctorErrors = {
   },
   FirewallBlocksEngine: {
     what: "The application firewall does not let this engine accept connections.",
-    do: "allow the engine's program; again after each upgrade, because its path changes",
+    do: "allow the engine's program, and repeat this after each upgrade, because its path changes",
     command: `sudo ${FIREWALL} --add <program> && sudo ${FIREWALL} --unblockapp <program>`,
   },
   FirewallBlocksAll: {
@@ -141,7 +141,7 @@ export const doctorErrors = {
     command: "sudo ufw allow 21000:21999/tcp",
   },
   FastLinkUnused: {
-    what: "A link is up that is faster than the one to the cluster.",
+    what: "This machine has a faster link than the one to the cluster.",
     do: "register its address in spec.addresses of the Host and start the agent with it",
     command: "metalbridge agent --address <address>",
   },
@@ -208,7 +208,7 @@ export const doctorErrors = {
   },
   ForeignEngineRuns: {
     what: "An engine that the agent did not start runs on this machine.",
-    do: "stop it, or raise spec.memory.systemReserve of the Host by what it needs",
+    do: "stop it, or raise spec.memory.systemReserve of the Host by the memory that it needs",
   },
   ServiceNotInstalled: {
     what: "The agent is not installed as a service: it will not start after a boot.",
@@ -227,7 +227,7 @@ export const doctorErrors = {
   },
   ServiceThrottled: {
     what: "launchd throttles the agent and the engines that it starts: ProcessType is not Interactive.",
-    do: "let install write the plist again; it restarts the agent, whose engines keep running",
+    do: "run install, which rewrites the plist and restarts the agent; its engines keep running",
     command: "sudo metalbridge install",
   },
   ServiceKillsEngines: {

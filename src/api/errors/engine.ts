@@ -35,14 +35,14 @@ export const engineErrors = {
   },
   SettingUnavailable: {
     what: "This host cannot provide a setting of the service now: a folder does not exist, or its shared server has the same weights loaded with different settings.",
-    do: "create the folder, or give both services the same settings or different hosts; checked again every few seconds",
+    do: "create the folder, or give both services the same settings or different hosts; rechecked every few seconds",
   },
   ExtraArgRefused: {
-    what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or has a typed field.",
+    what: "An entry of spec.extraArgs is not allowed: it reads or writes files, opens ports, or sets what a typed field sets.",
     do: "remove it; use the typed field if there is one",
   },
   CommandInvalid: {
-    what: "The command, environment or probes of runtime generic cannot be used as they are written.",
+    what: "The command, environment or probes of runtime generic are invalid.",
     do: "correct what the message names: absolute paths, known placeholders, {{port}} somewhere in command, args or env",
   },
   ProgramNotAllowed: {
@@ -50,7 +50,7 @@ export const engineErrors = {
     do: "add it, or its folder, to generic.roots in the agent's configuration and restart the agent, or name a program that is allowed",
   },
   CacheTypeMismatch: {
-    what: "A quantized KV cache type needs attention heads whose length is a multiple of its block size.",
+    what: "The length of the model's attention heads is not a multiple of the block size of the quantized KV cache type.",
     do: "set cacheTypeK and cacheTypeV to f16",
   },
   EngineStartFailed: {
@@ -74,7 +74,7 @@ export const engineErrors = {
     do: "nothing to do: the agent retries; if the problem persists, read gate/*/log in the agent's state folder",
   },
   GateNeeded: {
-    what: "spec.endpoint.gate is Never for an engine that cannot be served without the gate.",
+    what: "spec.endpoint.gate is Never, but this engine cannot be served without the gate.",
     do: "remove spec.endpoint.gate, or set it to Auto",
   },
   CertificateInvalid: {

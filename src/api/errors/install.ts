@@ -7,7 +7,7 @@ export const installErrors = {
     do: "run the same command with sudo, or install for your user only with --scope user (macOS)",
   },
   RootRefused: {
-    what: "A LaunchAgent belongs to the user who logs in, who could not change its files if root created them.",
+    what: "A LaunchAgent cannot be installed by root: it belongs to the user who logs in, who could not change files that root created.",
     do: "run the same command without sudo, or install a LaunchDaemon with --scope system",
   },
   InstallNotFound: {
@@ -120,7 +120,7 @@ export const installErrors = {
     command: "metalbridge describe host HOST",
   },
   SshFailed: {
-    what: "No ssh connection to the host: the name is unknown, the key is refused or unknown, or the host does not answer or does not finish in time. ssh does not ask for a password here.",
+    what: "No ssh connection to the host: the name is unknown, the key is refused or unknown, or the host does not answer or does not finish in time. ssh runs without prompts, so it cannot ask for a password.",
     do: "make `ssh HOST true` work without a prompt: load the key into ssh-agent, accept the host's key, or configure the host in ~/.ssh/config",
   },
   SudoRefused: {

@@ -158,7 +158,7 @@ export const placementErrors = {
     command: "kubectl describe model NAME",
   },
   ModelRevisionNotFound: {
-    what: "spec.modelRevision is the content of no stored revision of the service.",
+    what: "No stored revision of the service has the content that spec.modelRevision names.",
     do: "remove spec.modelRevision to serve the Model's current content, or roll back to a stored revision",
     command: "metalbridge rollout history NAME",
   },
@@ -201,7 +201,7 @@ export const placementErrors = {
   },
   ContextBeyondTraining: {
     what: "A request could use more tokens than the model was trained for. The engine caps each request at the trained length, and reserves memory for the full context.",
-    do: "lower spec.contextSize to what the model was trained for, times spec.parallelSlots",
+    do: "lower spec.contextSize to the trained context length times spec.parallelSlots",
     command: "kubectl get mdl NAME -o jsonpath='{.status.gguf.contextLength}'",
   },
 } as const satisfies Record<string, ErrorEntry>;

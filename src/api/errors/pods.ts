@@ -35,18 +35,18 @@ export const podErrors = {
     do: "shorten spec.args, spec.extraArgs and spec.env; put long texts into a ConfigMap and mount it with spec.extraVolumes",
   },
   InsufficientGPU: {
-    what: "No node has as many free GPUs (or other devices) as a pod of the service requests.",
+    what: "No node has enough free GPUs (or other devices) for a pod of the service.",
     do: "wait, free a GPU, add a node, or request fewer; status.queuePosition is the position in the queue",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   InsufficientResources: {
-    what: "No node has as much free CPU, memory or storage as a pod of the service requests.",
-    do: "lower spec.resources, free room on a node, or add one",
+    what: "No node has enough free CPU, memory or storage for a pod of the service.",
+    do: "lower spec.resources, free resources on a node, or add a node",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   UnbindableModelCache: {
     what: "The volume of the model cache cannot be provisioned, or no node that the download Job or a pod of the service may use can mount it. With access mode ReadWriteOnce all pods that mount a volume run on one node.",
-    do: "read the message: create the storage class or set --cache-storage-class of the controller; for pods on more nodes than one use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral, or uncordon the volume's node, or free devices and memory on it; a claim on a node or in a zone that the pods cannot use is created again once it is deleted",
+    do: "read the message: create the storage class or set --cache-storage-class of the controller; for pods on several nodes, use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral, or uncordon the volume's node, or free devices and memory on it; if the claim is on a node or in a zone that the pods cannot use, delete it, and it is created again",
     command: "kubectl describe pvc -n NAMESPACE",
   },
   VolumeNotMounted: {
@@ -55,7 +55,7 @@ export const podErrors = {
     command: "kubectl get volumeattachments",
   },
   PodUnschedulable: {
-    what: "Scheduling rules keep the pods of the service from every node: taints, node selector, affinity or topology spread. With required pod affinity and a model cache that pods fill, pods must match both.",
+    what: "Scheduling rules exclude every node for the pods of the service: taints, node selector, affinity or topology spread. With required pod affinity and a model cache that pods fill, pods must match both.",
     do: "label or untaint a node, or change nodeSelector, tolerations, affinity or topologySpreadConstraints",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
@@ -81,7 +81,7 @@ export const podErrors = {
   },
   PodEvicted: {
     what: "A kubelet has evicted a pod, because the pod exceeded its disk limit or its node was short of memory or disk. The Deployment has replaced it, but the new pod is not ready.",
-    do: "raise spec.resources.ephemeralStorage or spec.resources.memory of the service, or free room on the node",
+    do: "raise spec.resources.ephemeralStorage or spec.resources.memory of the service, or free memory or disk on the node",
     command: "kubectl get events --field-selector reason=Evicted",
   },
   NodeNotReady: {

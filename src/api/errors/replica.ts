@@ -4,7 +4,7 @@ import type { ErrorEntry } from "./entry.ts";
 
 export const replicaErrors = {
   WeightsDamaged: {
-    what: "Verification found a stored file that no longer matches its checksum: the host's disk damaged it.",
+    what: "Verification found a stored file that no longer matches its checksum: it was damaged on the host's disk.",
     do: "nothing to do for the model: the file was quarantined and is downloaded again when it is needed. A running engine keeps the weights that it has loaded: restart it if its output is wrong. Check the host's disk",
     command: "metalbridge models verify",
   },
@@ -68,7 +68,7 @@ export const replicaErrors = {
   },
   EndpointMissing: {
     what: "The controller has not created this replica's EndpointSlice yet.",
-    do: "check that a controller runs: it renews its Lease",
+    do: "check that a controller is running and renews its Lease",
     command: "kubectl get leases -n metalbridge-system",
   },
   EndpointRefused: {

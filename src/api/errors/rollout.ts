@@ -32,7 +32,7 @@ export const rolloutErrors = {
   },
   IdleCheckUnsupported: {
     what: "A rollout waits until the old pods are idle, but the runtime does not report its requests in flight, so they count as busy.",
-    do: "wait for the time that the message names; name the gauges of runtime generic in spec.inFlightProbe, or remove spec.rolloutPolicy.waitForIdle",
+    do: "wait until the time in the message; name the gauges of runtime generic in spec.inFlightProbe, or remove spec.rolloutPolicy.waitForIdle",
   },
   IdleTimeoutExceeded: {
     what: "The old pods did not become idle within spec.rolloutPolicy.idleTimeoutSeconds (or spec.maxPodLifetimeIdleTimeoutSeconds), and are replaced. Each still finishes its requests, for at most spec.rollout.drainSeconds.",
@@ -64,7 +64,7 @@ export const rolloutErrors = {
   },
   DeletionForced: {
     what: "A reachable host did not remove a deleted replica within a minute after its drain timeout, so the controller removed the finalizer metalbridge.dev/engine. The engine receives no more requests.",
-    do: "check the agent on that host: it hangs, or does not follow the cluster. A working agent stops the engine; remove a host that you do not trust with metalbridge host remove",
+    do: "check the agent on that host: it hangs, or receives no changes from the cluster. A working agent stops the engine. If you do not trust the host, remove it with `metalbridge host remove`",
     command: "metalbridge doctor",
   },
   NotLost: { what: "The host is not lost.", do: "nothing to do" },

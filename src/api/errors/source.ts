@@ -20,7 +20,7 @@ export const sourceErrors = {
     do: "nothing is rolled out until it returns the same values twice; use a server with stable ETags, or refreshPolicy IfNotPresent",
   },
   SourceChangesOften: {
-    what: "The source of a Model with refreshPolicy OnChange had changed at each of the last checks. Each change was rolled out.",
+    what: "The source of a Model with refreshPolicy OnChange changed at each of the last checks, and each change was rolled out.",
     do: "nothing to do: it is checked less often until a check finds the same content; to keep the current content, use refreshPolicy IfNotPresent",
   },
   SourceContentChanged: {
@@ -101,7 +101,7 @@ export const sourceErrors = {
     do: "use the final address as the source",
   },
   SourceTruncated: {
-    what: "The server closed the download before its announced length.",
+    what: "The server closed the connection before it sent the announced number of bytes.",
     do: "wait: resumed automatically; check the server or a proxy in between if it persists",
   },
   SourceEmpty: {
@@ -110,7 +110,7 @@ export const sourceErrors = {
   },
   SourceIsNotAModel: {
     what: "The source returns something that is not a model file, for example a web page.",
-    do: "use the direct download address of the file: login and preview pages return HTML; in a clone with Git LFS pointers run git lfs pull",
+    do: "use the direct download URL of the file, because login and preview pages return HTML; in a clone with Git LFS pointers, run git lfs pull",
   },
   SourceAmbiguous: {
     what: "The repository contains several models, and the Model does not select one.",
@@ -130,7 +130,7 @@ export const sourceErrors = {
   },
   DiskFull: {
     what: "The model does not fit on the host's disk, or on the volume of the model cache.",
-    do: "free space outside the model store, raise spec.disk.quota of the Host if the message names it, or use another host; unused models in the store are evicted automatically, least recently used first; for a volume of the model cache enlarge its claim",
+    do: "free space outside the model store, raise spec.disk.quota of the Host if the message names it, or use another host; unused models in the store are evicted automatically, least recently used first; for a volume of the model cache, expand its PersistentVolumeClaim",
     command: "kubectl get hosts",
   },
   VolumeClaimNotFound: {

@@ -25,7 +25,7 @@ test("every single change that is enough is named, each as small as it can be", 
   ]);
 });
 
-test("the mildest quantised cache that is enough is named", () => {
+test("the mildest quantized cache that is enough is named", () => {
   expect(suggest(10.5, { ...settings, promptCacheMiB: 0 })[0]).toBe(
     "cacheTypeK and cacheTypeV q8_0: 10.1 GiB",
   );
@@ -38,7 +38,7 @@ test("where no single change is enough, all together", () => {
   ]);
 });
 
-test("a quantised cache is not suggested without flash attention, nor twice", () => {
+test("a quantized cache is not suggested without flash attention, nor twice", () => {
   expect(suggest(12.5, { ...settings, flashAttention: false }).join()).not.toContain("cacheType");
   expect(
     suggest(9.5, { ...settings, cacheTypeK: "q8_0", cacheTypeV: "q8_0", promptCacheMiB: 0 })[0],

@@ -13,7 +13,8 @@ export const clusterChecks: readonly Check[] = [
     code: "ApiUnreachable",
     title: "route to the API server",
     severity: "error",
-    reason: "without the API server the host keeps what it has: no new replica, and it leaves its Services",
+    reason:
+      "without the API server the host keeps its replicas but gets no new ones, and is removed from its Services",
     needs: ["api"],
     judge: ({ api: { failure, server } }) =>
       failure === undefined ? [] : [{ code: failure.code, finding: `${server}: ${failure.message}` }],
@@ -22,7 +23,8 @@ export const clusterChecks: readonly Check[] = [
     code: "ClockSkewed",
     title: "clock",
     severity: "warning",
-    reason: "tokens and certificates are judged by this clock, and by the API server's",
+    reason:
+      "the validity of tokens and certificates is checked against this clock and against the API server's",
     linuxCommand: "sudo timedatectl set-ntp true",
     needs: ["api"],
     judge: ({ api }) => judgeClock(api),
@@ -40,7 +42,8 @@ export const clusterChecks: readonly Check[] = [
     code: "CredentialExpiresSoon",
     title: "renewal of the credential",
     severity: "warning",
-    reason: "a credential that is not renewed at two thirds of its life will not be renewed at its end",
+    reason:
+      "the agent renews the credential of a joined host after two thirds of its lifetime; this one was not renewed",
     needs: ["credential", "nowMs"],
     judge: ({ credential: { fromMs, untilMs }, nowMs }) => {
       if (untilMs === undefined || untilMs <= nowMs) return [];
@@ -54,7 +57,7 @@ export const clusterChecks: readonly Check[] = [
     code: "CredentialLongLived",
     title: "kind of the credential",
     severity: "warning",
-    reason: "whoever copies it can act as this host until it expires",
+    reason: "anyone who copies it can act as this host until it expires",
     needs: ["credential", "nowMs"],
     judge: ({ credential, nowMs }) => judgeKind(credential, nowMs),
   }),
@@ -62,7 +65,7 @@ export const clusterChecks: readonly Check[] = [
     "host",
     "HostNotRegistered",
     "Host object",
-    "without it the controller does not know this machine",
+    "without a Host object the controller does not know this machine",
   ),
   preflightCheck(
     "address",

@@ -44,7 +44,8 @@ export const engineChecks: readonly Check[] = [
     code: "EngineOfAnotherUser",
     title: "owners of engines",
     severity: "note",
-    reason: "whoever can replace the program decides what runs as the agent's account from the next start on",
+    reason:
+      "an account that can replace the program decides what the agent's account runs from the next start on",
     needs: ["engines", "stateDir"],
     judge: ({ engines, stateDir: { ownUid } }) =>
       engines
@@ -55,8 +56,7 @@ export const engineChecks: readonly Check[] = [
     code: "EngineFilesChanged",
     title: "files of installed engines",
     severity: "error",
-    reason:
-      "an engine that root installed runs with the files whose hashes were recorded, and with no others",
+    reason: "an engine that root installed must run only files that match their recorded hashes",
     needs: ["pinnedEngines"],
     judge: ({ pinnedEngines }) =>
       pinnedEngines
@@ -69,7 +69,7 @@ export const engineChecks: readonly Check[] = [
     code: "PortRangeInUse",
     title: "ports of engines",
     severity: "warning",
-    reason: "an engine cannot have a port that another program holds; a replica that had it stays in Waiting",
+    reason: "an engine cannot use a port of another program; a replica that used it stays in Waiting",
     needs: ["ports"],
     judge: ({ ports: { first, last, listeners } }) =>
       listeners

@@ -23,7 +23,7 @@ export const gpuChecks: readonly Check[] = [
     title: "access to the GPU",
     severity: "warning",
     platforms: linux,
-    reason: "engines run as the agent's user, and fall back to the CPU without a word",
+    reason: "engines run as the agent's user, and silently fall back to the CPU",
     needs: ["gpus"],
     judge: ({ gpus }) => {
       const loaded = gpus.filter(({ isDriverLoaded }) => isDriverLoaded);

@@ -45,7 +45,7 @@ export const machineChecks: readonly Check[] = [
     title: "automatic macOS updates",
     severity: "note",
     platforms: darwin,
-    reason: "a restart for an update ends all engines without a drain",
+    reason: "a restart for an update stops all engines without a drain",
     needs: ["updates"],
     judge: ({ updates: { isAutomatic } }) =>
       isAutomatic ? [{ finding: "macOS updates are installed automatically" }] : [],
@@ -55,8 +55,7 @@ export const machineChecks: readonly Check[] = [
     title: "kernel panics",
     severity: "error",
     platforms: darwin,
-    reason:
-      "GPU memory beyond what the machine has ends in a kernel panic, which takes down every engine at once",
+    reason: "using more GPU memory than the machine has causes a kernel panic, which stops every engine",
     needs: ["crashes", "nowMs"],
     judge: ({ crashes, nowMs }) =>
       crashes

@@ -13,7 +13,7 @@ export const memoryChecks: readonly Check[] = [
     title: "GPU memory limit",
     severity: "error",
     platforms: darwin,
-    reason: "GPU memory cannot be paged out: with nearly all of it wired the kernel panics",
+    reason: "GPU memory cannot be paged out: if nearly all memory is wired, the kernel panics",
     needs: ["gpuMemory"],
     judge: ({ gpuMemory: { wiredLimitMb, totalBytes } }) =>
       wiredLimitMb * MIB <= totalBytes * MAX_WIRED
@@ -61,7 +61,7 @@ export const memoryChecks: readonly Check[] = [
     code: "SwapHeavy",
     title: "swap",
     severity: "warning",
-    reason: "what is swapped out is read back while an engine answers, at the disk's speed",
+    reason: "an engine that answers must wait until swapped-out memory is read back from the disk",
     needs: ["memory"],
     judge: ({ memory: { swapUsedBytes = 0, totalBytes } }) =>
       totalBytes === undefined || swapUsedBytes <= totalBytes / 2
@@ -77,7 +77,7 @@ export const memoryChecks: readonly Check[] = [
     title: "memory pressure (PSI)",
     severity: "warning",
     platforms: ["linux"],
-    reason: "without PSI the agent judges by free memory alone, which reacts late",
+    reason: "without PSI the agent can only watch the free memory, which shows pressure late",
     needs: ["isPsiAvailable"],
     judge: ({ isPsiAvailable }) =>
       isPsiAvailable ? [] : [{ finding: "/proc/pressure/memory cannot be read" }],

@@ -15,7 +15,7 @@ export const networkChecks: readonly Check[] = [
     severity: "error",
     platforms: darwin,
     reason:
-      "macOS 15 and later keep programs that are no LaunchDaemon from machines of the same network, often without a prompt",
+      "macOS 15 and later block connections to machines on the same network for all programs but LaunchDaemons, often without a prompt",
     needs: ["machine", "neighbors", "service"],
     judge: ({ machine, neighbors, service: { found } }) => {
       if (Number.parseInt(machine.osVersion, 10) < PRIVACY_SINCE) return "notApplicable";
@@ -44,7 +44,7 @@ export const networkChecks: readonly Check[] = [
     severity: "error",
     platforms: darwin,
     reason:
-      "connections from nodes are dropped without a word, while a test from this Mac succeeds; Homebrew gives each version a new path",
+      "connections from nodes are dropped silently, although a test from this Mac succeeds; Homebrew gives each version a new path",
     needs: ["firewall"],
     judge: ({ firewall }) => (firewall.state === "on" ? firewall.programs.flatMap(blocked) : []),
   }),
@@ -62,7 +62,7 @@ export const networkChecks: readonly Check[] = [
     code: "FastLinkUnused",
     title: "faster links",
     severity: "note",
-    reason: "answers and downloads use the link that leads to the cluster, whatever else is plugged in",
+    reason: "responses and downloads use the link to the cluster, even if a faster link is connected",
     needs: ["links"],
     judge: ({ links }) => fasterLinks(links),
   }),
@@ -94,7 +94,7 @@ export const networkChecks: readonly Check[] = [
     code: "NameNotResolved",
     title: "DNS",
     severity: "error",
-    reason: "without them the API server or the model sources cannot be found",
+    reason: "without these names the API server or the model sources cannot be found",
     needs: ["names"],
     judge: ({ names }) =>
       names.flatMap(({ name, use, error }) =>

@@ -9,7 +9,7 @@ export const serviceChecks: readonly Check[] = [
     code: "AgentNotRunning",
     title: "running agent",
     severity: "error",
-    reason: "40 s after its agent stopped, a host leaves its Services",
+    reason: "a host is removed from its Services 40 s after its agent has stopped",
     needs: ["agent", "stateDir"],
     judge: ({ agent, stateDir }) =>
       agent.isRunning ? [] : [{ finding: `no agent answers on ${stateDir.path}` }],
@@ -18,7 +18,8 @@ export const serviceChecks: readonly Check[] = [
     code: "ServiceNotInstalled",
     title: "service of the agent",
     severity: "warning",
-    reason: "started from a terminal, the agent ends with it and does not return after a boot",
+    reason:
+      "an agent that was started from a terminal exits with the terminal, and does not start after a boot",
     needs: ["service"],
     judge: ({ service: { found } }) =>
       found === undefined ? [{ finding: "launchd or systemd knows no service of the agent" }] : [],
@@ -28,7 +29,7 @@ export const serviceChecks: readonly Check[] = [
     title: "LaunchDaemon or LaunchAgent",
     severity: "warning",
     platforms: ["darwin"],
-    reason: "a LaunchAgent waits for a login, ends at logout, and falls under Local Network privacy",
+    reason: "a LaunchAgent starts at login, stops at logout, and is subject to Local Network privacy",
     needs: ["service"],
     judge: ({ service: { found } }) =>
       found?.kind === "loginAgent" ? [{ finding: `${found.name} is a LaunchAgent` }] : [],
@@ -54,7 +55,8 @@ export const serviceChecks: readonly Check[] = [
     title: "throttling by launchd",
     severity: "warning",
     platforms: ["darwin"],
-    reason: "launchd limits CPU and I/O of a job that is not Interactive; the engines it starts inherit that",
+    reason:
+      "launchd limits the CPU and I/O of a job that is not Interactive; the engines that it starts inherit these limits",
     needs: ["service"],
     judge: ({ service: { found } }) => {
       if (found?.processType === undefined) return "notApplicable";
@@ -68,7 +70,7 @@ export const serviceChecks: readonly Check[] = [
     title: "engines outlive the agent",
     severity: "error",
     platforms: ["linux"],
-    reason: "engines keep serving while the agent restarts; a service that ends them loses every request",
+    reason: "engines must keep serving while the agent restarts; stopping them loses every request in flight",
     needs: ["service"],
     judge: ({ service: { found } }) => {
       if (found === undefined) return "notApplicable";

@@ -11,7 +11,8 @@ export const storageChecks: readonly Check[] = [
     code: "DiskFull",
     title: "disk space",
     severity: "error",
-    reason: "a download stops where less than the reserve would be left, and logs and state need space too",
+    reason:
+      "a download stops before the free space falls below the reserve, and logs and state need space too",
     needs: ["store"],
     judge: ({ store: { folder, freeBytes, reserveBytes } }) => {
       const place = `${formatBytes(freeBytes)} are free for ${folder}`;
@@ -40,7 +41,7 @@ export const storageChecks: readonly Check[] = [
     code: "DiskRotational",
     title: "disk type",
     severity: "note",
-    reason: "llama-server maps the weights and reads them from all over the file",
+    reason: "llama-server maps the weights into memory and reads them in random order",
     needs: ["disks"],
     judge: ({ disks }) =>
       disks
@@ -53,7 +54,7 @@ export const storageChecks: readonly Check[] = [
     severity: "warning",
     platforms: ["darwin"],
     isFixable: true,
-    reason: "weights can be downloaded again; in a backup they fill its disk",
+    reason: "weights fill the backup disk, although they can be downloaded again",
     needs: ["backup"],
     judge: ({ backup: { folder, isExcluded } }) =>
       isExcluded

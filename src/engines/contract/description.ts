@@ -35,7 +35,7 @@ export interface EngineDescription {
   readonly host?: HostSide;
   /** A Deployment on Linux nodes; absent if the engine does not run in pods. */
   readonly pod?: PodRuntime;
-  /** Names by which the engine is recognized on a machine, whoever installed or started it. */
+  /** Program names that identify the engine on a machine, also if the agent did not install or start it. */
   readonly traces?: EngineTraces;
 }
 

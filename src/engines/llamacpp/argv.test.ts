@@ -212,7 +212,7 @@ describe("the command line", () => {
       { speculativeDecoding: { type: "mtp" } },
       "speculativeDecoding.type: llama-server b5000 has no --spec-type",
     ],
-  ])("names a setting the older build cannot honour: %s", (_name, settings, problem) => {
+  ])("names a setting the older build cannot honor: %s", (_name, settings, problem) => {
     expect(text(settings, {}, older)).toContain(`! SettingNotSupported ${problem}`);
   });
 
@@ -236,7 +236,7 @@ describe("the command line", () => {
       "CacheTypeMismatch cacheTypeK: q8_0 has blocks of 32, which do not divide this model's head length 16",
     ],
     [
-      "quantised values without flash attention",
+      "quantized values without flash attention",
       { cacheTypeV: "q8_0", flashAttention: false },
       {},
       "CacheTypeMismatch cacheTypeV",

@@ -27,7 +27,7 @@ export const ollama: EngineDescription = {
       title: "the Ollama app",
       severity: "error",
       platforms: ["darwin"],
-      reason: "with its port busy the app ends every other `ollama serve`, the agent's included",
+      reason: "if its port is in use, the app terminates every other `ollama serve`, including the agent's",
       command: /\/Ollama\.app\//,
       finding: "the Ollama app runs",
     },

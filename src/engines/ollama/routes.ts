@@ -7,7 +7,7 @@ export const OLLAMA_ROUTES: readonly InferenceRoute[] = [
   { path: "/api/chat", kind: "json" },
   { path: "/api/generate", kind: "json" },
   { path: "/api/embed", kind: "json" },
-  // Of older clients.
+  // Used by older clients.
   { path: "/api/embeddings", kind: "json" },
   // Older clients name the model by `name` there.
   { path: "/api/show", kind: "json", nameKeys: ["model", "name"] },

@@ -49,7 +49,7 @@ test.each([
   ["file:///models/%zz", /hex digits/],
   ["/", /names no file/],
   ["model.gguf", /neither a URL/],
-  ["hf://org", /organisation and a repository/],
+  ["hf://org", /organization and a repository/],
   ["hf://org/repo@", /revision/],
   ["hf://org/repo/../x", /'\.\.'/],
   ["pvc://Claim/x", /claim's name/],

@@ -169,7 +169,7 @@ function podEvent({ metadata, spec, status }: Pod, isGone: boolean): NewEvent {
   };
 }
 
-/** Whether a pod or a node is ready. */
+/** True if a pod or a node is ready. */
 export function isReady(conditions: readonly StatusCondition[] = []): boolean {
   return conditions.some(({ type, status }) => type === "Ready" && status === "True");
 }

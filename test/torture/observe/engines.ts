@@ -184,7 +184,7 @@ function findMarked(known: Map<string, Known>): readonly MarkedProcess[] {
     if (start === undefined) continue;
     const key = `${entry}:${start}`;
     seen.add(key);
-    const process = lookAt(entry, known.get(key));
+    const process = inspect(entry, known.get(key));
     if (process !== undefined) known.set(key, process);
     if (process !== undefined && "dir" in process) marked.push(process);
   }
@@ -198,7 +198,7 @@ function startOf(pid: string): string | undefined {
   return fields[0] === "Z" || fields[0] === "X" ? undefined : fields[19];
 }
 
-function lookAt(pid: string, before: Known | undefined): Known | undefined {
+function inspect(pid: string, before: Known | undefined): Known | undefined {
   if (before !== undefined && ("dir" in before || before.unmarkedLooks >= LOOKS)) return before;
   const environment = text(`/proc/${pid}/environ`).split("\0");
   const mark = environment.find((entry) => entry.startsWith(`${MARK_VARIABLE}=`));

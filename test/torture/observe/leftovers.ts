@@ -26,7 +26,7 @@ export async function leftoversOfServices(
 ): Promise<readonly string[]> {
   engines.look();
   const kinds: readonly Kind<KubeObject>[] = [INFERENCE_SERVICES, INFERENCE_REPLICAS, MODELS];
-  const labelled: readonly Kind<KubeObject>[] = [
+  const labeled: readonly Kind<KubeObject>[] = [
     SERVICES,
     ENDPOINT_SLICES,
     CONTROLLER_REVISIONS,
@@ -35,7 +35,7 @@ export async function leftoversOfServices(
   ];
   const objects = await Promise.all([
     ...kinds.map((kind) => namesOf(client, kind)),
-    ...labelled.map((kind) => namesOf(client, kind, LABEL_SERVICE)),
+    ...labeled.map((kind) => namesOf(client, kind, LABEL_SERVICE)),
   ]);
   const onHosts = hosts.flatMap((host) => [...filesOf(host), ...portsOf(host)]);
   return [...engines.processes(), ...onHosts, ...nodes.flatMap(podTraces), ...objects.flat()];

@@ -42,7 +42,7 @@ export function parseRepository<Kind extends string>(
   const revision = at < 0 ? defaultRevision : rest.slice(at + 1);
   const [organization = "", name = "", ...file] = path.split("/");
   if (![organization, name].every((part) => PART.test(part) && !part.includes("..")))
-    throw new InvalidSource("it does not name an organisation and a repository", form);
+    throw new InvalidSource("it does not name an organization and a repository", form);
   if (!/^[A-Za-z0-9][A-Za-z0-9._/-]*$/.test(revision) || revision.includes(".."))
     throw new InvalidSource("the revision after @ is not valid", form);
   const repo = `${organization}/${name}`;
