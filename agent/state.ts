@@ -129,7 +129,7 @@ export class AgentState {
     if (this.#cluster.at === "connecting") {
       const { problem } = this.#cluster;
       return problem === undefined
-        ? [{ code: "Starting", message: "there is no connection to the API server yet" }]
+        ? [{ code: "Starting", message: "not connected to the API server yet" }]
         : [{ code: problem.code, message: problem.message }];
     }
     const { session } = this.#cluster;

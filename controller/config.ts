@@ -15,7 +15,7 @@ export const controllerConfigSchema = z
       .min(1)
       .optional()
       .describe(
-        "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+        "Kubeconfig of the cluster. Default: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount.",
       ),
     context: z.string().min(1).optional().describe("Context of the kubeconfig."),
     healthAddress: z
@@ -29,12 +29,12 @@ export const controllerConfigSchema = z
       .min(0)
       .max(65535)
       .default(9464)
-      .describe("Their port; 0 for any free one."),
+      .describe("Port of /healthz, /readyz and /metrics. 0 selects a free port."),
     fitness: z
       .boolean()
       .default(true)
       .describe(
-        "Score machines for models of the catalog. False: the catalog is not read, placement.mode Auto leaves the choice of nodes to Kubernetes, and preflight judges hosts alone, by their capacity.",
+        "Score machines for the models of the catalog. If false, the catalog is not read, placement.mode Auto leaves the choice of nodes to Kubernetes, and preflight checks only the capacity of hosts.",
       ),
     ...modelConfigSchema.shape,
     ...podsConfigSchema.shape,

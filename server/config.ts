@@ -10,24 +10,26 @@ const file = (description: string) => z.string().min(1).optional().describe(desc
 export const serverConfigSchema = z
   .strictObject({
     kubeconfig: file(
-      "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+      "Kubeconfig of the cluster. Default: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount.",
     ),
     context: z.string().min(1).optional().describe("Context of the kubeconfig."),
     address: address("Address of the density API."),
-    port: port(8080, "Its port; 0 for any free one."),
-    tlsCert: file("Certificate chain (PEM) of the density API. Absent: plain HTTP."),
-    tlsKey: file("Its private key (PEM)."),
+    port: port(8080, "Port of the density API. 0 selects a free port."),
+    tlsCert: file(
+      "File with the certificate chain (PEM) of the density API. If unset, the API is served over plain HTTP.",
+    ),
+    tlsKey: file("File with the private key (PEM) of tlsCert."),
     healthAddress: address("Address of /healthz, /readyz and /metrics."),
-    healthPort: port(9464, "Their port; 0 for any free one."),
+    healthPort: port(9464, "Port of /healthz, /readyz and /metrics. 0 selects a free port."),
     metricsPrefix: z
       .string()
       .regex(/^[a-z][a-z0-9_]{0,63}$/)
       .default("metalbridge_density")
-      .describe("What the names of the density metrics begin with, for dashboards of another system."),
+      .describe("Prefix of the names of density metrics, for existing dashboards that expect other names."),
   })
   .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
     path: ["tlsKey"],
-    message: "goes with tlsCert: give both or neither",
+    message: "must be set together with tlsCert",
   });
 
 export type ServerConfig = Readonly<z.output<typeof serverConfigSchema>>;

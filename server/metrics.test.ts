@@ -7,7 +7,7 @@ import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import { serverMetrics } from "./metrics.ts";
 
-test("score and number of models are left out, and not worked out, until the first scores are there", () => {
+test("score and number of models are neither reported nor computed until the first scores are ready", () => {
   const density = createDensity(createFitIndex(catalogRecords()));
   density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1")));
   let summaries = 0;

@@ -1,4 +1,4 @@
-/** The server's metrics: nine of the density state, read at each scrape, and its own. */
+/** The server's metrics: nine from the density state, read at each scrape, and those of the server itself. */
 
 import type { Density, DensitySite } from "../fitness/density/density.ts";
 import { round } from "../fitness/scoring/units.ts";
@@ -28,12 +28,12 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly MetricFamily<Se
   return [
     ofNodes(
       `${prefix}_node_score`,
-      "Highest score of a model of the catalog on the node.",
+      "Highest score of any catalog model on the node.",
       ({ density, site, areScored }) => (areScored ? round(density.summaryOf(site).bestScore, 1) : undefined),
     ),
     ofNodes(
       `${prefix}_node_stale`,
-      "1 while the node is silent and its figures are old.",
+      "1 while the node does not report, so its figures may be out of date.",
       ({ density, site, now }) => (density.isStale(site, now) ? 1 : 0),
     ),
     ofNodes(
@@ -43,30 +43,34 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly MetricFamily<Se
     ),
     ofNodes(
       `${prefix}_node_ram_available_gb`,
-      "Memory that programs could get on the node, in GiB.",
+      "Memory available to programs on the node, in GiB.",
       ({ site }) => site.place.system.available_ram_gb,
     ),
     ofNodes(
       `${prefix}_node_gpu_vram_gb`,
-      "Memory of one GPU of the node, in GiB; of a Mac what engines may claim; 0 without a GPU.",
+      "Memory of one GPU of the node, in GiB; on a Mac, the memory that engines may claim; 0 without a GPU.",
       ({ site }) => site.place.system.gpu_vram_gb ?? 0,
     ),
-    ofNodes(`${prefix}_node_gpu_count`, "GPUs of the node.", ({ site }) => site.place.system.gpu_count),
+    ofNodes(
+      `${prefix}_node_gpu_count`,
+      "Number of GPUs of the node.",
+      ({ site }) => site.place.system.gpu_count,
+    ),
     ofNodes(
       `${prefix}_node_model_count`,
-      "Models of the catalog that fit the node.",
+      "Number of catalog models that fit the node.",
       ({ density, site, areScored }) => (areScored ? density.summaryOf(site).count : undefined),
     ),
     {
       name: `${prefix}_cluster_nodes_total`,
       type: "gauge",
-      help: "Hosts and nodes that are known, silent ones too.",
+      help: "Number of known hosts and nodes, including stale ones.",
       read: ({ density }) => [{ value: density.sites().length }],
     },
     {
       name: `${prefix}_cluster_nodes_stale`,
       type: "gauge",
-      help: "Hosts and nodes that are silent.",
+      help: "Number of hosts and nodes that do not report.",
       read: ({ density, now }) => [
         { value: density.sites().filter((site) => density.isStale(site, now)).length },
       ],
@@ -74,7 +78,7 @@ export function serverMetrics(prefix = METRICS_PREFIX): readonly MetricFamily<Se
     {
       name: "metalbridge_server_api_requests_total",
       type: "counter",
-      help: "Requests of the server to the API server, by verb and status code; 0 if no response arrived.",
+      help: "Requests from the server to the API server, by verb and status code; code 0 if no response arrived.",
       labels: ["verb", "code"],
       read: ({ apiRequests }) => apiRequests.samples(),
     },

@@ -1,4 +1,4 @@
-/** The server with the rights that the chart gives it, on a real API server with simulated nodes: every route, by real tokens. */
+/** Tests every route with real tokens: the server has the permissions of the chart, on a real API server with simulated nodes. */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { cpus, tmpdir } from "node:os";
 import path from "node:path";
@@ -36,7 +36,7 @@ const GIB = 1024 ** 3;
 const SYSTEM = "metalbridge-system";
 const SOURCE = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
 const WAIT = { timeout: 60_000, interval: 50 };
-/** The collector of kube-controller-manager looks for new kinds every 30 s, and collects nothing meanwhile. */
+/** The garbage collector of kube-controller-manager discovers new kinds every 30 s, and deletes nothing of them before. */
 const COLLECTED = { timeout: 180_000, interval: 50 };
 const why = helmProgram === undefined ? "needs helm: npm run setup -- --for test" : whyNoSimulatedNodes();
 const cluster = oneCluster({ controllerManager: true });
@@ -122,7 +122,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-/** A replica on a host, and a pod on a node, as controller and agent would have them. */
+/** A replica on a host and a pod on a node, as controller and agent would create them. */
 async function place(): Promise<void> {
   await apply(
     withFields(manifest("Model", "qwen", "default"), { "spec.source": SOURCE }),
@@ -148,7 +148,7 @@ async function place(): Promise<void> {
 }
 
 test.skipIf(why !== undefined)(
-  `every route answers whoever may ask, and no other account${why === undefined ? "" : ` (${why})`}`,
+  `every route answers authorized accounts only${why === undefined ? "" : ` (${why})`}`,
   async () => {
     const [reader, other] = await Promise.all([tokenOf("reader"), tokenOf("other")]);
     const first = "/api/v1/density/nodes";
@@ -259,7 +259,7 @@ test.skipIf(why !== undefined)(
 );
 
 test.skipIf(why !== undefined)(
-  "a node publishes what it has when it changes, and may write nothing else",
+  "a node publishes its report when it changes, and may write nothing else",
   async () => {
     const root = path.join(folder, "host");
     const memory = (availableKb: number) =>
@@ -332,7 +332,7 @@ test.skipIf(why !== undefined)(
         async () => expect(await shown()).toMatchObject({ System: { available_ram_gb: 9.5 } }),
         WAIT,
       );
-      // The watch may be faster than the answer to the write.
+      // The watch event may arrive before the response to the write.
       await vi.waitFor(() => expect(seen.answers.slice(2)).toEqual(["GET 200", "PATCH 201"]), WAIT);
     } finally {
       await end();
@@ -344,7 +344,7 @@ test.skipIf(why !== undefined)(
   },
 );
 
-/** Tools at /mcp, as the SDK's client calls them. */
+/** Calls the tools at /mcp with the SDK's client. */
 async function toolsFor(token: string) {
   const mcp = new Client({ name: "test", version: "1" });
   const requestInit = { headers: { authorization: `Bearer ${token}` } };
@@ -357,7 +357,7 @@ async function toolsFor(token: string) {
 }
 
 test.skipIf(why !== undefined)(
-  "made-up tokens push out no known one, and one address does not keep the others from being reviewed",
+  "invalid tokens evict no valid token from the cache, and one address does not block token reviews for others",
   async () => {
     let asked = 0;
     const onAnswer = () => {

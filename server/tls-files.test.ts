@@ -21,10 +21,10 @@ function served(port: number): Promise<string> {
   });
 }
 
-test("a renewed certificate is served without a restart, as a Secret's volume writes it, and a broken one is not", async () => {
+test("a certificate renewed in a Secret volume is served without a restart, and a broken one is ignored", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "mb-tls-"));
   const ending = new AbortController();
-  // As kubelet does it: a link to a folder is replaced.
+  // The test replaces a link to a folder, as kubelet does.
   const write = async (
     name: string,
     { cert, key }: { readonly cert: Buffer | string; readonly key: Buffer },

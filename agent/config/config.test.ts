@@ -120,7 +120,7 @@ test.each([
   ["logLevel: loud", /logLevel/],
   ["metricsPort: 99999", /metricsPort/],
   ["metricsPort: 9465\nmetricsAddress: 192.0.2.1", /metricsTokenFile: is required/],
-  ["metricsAddress: 192.0.2.1\nmetricsTokenFile: /token", /metricsPort: must be chosen/],
+  ["metricsAddress: 192.0.2.1\nmetricsTokenFile: /token", /metricsPort: is required/],
   ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: 127.0.0.1", /metricsAddress: is loopback/],
   ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: 0.0.0.0", /metricsAddress: is unspecified/],
   ["metricsPort: 9465\nmetricsTokenFile: /token\nmetricsAddress: mini-1", /metricsAddress: is not an IP/],

@@ -7,13 +7,13 @@ export const remoteAccess = z
     logs: z
       .boolean()
       .describe(
-        "Let users who may create tokens of the account metalbridge-logs in a replica's namespace read its engine's log, which may hold prompts and answers (operate.md).",
+        "Allow users who can create tokens of the ServiceAccount metalbridge-logs in a replica's namespace to read its engine's log, which can contain prompts and answers (operate.md).",
       )
       .default(false),
     doctor: z
       .boolean()
       .describe(
-        "Let users who may create tokens of the account metalbridge-system/metalbridge-doctor run `metalbridge doctor` here, as the agent's account (doctor.md).",
+        "Allow users who can create tokens of the ServiceAccount metalbridge-system/metalbridge-doctor to run `metalbridge doctor` on this host, as the agent's account (doctor.md).",
       )
       .default(false),
     port: z
@@ -21,7 +21,7 @@ export const remoteAccess = z
       .min(1)
       .max(65_535)
       .describe(
-        "Port on the host's address for both. It is open only while one of them is on. The controller's tunnel connects to 20998 only: with another port, users need --direct.",
+        "Port for remote access on the host's address. It is open only if logs or doctor is enabled. The controller's tunnel connects to port 20998 only; with another port, users need --direct.",
       )
       .default(REMOTE_PORT),
   })

@@ -40,10 +40,10 @@ const address = (reason = "") =>
 const settingsSchema = z.strictObject({
   kubeconfig: path
     .describe(
-      "Kubeconfig of the cluster. Absent: the file kubeconfig in the state folder, which `metalbridge join` writes, then the variable KUBECONFIG, then ~/.kube/config.",
+      "Kubeconfig of the cluster. Default: kubeconfig in the state folder (written by `metalbridge join`), then the environment variable KUBECONFIG, then ~/.kube/config.",
     )
     .optional(),
-  context: z.string().min(1).describe("Context of the kubeconfig. Absent: its current context.").optional(),
+  context: z.string().min(1).describe("Context of the kubeconfig. Default: its current context.").optional(),
   hostName: z
     .string()
     .regex(
@@ -51,70 +51,76 @@ const settingsSchema = z.strictObject({
       "must be a DNS label: at most 63 of a-z, 0-9 and -, no - at an end",
     )
     .describe(
-      "Name of this machine's Host object. Absent: the one that it joined as, else the machine's name as a DNS label.",
+      "Name of this machine's Host object. Default: the name that this machine joined with, or its host name as a DNS label.",
     ),
   addresses: z
-    .array(address(": an EndpointSlice may not hold it"))
+    .array(address(", which an EndpointSlice does not allow"))
     .max(16)
     .describe(
-      "Addresses that engines serve on, in order of preference; engines that run on one of them stay there. Empty: the address of the route to the API server, or another that the Host allows (add-a-host.md).",
+      "Addresses that engines serve on, in order of preference. Running engines keep their address while it is in the list. If empty, the agent uses the address of the route to the API server, or another one that the Host allows (add-a-host.md).",
     )
     .default([]),
   stateDir: path.describe(
-    "State folder: models, engines and desired state. Absent: ~/Library/Application Support/metalbridge on macOS; on Linux /var/lib/metalbridge for root, else ~/.local/state/metalbridge.",
+    "State folder: models, engines and desired state. Default: ~/Library/Application Support/metalbridge on macOS; on Linux, /var/lib/metalbridge for root and ~/.local/state/metalbridge for other users.",
   ),
   // Not documented: for tests that replay another machine's tools.
   platform: z.enum(["darwin", "linux"]).meta({ hidden: true }),
   register: z
     .boolean()
     .describe(
-      "Create the Host object if it does not exist, with the current address. Later addresses must be allowed in its spec.addresses; best add their CIDR beforehand.",
+      "Create the Host object if it does not exist, with the current address. If the address can change, add its CIDR to spec.addresses of the Host beforehand.",
     )
     .default(false),
   stopEngines: z
     .boolean()
     .describe(
-      "Drain and stop the engines when the agent stops. Without it they keep running, and the next agent adopts them.",
+      "Drain and stop the engines when the agent stops. If false, engines keep running and the next agent adopts them.",
     )
     .default(false),
   dryRun: z.boolean().describe("Print the plan and exit.").default(false),
   portRange: portRange
-    .describe("First and last port of the range for engines: 21000-21999 or [21000, 21999].")
+    .describe("Port range for engines, for example 21000-21999 or [21000, 21999].")
     .prefault("21000-21999"),
   ...engineConfigs,
   modelRoots: z
     .array(absolutePath)
-    .describe("Folders that file:// sources may be in. Empty: file:// is not allowed.")
+    .describe("Folders that file:// sources may be in. If empty, file:// sources are not allowed.")
     .default([]),
   reportInstalled: z
     .boolean()
     .describe(
-      "Report in the Host's status which models other programs have on this machine: names and sizes, from the home folder of the agent's user, modelRoots and Ollama. Every other host can read them.",
+      "Report the names and sizes of models that other programs have on this machine in the Host's status. The agent finds them in its user's home folder, modelRoots and Ollama. All other hosts can read them.",
     )
     .default(true),
   huggingFace: z
     .strictObject({
       endpoint: endpoint
-        .describe("The hub, or a mirror of it. The variable HF_ENDPOINT sets it too.")
+        .describe(
+          "URL of the Hugging Face Hub or a mirror. Can also be set with the environment variable HF_ENDPOINT.",
+        )
         .default("https://huggingface.co"),
       token: z
         .string()
         .min(1)
-        .describe("Token for Models without a Secret. The variable HF_TOKEN sets it too.")
+        .describe(
+          "Token for Models without a Secret. Can also be set with the environment variable HF_TOKEN.",
+        )
         .optional(),
-      tokenFile: path.describe("File with the token; read once, at start.").optional(),
+      tokenFile: path.describe("File with the token, read once at startup.").optional(),
     })
     .prefault({}),
   sources: z
     .strictObject({
       credentialsFile: path
         .describe(
-          "YAML file with credentials for Models without a Secret, by the keys that a Secret has (AWS_ACCESS_KEY_ID, …); read once, at start. Variables of the environment with these names are read too; the file overrides them.",
+          "YAML file with credentials for Models without a Secret, with the same keys as a Secret (AWS_ACCESS_KEY_ID, …). The file is read once at startup, and overrides environment variables with the same names.",
         )
         .optional(),
       credentials: z
         .record(z.string(), z.string())
-        .describe("The same, in this configuration; it overrides both.")
+        .describe(
+          "Credentials with the same keys as sources.credentialsFile. They override the file and the environment.",
+        )
         .optional(),
       allowPrivateAddresses: z
         .boolean()
@@ -123,12 +129,12 @@ const settingsSchema = z.strictObject({
       allowLoopback: z
         .boolean()
         .describe(
-          "Allow sources on this machine's loopback. Link-local and metadata addresses are never allowed.",
+          "Allow sources on this machine's loopback addresses. Link-local and metadata addresses are never allowed.",
         )
         .default(false),
       allowedHosts: z
         .array(z.string().min(1))
-        .describe("Remote hosts that models may be downloaded from. Absent: all.")
+        .describe("Remote hosts that models may be downloaded from. If unset, all hosts are allowed.")
         .optional(),
       // Not documented: for tests with sources that fail.
       stallMs: milliseconds(3_600_000).min(100).default(30_000).meta({ hidden: true }),
@@ -138,12 +144,12 @@ const settingsSchema = z.strictObject({
         .min(1)
         .max(64)
         .describe(
-          "Files that this host downloads at once; further downloads are queued. Half of them are for namespaces that download nothing else.",
+          "Maximum number of files that this host downloads concurrently. Further downloads are queued. Half of the downloads are reserved for namespaces that have no other download in progress.",
         )
         .default(8),
       maxBytesPerSecond: bytes
         .describe(
-          "Bandwidth for all downloads of this host together, in bytes per second: 50Mi is about 420 Mbit/s. At least 64Ki. Absent: no limit.",
+          "Maximum total bandwidth of all downloads on this host, in bytes per second: 50Mi is about 420 Mbit/s. Minimum: 64Ki. If unset, there is no limit.",
         )
         .refine((rate) => rate >= 64 * 1024, "must be at least 64Ki")
         .optional(),
@@ -152,7 +158,7 @@ const settingsSchema = z.strictObject({
         .min(1)
         .max(16)
         .describe(
-          "Connections among which a download is shared that would take more than 10 s on one, where the server sends ranges. 1: never.",
+          "Maximum number of connections per file. Multiple connections are used if the server supports range requests and the download would take more than 10 s on one connection. Set to 1 to always use one connection.",
         )
         .default(4),
     })
@@ -162,28 +168,28 @@ const settingsSchema = z.strictObject({
       enabled: z
         .boolean()
         .describe(
-          "Fetch weights from other hosts of the cluster before the source is asked, and give them what this host has.",
+          "Fetch weights from other hosts of the cluster if they have them, instead of the source, and serve the weights of this host to other hosts.",
         )
         .default(true),
       port: port
         .describe("Port on the host's address on which other hosts of the cluster fetch weights.")
         .default(20_999),
       maxRate: bytes
-        .describe("Most bytes per second that this host gives to all other hosts together.")
+        .describe("Maximum total bandwidth for serving weights to other hosts, in bytes per second.")
         .prefault("100Mi")
         .refine((rate) => rate >= 1024 ** 2, "must be at least 1Mi"),
     })
     .prefault({}),
   disk: z
     .strictObject({
-      quota: bytes.describe("Maximum disk space for stored models. Absent: no limit.").optional(),
+      quota: bytes.describe("Maximum disk space for stored models. If unset, there is no limit.").optional(),
       reserve: bytes.describe("Free disk space that downloads must leave on the volume.").prefault("5Gi"),
       verifyDays: z
         .int()
         .min(0)
         .max(3_650)
         .describe(
-          "Days after which a stored file is hashed again in the background, to find bit rot; 0: never.",
+          "Interval in days at which stored files are hashed again in the background to detect bit rot. 0 disables the check.",
         )
         .default(30),
     })
@@ -191,11 +197,15 @@ const settingsSchema = z.strictObject({
   memory: z
     .strictObject({
       budget: bytes
-        .describe("Total memory that engines may claim; overrides what the machine reports.")
+        .describe("Total memory that engines may claim. Default: the value that the machine reports.")
         .optional(),
       compute: z
         .strictObject({
-          factor: z.number().min(0.1).max(10).describe("Factor on the estimate of compute buffers."),
+          factor: z
+            .number()
+            .min(0.1)
+            .max(10)
+            .describe("Factor that the estimate of compute buffers is multiplied by."),
           extraBytes: z
             .int()
             .min(0)
@@ -203,7 +213,7 @@ const settingsSchema = z.strictObject({
             .describe("Bytes added to each engine's compute buffers."),
         })
         .describe(
-          "Output of `metalbridge calibrate` from a machine of this kind. Absent: the CPU table, or the unmeasured estimate for Metal.",
+          "Output of `metalbridge calibrate` from a machine of this kind. If unset, the agent uses the built-in table for CPUs, or an unmeasured estimate for Metal.",
         )
         .optional(),
     })
@@ -218,14 +228,14 @@ const settingsSchema = z.strictObject({
   engineLogs: z
     .strictObject({
       maxSize: bytes
-        .describe("Size above which the agent rotates an engine's log, in place; from 64Ki to 256Mi.")
+        .describe("Size above which the agent rotates an engine's log in place, from 64Ki to 256Mi.")
         .prefault("16Mi")
         .refine((size) => size >= 64 * 1024 && size <= 256 * 1024 ** 2, "must be from 64Ki to 256Mi"),
       keep: z
         .int()
         .min(0)
         .max(100)
-        .describe("Number of rotated logs to keep beside the current one.")
+        .describe("Number of rotated logs to keep in addition to the current one.")
         .default(3),
     })
     .prefault({}),
@@ -233,39 +243,47 @@ const settingsSchema = z.strictObject({
     .int()
     .min(0)
     .max(65_535)
-    .describe("Loopback port of /healthz, /readyz and /metrics; 0 takes a free one.")
+    .describe("Loopback port of /healthz, /readyz and /metrics. 0 selects a free port.")
     .default(0),
   metricsAddress: address()
     .describe(
-      "Additional address for /metrics, on metricsPort, for a Prometheus on another machine. Needs metricsTokenFile. Absent: loopback only.",
+      "Additional address for /metrics, on metricsPort, for a Prometheus on another machine. Requires metricsTokenFile. If unset, /metrics is served on loopback only.",
     )
     .optional(),
   metricsTokenFile: path
     .describe(
-      "File with the bearer token required at metricsAddress; read at each request, so it can be rotated.",
+      "File with the bearer token required at metricsAddress. The file is read on each request, so the token can be rotated.",
     )
     .optional(),
   remoteAccess,
   llmfit: z
     .strictObject({
-      enabled: z.boolean().describe("Answer llmfit's REST API about this machine.").default(false),
+      enabled: z.boolean().describe("Serve llmfit's REST API for this machine.").default(false),
       address: z
         .union([z.ipv4(), z.ipv6()], { error: "must be an IP address" })
-        .describe("Its address. Any but loopback needs llmfit.tokenFile.")
+        .describe("Address of the API. Any address other than loopback requires llmfit.tokenFile.")
         .default("127.0.0.1"),
-      port: z.int().min(0).max(65_535).describe("Its port; 0 takes a free one.").default(DEFAULT_LLMFIT_PORT),
+      port: z
+        .int()
+        .min(0)
+        .max(65_535)
+        .describe("Port of the API. 0 selects a free port.")
+        .default(DEFAULT_LLMFIT_PORT),
       tokenFile: path
-        .describe("File with the bearer token that it requires; read at each request, so it can be rotated.")
+        .describe(
+          "File with the bearer token that the API requires. The file is read on each request, so the token can be rotated.",
+        )
         .optional(),
       catalog: path
         .describe(
-          "File with more models for its catalog, as --catalog of other verbs takes it; read at the first request. Absent: none.",
+          "File with additional models for the catalog of the API, in the format of the flag --catalog. The file is read on the first request.",
         )
         .optional(),
     })
     .refine(({ address, tokenFile }) => tokenFile !== undefined || isLoopback(address), {
       path: ["tokenFile"],
-      message: "is required with an address that is not loopback: anyone could read what this machine has",
+      message:
+        "is required with an address that is not loopback: without a token, anyone could read what this machine has",
     })
     .prefault({}),
   logLevel: z
@@ -273,7 +291,9 @@ const settingsSchema = z.strictObject({
     .describe("Minimum log level.")
     .default("info"),
   logFile: path
-    .describe("File that the agent logs to and rotates. Absent: standard error, which it cannot rotate.")
+    .describe(
+      "File that the agent logs to and rotates. If unset, the agent logs to standard error, without rotation.",
+    )
     .optional(),
   logRotation: z
     .strictObject({
@@ -292,12 +312,12 @@ export const agentConfigSchema = settingsSchema
     {
       path: ["metricsTokenFile"],
       message:
-        "is required with metricsAddress: without a token, anyone who reaches that address could read metrics",
+        "is required with metricsAddress: without a token, anyone who can reach that address can read the metrics",
     },
   )
   .refine(({ metricsAddress, metricsPort }) => metricsAddress === undefined || metricsPort !== 0, {
     path: ["metricsPort"],
-    message: "must be chosen with metricsAddress: a free port is another one after each start",
+    message: "is required with metricsAddress: a free port would change with each start",
   });
 
 export type AgentConfig = Readonly<z.output<typeof agentConfigSchema>>;

@@ -45,7 +45,7 @@ export function stateOfSlice(slice: EndpointSlice, desired: EndpointAddress | un
 /** Why the slice must not hold the address; undefined if it may. */
 export function addressRefusal(slice: EndpointSlice, address: string): string | undefined {
   const why = addressProblem(address);
-  if (why !== undefined) return `${address} is ${why}: an EndpointSlice may not hold it`;
+  if (why !== undefined) return `${address} is ${why}, which an EndpointSlice does not allow`;
   const family = address.includes(":") ? "IPv6" : "IPv4";
   if (slice.addressType !== family)
     return `${address} is ${family}, the EndpointSlice is for ${slice.addressType}`;

@@ -226,7 +226,7 @@ class Gates implements Gate {
     const instance = await this.#ports.processes.open(place, { ...command, target: NO_TARGET });
     const generation = this.#add(number, socket, instance);
     if ((await this.#statusOf(generation)) === undefined)
-      this.#ports.log.error({ gate: number }, "the gate does not answer; its log says why");
+      this.#ports.log.error({ gate: number }, "the gate does not respond; see its log");
   }
 
   async #upgrade(): Promise<void> {

@@ -62,7 +62,7 @@ export async function startNextGate(
       });
     };
     const onChange = ({ at }: { readonly at: string }) => {
-      if (at === "ended" || at === "gone") reject(new Error("the next gate has exited; its log says why"));
+      if (at === "ended" || at === "gone") reject(new Error("the next gate has exited; see its log"));
     };
     started = processes.startEngine(order.dir, { ...order, onChannel }, onChange);
     // A gate that exits before its start is known reports no change.

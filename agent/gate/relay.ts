@@ -188,7 +188,7 @@ function rewriteAnswer(
       answer.destroy(new Error("too large"));
     else if (exchange.share.take(buffer.bytesToAllocate(chunk.length))) buffer.append(chunk);
     else {
-      exchange.refuse(retryLater("busy", "too many large requests at once"));
+      exchange.refuse(retryLater("busy", "too many concurrent large requests"));
       answer.destroy();
     }
   });

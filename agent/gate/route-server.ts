@@ -244,9 +244,10 @@ export class RouteServer {
     const unauthorized = isOpen ? undefined : this.#authorize(request);
     if (unauthorized !== undefined) return unauthorized;
     if (isRejection(rule)) return rule;
-    if (this.#open.size > this.#limits.requests) return retryLater("busy", "too many requests at once");
+    if (this.#open.size > this.#limits.requests) return retryLater("busy", "too many concurrent requests");
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
-    if (this.#route.state === "none") return retryLater("unavailable", "the model is not available here now");
+    if (this.#route.state === "none")
+      return retryLater("unavailable", "the model is not available on this host now");
     return rule;
   }
 

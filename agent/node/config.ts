@@ -16,10 +16,10 @@ const folder = z.string().refine(isAbsolute, "needs an absolute path");
 export const nodeConfigSchema = z
   .strictObject({
     kubeconfig: text(
-      "Kubeconfig of the cluster. Absent: KUBECONFIG, ~/.kube/config, then the pod's ServiceAccount.",
+      "Kubeconfig of the cluster. Default: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount.",
     ),
     context: text("Context of the kubeconfig."),
-    nodeName: text("Name of the Node object of this machine. Absent: the machine's host name in lower case."),
+    nodeName: text("Name of this machine's Node object. Default: the host name in lower case."),
     namespace: z
       .string()
       .min(1)
@@ -28,18 +28,20 @@ export const nodeConfigSchema = z
     hostRoot: folder
       .default("/")
       .describe(
-        "Folder below which proc, sys, dev and run/udev of the machine are. In a pod, where they are mounted: /host.",
+        "Folder that contains proc, sys, dev and run/udev of the machine. In a pod, this is the mount point /host.",
       ),
     modelFolder: z
       .array(folder)
       .default([])
       .describe(
-        "More folders with models: of Ollama (with manifests), the Hugging Face cache, or any with GGUF, safetensors or npz files.",
+        "Additional folders with models: an Ollama folder (with manifests), a Hugging Face cache, or any folder with GGUF, safetensors or npz files.",
       ),
     ollama: z
       .string()
       .regex(/^\S+:\d{1,5}$/, "needs HOST:PORT")
-      .describe("Where this machine's Ollama answers. Absent: 127.0.0.1:11434, in a pod nowhere.")
+      .describe(
+        "Address of this machine's Ollama server. Default: 127.0.0.1:11434. In a pod, Ollama is not queried unless this is set.",
+      )
       .optional(),
     interval: z.coerce
       .number()
@@ -47,19 +49,21 @@ export const nodeConfigSchema = z
       .min(5)
       .max(3_600)
       .default(60)
-      .describe("The machine is read again after this many seconds, and at once when devices come or go."),
+      .describe(
+        "Interval in seconds at which the machine is read again. Added or removed devices trigger a read immediately.",
+      ),
     llmfitPort: z.coerce
       .number()
       .int()
       .min(0)
       .max(65_535)
-      .describe("Port of llmfit's REST API; 0 for any free one. Absent: it is off.")
+      .describe("Port of llmfit's REST API. 0 selects a free port. If unset, the API is disabled.")
       .optional(),
     llmfitAddress: z
       .union([z.ipv4(), z.ipv6()], { error: "must be an IP address" })
       .default("127.0.0.1")
-      .describe("Its address. Any but loopback needs llmfitTokenFile."),
-    llmfitTokenFile: text("File with the bearer token that it requires; read at each request."),
+      .describe("Address of the API. Any address other than loopback requires llmfitTokenFile."),
+    llmfitTokenFile: text("File with the bearer token that the API requires, read on each request."),
   })
   .refine(
     ({ llmfitAddress, llmfitTokenFile }) => llmfitTokenFile !== undefined || isLoopback(llmfitAddress),

@@ -43,7 +43,9 @@ it("under critical pressure ends the lowest engine, holds others back, keeps tha
   await mac.setKey(LEVEL, "4");
   const evicted = await bench.untilPhase("low-0-a", "Evicted");
   expect(evicted.status).toMatchObject({ reason: "EvictedForMemory" });
-  expect(evicted.status?.message).toMatch(/the system says critical.*starts again when memory has recovered/);
+  expect(evicted.status?.message).toMatch(
+    /the OS reports critical memory pressure.*starts again when memory has recovered/,
+  );
   expect(evicted.status?.pid).toBeUndefined();
   const slice = await bench.slice("low-0-a");
   expect(slice?.endpoints?.every(({ conditions }) => conditions?.ready === false)).toBe(true);

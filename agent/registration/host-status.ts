@@ -259,7 +259,7 @@ function registering({ metadata: { name }, spec }: Host, address: string): Remed
 function memoryPressure(seen: ObservedHost): ConditionUpdate {
   const type = "MemoryPressure";
   const pressure = pressureOf(seen);
-  const because = seen.assessment?.because ?? "the system says so";
+  const because = seen.assessment?.because ?? "the OS reports it";
   switch (pressure) {
     case "Normal":
       return { type, status: "False", reason: "Normal", message: "memory is available" };

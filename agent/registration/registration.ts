@@ -80,7 +80,7 @@ class Registrar implements HostRegistration {
   readonly report = () => this.#reportIn(SOON_MS);
   readonly #problems = new Map<string, HostProblem>([
     ["registered", { code: STARTING, message: "the Host object has not been read yet" }],
-    ["lease", { code: STARTING, message: "the Lease of the host name is not held yet" }],
+    ["lease", { code: STARTING, message: "this agent does not hold the Lease of the host name yet" }],
   ]);
   #isOurs = false;
   readonly #options: RegistrationOptions;

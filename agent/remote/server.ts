@@ -150,10 +150,10 @@ function createLogs({ replicas, stateDir, clock, signal, limits = REMOTE_LIMITS 
       if (name !== LOGS_ACCOUNT || !exists)
         return {
           status: 404,
-          message: `no replica of the token's account is here: ${LOGS_ACCOUNT} in the replica's namespace has to have issued it`,
+          message: `this host has no replica in the namespace of the token's account; use a token of ${LOGS_ACCOUNT} in the replica's namespace`,
         };
       const range = rangeOf(query);
-      if (range === undefined) return { status: 400, message: "tail has to be a number of lines" };
+      if (range === undefined) return { status: 400, message: "tail must be a number of lines" };
       const own = reading.filter((one) => one === namespace).length;
       if (reading.length >= limits.readers || own >= limits.readersPerNamespace)
         return { status: 429, message: "too many logs of this host are being read; try again later" };
@@ -200,7 +200,7 @@ function createDoctor({ doctor, clock, signal, limits = REMOTE_LIMITS }: RemoteS
   };
   return async (response, namespace, name) => {
     if (namespace !== NAMESPACE_SYSTEM || name !== DOCTOR_ACCOUNT)
-      return { status: 403, message: `the token is not of ${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}` };
+      return { status: 403, message: `the token does not belong to ${NAMESPACE_SYSTEM}/${DOCTOR_ACCOUNT}` };
     const report = await run();
     response.writeHead(200, { "content-type": "application/json", connection: "close" }).end(report);
     return undefined;

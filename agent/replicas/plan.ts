@@ -126,7 +126,7 @@ function awaitFirstList(): Plan {
   return {
     phase: "Pending",
     reason: "AwaitingFirstList",
-    message: "waiting for the first list of replicas; the engine is left as it is until then",
+    message: "waiting for the first list of replicas; the engine is left unchanged until then",
     steps: [],
     recheckAfterMs: defaultTimings.outsideMs,
   };

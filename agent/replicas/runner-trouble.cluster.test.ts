@@ -36,7 +36,7 @@ it(
     await vi.waitFor(
       async () => {
         const { status } = await bench.untilExit("chat-0-l", "EngineNeverHealthy");
-        expect(status?.message).toContain("its service asks for 1 s (probeOverrides)");
+        expect(status?.message).toContain("its service requires 1 s (probeOverrides)");
         expect(status?.message).toContain("raise probeOverrides.startup");
       },
       { timeout: 60_000, interval: 20 },
@@ -78,7 +78,7 @@ it(
         const ends = listed.ok ? listed.value.items.filter(({ reason }) => reason === "EngineCrashed") : [];
         expect(ends).toHaveLength(1);
         expect(ends[0]?.note).toMatch(
-          /\(exit code 3; its log ends: .*these are my last words, says pid \d+\)$/,
+          /\(exit code 3; last log lines: .*these are my last words, says pid \d+\)$/,
         );
         expect(ends[0]?.series?.count).toBeGreaterThan(1);
       },
@@ -104,7 +104,7 @@ for (const [reason, end, how] of [
           const listed = await bench.client.list(EVENTS, { namespace: metadata.namespace ?? "" });
           const ends = listed.ok ? listed.value.items.filter((event) => event.reason === reason) : [];
           expect(ends).toHaveLength(1);
-          expect(ends[0]?.note).toContain(`(${how}; its log ends: `);
+          expect(ends[0]?.note).toContain(`(${how}; last log lines: `);
           expect(ends[0]?.note).toMatch(/pid \d+ is here at \d+/);
           expect(ends[0]?.series?.count).toBeGreaterThan(12);
         },

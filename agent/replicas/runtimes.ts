@@ -57,7 +57,7 @@ async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeSt
       driver.missing ??
       new MetalbridgeError(
         "RuntimeNotInstalled",
-        `${driver.runtime} is not installed on this host, or not where the agent looks`,
+        `${driver.runtime} is not installed on this host, or not in a location that the agent searches`,
       );
     return missing(error.code, describeError(error));
   } catch (error) {

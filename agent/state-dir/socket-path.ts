@@ -50,7 +50,7 @@ async function requireOwn(folder: string): Promise<void> {
   const found = await lstat(folder);
   if (!found.isDirectory() || belongsToOther(found))
     throw unusable(
-      `${folder}, where the agent's socket belongs, was made by another user (uid ${found.uid})`,
+      `${folder}, the folder of the agent's socket, was created by another user (uid ${found.uid})`,
     );
   await chmod(folder, 0o700);
 }

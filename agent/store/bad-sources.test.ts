@@ -13,9 +13,9 @@ interface Case {
   readonly says?: RegExp;
   readonly prepare: (origin: Origin) => void;
   readonly sha256?: string;
-  /** Requests the origin must have seen: bounded, and only as many as can help. */
+  /** Expected number of requests to the origin: only retries that can help, up to the limit. */
   readonly requests: number;
-  /** For a source that stalls: how long the store waits for it. */
+  /** Stall timeout of the store, for a source that stalls. */
   readonly limits?: { readonly stallMs: number; readonly connectMs: number };
 }
 
@@ -149,7 +149,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-test.each(cases)("$name ends in $code and leaves nothing that counts as a model", async (each) => {
+test.each(cases)("$name fails with $code and leaves nothing that counts as a model", async (each) => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...patientLimits, ...each.limits } });
   each.prepare(origin);
@@ -160,12 +160,12 @@ test.each(cases)("$name ends in $code and leaves nothing that counts as a model"
   expect(origin.seen).toHaveLength(each.requests);
   expect(await at.store.resolve(request)).toBeUndefined();
   expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([]);
-  // What failed does not stay in the way.
+  // A failed download does not block the next one.
   origin.serve("/m.gguf", content);
   expect((await at.store.fetch({ source: request.source }, fetchOptions())).sha256).toBe(sha256(content));
 });
 
-test("a source that passes after two failures is fetched", async () => {
+test("a source that succeeds after two failures is fetched", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   let failures = 2;
@@ -202,7 +202,7 @@ test("a closed port, an unknown name and a server that never answers are disting
   silent.close();
 });
 
-test("addresses are judged by rule: link-local never, loopback and private only when allowed, hosts by list", async () => {
+test("link-local addresses are never allowed, loopback and private ones only if configured, and remote hosts by list", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -233,7 +233,7 @@ test("addresses are judged by rule: link-local never, loopback and private only 
   ).rejects.toMatchObject({ code: "SourceNotAllowed" });
 });
 
-test("the token goes to the source's own origin and to no other", async () => {
+test("the token is sent to the origin of the source only", async () => {
   await using origin = await startOrigin();
   await using elsewhere = await startOrigin();
   await using at = await startStore();
@@ -254,7 +254,7 @@ test("the token goes to the source's own origin and to no other", async () => {
   expect(elsewhere.seen.map((seen) => seen.headers.authorization)).toEqual([undefined]);
 });
 
-test("names that leave their folder are refused before anything is asked", async () => {
+test("file names that leave their folder are refused before any request is sent", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = `${origin.url}/m.gguf`;
@@ -283,7 +283,7 @@ test("names that leave their folder are refused before anything is asked", async
   expect(origin.seen).toEqual([]);
 });
 
-test("one source's checksum cannot put its content in the place of another source", async () => {
+test("a checksum of one source cannot replace the content of another source", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const other = ggufBytes(1000, 5);
@@ -295,7 +295,7 @@ test("one source's checksum cannot put its content in the place of another sourc
   expect(honest.sha256).toBe(sha256(other));
 });
 
-test("a download with the wrong checksum is kept in quarantine, the last one only, named in log and error, until the sweep", async () => {
+test("the last download with a wrong checksum stays in quarantine until the cleanup, and its path is in the log and the error", async () => {
   await using origin = await startOrigin();
   const warnings: string[] = [];
   const log = { ...silentLog, warn: (_: object, text: string) => warnings.push(text) };

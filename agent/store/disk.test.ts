@@ -26,7 +26,7 @@ function mountsWork(): boolean {
   }
 }
 
-/** A disk of its own, so small that it fills up. */
+/** A separate disk that is small enough to fill up. */
 function mountDisk(folder: string, size: string): { readonly path: string } & Disposable {
   const path = join(folder, "disk");
   mkdirSync(path);
@@ -34,7 +34,7 @@ function mountDisk(folder: string, size: string): { readonly path: string } & Di
   return { path, [Symbol.dispose]: () => void execFileSync("umount", [path]) };
 }
 
-test("what does not fit beside the reserve is refused with the numbers before a byte is written", async () => {
+test("a download that does not fit next to the reserve is refused with the numbers before a byte is written", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ reserveBytes: 2 ** 50 });
   origin.serve("/m.gguf", ggufBytes(MIB));
@@ -52,7 +52,7 @@ test("what does not fit beside the reserve is refused with the numbers before a 
   ).not.toContain(true);
 });
 
-test("space that the system frees on demand counts before a download is refused, and in the status", async () => {
+test("disk space that the OS frees on demand is counted before a download is refused, and in status", async () => {
   await using origin = await startOrigin();
   const content = ggufBytes(MIB);
   origin.serve("/m.gguf", content);
@@ -69,7 +69,7 @@ test("space that the system frees on demand counts before a download is refused,
 });
 
 test.skipIf(!canMount)(
-  "a disk that fills up in the middle is a code with numbers, and what was there stays usable (needs root on Linux)",
+  "a disk that fills up during a download is reported with a code and numbers, and stored models stay usable (needs root on Linux)",
   async () => {
     await using origin = await startOrigin();
     await using outer = await startStore();
@@ -101,7 +101,7 @@ test.skipIf(!canMount)(
 );
 
 test.skipIf(!canMount)(
-  "a download that fills the disk gives some of it back and keeps the rest of its part (needs root on Linux)",
+  "a download that fills the disk frees some space and keeps the rest of its part (needs root on Linux)",
   async () => {
     await using origin = await startOrigin();
     await using outer = await startStore();
@@ -121,7 +121,7 @@ test.skipIf(!canMount)(
   },
 );
 
-test("the quota removes what was used longest ago, never what is in use, and refuses what cannot fit", async () => {
+test("the quota evicts the least recently used models, never those in use, and refuses downloads that cannot fit", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000 });
   for (const seed of [1, 2, 3, 4]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
@@ -155,7 +155,7 @@ test("the quota removes what was used longest ago, never what is in use, and ref
 });
 
 test.skipIf(!canMount)(
-  "the reserve is given back without a download: unused models go, longest unused first (needs root on Linux)",
+  "the reserve is restored without a download by evicting unused models, least recently used first (needs root on Linux)",
   async () => {
     await using origin = await startOrigin();
     await using outer = await startStore();
@@ -178,7 +178,7 @@ test.skipIf(!canMount)(
   },
 );
 
-test("where all that may go would not be enough, nothing goes", async () => {
+test("nothing is evicted if evicting all unused models would not free enough space", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000 });
   origin.serve("/small.gguf", ggufBytes(1_000_000, 1));
@@ -189,7 +189,7 @@ test("where all that may go would not be enough, nothing goes", async () => {
   expect(await at.store.list()).toHaveLength(1);
 });
 
-test("what is taken up while others are removed stays", async () => {
+test("a model that comes into use while others are evicted is kept", async () => {
   await using origin = await startOrigin();
   const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
   for (const seed of [1, 2]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
@@ -204,7 +204,7 @@ test("what is taken up while others are removed stays", async () => {
   expect((await at.store.list()).map((model) => model.source)).toEqual([source(2)]);
 });
 
-test("content that a fetch has found is not removed to make room for the rest of the same model", async () => {
+test("content that a fetch found in the store is not evicted to make room for the other files of the same model", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000 });
   for (const seed of [1, 2, 3]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
@@ -224,7 +224,7 @@ test("content that a fetch has found is not removed to make room for the rest of
   ]);
 });
 
-test("old parts and half-made folders are removed at the start, young parts stay, a broken index is no obstacle", async () => {
+test("old parts and incomplete folders are removed at startup, recent parts are kept, and a broken index is ignored", async () => {
   await using at = await startStore();
   const old = new Date(Date.now() - 8 * 24 * 3_600_000);
   for (const name of ["old.part", "young.part", "x.tmp"]) writeFileSync(join(at.dir, "partial", name), "x");
@@ -240,7 +240,7 @@ test("old parts and half-made folders are removed at the start, young parts stay
   expect(await store.list()).toEqual([]);
 });
 
-test("what a newer version stored outlives a rollback", async () => {
+test("content stored by a newer version survives a rollback", async () => {
   await using at = await startStore();
   const entry = join(at.dir, "refs", "newer.json");
   const blob = join(at.dir, "blobs/sha256", "a".repeat(64));
@@ -253,7 +253,7 @@ test("what a newer version stored outlives a rollback", async () => {
   expect([entry, blob].filter((path) => existsSync(path))).toEqual([entry, blob]);
 });
 
-test("a process killed in the middle of a download leaves a part that the next one finishes", async () => {
+test("a process killed during a download leaves a part that the next process completes", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const content = ggufBytes(6 * MIB);
@@ -286,14 +286,14 @@ test("a process killed in the middle of a download leaves a part that the next o
   expect(start).toBeGreaterThanOrEqual(3 * MIB);
 });
 
-test("where others read the folder, only parts of abandoned downloads make room", async () => {
+test("only parts of abandoned downloads are evicted from a folder that other programs read", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000, neverEvicts: true });
   for (const seed of [1, 2, 3]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));
   const source = (seed: number) => `${origin.url}/m${seed}.gguf`;
   await at.store.fetch({ source: source(1) }, fetchOptions());
   const part = join(at.dir, "partial", `${"0".repeat(40)}.part`);
-  // Nothing names it any more, and a pod may still serve it.
+  // No replica references the model any more, but a pod may still serve it.
   const blob = join(at.dir, "blobs/sha256", "0".repeat(64));
   writeFileSync(part, Buffer.alloc(700_000));
   writeFileSync(blob, Buffer.alloc(400_000));
@@ -305,7 +305,7 @@ test("where others read the folder, only parts of abandoned downloads make room"
   expect(existsSync(blob)).toBe(true);
 });
 
-test("what abandoned downloads left goes before any model, and what is being fetched stays", async () => {
+test("parts of abandoned downloads are evicted before any model, and parts of running downloads are kept", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000 });
   for (const seed of [1, 2]) origin.serve(`/m${seed}.gguf`, ggufBytes(1_000_000, seed));

@@ -15,7 +15,7 @@ function parts(dir: string): string[] {
   return readdirSync(join(dir, "partial"));
 }
 
-test("a file is stored under its checksum, and served without the network afterwards", async () => {
+test("a file is stored under its checksum, and afterwards used without the network", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -36,7 +36,7 @@ test("a file is stored under its checksum, and served without the network afterw
   expect(readdirSync(join(at.dir, "blobs/sha256"))).toEqual([sha256(content)]);
 });
 
-test("two names with one checksum are stored once; a stated checksum that is on disk is not fetched again", async () => {
+test("two names with one checksum are stored once; content with a stated checksum that is on disk is not fetched again", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/a.gguf", content);
@@ -84,7 +84,7 @@ test("an interrupted download resumes where it stopped", async () => {
   expect(origin.seen[1]?.headers["if-range"]).toBe('"v1"');
 });
 
-test("after a restart in the middle the part is used; a source that changed since is fetched whole", async () => {
+test("the part is reused after a restart during a download; a source that has changed is fetched completely", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...patientLimits, attempts: 1 } });
   const source = `${origin.url}/m.gguf`;
@@ -105,7 +105,7 @@ test("after a restart in the middle the part is used; a source that changed sinc
   expect((await again.fetch({ source: `${origin.url}/n.gguf` }, fetchOptions())).sha256).toBe(sha256(other));
 });
 
-test("a server that ignores ranges or answers with another one costs a second download, never a mixture", async () => {
+test("a server that ignores ranges or returns other ones causes a second download, never mixed content", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   let asked = 0;
@@ -128,7 +128,7 @@ test("a server that ignores ranges or answers with another one costs a second do
   expect(asked).toBe(3);
 });
 
-test("one download serves all who ask at once, and ends only when the last of them has gone", async () => {
+test("one download serves all concurrent requests, and is aborted only when the last of them is cancelled", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   let release = (): void => undefined;
@@ -158,7 +158,7 @@ test("one download serves all who ask at once, and ends only when the last of th
   expect(origin.seen).toHaveLength(1);
 });
 
-test("an abandoned download lets go of its part before the next one starts", async () => {
+test("an abandoned download releases its part before the next one starts", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = `${origin.url}/m.gguf`;
@@ -179,7 +179,7 @@ test("an abandoned download lets go of its part before the next one starts", asy
   expect((await at.store.fetch({ source }, fetchOptions())).sha256).toBe(sha256(content));
 });
 
-test("content is filed under its change marker, and other content of the source is not fetched in its place", async () => {
+test("content is stored under its change marker, and other content of the source is not fetched in its place", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = `${origin.url}/m.gguf`;
@@ -207,7 +207,7 @@ test("content is filed under its change marker, and other content of the source 
   expect((await restarted.fetch(second, fetchOptions())).sha256).toBe(sha256(other));
 });
 
-test("a file that changes while it is fetched is not stored as what was asked for", async () => {
+test("a file that changes during its download is not stored as the requested content", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = `${origin.url}/m.gguf`;
@@ -222,7 +222,7 @@ test("a file that changes while it is fetched is not stored as what was asked fo
   expect(await at.store.resolve(request)).toBeUndefined();
 });
 
-test("of files beside each other, those that did not change are not fetched again", async () => {
+test("unchanged files of a folder are not fetched again", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = `${origin.url}/m.gguf`;
@@ -238,7 +238,7 @@ test("of files beside each other, those that did not change are not fetched agai
   expect(gets).toEqual(["/m.gguf", "/mmproj.gguf", "/mmproj.gguf"]);
 });
 
-test("shards and the projector lie in one folder under their own names", async () => {
+test("shards and the projector are in one folder under their own names", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const shards = [1, 2, 3].map((seed) => ggufBytes(50_000, seed));
@@ -261,7 +261,7 @@ test("shards and the projector lie in one folder under their own names", async (
   expect(model.mmprojPath).toBe(join(folder, "mmproj-f16.gguf"));
 });
 
-test("a lost blob is noticed and fetched again", async () => {
+test("a missing blob is detected and fetched again", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -275,7 +275,7 @@ test("a lost blob is noticed and fetched again", async () => {
   expect(statSync(model.path).size).toBe(content.length);
 });
 
-test("a shard that was finished before an interruption is not fetched again, unless it changed", async () => {
+test("a shard that was complete before an interruption is not fetched again, unless it changed", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const [one, two] = [ggufBytes(50_000, 1), ggufBytes(50_000, 2)];
@@ -297,7 +297,7 @@ test("a shard that was finished before an interruption is not fetched again, unl
   expect((await at.store.fetch({ source: next }, fetchOptions())).sha256).toBe(sha256(changed));
 });
 
-test("a download beyond the limit is queued, says so, and starts when another has finished", async () => {
+test("a download beyond the limit is reported as queued, and starts when another one has finished", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...patientLimits, downloads: 1 } });
   let release = (): void => undefined;
@@ -319,7 +319,7 @@ test("a download beyond the limit is queued, says so, and starts when another ha
   expect(said.at(-1)).toEqual({ bytes: 1_000, totalBytes: 1_000 });
 });
 
-test("a namespace that waits for the download of another starts it by its own place", async () => {
+test("a namespace that joins a queued download of another namespace starts it at its own position", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...patientLimits, downloads: 2 } });
   let release = (): void => undefined;
@@ -340,7 +340,7 @@ test("a namespace that waits for the download of another starts it by its own pl
   await first;
 });
 
-test("all downloads together keep to the bandwidth of the host", async () => {
+test("all downloads together stay within the bandwidth limit of the host", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...patientLimits, bytesPerSecond: 2_000_000 } });
   const files = [ggufBytes(500_000, 3), ggufBytes(500_000, 4)];
@@ -349,6 +349,6 @@ test("all downloads together keep to the bandwidth of the host", async () => {
   await Promise.all(
     files.map((_, index) => at.store.fetch({ source: `${origin.url}/${index}.gguf` }, fetchOptions())),
   );
-  // A clock that rounds, and the last chunk, which is not waited for.
+  // The tolerance covers clock rounding and the last chunk, which is not throttled.
   expect(performance.now() - startedAt).toBeGreaterThan(400);
 });

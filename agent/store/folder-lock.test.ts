@@ -1,4 +1,4 @@
-/** Several pods that fetch to one folder: one at a time, and the next one where that is gone. */
+/** Pods that fetch to one folder run one at a time; the next one takes over if the current one dies. */
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -41,7 +41,7 @@ test("withFolderLock runs one caller at a time and leaves no file behind", async
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test("takes over the lock of a killed process after several missed renewals", async () => {
+test("a process takes over the lock of a killed process after several missed renewals", async () => {
   const dir = folder();
   writeFileSync(join(dir, "lock"), "a-process-that-is-gone 7");
   const warnings: string[] = [];
@@ -51,7 +51,7 @@ test("takes over the lock of a killed process after several missed renewals", as
   expect(readdirSync(dir)).toEqual([]);
 });
 
-test("a holder that has lost the lock stops, and leaves the lock of the other process", async () => {
+test("a holder that has lost the lock stops, and does not remove the lock of the other process", async () => {
   const dir = folder();
   const lost = withFolderLock(lockOf(dir), async (held) => {
     writeFileSync(join(dir, "lock"), "another-process 1");
@@ -62,7 +62,7 @@ test("a holder that has lost the lock stops, and leaves the lock of the other pr
   expect(readdirSync(dir)).toEqual(["lock"]);
 });
 
-test("stops waiting for the lock when its signal aborts", async () => {
+test("a process stops waiting for the lock when its signal is aborted", async () => {
   const dir = folder();
   const stop = new AbortController();
   await withFolderLock(lockOf(dir, { renewMs: 60_000 }), async () => {

@@ -58,7 +58,7 @@ test("a repository with one model is fetched at its commit, by file list and che
   expect(origin.seen.every((seen) => seen.headers.authorization === "Bearer hf_agent")).toBe(true);
 });
 
-test("content with a known checksum that is on disk already is not fetched again", async () => {
+test("content with a known checksum that is already on disk is not fetched again", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   serveRepo(origin, "org/one", { files: { "m.gguf": weights } });
@@ -69,7 +69,7 @@ test("content with a known checksum that is on disk already is not fetched again
   expect(origin.seen.filter((seen) => seen.path.includes("/resolve/"))).toHaveLength(1);
 });
 
-test("a named file, its shards and the projector come from one commit; the answer's redirect gets no token", async () => {
+test("a named file, its shards and the projector come from one commit; the redirect target gets no token", async () => {
   await using origin = await startOrigin();
   await using cdn = await startOrigin();
   await using at = await startStore();
@@ -103,7 +103,7 @@ test("a named file, its shards and the projector come from one commit; the answe
   expect(cdn.seen.map((seen) => seen.headers.authorization)).toEqual([undefined, undefined, undefined]);
 });
 
-test("a new commit fetches only what changed", async () => {
+test("a new commit fetches only the changed files", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const store = await at.reopen({ hfEndpoint: origin.url });
@@ -130,7 +130,7 @@ test("a mirror without the API serves named files", async () => {
   );
 });
 
-test("all files of a repository in another format lie in one folder", async () => {
+test("all files of a repository in another format are in one folder", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const files = {
@@ -144,7 +144,7 @@ test("all files of a repository in another format lie in one folder", async () =
   expect(model.files.map((file) => file.name)).toEqual(["config.json", "model.safetensors"]);
 });
 
-test("questions and refusals of the hub have their own codes", async () => {
+test("each kind of refusal by the hub has its own code", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const store = await at.reopen({ hfEndpoint: origin.url });
@@ -174,7 +174,7 @@ test("questions and refusals of the hub have their own codes", async () => {
   await expect(fetch("pvc://claim/key.gguf")).rejects.toMatchObject({ code: "SourceNotSupported" });
 });
 
-test("a pattern fetches all parts of one quantization, of one commit although the repository changes meanwhile", async () => {
+test("a pattern fetches all parts of one quantization from one commit, even if the repository changes meanwhile", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const parts = ["Q4/m-Q4_K_M-00001-of-00002.gguf", "Q4/m-Q4_K_M-00002-of-00002.gguf"] as const;
@@ -191,7 +191,7 @@ test("a pattern fetches all parts of one quantization, of one commit although th
   expect(model.files.map(({ name }) => name)).toEqual(parts);
 });
 
-test("a token that is revoked in mid-download ends it, and what was received is kept for another", async () => {
+test("a token that is revoked during a download ends it, and the received bytes are kept for another token", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
@@ -227,7 +227,7 @@ test.each(["http://169.254.169.254/m.gguf", "http://10.1.2.3/m.gguf"])(
   },
 );
 
-test("a repository of ten thousand files is fetched whole: each content once, whatever it is called", async () => {
+test("a repository of ten thousand files is fetched completely, with each content fetched once", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const contents = [Buffer.from("one"), Buffer.from("two"), Buffer.from("three")];

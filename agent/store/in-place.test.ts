@@ -10,7 +10,7 @@ function code(expected: string) {
   return expect.objectContaining({ code: expected });
 }
 
-test("files on the host are used in place, inside the allowed roots only", async () => {
+test("files on the host are used in place, but only inside the allowed roots", async () => {
   await using at = await startStore();
   const root = join(at.dir, "models");
   const outside = join(at.dir, "outside.gguf");

@@ -29,7 +29,7 @@ export async function findInPlace(
   const files: StoredFile[] = [];
   for (const name of names) files.push(await describe(join(folder, name), name, roots, format));
   const first = files[0];
-  if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${path} holds no model file`);
+  if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${path} contains no model file`);
   const projector = await findProjector(folder, request, roots, format);
   const all = projector === undefined ? files : [...files, projector];
   return {

@@ -20,7 +20,7 @@ function stored(...paths: readonly string[]): StoredModel {
   return { path: paths[0] ?? "", sizeBytes, files };
 }
 
-test("the header of a model used in place gives layers, heads and the weights' size", async () => {
+test("layers, heads and the size of the weights are read from the header of a model used in place", async () => {
   await using place = await folder();
   const path = join(place.path, "tiny.gguf");
   await writeTinyGguf(path, { layers: 3 });
@@ -34,7 +34,7 @@ test("the header of a model used in place gives layers, heads and the weights' s
   expect(found.problem).toBeUndefined();
 });
 
-test("all parts of a split model count, and the projector apart from them", async () => {
+test("all parts of a split model are counted, and the projector separately", async () => {
   await using place = await folder();
   const u32 = (value: number): GgufWriteValue => ({ type: "u32", value });
   const write = (path: string, sizeBytes: number, more: Record<string, GgufWriteValue>) =>
@@ -65,7 +65,7 @@ test("all parts of a split model count, and the projector apart from them", asyn
   });
 });
 
-test("a file that is cut off or is none is a problem with a code and its name, and still has its size", async () => {
+test("a truncated or invalid file is reported with a code and its name, and still has its size", async () => {
   await using place = await folder();
   const inspect = createInspector();
   const cut = join(place.path, "cut.gguf");
@@ -85,14 +85,14 @@ test("a file that is cut off or is none is a problem with a code and its name, a
   expect(await inspect(gone)).toMatchObject({ problem: { code: "FileUnreadable" } });
 });
 
-test("what is no GGUF by its name has sizes only", async () => {
+test("a file without a GGUF name has sizes only", async () => {
   await using place = await folder();
   const weights = join(place.path, "model.safetensors");
   writeFileSync(weights, "x".repeat(100));
   expect(await createInspector()(stored(weights))).toEqual({ sizeBytes: 100, projectorBytes: 0 });
 });
 
-test("a file is read once, and again when its time or size has changed", async () => {
+test("a file is read once, and again only when its modification time or size has changed", async () => {
   await using place = await folder();
   const inspect = createInspector();
   const path = join(place.path, "tiny.gguf");
@@ -103,7 +103,7 @@ test("a file is read once, and again when its time or size has changed", async (
   utimesSync(path, date, date);
   expect((await inspect(stored(path))).gguf?.layerCount).toBe(2);
   const { size } = statSync(path);
-  // Same time, same size: what was read stands.
+  // With the same time and size, the cached result is used.
   writeFileSync(path, readFileSync(other));
   if (statSync(path).size < size) appendFileSync(path, Buffer.alloc(size - statSync(path).size));
   utimesSync(path, date, date);

@@ -1,4 +1,4 @@
-/** Whatever length a source announces, whatever it then sends, and wherever it ends: the content or a code, and no more on disk. */
+/** A source with any announced length and any body leads to the content or an error code, and to no extra bytes on disk. */
 import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -9,19 +9,19 @@ import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(3_000, 9);
 
-/** One answer of a source. */
+/** One response of a source. */
 interface Scripted {
-  /** Answers a range with a range. */
+  /** True if the source supports range requests. */
   readonly hasRanges: boolean;
   readonly announces: boolean;
-  /** Bytes after which the connection ends. */
+  /** Number of bytes after which the connection closes. */
   readonly cutAfter: number;
-  /** Bytes that follow the content. */
+  /** Number of extra bytes after the content. */
   readonly more: number;
   readonly etag: string;
 }
 
-/** As bytes of the connection. */
+/** The response as bytes on the connection. */
 function answerOf(
   { hasRanges, announces, cutAfter, more, etag }: Scripted,
   from: number | undefined,
@@ -38,7 +38,7 @@ function answerOf(
   return Buffer.concat([Buffer.from(head.join("\r\n")), body.subarray(0, cutAfter)]);
 }
 
-test("a source ends with its content or with a code, and no more is on disk than it announced or sent", async () => {
+test("a download ends with the content or with a code, and no more is on disk than the source announced or sent", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const partial = join(at.dir, "partial");
@@ -75,7 +75,7 @@ test("a source ends with its content or with a code, and no more is on disk than
         end = () => response.socket?.end();
       });
       const source = `${origin.url}${path}`;
-      // Once the client reads: what it has not seen would be lost with the connection.
+      // The server closes once the client reads, because unread bytes would be lost with the connection.
       const onProgress = () => void setImmediate(() => end());
       const fetching = at.store.fetch({ source, sha256: sha256(content) }, fetchOptions({ onProgress }));
       const found = await fetching.catch((error: unknown) => error);

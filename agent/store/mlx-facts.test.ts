@@ -31,7 +31,7 @@ async function inspect(folder: string, contents: Readonly<Record<string, string 
 const shards = { "model-1.safetensors": 3_000_000, "model-2.safetensors": 1_000_000 };
 const index = (bytes: number) => JSON.stringify({ metadata: { total_size: bytes }, weight_map: {} });
 
-test("a folder of safetensors is known by its config.json, and its weights are all shards", async () => {
+test("a folder of safetensors is described by its config.json, and its weights are all shards", async () => {
   await using folder = await temporaryFolder();
   const contents = {
     "config.json": JSON.stringify(config),
@@ -47,7 +47,7 @@ test("a folder of safetensors is known by its config.json, and its weights are a
   });
 });
 
-test("shards that are smaller than their index says are cut off", async () => {
+test("shards that are smaller than their index states are reported as truncated", async () => {
   await using folder = await temporaryFolder();
   const contents = {
     "config.json": JSON.stringify(config),
@@ -59,13 +59,13 @@ test("shards that are smaller than their index says are cut off", async () => {
   expect(problem).toMatchObject({ code: "GgufTruncated", message: expect.stringContaining("9000000") });
 });
 
-test("without a config.json that can be read nothing is known", async () => {
+test("no facts are known without a readable config.json", async () => {
   await using folder = await temporaryFolder();
   expect((await inspect(folder.path, { "config.json": "{", ...shards })).gguf).toBe(undefined);
   expect((await inspect(folder.path, shards)).gguf).toBe(undefined);
 });
 
-test("a configuration is read up to 32 MiB", async () => {
+test("a config.json is read up to a size of 32 MiB", async () => {
   const LIMIT = 32 << 20;
   await using folder = await temporaryFolder();
   for (const bytes of [1_000, LIMIT - 1, LIMIT, LIMIT + 1, 2 * LIMIT]) {

@@ -16,7 +16,7 @@ async function sources(store: ModelStore): Promise<readonly string[]> {
   return (await store.list()).map(({ source }) => source).sort();
 }
 
-test("a pinned model is never evicted, also after a restart, and a store full of pinned models says so", async () => {
+test("a pinned model is never evicted, even after a restart, and a store full of pinned models reports this", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2.5 * SIZE });
   const source = serveAll(origin);
@@ -44,7 +44,7 @@ test("a pinned model is never evicted, also after a restart, and a store full of
   expect(await sources(store)).toEqual([source(3), source(4)]);
 });
 
-test("what the cluster pins stays, and what it prefetches is evicted last", async () => {
+test("models pinned by the cluster are kept, and prefetched models are evicted last", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 3.5 * SIZE });
   const source = serveAll(origin);
@@ -60,7 +60,7 @@ test("what the cluster pins stays, and what it prefetches is evicted last", asyn
   expect((await at.store.collect()).map((model) => model.source)).toEqual([source(1)]);
 });
 
-test("a cleanup removes what is unused and what is in quarantine", async () => {
+test("a cleanup removes unused models and quarantined files", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = serveAll(origin);

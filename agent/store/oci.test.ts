@@ -59,7 +59,7 @@ test.skipIf(registryProgram === undefined).each(["basic", "token"] as const)(
 );
 
 test.skipIf(registryProgram === undefined)(
-  "anonymous pulls, tags that move, digests, indexes and what is not there",
+  "OCI models are pulled anonymously by tag, digest or index; moved tags and missing artifacts are detected",
   async () => {
     await using registry = await startOciRegistry({ auth: "token" });
     await using at = await startStore();
@@ -73,7 +73,7 @@ test.skipIf(registryProgram === undefined)(
       orasLayer("tiny.gguf", content),
       orasLayer("other.gguf", other),
     ]);
-    // What is stored stays, also when the tag moves; another revision takes what it shares from the store.
+    // Stored content is kept when the tag moves, and another revision reuses shared blobs from the store.
     expect(await fetch(":v1")).toMatchObject({ revision: first });
     const before = registry.blobRequests.length;
     const changed = await fetch(":v1", { revision: second, files: ["tiny.gguf"] });
@@ -102,7 +102,7 @@ test.skipIf(registryProgram === undefined)(
 );
 
 test.skipIf(registryProgram === undefined)(
-  "a model of the Ollama library is its GGUF and its projector, for any engine",
+  "a model of the Ollama library is stored as its GGUF and its projector, for any engine",
   async () => {
     await using registry = await startOciRegistry();
     await using at = await startStore({ ollamaRegistry: `http://${registry.host}`, allowLoopback: false });
@@ -112,7 +112,7 @@ test.skipIf(registryProgram === undefined)(
       ollamaLayer("projector", projector),
       ollamaLayer("template", Buffer.from("{{ .Prompt }}")),
     ]);
-    // The registry is the operator's; where it redirects to is not.
+    // The operator configured the registry, but not the target of its redirects.
     await expect(at.store.fetch({ source: "ollama://tiny:1b" }, fetchOptions())).rejects.toMatchObject({
       code: "SourceNotAllowed",
     });
@@ -135,7 +135,7 @@ test.skipIf(registryProgram === undefined)(
 );
 
 test.skipIf(registryProgram === undefined)(
-  "a download Job brings them to a volume in the same way",
+  "a download Job writes an OCI model to a volume in the same way",
   async () => {
     await using registry = await startOciRegistry();
     await using volume = await temporaryFolder();
@@ -170,7 +170,7 @@ test.skipIf(registryProgram === undefined)(
 
 const LARGE = ggufBytes(3 << 20, 5);
 
-/** One artifact on an origin that answers for its blob as the test says. */
+/** One artifact on an origin whose blob responses are defined by the test. */
 function artifactOn(origin: Origin, onBlob: Parameters<Origin["on"]>[1]): string {
   const digest = `sha256:${sha256(LARGE)}`;
   const annotations = { "org.opencontainers.image.title": "m.gguf" };
@@ -180,7 +180,7 @@ function artifactOn(origin: Origin, onBlob: Parameters<Origin["on"]>[1]): string
   return `oci://${new URL(origin.url).host}/org/m:v1`;
 }
 
-test("a blob that is not what its digest says is not kept, and one that broke off is resumed", async () => {
+test("a blob that does not match its digest is not kept, and an interrupted one is resumed", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const source = artifactOn(origin, (request, response) =>
@@ -201,7 +201,7 @@ test("a blob that is not what its digest says is not kept, and one that broke of
   expect(ranges).toEqual([undefined, `bytes=${2 << 20}-`]);
 });
 
-test("a token that is revoked in mid-download ends it, and the part waits for another", async () => {
+test("a token that is revoked during a download ends it, and the part is kept for another token", async () => {
   await using tokens = await startOrigin();
   await using origin = await startOrigin();
   await using at = await startStore();

@@ -1,4 +1,4 @@
-/** Stored weights belong to where they came from: neither an endpoint of one's own nor a checksum opens those of others. */
+/** Stored weights are bound to their origin: neither an own endpoint nor a checksum gives access to weights of other tenants. */
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ const theirs = ggufBytes(50_000, 2);
 const downloads = ({ seen }: Origin, path: string): number =>
   seen.filter((one) => one.method === "GET" && one.path === path).length;
 
-/** A file that is sent to whoever has this token. */
+/** A file that is sent to clients with this token. */
 function gate(origin: Origin, path: string, content: Buffer, token: string): void {
   origin.on(path, (request, response) => {
     if (request.headers.authorization === `Bearer ${token}`) return sendFile(request, response, content);
@@ -64,7 +64,7 @@ const kinds: readonly Kind[] = [
 ];
 
 describe.each(kinds)("an endpoint of $kind that a Secret chooses", ({ source, path, endpoint, list }) => {
-  test("fills nothing that another Secret, or none, asks for", async () => {
+  test("content from an endpoint that a Secret chooses is not given to requests with another Secret or none", async () => {
     await using own = await startOrigin();
     await using other = await startOrigin();
     await using at = await startStore({ machineCredentials: endpoint(other.url) });
@@ -83,16 +83,16 @@ describe.each(kinds)("an endpoint of $kind that a Secret chooses", ({ source, pa
     const found = await at.store.fetch({ ...b, credentials: endpoint(other.url) }, fetchOptions());
     expect(found.sha256).toBe(sha256(theirs));
     expect((await at.store.fetch({ source }, fetchOptions())).sha256).toBe(sha256(theirs));
-    // Each finds its own again, without its Secret.
+    // Each finds its own content again, without its Secret.
     expect((await at.store.resolve(a))?.sha256).toBe(sha256(mine));
     expect((await at.store.resolve(b))?.sha256).toBe(sha256(theirs));
-    // A Secret that names another endpoint now is asked there.
+    // If the Secret now names another endpoint, content is requested from there.
     const moved = await at.store.fetch({ ...a, credentials: endpoint(other.url) }, fetchOptions());
     expect(moved.sha256).toBe(sha256(theirs));
   });
 });
 
-test("what an earlier version stored is found without a Secret if it is from the present endpoint, and else asked for", async () => {
+test("content stored by an earlier version is found without a Secret if it is from the current endpoint, and otherwise requested from the source", async () => {
   await using own = await startOrigin();
   await using other = await startOrigin();
   own.serve("/models/m.gguf", mine);
@@ -110,7 +110,7 @@ test("what an earlier version stored is found without a Secret if it is from the
 
 describe("content that took credentials", () => {
   test.each(["", " of an earlier version"])(
-    "is not given to a checksum beside another source%s",
+    "content that required credentials is not given for its checksum to another source%s",
     async (version) => {
       await using origin = await startOrigin();
       await using at = await startStore();
@@ -129,7 +129,7 @@ describe("content that took credentials", () => {
     },
   );
 
-  test("is given for the same file to credentials that its origin accepts, without a second download, and to no others", async () => {
+  test("content that required credentials is given, without a second download, only to credentials that its origin accepts", async () => {
     await using origin = await startOrigin();
     await using at = await startStore();
     gate(origin, "/gated.gguf", theirs, "right");
@@ -148,7 +148,7 @@ describe("content that took credentials", () => {
     expect(downloads(origin, "/gated.gguf")).toBe(before);
   });
 
-  test("and is under way is not given to a request that joins the download and may not have it", async () => {
+  test("content that required credentials is not given to a request that joins the download without access", async () => {
     await using origin = await startOrigin();
     await using at = await startStore();
     const asked = Promise.withResolvers<void>();
@@ -175,7 +175,7 @@ describe("content that took credentials", () => {
     }
   });
 
-  test("and of which most is here already is not completed by another source", async () => {
+  test("partly downloaded content that required credentials is not completed from another source", async () => {
     await using origin = await startOrigin();
     const limits = { ...patientLimits, attempts: 1 };
     await using at = await startStore({ limits });
@@ -189,7 +189,7 @@ describe("content that took credentials", () => {
       (name) => statSync(join(at.dir, "partial", name)).size,
     );
     expect(Math.max(...sizes)).toBeGreaterThan(100_000);
-    // Would send the end alone.
+    // This source would send only the end of the file.
     const ranges: unknown[] = [];
     origin.on("/decoy.gguf", (request, response) => {
       ranges.push(request.headers.range);
@@ -200,7 +200,7 @@ describe("content that took credentials", () => {
     expect(ranges).toEqual([undefined]);
   });
 
-  test("is taken over at another commit of the same repository, if that lists the checksum", async () => {
+  test("content that required credentials is reused at another commit of the same repository, if that lists the checksum", async () => {
     await using hub = await startOrigin();
     await using at = await startStore({ hfEndpoint: hub.url });
     const commits = ["a".repeat(40), "b".repeat(40)];
@@ -218,7 +218,7 @@ describe("content that took credentials", () => {
       expect(found.sha256).toBe(sha256(theirs));
     }
     expect(commits.map((sha) => downloads(hub, `/org/repo/resolve/${sha}/m.gguf`))).toEqual([1, 0]);
-    // The list of a gated repository is open to all: the file itself decides.
+    // The file list of a gated repository is public, so access is decided by the file request.
     const stranger = { source: "hf://org/repo", revision: commits[0], secret: "team-a/token" };
     const asked = at.store.fetch({ ...stranger, credentials: { token: "own" } }, fetchOptions());
     await expect(asked).rejects.toMatchObject({ code: "SourceUnauthorized" });
@@ -240,7 +240,7 @@ test("public content is shared by checksum with any source, also after a request
   expect(downloads(origin, "/third.gguf")).toBe(0);
 });
 
-test("where content came from is forgotten with it, and an unreadable note opens nothing", async () => {
+test("the origin of content is deleted with the content, and an unreadable origin gives no access", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", mine);

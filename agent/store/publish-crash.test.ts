@@ -1,4 +1,4 @@
-/** What is on disk if the agent is killed at any step of a fetch: a copy of the store is taken before each of them. */
+/** The store is copied before each step of a fetch, to test the files on disk after a kill at that step. */
 import { cpSync, readdirSync, readFileSync } from "node:fs";
 import promises from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
@@ -9,7 +9,7 @@ import { fetchOptions, startStore } from "./fixtures/store.ts";
 
 const names = ["chmod", "mkdir", "open", "rename", "rm", "symlink"] as const;
 
-/** The real calls; each is reported before it changes anything on disk. Undone by what it returns. */
+/** Reports each real call before it changes the disk. Returns a function that removes the hooks. */
 function watchSteps(before: (step: string) => void): () => void {
   const real = { ...promises };
   for (const name of names)
@@ -26,7 +26,7 @@ function watchSteps(before: (step: string) => void): () => void {
   };
 }
 
-test("a kill at any step of fetching and publishing leaves a whole model or one that the next fetch completes", async () => {
+test("a kill at any step of fetching and publishing leaves a complete model or one that the next fetch completes", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   const shards = [ggufBytes(50_000, 1), ggufBytes(40_000, 2)];
@@ -34,7 +34,7 @@ test("a kill at any step of fetching and publishing leaves a whole model or one 
   const source = `${origin.url}/m-00001-of-00002.gguf`;
   await using copies = await startStore();
   const taken: { readonly dir: string; readonly step: string }[] = [];
-  // At the first copy of a process Node takes the calls that `cp` makes for good: they are not to be the watched ones.
+  // Node binds the calls that `cp` makes at the first copy of a process, so the first copy must run before the hooks.
   cpSync(at.dir, join(copies.dir, "first"), { recursive: true, verbatimSymlinks: true });
   const stop = watchSteps((step) => {
     const dir = join(copies.dir, String(taken.length));

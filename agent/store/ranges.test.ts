@@ -1,4 +1,4 @@
-/** Files that are shared among several connections. */
+/** Files that are downloaded over several connections. */
 
 import { cpSync, readdirSync, statSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -9,7 +9,7 @@ import { fetchOptions, patientLimits, silentLog, startStore } from "./fixtures/s
 
 const content = ggufBytes(3_000_000);
 const digest = sha256(content);
-/** Every file is shared at once. */
+/** Every download uses several connections immediately. */
 const sharing = {
   limits: { ...patientLimits, connections: 4, segmentBytes: 100_000, shareAboveMs: 0 },
 };
@@ -19,7 +19,7 @@ interface Slow {
   readonly cut: () => void;
 }
 
-/** Answers the first request with the beginning; `go` sends the rest of it. */
+/** Answers the first request with the beginning of the file; `go` sends the remaining bytes. */
 function slowFirst(
   origin: Origin,
   others: (request: IncomingMessage, response: ServerResponse) => void,
@@ -42,7 +42,7 @@ function slowFirst(
 
 const rangesOf = (origin: Origin) => origin.seen.slice(1).map(({ headers }) => headers.range ?? "");
 
-test("further connections fetch ranges of a slow file, each of the version that the first one has", async () => {
+test("additional connections fetch ranges of a slow file, all of the same version as the first connection", async () => {
   await using origin = await startOrigin();
   await using at = await startStore(sharing);
   let answered = 0;
@@ -60,7 +60,7 @@ test("further connections fetch ranges of a slow file, each of the version that 
   expect(seen.at(-1)).toBe(content.length);
   expect(seen.every((bytes, index) => bytes >= (seen[index - 1] ?? 0))).toBe(true);
   expect(origin.seen.slice(1).every(({ headers }) => headers["if-range"] === '"v1"')).toBe(true);
-  // No byte twice, and nothing far ahead while the first connection hangs.
+  // No byte is fetched twice, and no range is fetched far ahead while the first connection hangs.
   const ranges = rangesOf(origin).map(
     (range) => /^bytes=(\d+)-(\d+)$/.exec(range)?.slice(1).map(Number) ?? [],
   );
@@ -98,7 +98,7 @@ test.each(Object.entries(unhelpful))(
   },
 );
 
-test("a file that changes while it is shared is fetched again, whole", async () => {
+test("a file that changes during a download over several connections is fetched again completely", async () => {
   await using origin = await startOrigin();
   await using at = await startStore(sharing);
   const other = ggufBytes(3_000_000, 7);
@@ -107,7 +107,7 @@ test("a file that changes while it is shared is fetched again, whole", async () 
   expect(model.sha256).toBe(sha256(other));
 });
 
-test("when the first connection breaks off, the others fetch what it left", async () => {
+test("when the first connection breaks, the others fetch its missing bytes", async () => {
   await using origin = await startOrigin();
   await using at = await startStore(sharing);
   let isCut = false;
@@ -127,13 +127,13 @@ test("when the first connection breaks off, the others fetch what it left", asyn
   expect(origin.seen.filter(({ headers }) => headers.range === undefined)).toHaveLength(1);
 });
 
-test("after all connections broke off, the next attempt continues behind the contiguous bytes", async () => {
+test("after all connections broke, the next attempt continues after the contiguous bytes", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ limits: { ...sharing.limits, attempts: 1 } });
   let isBroken = true;
   const first = slowFirst(origin, (request, response) => {
     const start = Number(/\d+/.exec(request.headers.range ?? "")?.[0]);
-    // The second range is whole, the third is not, all others fail.
+    // The second range is complete, the third is truncated, and all others fail.
     if (!isBroken || start < 300_000) return sendFile(request, response, content, '"v1"');
     response.socket?.destroy();
     first.cut();
@@ -151,7 +151,7 @@ test("after all connections broke off, the next attempt continues behind the con
   expect(origin.seen).toHaveLength(asked + 1);
 });
 
-test("after a kill with ranges ahead of the contiguous bytes, the next fetch continues behind those", async () => {
+test("after a kill with ranges ahead of the contiguous bytes, the next fetch continues after the contiguous bytes", async () => {
   await using origin = await startOrigin();
   await using at = await startStore(sharing);
   await using copy = await startStore();
@@ -179,12 +179,12 @@ test("after a kill with ranges ahead of the contiguous bytes, the next fetch con
   expect(Number(/^bytes=(\d+)-$/.exec(range)?.[1])).toBeLessThanOrEqual(20_000);
 });
 
-test("a mixture that only its checksum betrays is fetched once more, over one connection", async () => {
+test("mixed content that only the checksum reveals is fetched once more, over one connection", async () => {
   await using origin = await startOrigin();
   await using at = await startStore(sharing);
   const other = ggufBytes(3_000_000, 7);
   let finishFirst: (() => void) | undefined;
-  // Without a validator.
+  // The source sends no validator.
   origin.on("/m.gguf", (request, response) => {
     const range = /^bytes=(\d+)-(\d+)$/
       .exec(request.headers.range ?? "")

@@ -25,7 +25,7 @@ test("removed views are rebuilt from the blobs, without the network and without 
   expect(origin.seen.length).toBe(asked);
 });
 
-test("a model whose blob and link were removed is fetched again and linked again", async () => {
+test("a model whose blob and link were removed is fetched and linked again", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -38,7 +38,7 @@ test("a model whose blob and link were removed is fetched again and linked again
   expect(readFileSync(model.path).equals(content)).toBe(true);
 });
 
-test("an emptied store folder fills again while the agent runs, and its index is on disk for the next start", async () => {
+test("an emptied store folder is refilled while the agent runs, and its index is on disk for the next start", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -71,7 +71,7 @@ test("a store that is opened read-only repairs nothing and removes nothing", asy
   expect(readFileSync(join(at.dir, blob), "utf8")).toBe("damaged");
 });
 
-test("two files of a model whose names differ in case only are refused, whatever the disk makes of them", async () => {
+test("two files of a model whose names differ only in case are refused on any file system", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/Model.gguf", content);

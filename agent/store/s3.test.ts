@@ -26,7 +26,7 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
 
   afterAll(() => s3?.[Symbol.asyncDispose]());
 
-  test("a file of a private bucket is fetched by signed requests, held to the checksum that the server keeps", async () => {
+  test("a file of a private bucket is fetched with signed requests and verified with the checksum that the server stores", async () => {
     await using at = await startStore();
     const request = { source: "s3://models/one/model.gguf", credentials: s3.credentials };
     const stored = await at.store.fetch(request, fetchOptions());
@@ -34,13 +34,13 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
     expect(await readFile(stored.path)).toEqual(model);
   });
 
-  test("any name that a key may have is signed as the server reads it", async () => {
+  test("every valid object key is signed the way the server expects", async () => {
     await using at = await startStore({ machineCredentials: s3.credentials });
     const source = `s3://models/${odd.split("/").map(encodeURIComponent).join("/")}`;
     expect(await at.store.fetch({ source }, fetchOptions())).toMatchObject({ sha256: sha256(model) });
   });
 
-  test("a folder is a model of many files, without its documentation", async () => {
+  test("a folder is fetched as a model of many files, without its documentation", async () => {
     await using at = await startStore({ machineCredentials: s3.credentials });
     const request = { source: "s3://models/mlx", format: "mlx" } as const;
     const stored = await at.store.fetch(request, fetchOptions());
@@ -55,7 +55,7 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
     expect(stored).toMatchObject({ sha256: sha256(model) });
   });
 
-  test("a bucket of another region is found by what the server says", async () => {
+  test("a bucket in another region is found with the region that the server returns", async () => {
     await using at = await startStore();
     const credentials = { ...s3.credentials, AWS_REGION: "us-east-1" };
     for (const source of ["s3://models/one", "s3://models/one/model.gguf"])
@@ -64,7 +64,7 @@ describe.skipIf(why !== undefined)(`an S3 server${why === undefined ? "" : ` (sk
       });
   });
 
-  test("an object that was replaced has another change marker, and is fetched once", async () => {
+  test("a replaced object has another change marker, and is fetched once", async () => {
     await using at = await startStore();
     const source = "s3://models/changing.gguf";
     const { credentials } = s3;

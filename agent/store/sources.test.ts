@@ -1,4 +1,4 @@
-/** What a host gives away of its sources, and how it treats those that misuse its patience or its token. */
+/** Secrets in source URLs are not exposed, and sources that stall or try to obtain a token are refused. */
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { fetchOptions, patientLimits, startStore } from "./fixtures/store.ts";
 
 const content = ggufBytes(20_000);
 
-test("the signature of an address is in no list, log line or message", async () => {
+test("the signature of a URL is in no list, log line or message", async () => {
   await using origin = await startOrigin();
   const lines: string[] = [];
   const note = (data: object, text: string) => void lines.push(JSON.stringify(data) + text);
@@ -43,7 +43,7 @@ test("a list of files that stops arriving counts as stalled", async () => {
   });
 });
 
-test("after a sleep, connections from before it are replaced at once", async () => {
+test("connections from before a sleep are replaced immediately after it", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({
     hfEndpoint: origin.url,
@@ -74,7 +74,7 @@ test("after a sleep, connections from before it are replaced at once", async () 
   expect([asked, bodies]).toEqual([2, 2]);
 });
 
-test("a projector on another server is refused before the token could go there", async () => {
+test("a projector on another server is refused before the token is sent there", async () => {
   await using origin = await startOrigin();
   await using other = await startOrigin();
   await using at = await startStore();
@@ -90,7 +90,7 @@ test("a projector on another server is refused before the token could go there",
   expect(model.mmprojPath).toMatch(/p\.gguf$/);
 });
 
-test("the quantization chooses in a folder of the host, as it does in a repository", async () => {
+test("the quantization selects files in a folder of the host, as in a repository", async () => {
   const folder = await mkdtemp(join(tmpdir(), "mb-folder-"));
   try {
     await mkdir(join(folder, "unrelated"));

@@ -27,7 +27,7 @@ function flipOneBit(path: string): void {
   const bytes = readFileSync(path);
   bytes[150_000] = (bytes[150_000] ?? 0) ^ 1;
   chmodSync(path, 0o600);
-  // In place: engines have this very file open.
+  // The file is changed in place, because engines have it open.
   writeFileSync(path, bytes);
 }
 
@@ -59,7 +59,7 @@ test("a flipped bit is found and set aside, engines keep the file they opened, a
   expect(await listed()).toMatchObject({ damaged: false, verifiedAt: expect.any(String) });
 });
 
-test("only what was verified too long ago is read again, and that is known after a restart", async () => {
+test("only files whose last verification is too old are read again, and the time is kept across a restart", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -78,7 +78,7 @@ test("only what was verified too long ago is read again, and that is known after
   expect(await names(await at.reopen())).toEqual(["m.gguf"]);
 });
 
-test("a store that is opened read-only says what is damaged and leaves it where it is", async () => {
+test("a store that is opened read-only reports damaged files and leaves them in place", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);
@@ -90,7 +90,7 @@ test("a store that is opened read-only says what is damaged and leaves it where 
   expect(existsSync(join(at.dir, "verified.json"))).toBe(false);
 });
 
-test("the background rate is kept: after each chunk it waits as long as the chunk may take", async () => {
+test("background verification keeps its rate by waiting after each chunk", async () => {
   await using origin = await startOrigin();
   const waits: number[] = [];
   const clock = {
@@ -110,12 +110,12 @@ test("the background rate is kept: after each chunk it waits as long as the chun
   const progress: number[] = [];
   const onProgress = ({ bytes }: { bytes: number }) => progress.push(bytes);
   await slow.verify({ signal, bytesPerSecond: 2 ** 20, onProgress });
-  // The clock does not move, so each wait adds to the ones before.
+  // The clock does not advance, so the waits add up.
   expect(waits).toEqual([1_000, 2_000, 2_500]);
   expect(progress).toEqual([2 ** 20, 2 * 2 ** 20, 2.5 * 2 ** 20]);
 });
 
-test("a run that is asked to stop ends between two chunks or before the next file", async () => {
+test("a verification run that is aborted ends between two chunks or before the next file", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   for (const name of ["a", "b"]) origin.serve(`/${name}.gguf`, ggufBytes(100_000, name === "a" ? 1 : 2));
@@ -128,7 +128,7 @@ test("a run that is asked to stop ends between two chunks or before the next fil
   await expect(run).rejects.toThrow("enough");
 });
 
-test("content that was removed or replaced while it was read is not set aside", async () => {
+test("content that was removed or replaced during verification is not quarantined", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   origin.serve("/m.gguf", content);

@@ -108,7 +108,7 @@ test("the answer is held against the Node: a lie is refused, and GPUs count as t
   });
   const plugin = aNode("n", { allocatable: A100S.allocatable });
   expect(ask(plugin, withGpus)).toMatchObject({ top: [{ memory_available_gb: 288 }] });
-  expect(ask(plugin, answer(128))).toMatchObject({ message: "no label says how much memory its GPUs have" });
+  expect(ask(plugin, answer(128))).toMatchObject({ message: "no label has the memory size of its GPUs" });
 });
 
 test("a cordoned node is ranked, and named as one", () => {

@@ -18,7 +18,7 @@ export interface FlapStatus {
 }
 
 const FORCED =
-  "declared lost by an operator with --force: nothing is placed or served here, whatever its agent reports; to take it back, run: kubectl annotate host NAME metalbridge.dev/lost-";
+  "declared lost by an operator with --force: no replicas are scheduled or served here, regardless of its agent's reports; to undo this, run: kubectl annotate host NAME metalbridge.dev/lost-";
 
 export function reachableUpdate(verdict: LivenessVerdict): ConditionUpdate | undefined {
   const type = REACHABLE;
@@ -34,7 +34,7 @@ export function reachableUpdate(verdict: LivenessVerdict): ConditionUpdate | und
     }
     case "massExpiry": {
       const message =
-        "more than half of the hosts stopped renewing their Leases at once, so no endpoint is withdrawn: probably an outage of the network or the API server, or the agents were stopped on purpose; if this host is lost, run: metalbridge host lost NAME";
+        "more than half of the hosts stopped renewing their Leases at once, so no endpoint is withdrawn: the cause is probably an outage of the network or the API server, or the agents were stopped on purpose; if this host is lost, run: metalbridge host lost NAME";
       return { type, status: "Unknown", reason: "MassExpiry", message };
     }
     case "unreachable":
@@ -71,7 +71,7 @@ export function flappingUpdate(host: Host, flapping: FlapStatus | undefined): Co
     if (getCondition(host.status?.conditions, type) === undefined) return undefined;
     return { type, status: "False", reason: "HostSteady", message: "" };
   }
-  const message = `the host is flapping: ${flapping.changes} changes between reachable and unreachable within ten minutes; no replicas are placed here until ${flapping.untilIso}; check sleep settings, network and power`;
+  const message = `the host is flapping: ${flapping.changes} changes between reachable and unreachable within ten minutes; no replicas are scheduled here until ${flapping.untilIso}; check sleep settings, network and power`;
   return { type, status: "True", reason: "HostFlapping", message };
 }
 

@@ -21,7 +21,7 @@ const held = (second: number) => ({
   renewTime: `2026-01-01T00:00:${second}.000000Z`,
 });
 
-/** What the controller sees of a Lease from its start on: at which time, and what it holds then. */
+/** Lease specs that the controller observes after its start, with the time of each observation. */
 const leases = {
   absent: [],
   "without a holder": [[0, {}]],
@@ -120,7 +120,7 @@ const LOST = "lost, Lost=True, Reachable=False";
 
 describe("a Host that runs nothing, and its Lease", () => {
   test.each([
-    // Lease, then a Host that was just registered, one already waiting, one that was reachable, one that was lost.
+    // Columns: the Lease, then the result for a Host that was just registered, one that awaits its agent, a reachable one and a lost one.
     ["absent", AWAITED, AWAITED, AWAITED, AWAITED],
     ["without a holder", AWAITED, AWAITED, AWAITED, AWAITED],
     ["just taken", JOINED, JOINED, "reachable, Lost=False, Reachable=True", RETURNED],
@@ -128,7 +128,7 @@ describe("a Host that runs nothing, and its Lease", () => {
     ["expired", SILENT, SILENT, SILENT, LOST],
     ["expired before the start", AWAITED, AWAITED, SILENT, LOST],
     ["released", AWAITED, AWAITED, AWAITED, AWAITED],
-  ] as const)("%s", (lease, ...expected) => {
+  ] as const)("a Host without replicas gets the state of its Lease: %s", (lease, ...expected) => {
     const names = ["registered", "awaited", "reachable", "lost"] as const;
     expect(names.map((host) => planOf(lease, host, false))).toEqual(expected);
   });
@@ -145,9 +145,9 @@ describe("a Host with a replica, and its Lease", () => {
     ["renewed", JOINED, JOINED, "reachable, Lost=False, Reachable=True", RETURNED],
     ["expired", SILENT, SILENT, SILENT, STILL],
     ["expired before the start", REPLACED, REPLACED, SILENT, STILL],
-    // A host that empties its Lease keeps its replicas no longer than one that falls silent.
+    // A host that clears its Lease keeps its replicas no longer than a host that becomes silent.
     ["released", REPLACED, REPLACED, SILENT, STILL],
-  ] as const)("%s", (lease, ...expected) => {
+  ] as const)("a Host with a replica gets the state of its Lease: %s", (lease, ...expected) => {
     const names = ["registered", "awaited", "reachable", "lost"] as const;
     expect(names.map((host) => planOf(lease, host, true))).toEqual(expected);
   });
@@ -174,7 +174,7 @@ const sign = (
   more: { hasHolder?: boolean; lastChangeMs?: number; reachable?: "True" | "False" },
 ) => ({ name, isLost: false, hasHolder: true, ...more });
 
-test("hosts that no agent has joined do not count: two live hosts that fall silent are unreachable despite fifty of them", () => {
+test("hosts that no agent has joined are not counted: two live hosts that fall silent are unreachable despite fifty such hosts", () => {
   const awaited = some(50, "new", { hasHolder: false });
   const live = some(2, "mac", { lastChangeMs: 10_000, reachable: "True" });
   const { verdicts, recheckAfterMs } = planLiveness(
@@ -187,7 +187,7 @@ test("hosts that no agent has joined do not count: two live hosts that fall sile
   expect(recheckAfterMs).toBe(210_000);
 });
 
-test("three of four live hosts that fall silent together are a mass expiry, however many are only registered", () => {
+test("three of four live hosts that fall silent together are a mass expiry, regardless of the number of registered hosts", () => {
   const awaited = some(50, "new", { hasHolder: false });
   const silent = some(3, "mac", { lastChangeMs: 10_000, reachable: "True" });
   const alive = some(1, "alive", { lastChangeMs: 90_000, reachable: "True" });
@@ -197,7 +197,7 @@ test("three of four live hosts that fall silent together are a mass expiry, howe
   ]);
 });
 
-test("the stored text of a Lease is short and differs for every renewal, whatever its host writes", () => {
+test("the stored text of a Lease is short and differs for every renewal, for any content written by the host", () => {
   const any = fc.oneof(fc.string(), fc.string({ minLength: 200, maxLength: 2_000 }));
   const time = fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
   fc.assert(

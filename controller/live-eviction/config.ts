@@ -22,7 +22,9 @@ export const liveEvictionConfigSchema = z.strictObject({
     .min(1)
     .max(100)
     .default(30)
-    .describe("Part of the best score seen on the machine, in percent, that must be lost."),
+    .describe(
+      "Move a replica if the score of its machine has dropped by at least this percentage of the best score seen there.",
+    ),
 });
 
 export type LiveEvictionTimes = Partial<MoveSettings & { readonly intervalMs: number }>;

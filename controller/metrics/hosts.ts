@@ -36,7 +36,7 @@ export const controllerHostFamilies: readonly MetricFamily<ControllerFacts>[] = 
   {
     name: "metalbridge_host_condition",
     type: "gauge",
-    help: "1 for the current status of a condition of the Host, 0 for the others. Reachable only once an agent has joined.",
+    help: "1 for the current status of a condition of the Host, 0 for the others. Reachable is reported only after an agent has joined.",
     labels: ["host", "condition", "status"],
     read: each(function* (host, labels) {
       for (const { type, status: current } of host.status?.conditions ?? []) {
@@ -48,14 +48,14 @@ export const controllerHostFamilies: readonly MetricFamily<ControllerFacts>[] = 
   {
     name: "metalbridge_host_joined",
     type: "gauge",
-    help: "1 once an agent has joined as this host, 0 while it is only registered.",
+    help: "1 if an agent has joined as this host, 0 while the host is only registered.",
     labels: ["host"],
     read: each((host, labels) => flag(hasJoined(host), labels)),
   },
   {
     name: "metalbridge_host_unschedulable",
     type: "gauge",
-    help: "1 while the host is cordoned or drained and takes no new replicas.",
+    help: "1 while the host is cordoned or drained and accepts no new replicas.",
     labels: ["host"],
     read: each(({ spec }, labels) => flag(spec.unschedulable || spec.drain, labels)),
   },

@@ -6,7 +6,7 @@ export const selfFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_leading",
     type: "gauge",
-    help: "1 while this process is leader; the others stand by.",
+    help: "1 while this process is the leader, 0 while it is on standby.",
     read: ({ isLeading }) => flag(isLeading),
   },
   {
@@ -30,7 +30,7 @@ export const selfFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_queue_depth",
     type: "gauge",
-    help: "Queue depth: keys due or in progress, by queue; only the leader has any.",
+    help: "Queue depth: keys ready or in progress, by queue; reported by the leader only.",
     labels: ["queue"],
     read: function* ({ leader }) {
       for (const [queue, value] of Object.entries(leader?.depths ?? {})) yield { labels: { queue }, value };
@@ -66,7 +66,7 @@ export const selfFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_controller_moves_total",
     type: "counter",
-    help: "Moves by live eviction, by result: Moved, GivenUp (no other place in time), Blocked (did not begin).",
+    help: "Moves by live eviction, by result: Moved, GivenUp (no other machine became ready in time), Blocked (the move did not start).",
     labels: ["result"],
     read: function* ({ moves }) {
       for (const [result, value] of Object.entries(moves)) yield { labels: { result }, value };

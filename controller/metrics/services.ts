@@ -72,7 +72,7 @@ export const serviceFamilies: readonly MetricFamily<ControllerFacts>[] = [
   {
     name: "metalbridge_service_queue_position",
     type: "gauge",
-    help: "Position in the scheduling queue, 1 is next; absent if the service is not queued.",
+    help: "Position in the scheduling queue, 1 is next; not reported if the service is not queued.",
     labels: LABELS,
     read: each(({ status }, labels) =>
       sampleIfKnown(status?.queuePosition === 0 ? undefined : status?.queuePosition, labels),

@@ -24,18 +24,20 @@ export const modelConfigSchema = z.strictObject({
   hfEndpoint: z
     .url({ protocol: /^https?$/ })
     .default("https://huggingface.co")
-    .describe("Where hf:// sources are resolved: Hugging Face, or a mirror with the same API."),
+    .describe(
+      "URL of the Hugging Face Hub, or a mirror with the same API, at which hf:// sources are resolved.",
+    ),
   ollamaRegistry: z
     .url({ protocol: /^https?$/ })
     .optional()
     .describe(
-      "Registry that ollama:// sources without a host are read from. Absent: Ollama's own. Give the agents the same with their `ollama.registry`.",
+      "Registry that ollama:// sources without a host are read from. Default: Ollama's registry. Set `ollama.registry` of the agents to the same value.",
     ),
   allowLoopback: z
     .boolean()
     .default(false)
     .describe(
-      "Allow sources on the controller's own loopback, for a controller on the same machine as an agent.",
+      "Allow sources on the controller's loopback addresses, for a controller on the same machine as an agent.",
     ),
   allowPrivate: z
     .boolean()
@@ -46,21 +48,19 @@ export const modelConfigSchema = z.strictObject({
   allowNetworks: commaList(
     z.union([z.cidrv4(), z.cidrv6()], "must be CIDRs, for example 10.0.0.0/8"),
   ).describe(
-    "Private networks that sources may be in, for example the one of a mirror: CIDRs, separated by commas. The hosts of `hfEndpoint` and `ollamaRegistry` are always allowed.",
+    "Private networks that sources may be in, for example the network of a mirror: CIDRs, separated by commas. The hosts of `hfEndpoint` and `ollamaRegistry` are always allowed.",
   ),
   image: imageReference
     .optional()
-    .describe(
-      "Image of Metalbridge itself, for the Jobs that download weights to volumes. The chart sets it.",
-    ),
+    .describe("Metalbridge image for the Jobs that download weights to volumes. Set by the chart."),
   imagePullSecrets: commaList(z.string().regex(OBJECT_NAME, "must be names of Secrets")).describe(
-    "Secrets for pulling that image, in the namespaces of Models: names, separated by commas.",
+    "Names of the Secrets for pulling that image, separated by commas. They must exist in the namespaces of Models.",
   ),
   cacheScope: z
     .enum(["Namespace", "Model"])
     .optional()
     .describe(
-      "Volumes for the weights of pods. Namespace: one claim, metalbridge-model-cache, which stays when its Models are deleted. Model: one claim for each Model, deleted with it. Absent: Namespace with access mode ReadWriteMany, else Model.",
+      "Scope of the volumes that hold weights for pods. Namespace: one claim per namespace, metalbridge-model-cache, which is kept when Models are deleted. Model: one claim per Model, deleted with the Model. Default: Namespace with access mode ReadWriteMany, otherwise Model.",
     ),
   cacheSize: z
     .string()
@@ -73,19 +73,19 @@ export const modelConfigSchema = z.strictObject({
     .string()
     .regex(OBJECT_NAME, "must be the name of a StorageClass")
     .optional()
-    .describe("Its StorageClass. Absent: the cluster's default."),
+    .describe("StorageClass of new claims. Default: the cluster's default StorageClass."),
   cacheAccessMode: z
     .enum(["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"])
     .default("ReadWriteOnce")
     .describe(
-      "Its access mode. ReadWriteMany: a Job downloads the weights, and pods on all nodes mount them. Else pods download them to the volume, and all pods that mount it run on one node.",
+      "Access mode of new claims. With ReadWriteMany, a Job downloads the weights, and pods on all nodes mount them. With other modes, pods download the weights to the volume, and all pods that mount it run on one node.",
     ),
   cacheCaConfigMap: z
     .string()
     .regex(OBJECT_NAME, "must be the name of a ConfigMap")
     .optional()
     .describe(
-      "ConfigMap in the namespaces of Models whose key ca.crt holds the authorities (PEM) that download Jobs trust too.",
+      "ConfigMap in the namespaces of Models. Download Jobs additionally trust the certificate authorities (PEM) in its key ca.crt.",
     ),
   // Undocumented, for tests with sources that do not answer.
   stallMs: milliseconds.default(15_000),
@@ -97,7 +97,7 @@ export const modelConfigSchema = z.strictObject({
     .max(604_800)
     .default(600)
     .describe(
-      "Check the source of a Model with refreshPolicy OnChange this often, in seconds, up to 20 % later. Less often after failures and for sources that change at each check.",
+      "Interval in seconds, plus up to 20 %, at which the sources of Models with refreshPolicy OnChange are checked. The interval is longer after failures and for sources that change at each check.",
     ),
 });
 

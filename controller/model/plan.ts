@@ -153,7 +153,7 @@ function withCheck(
 }
 
 const UNSTABLE =
-  "the source gives another ETag, Last-Modified or size at each request; nothing is rolled out until it gives the same answer twice; use a server with stable ETags, or refreshPolicy IfNotPresent";
+  "the source returns another ETag, Last-Modified or size for each request; nothing is rolled out until two responses are equal; use a server with stable ETags, or refreshPolicy IfNotPresent";
 const MANY_CHANGES = 3;
 
 /** Fields that have no effect: those that only a download Job reads, and a refresh policy for content that cannot change. */
@@ -163,7 +163,7 @@ function unhonored({ model, task, cache }: ModelObservation): string[] {
   const isOnChange = refreshPolicy === "OnChange";
   if (cache !== undefined)
     return [
-      ...(isOnChange ? ["spec.refreshPolicy (a volume keeps what was downloaded)"] : []),
+      ...(isOnChange ? ["spec.refreshPolicy (the weights on a volume are not updated)"] : []),
       ...(cache.status.filledBy === "Pods" && prefetchTolerations.length > 0
         ? ["spec.prefetchTolerations (the pods of the services download the weights)"]
         : []),

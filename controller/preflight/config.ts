@@ -11,7 +11,7 @@ export const preflightConfigSchema = z.strictObject({
     .enum(PREFLIGHT_MODES)
     .default("Off")
     .describe(
-      "Check InferenceServices by a webhook when they are created or changed. Warn: kubectl shows a warning if the model fits no machine. Deny: such a service is refused, unless a new node may hold it (see preflightFixedNodes).",
+      "Validate InferenceServices with a webhook when they are created or changed. Warn: kubectl shows a warning if the model fits no machine. Deny: the service is rejected, unless a new node could run it (see preflightFixedNodes).",
     ),
   preflightAddress: z.string().min(1).default("0.0.0.0").describe("Address of the webhook (HTTPS)."),
   preflightPort: z.coerce
@@ -20,20 +20,20 @@ export const preflightConfigSchema = z.strictObject({
     .min(0)
     .max(65535)
     .default(9443)
-    .describe("Its port; 0 for any free one."),
+    .describe("Port of the webhook. 0 selects a free port."),
   preflightNames: z
     .string()
     .default("")
     .transform((text) => (text === "" ? [] : text.split(",")))
     .pipe(z.array(z.string().min(1).max(253)).max(16))
     .describe(
-      `DNS names and addresses in its certificate, separated by commas. Absent: the Service ${WEBHOOK_NAME}.`,
+      `DNS names and addresses in the certificate of the webhook, separated by commas. Default: the DNS names of the Service ${WEBHOOK_NAME}.`,
     ),
   preflightFixedNodes: z
     .boolean()
     .default(false)
     .describe(
-      "The cluster gets no other nodes than those that exist: with Deny, services that would run in pods and fit no node are refused too. False: an autoscaler may add a node that holds them, so they get a warning.",
+      "The cluster has no node autoscaler: with Deny, services that would run in pods and fit no node are rejected too. If false, an autoscaler may add a suitable node, so such services only get a warning.",
     ),
 });
 

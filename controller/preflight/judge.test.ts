@@ -79,7 +79,7 @@ test("the message names the nearest machine, and what of the model fits on it", 
   expect(verdict).toMatchObject({ at: "nowhere" });
   const { message = "" } = verdict as { message?: string };
   expect(message).toMatch(
-    /^needs 4\d(\.\d)? GiB, and the machine that comes nearest, mac-3, offers 24 GiB; with Q\w+ and a context of \d+ it needs [\d.]+ GiB$/,
+    /^needs 4\d(\.\d)? GiB, but the closest machine, mac-3, offers 24 GiB; with Q\w+ and a context of \d+ it needs [\d.]+ GiB$/,
   );
 });
 

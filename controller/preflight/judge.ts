@@ -77,7 +77,7 @@ function verdictOf(candidates: readonly Candidate[], mayGrow: boolean): Prefligh
   if (nearest === undefined) return { at: "unknown", why: "no machine is known that may run it" };
   const { name, needs, offers, help } = nearest;
   const hint = help === undefined ? "" : `; ${help}`;
-  const message = `needs ${formatBytes(needs)}, and the machine that comes nearest, ${name}, offers ${formatBytes(offers)}${hint}`;
+  const message = `needs ${formatBytes(needs)}, but the closest machine, ${name}, offers ${formatBytes(offers)}${hint}`;
   return { at: "nowhere", message, mayGrow };
 }
 

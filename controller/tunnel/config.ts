@@ -6,7 +6,7 @@ export const tunnelConfigSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Connect users who may use the Service metalbridge-tunnel with hosts that enable remoteAccess, for `metalbridge logs` and `metalbridge doctor --host` from outside the hosts' network.",
+      "Connect users with access to the Service metalbridge-tunnel to hosts that enable remoteAccess, for `metalbridge logs` and `metalbridge doctor --host` from outside the hosts' network.",
     ),
   tunnelAddress: z.string().min(1).default("0.0.0.0").describe("Address of the tunnel."),
   tunnelPort: z.coerce
@@ -15,5 +15,5 @@ export const tunnelConfigSchema = z.strictObject({
     .min(0)
     .max(65535)
     .default(9466)
-    .describe("Its port; 0 for any free one."),
+    .describe("Port of the tunnel. 0 selects a free port."),
 });

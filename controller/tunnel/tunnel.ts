@@ -43,7 +43,7 @@ const MAX_CONNECTIONS = 128;
 export function startTunnel(options: TunnelOptions): void {
   const { clock, log, signal, onListening } = options;
   const server = createServer({ requestTimeout: REQUEST_MS, headersTimeout: REQUEST_MS }, (_, response) => {
-    response.writeHead(426, { upgrade: TUNNEL_PROTOCOL }).end(`only ${TUNNEL_PROTOCOL} is spoken here\n`);
+    response.writeHead(426, { upgrade: TUNNEL_PROTOCOL }).end(`only ${TUNNEL_PROTOCOL} is supported\n`);
   });
   server.maxConnections = MAX_CONNECTIONS;
   const open: string[] = [];

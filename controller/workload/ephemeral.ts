@@ -81,7 +81,7 @@ export function fetchingOf(
   );
   if (byPlace.size === 0) return undefined;
   if (fetch?.image === undefined) {
-    const message = "the controller knows no image for the init container that fetches the weights";
+    const message = "the controller has no image for the init container that fetches the weights";
     throw new MetalbridgeError("WeightsNotCached", message, {
       summary: "set --image of the controller, or remove spec.modelCache.persistence Ephemeral",
     });

@@ -147,8 +147,7 @@ function splitOf({ spec, status }: Model, count: number): Pick<PodGPUs, "strateg
   });
   let next = 0;
   for (const { first, last } of ranges) {
-    if (first !== next)
-      throw invalid(`${field}: a range begins with layer ${first} where ${next} comes next`);
+    if (first !== next) throw invalid(`${field}: a range starts at layer ${first} instead of ${next}`);
     next = last + 1;
   }
   const layers = status?.gguf?.layerCount;

@@ -25,7 +25,7 @@ test("the catalog has at least 150 records, each of them usable, unique and with
   }
 });
 
-test("the shapes of every record add up to its parameters within 10 %, and to its active ones within 25 %", () => {
+test("the shapes of every record add up to its parameters within 10 %, and to its active parameters within 25 %", () => {
   for (const record of records) {
     const parts = parametersOf(record);
     if (parts === undefined) throw new Error(`${record.name} has no shapes`);
@@ -35,7 +35,7 @@ test("the shapes of every record add up to its parameters within 10 %, and to it
     if (record.active_parameters === undefined) continue;
     const active = parts.always + parts.expertsUsed;
     const published = record.active_parameters;
-    // Publishers count the input embedding or leave it out, and round.
+    // Publishers differ on whether they count the input embedding, and they round.
     expect(active, record.name).toBeLessThan(published * 1.25);
     expect(active + parts.embedding, record.name).toBeGreaterThan(published * 0.8);
   }
@@ -83,11 +83,11 @@ test.each([
   ["mlx-community/gemma-3-27b-it-4bit", "google/gemma-3-27b-it"],
   ["https://huggingface.co/ggml-org/Qwen3-0.6B-GGUF/resolve/main/x.gguf", "Qwen/Qwen3-0.6B"],
   ["Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", "meta-llama/Llama-3.1-8B-Instruct"],
-])("%s means %s", (name, expected) => {
+])("the name %s matches %s", (name, expected) => {
   expect(matchName(records, name)).toMatchObject({ at: "one", record: { name: expected } });
 });
 
-test("a family's name means its sizes, and never the models that are made for something else", () => {
+test("a family name matches its sizes, and never the models for another purpose", () => {
   const match = matchName(records, "Qwen2.5");
   if (match.at !== "several") throw new Error(match.at);
   const names = match.records.map(({ name }) => name);
@@ -97,7 +97,7 @@ test("a family's name means its sizes, and never the models that are made for so
 });
 
 test.each(["", "   ", "nonsense", ".*", "(a+)+$", "x".repeat(1 << 20), "[", "__proto__"])(
-  "bad name %# means no model, and is answered at once",
+  "bad name %# matches no model, and is answered immediately",
   (name) => {
     const before = performance.now();
     expect(matchName(records, name).at).toBe("none");
@@ -105,7 +105,7 @@ test.each(["", "   ", "nonsense", ".*", "(a+)+$", "x".repeat(1 << 20), "[", "__p
   },
 );
 
-test("a name that means no model is compared with the others only for who asks for the nearest", () => {
+test("an unmatched name is compared with the other names only when the nearest names are requested", () => {
   let reads = 0;
   const counted = records.map((record) => ({
     ...record,
@@ -123,12 +123,12 @@ test("a name that means no model is compared with the others only for who asks f
   expect(nearestNames(records, "nonsense")).toEqual([]);
 });
 
-test("a name of more words than any model has means none", () => {
+test("a name with more words than any model has matches none", () => {
   expect(matchName(records, `Qwen2.5${"-7B".repeat(31)}`).at).toBe("several");
   expect(matchName(records, `Qwen2.5${"-7B".repeat(32)}`)).toEqual({ at: "none" });
 });
 
-test("the record of a source is looked up once, and remembered for as many sources as a fleet has", () => {
+test("the record of a source is looked up once, and cached for as many sources as a fleet has", () => {
   const asked: string[] = [];
   const recordOf = createRecordOf((name) => {
     asked.push(name);
@@ -145,7 +145,7 @@ test("the record of a source is looked up once, and remembered for as many sourc
   expect(asked.slice(4098)).toEqual([long, long]);
 });
 
-test("llmfit's records are read: an array, with its own fields", () => {
+test("llmfit's records are read from an array with its own fields", () => {
   const llmfit = {
     name: "Qwen/Qwen2.5-7B-Instruct",
     provider: "Alibaba",
@@ -195,21 +195,21 @@ test.each<[string, unknown, string]>([
   expect(read.refused[0]?.why).toContain(why);
 });
 
-test("a file that is no JSON at all is refused line by line", () => {
+test("a file that is not JSON is refused line by line", () => {
   expect(readCatalog("not json\n{}\n")).toMatchObject({ records: [], refused: [{}, {}] });
   expect(readCatalog(`${JSON.stringify(good)}\n${JSON.stringify(good)}`).refused[0]?.why).toBe(
-    "name: is there twice",
+    "name: is a duplicate",
   );
 });
 
-test("a token reads the experts in use and no input embedding", () => {
+test("generating a token reads the active experts and not the input embedding", () => {
   const q4 = quantizationOf("Q4_K_M");
   const mxfp4 = quantizationOf("mxfp4");
   if (q4 === undefined || mxfp4 === undefined) throw new Error("unknown");
   const llama = find("meta-llama/Llama-3.1-8B-Instruct");
   expect(bytesPerToken(llama, q4)).toBeCloseTo(4.92e9 * (1 - (128_256 * 4096) / 8_030_000_000), -7);
   expect(bytesPerToken(find("Qwen/Qwen3-30B-A3B"), q4) / 1e9).toBeCloseTo(1.85, 1);
-  // Experts of 4.25 bits, the rest of 8.5.
+  // Experts have 4.25 bits, other weights 8.5.
   expect(bytesPerToken(find("openai/gpt-oss-20b"), mxfp4) / 1e9).toBeCloseTo(2.56, 1);
   expect(ladderOf(find("openai/gpt-oss-20b"), "gguf").map(({ name }) => name)).toEqual(["MXFP4"]);
 });

@@ -145,7 +145,7 @@ function firstIssue({ issues }: z.ZodError): string {
 /** Checks that the schema cannot express. */
 function inconsistency(record: CatalogRecord, seen: Set<string>): string | undefined {
   const key = record.name.toLowerCase();
-  if (seen.has(key)) return "name: is there twice";
+  if (seen.has(key)) return "name: is a duplicate";
   seen.add(key);
   const total = billions(record) * 1e9;
   if (total === 0) return "parameter_count: is 0";

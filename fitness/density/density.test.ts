@@ -32,7 +32,7 @@ const siteOf = (density: Density, name: string) => {
   return site;
 };
 
-test("machines of one class share their scores, and the class goes with its last machine", () => {
+test("machines of one class share their scores, and the class is removed with its last machine", () => {
   const density = densityOf(aHost("a"), aHost("b"), aHost("c", { chip: "Apple M1", memoryGib: 16 }));
   expect(density.fits.classes()).toBe(2);
   const rows = rowsOf(density, QWEN_7B);
@@ -43,7 +43,7 @@ test("machines of one class share their scores, and the class goes with its last
   expect(density.fits.classes()).toBe(1);
 });
 
-test("MLX files are for Macs alone", () => {
+test("MLX files fit only Macs", () => {
   const info = { os: "linux" as const, arch: "x86_64", performanceCores: 16, efficiencyCores: 0 };
   const density = densityOf(aHost("linux", { status: { info } }));
   density.setPlace("Node", "node", machineFromNode(aNode("node")));
@@ -51,7 +51,7 @@ test("MLX files are for Macs alone", () => {
   expect(fitted).toEqual(["llamacpp", "llamacpp"]);
 });
 
-test("fits are worked out ahead in slices, until all are known", () => {
+test("fits are precomputed in slices until all are known", () => {
   const density = densityOf(aHost("a"), aHost("b", { memoryGib: 16 }));
   let slices = 0;
   while (density.fits.precompute(100)) slices += 1;
@@ -59,7 +59,7 @@ test("fits are worked out ahead in slices, until all are known", () => {
   expect(density.fits.precompute(100)).toBe(false);
 });
 
-test("what a host has measured counts for itself only", () => {
+test("measurements of a host count for that host only", () => {
   const slow = { chip: "Apple M1", memoryGib: 16 };
   const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
   const measured = aHost("a", { ...slow, status: { models: [{ source, tokensPerSecond: 99 }] } });
@@ -70,7 +70,7 @@ test("what a host has measured counts for itself only", () => {
   expect(speeds.get("b")?.estimated_tps).toBeLessThan(99);
 });
 
-test("a family means its sizes: Qwen2.5 never takes the Coder's score", () => {
+test("a family name matches its sizes: Qwen2.5 never uses the score of Qwen2.5-Coder", () => {
   const { match } = createFitIndex(records);
   const found = match("Qwen2.5");
   if (found.at !== "several") throw new Error(found.at);
@@ -93,7 +93,7 @@ test.each([
   ["an exabyte", { totalBytes: 2 ** 60, gpuBudgetBytes: 2 ** 59 }],
   ["a budget above its memory", { totalBytes: GIB, gpuBudgetBytes: 2 ** 50 }],
   ["nothing", {}],
-])("a host that reports %s is shown with the problem, and scores nothing", (_, memory) => {
+])("a host that reports %s is shown with the problem, without a score", (_, memory) => {
   const host = aHost("liar", { status: { memory } });
   const density = densityOf(host, aHost("honest"));
   const row = nodeRow(density, siteOf(density, "liar"), now);
@@ -104,7 +104,7 @@ test.each([
   expect(simulate(density, { record: recordOf(QWEN_7B) }, now).rankedNodes).toHaveLength(1);
 });
 
-test("lying speeds are not taken", () => {
+test("implausible speeds are ignored", () => {
   const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
   const models = [{ source, tokensPerSecond: 1e12 }];
   const [row] = rowsOf(densityOf(aHost("a", { status: { models } })), QWEN_7B);
@@ -119,7 +119,7 @@ const condition = (type: string, status: "True" | "False", message: string) => (
   lastTransitionTime: "2026-01-01T00:00:00Z",
 });
 
-test("a silent host is shown as stale, says why, and comes last however good it is", () => {
+test("a silent host is shown as stale with the reason, and is ranked last regardless of its score", () => {
   const conditions = [condition("Reachable", "False", "no renewal for 40 s")];
   const density = densityOf(
     aHost("big", { memoryGib: 128, status: { conditions } }),
@@ -136,7 +136,7 @@ test("a silent host is shown as stale, says why, and comes last however good it 
   });
 });
 
-test("a host that no agent has joined is in no list or count, and is explained where it is asked for by name", () => {
+test("a host that no agent has joined is in no list or count, and is explained when requested by name", () => {
   const awaited = {
     ...condition("Reachable", "False", ""),
     status: "Unknown" as const,
@@ -152,7 +152,7 @@ test("a host that no agent has joined is in no list or count, and is explained w
     expect(nodeRow(density, siteOf(density, name), now).problem).toBe("no agent has joined as this host yet");
 });
 
-test("staleness counts on our clock, however wrong the host's is, and not while nothing was heard of anyone", () => {
+test("staleness is measured by the server's clock, and not while no host reports", () => {
   const density = densityOf(aHost("ahead"), aHost("behind"));
   density.leaseRenewed("ahead", now.wallMs + 86_400_000, now);
   density.leaseRenewed("behind", now.wallMs - 86_400_000, now);
@@ -170,7 +170,7 @@ test("staleness counts on our clock, however wrong the host's is, and not while 
   expect(density.isStale(siteOf(density, "behind"), later)).toBe(false);
 });
 
-test("a node whose clock is ahead was last seen now, and is stale only when it is not ready", () => {
+test("a node whose clock is ahead is shown as last seen now, and is stale only when it is not ready", () => {
   const { status, ...node } = aNode("ahead");
   const ready = { type: "Ready", status: "True", lastHeartbeatTime: "2099-01-01T00:00:00Z" } as const;
   const density = createDensity(createFitIndex(records));
@@ -179,7 +179,7 @@ test("a node whose clock is ahead was last seen now, and is stale only when it i
   expect(row).toMatchObject({ lastSeen: "2026-06-01T00:00:00Z", stale: false });
 });
 
-test("nodes of the cluster are scored by the memory of their GPUs, or their own", () => {
+test("cluster nodes are scored by the memory of their GPUs, or by their own memory without a GPU", () => {
   const density = createDensity(createFitIndex(records));
   for (const node of [
     aNode("gpu", A100S),
@@ -206,7 +206,7 @@ test("nodes of the cluster are scored by the memory of their GPUs, or their own"
     system: { has_gpu: false, gpus: [], backend: "CPU (x86)" },
     memoryLeftGb: 64,
   });
-  expect(rows.dark).toMatchObject({ problem: "no label says how much memory its GPUs have", bestScore: 0 });
+  expect(rows.dark).toMatchObject({ problem: "no label has the memory size of its GPUs", bestScore: 0 });
   expect(rows.away).toMatchObject({ stale: true, problem: "kubelet says so" });
   const speed = (name: string) =>
     rowsOf(density, QWEN_7B).find(({ nodeName }) => nodeName === name)?.model.estimated_tps ?? 0;
@@ -222,7 +222,7 @@ const held = (gib: number, more: object = {}) => ({
   ...more,
 });
 
-test("a simulation counts what is placed, and the quantization and context that are asked for", () => {
+test("a simulation accounts for placed models and the requested quantization and context", () => {
   const density = densityOf(aHost("mac", { memoryGib: 32, budgetGib: 24 }));
   const record = recordOf(QWEN_7B);
   const [free] = simulate(density, { record }, now).rankedNodes;
@@ -245,13 +245,13 @@ test("a simulation counts what is placed, and the quantization and context that 
   });
 });
 
-test("a cordoned host is no place to fit", () => {
+test("a cordoned host does not count as fitting", () => {
   const density = densityOf(aHost("mac", { spec: { unschedulable: true } }));
   const answer = simulate(density, { record: recordOf(QWEN_7B) }, now);
   expect(answer).toMatchObject({ canFitAnywhere: false, rankedNodes: [{ schedulable: false }] });
 });
 
-test("pods take whole GPUs of a node, and memory elsewhere", () => {
+test("pods use whole GPUs of a node, and memory on nodes without GPUs", () => {
   const density = createDensity(createFitIndex(records));
   density.setHeld("pod team/x", { kind: "Node", name: "gpu" }, held(8, { gpus: 3 }));
   for (const node of [aNode("gpu", A100S), aNode("cpu", { memory: "64Gi" })])
@@ -266,7 +266,7 @@ test("pods take whole GPUs of a node, and memory elsewhere", () => {
   expect(nodeRow(density, siteOf(density, "gpu"), now).memoryLeftGb).toBe(288);
 });
 
-test("cost is what replicas hold, by service and node, and by namespace", () => {
+test("cost lists the resources allocated to replicas, by service and node, and by namespace", () => {
   const density = densityOf(aHost("mac"));
   density.setPlace("Node", "gpu", machineFromNode(aNode("gpu", A100S)));
   density.setModel("team/qwen", "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf");
@@ -302,7 +302,7 @@ test("cost is what replicas hold, by service and node, and by namespace", () => 
   expect(cost(density, "team").models[0]?.memoryRequiredGb).toBe(6);
 });
 
-test("the catalog has every model that fits somewhere, with the nodes that it fits", () => {
+test("the catalog lists every model that fits at least one node, with those nodes", () => {
   const density = densityOf(aHost("big", { memoryGib: 192 }), aHost("small", { memoryGib: 8 }));
   const rows = records.flatMap((record) => catalogRow(groupSites(density, now), record, "marginal") ?? []);
   expect(rows.length).toBeGreaterThan(150);
@@ -334,7 +334,7 @@ test("pages of a ranking join without gaps", () => {
   expect(speeds).toEqual([...speeds].sort((a, b) => b - a));
 });
 
-test("the fits of a host that has measured every model cost in proportion to their number", () => {
+test("computing the fits of a host that has measured every model takes time proportional to their number", () => {
   const density = densityOf();
   const sources = records.map(({ name }) => `hf://${name}`);
   const placeWith = (count: number) => {
@@ -347,6 +347,6 @@ test("the fits of a host that has measured every model cost in proportion to the
   };
   const few = Math.floor(sources.length / 8);
   const least = (count: number) => Math.min(...Array.from({ length: 7 }, () => placeWith(count)));
-  // Looking up all names for each of them costs 64 times as much for 8 times as many.
+  // Looking up all names for each model would take 64 times as long for 8 times as many models.
   expect(least(few * 8)).toBeLessThan(30 * Math.max(least(few), 200));
 });

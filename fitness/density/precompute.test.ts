@@ -18,7 +18,7 @@ function start() {
   return { density, state, areScored, add };
 }
 
-test("the first scores are there once all that was listed is scored, and stay so when other machines come", async () => {
+test("the first scores are ready once all listed machines are scored, and stay ready when machines are added", async () => {
   const { density, state, areScored, add } = start();
   add("a", 64);
   await vi.waitFor(() => expect(density.fits.precompute(0)).toBe(false), WAIT);

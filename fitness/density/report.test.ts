@@ -19,7 +19,7 @@ function fleet(...hosts: readonly ReturnType<typeof aHost>[]) {
   return density;
 }
 
-test("a cluster without trouble is healthy, and its machines are listed with their scores", () => {
+test("a cluster without problems is healthy, and its machines are listed with their scores", () => {
   const text = renderDensityReport(fleet(aHost("mac-1"), aHost("mac-2")), now);
   const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, name]) => name);
   expect(headings).toEqual(["Status", "Issues", "Metrics", "Density"]);
@@ -27,10 +27,10 @@ test("a cluster without trouble is healthy, and its machines are listed with the
   expect(text).toContain("## Status\n\nHEALTHY\n\n## Issues\n\nNone.\n");
   expect(text).toContain("- memory held by replicas: 20 GiB\n- memory left for new ones: 76 GiB\n");
   expect(text).toMatch(/^\| mac-1 \| Host \| [\d.]+ \| \d+ \| 28 \| {2}\|$/m);
-  expect(text).toContain("Stale: none.\n\nTo place again:\n\nNone.\n");
+  expect(text).toContain("Stale: none.\n\nTo reschedule:\n\nNone.\n");
 });
 
-test("a silent machine degrades it: what is placed there is named, with the machine that has room", () => {
+test("a silent machine makes the cluster degraded: models placed there are listed, with a machine that has enough memory", () => {
   const lastTransitionTime = "2026-01-01T00:00:00Z";
   const conditions = [
     {
@@ -47,7 +47,7 @@ test("a silent machine degrades it: what is placed there is named, with the mach
   expect(text).toMatch(/^- team\/chat: mac-1 is stale; mac-2 has room \(score [\d.]+\)$/m);
 });
 
-test("a model that its machine has become too small for is placed again, if anywhere", () => {
+test("a model whose machine has become too small is assigned to another machine, if one fits", () => {
   const text = renderDensityReport(
     fleet(aHost("mac-1", { memoryGib: 8 }), aHost("mac-2", { memoryGib: 8 })),
     now,
@@ -55,6 +55,6 @@ test("a model that its machine has become too small for is placed again, if anyw
   expect(text).toMatch(/^- team\/chat: mac-1 has too little memory for it; no other machine has room$/m);
 });
 
-test("without any machine it is critical", () => {
+test("a cluster without machines is critical", () => {
   expect(renderDensityReport(createDensity(fits), now)).toContain("## Status\n\nCRITICAL\n");
 });

@@ -84,7 +84,7 @@ function densityOf(
   return [
     table.join("\n"),
     `Stale: ${stale.length === 0 ? "none" : stale.join(", ")}.`,
-    `To place again:\n\n${bullets(models.flatMap((row) => replacementOf(density, row, now) ?? []))}`,
+    `To reschedule:\n\n${bullets(models.flatMap((row) => replacementOf(density, row, now) ?? []))}`,
   ].join("\n\n");
 }
 

@@ -1,4 +1,4 @@
-/** Nodes by their own reports: what is used of them, and what is refused. */
+/** Reports of nodes: the data that is used, and the data that is refused. */
 import { expect, test } from "vitest";
 import { type NodeReport, readNodeReport, steadyReport } from "../../src/api/node-report.ts";
 import { createDensity } from "./density.ts";
@@ -26,7 +26,7 @@ function rowOf(node: ReturnType<typeof aNode>, text: string | undefined) {
   return density.sites().map((site) => nodeRow(density, site, NOW))[0];
 }
 
-test("a report says what a Node does not: processor, free memory, programs, models", () => {
+test("a report adds data that a Node lacks: processor, free memory, programs, models", () => {
   expect(rowOf(aNode("node"), JSON.stringify(REPORT))).toMatchObject({
     stale: false,
     memoryLeftGb: 30,
@@ -36,7 +36,7 @@ test("a report says what a Node does not: processor, free memory, programs, mode
   });
 });
 
-test("GPUs have the memory that their driver says, as many as a device plugin offers", () => {
+test("GPUs have the memory that their driver reports, and the count that a device plugin offers", () => {
   const text = JSON.stringify({ ...REPORT, gpus: [{ ...A100, memoryBytes: 80 * GIB }] });
   const plugin = aNode("node", { allocatable: A100S.allocatable });
   expect(rowOf(plugin, JSON.stringify(REPORT))?.problem).toContain("how much memory its GPUs have");
@@ -45,14 +45,14 @@ test("GPUs have the memory that their driver says, as many as a device plugin of
   expect(rowOf(aNode("node"), text)).toMatchObject({ memoryLeftGb: 30, system: { has_gpu: true } });
 });
 
-test("labels say how large GPUs are where a report does not", () => {
+test("the size of GPUs is read from labels if a report lacks it", () => {
   for (const gpus of [[], [A100]]) {
     const row = rowOf(aNode("node", A100S), JSON.stringify({ ...REPORT, gpus }));
     expect(row).toMatchObject({
       system: { gpu_vram_gb: 80, gpu_count: 4, gpu_name: "NVIDIA A100 SXM4 80GB", cpu_cores: 64 },
     });
   }
-  // Without a label either, the report has the better name.
+  // Without a label, the report has the more specific name.
   const plugin = aNode("node", { allocatable: A100S.allocatable });
   const text = JSON.stringify({ ...REPORT, gpus: [A100] });
   expect(rowOf(plugin, text)?.system).toMatchObject({ gpu_vram_gb: null, gpu_name: A100.name });
@@ -61,20 +61,25 @@ test("labels say how large GPUs are where a report does not", () => {
 test.each([
   ["by its strategy", { "nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "NVIDIA-A100" }],
   ["by its product", { "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb" }],
-])("parts of GPUs are as large as labels say, whatever a report says of whole ones: %s", (_, labels) => {
-  const text = JSON.stringify({ ...REPORT, gpus: [{ ...A100, memoryBytes: 80 * GIB, count: 1 }] });
-  const allocatable = { "nvidia.com/gpu": "7" };
-  const sized = { ...labels, "nvidia.com/gpu.memory": "9728" };
-  const row = rowOf(aNode("node", { labels: sized, allocatable }), text);
-  expect(row?.problem).toBeUndefined();
-  expect(row).toMatchObject({
-    memoryLeftGb: 59.85,
-    system: { gpu_vram_gb: 9.5, gpu_count: 7, cpu_cores: 64 },
-  });
-  expect(rowOf(aNode("node", { labels, allocatable }), text)?.problem).toContain("how much memory its GPUs");
-});
+])(
+  "the size of GPU partitions is read from labels, even if a report has the size of whole GPUs: %s",
+  (_, labels) => {
+    const text = JSON.stringify({ ...REPORT, gpus: [{ ...A100, memoryBytes: 80 * GIB, count: 1 }] });
+    const allocatable = { "nvidia.com/gpu": "7" };
+    const sized = { ...labels, "nvidia.com/gpu.memory": "9728" };
+    const row = rowOf(aNode("node", { labels: sized, allocatable }), text);
+    expect(row?.problem).toBeUndefined();
+    expect(row).toMatchObject({
+      memoryLeftGb: 59.85,
+      system: { gpu_vram_gb: 9.5, gpu_count: 7, cpu_cores: 64 },
+    });
+    expect(rowOf(aNode("node", { labels, allocatable }), text)?.problem).toContain(
+      "how much memory its GPUs",
+    );
+  },
+);
 
-test("a GPU of another vendor is not held against those that a device plugin offers", () => {
+test("a GPU of another vendor does not affect the GPUs that a device plugin offers", () => {
   const amd = { vendor: "amd", name: "MI300X", memoryBytes: 192 * GIB, count: 1, unified: false };
   const nvidia = { ...A100, memoryBytes: 80 * GIB };
   const text = JSON.stringify({ ...REPORT, gpus: [amd, nvidia] });
@@ -103,7 +108,7 @@ test.each([
   [{ gpus: [{ ...A100, count: 0 }] }, "gpus.0.count"],
   [{ models: Array.from({ length: 5_000 }, () => ({ name: "a", runtime: "b" })) }, "models"],
   ["x".repeat(1_000_000), "longer than"],
-])("a report that cannot be is no score, with the reason: %j", (change, why) => {
+])("an invalid report gives no score, with the reason: %j", (change, why) => {
   const text = typeof change === "object" ? JSON.stringify({ ...REPORT, ...change }) : change;
   const row = rowOf(aNode("node"), text);
   expect(row).toMatchObject({ bestScore: 0, modelFitCount: 0, memoryLeftGb: null, stale: false });
@@ -143,7 +148,7 @@ test.each([
   expect(system).toMatchObject({ ...shown, has_gpu: true, gpu_name: "NVIDIA L4", backend: "CUDA" });
 });
 
-test("free memory is a change once it has moved by a twentieth, whichever way it wanders", () => {
+test("a change of free memory counts once it exceeds 5 % in either direction", () => {
   const total = 100 * GIB;
   const at = (available: number): NodeReport => ({
     ...REPORT,
@@ -171,7 +176,7 @@ test.each([
     { unified: false },
     { accelerator: "cpu", budgetBytes: 20 * GIB },
   ],
-])("a machine of no cluster is judged by %s", (_, change, machine) => {
+])("a machine outside a cluster is scored by %s", (_, change, machine) => {
   const { memoryBytes, unified } = { memoryBytes: undefined, ...change };
   const gpu = { vendor: "nvidia", name: "NVIDIA L4", count: 2, unified } as const;
   const place = machineFromReport("pc", {

@@ -1,4 +1,4 @@
-/** What the density state works out again, keeps and forgets. */
+/** Tests which results the density state recomputes, caches and drops. */
 import { queryObjects } from "node:v8";
 import { expect, test } from "vitest";
 import { quantizationOf } from "../catalog/quantizations.ts";
@@ -51,7 +51,7 @@ test("a host whose own scores stay as they are keeps its summary when it reports
   expect([report(9, GIB), report(9, GIB, 32), report(9, 2 * GIB, 32)]).toEqual([2, 3, 3]);
 });
 
-test("replicas that leave places which are not known leave nothing behind", () => {
+test("replicas removed from unknown machines leave no state behind", () => {
   const density = createDensity(createFitIndex(records));
   const maps = () => Number(queryObjects(Map, { format: "count" }));
   const before = maps();
@@ -63,7 +63,7 @@ test("replicas that leave places which are not known leave nothing behind", () =
   expect(maps() - before).toBeLessThan(100);
 });
 
-test("a simulation looks up no names of models that a host has measured, and uses its own measurement", () => {
+test("a simulation uses the host's measurement without looking up model names", () => {
   let lookups = 0;
   const sourceOf = (name: string) =>
     ({
@@ -94,7 +94,7 @@ test("a simulation looks up no names of models that a host has measured, and use
   expect(lookups).toBe(0);
 });
 
-test("the cost of all replicas is worked out once between two changes", () => {
+test("the cost of all replicas is computed once between two changes", () => {
   const density = createDensity(createFitIndex(records));
   density.setPlace("Host", "mac", machineFromHost(aHost("mac")));
   density.setHeld("team/chat-0", { kind: "Host", name: "mac" }, held(6));

@@ -5,15 +5,15 @@ import { chooseMove, NO_OBSERVATIONS, noteMove, observeFitness } from "./plan.ts
 
 interface Input {
   readonly settings?: object;
-  /** Seconds since when replicas are on their machines; 0 unless given. */
+  /** Time in seconds at which replicas arrived on their machines. Default: 0. */
   readonly since?: Readonly<Record<string, number>>;
-  /** Seconds, then `replica@machine: score`, and what else there is. */
+  /** Time in seconds, then `replica@machine: score` and optional fields. */
   readonly passes: readonly {
     readonly at: number;
-    /** null: not known. */
+    /** null: the score is unknown. */
     readonly scores: Readonly<Record<string, number | null>>;
     readonly others?: Readonly<Record<string, number>>;
-    /** Machines without room. */
+    /** Machines without free capacity. */
     readonly full?: Readonly<Record<string, number>>;
   }[];
 }
@@ -55,7 +55,7 @@ test("a move is forgotten once its cool-down has elapsed", () => {
   expect(kept(601_000)).toEqual([]);
 });
 
-test("a replica is tracked from its first score on, and stays so while it is not known", () => {
+test("a replica is tracked from its first score, and stays tracked while its score is unknown", () => {
   const one = { replica: "chat/0", on: "m", service: "chat", sinceMs: 0 };
   const tracked = (before: typeof NO_OBSERVATIONS, score: number | undefined) =>
     observeFitness(before, [{ ...one, score }], DEFAULTS, 0).state;

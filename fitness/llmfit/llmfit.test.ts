@@ -8,7 +8,7 @@ import { tokensPerSecond } from "./speed.ts";
 import type { LlmfitSystem } from "./system.ts";
 import { quantizationRow } from "./tables.ts";
 
-/** Numbers as printed by llmfit 1.1.10; run modes and levels that it printed for no such machine follow its rules as written. */
+/** Numbers printed by llmfit 1.1.10. Run modes and levels that it printed for no such machine follow its documented rules. */
 const now = Date.UTC(2026, 6, 1);
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const record = (name: string, more: object = {}): CatalogRecord => {
@@ -102,7 +102,7 @@ test("unknown quantizations count as llmfit counts them", () => {
   expect(quantizationRow("F32")).toMatchObject({ memory: 4, speed: 0.5, penalty: -5 });
 });
 
-test("the category is that of the first word that is found", () => {
+test("the category is that of the first matching word", () => {
   const category = (name: string, use_case: string) =>
     categoryOf({ ...record("Qwen/Qwen3-8B"), name, use_case });
   expect(category("BAAI/bge-m3", "")).toBe("Embedding");

@@ -6,7 +6,7 @@ import { claimEstimatorOf } from "./claim.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 
-test("claims of a model are remembered for a limited number of contexts", () => {
+test("claims of a model are cached for a limited number of contexts", () => {
   let reads = 0;
   const [first] = records;
   if (first === undefined) throw new Error("the catalog is empty");
@@ -29,7 +29,7 @@ test("claims of a model are remembered for a limited number of contexts", () => 
   expect(readsFor(1)).toBeGreaterThan(0);
 });
 
-test("whatever contexts are asked for, and in whatever order, a claim is that of a model asked for the first time", () => {
+test("a cached claim equals a fresh one for any sequence of contexts", () => {
   const [first] = records;
   if (first === undefined) throw new Error("the catalog is empty");
   const kind = { family: "gguf", accelerator: "metal", cacheType: "f16" } as const;

@@ -33,7 +33,7 @@ const machine = (budgetGiB: number, more: Partial<Machine> = {}): Machine => {
   return { ...read.machine, ...more };
 };
 
-test("the score that docs/fitness.md works out by hand is the one that is computed", () => {
+test("the computed score equals the worked example in docs/fitness.md", () => {
   const quantization = quantizationOf("Q4_K_M");
   if (quantization === undefined) throw new Error("unknown");
   const record = find("mistralai/Mistral-Small-24B-Instruct-2501");
@@ -63,7 +63,7 @@ test("the score that docs/fitness.md works out by hand is the one that is comput
   expect(fit.level).toBe("marginal");
 });
 
-test("the best quantization is the first of those that score highest, as if each had been tried", () => {
+test("the best quantization is the first with the highest score, as in an exhaustive search", () => {
   for (const [budgetGiB, useCase] of [6, 14, 30].flatMap((budget) =>
     (["coding", "embedding"] as const).map((use) => [budget, use] as const),
   ))
@@ -79,7 +79,7 @@ test("the best quantization is the first of those that score highest, as if each
     }
 });
 
-test("every model of a use is ranked once, what fits before what does not, and the names break ties", () => {
+test("every model of a use case is ranked once, fitting models first, with ties broken by name", () => {
   for (const useCase of ["coding", "embedding"] as const) {
     const ranked = rankModels(records, machine(21), { ...wish, useCase });
     expect(new Set(ranked.map(({ model }) => model)).size).toBe(ranked.length);
@@ -101,7 +101,7 @@ test("every model of a use is ranked once, what fits before what does not, and t
   expect(isAtLeast("marginal", "good")).toBe(false);
 });
 
-test("more memory never fits less: a larger budget has a context at least as large, and no fewer models", () => {
+test("a larger memory budget never reduces the context or the number of fitting models", () => {
   const contexts = [6, 8, 12, 24].map(
     (gib) =>
       bestFit(find("Qwen/Qwen3-8B"), machine(gib), { ...wish, families: ["gguf"] })?.contextThatFits ?? 0,
@@ -115,7 +115,7 @@ test("more memory never fits less: a larger budget has a context at least as lar
   expect(fitting).toEqual(fitting.toSorted((a, b) => a - b));
 });
 
-test("a smaller cache type makes room for more context", () => {
+test("a smaller KV cache type allows a larger context", () => {
   const quantization = quantizationOf("Q4_K_M");
   if (quantization === undefined) throw new Error("unknown");
   const context = (cacheType: FitRequest["cacheType"]) =>
@@ -125,7 +125,7 @@ test("a smaller cache type makes room for more context", () => {
   expect(context("q4_0")).toBeGreaterThan(context("q8_0"));
 });
 
-test("a model that fits nowhere is too tight with its smallest file, and scores nothing", () => {
+test("a model that fits nowhere is too tight with its smallest file, and has score 0", () => {
   const fit = bestFit(find("deepseek-ai/DeepSeek-R1"), machine(16), wish);
   expect(fit).toMatchObject({
     level: "too_tight",
@@ -174,7 +174,7 @@ test.each<[string, object]>([
   ["endless memory", { memory: { totalBytes: Number.POSITIVE_INFINITY } }],
   ["a thousand terabytes", { memory: { totalBytes: 1e15 } }],
   ["a budget above its memory", { memory: { totalBytes: 8 * GIB, gpuBudgetBytes: 16 * GIB } }],
-])("a host that reports %s is unusable, and says why", (_, status) => {
+])("a host that reports %s is unusable, with the reason", (_, status) => {
   expect(machineOf(host(status))).toMatchObject({ at: "unusable", why: expect.stringMatching(/./) });
 });
 

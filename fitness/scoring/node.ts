@@ -118,7 +118,7 @@ function cpuMachine({ name, totalBytes, allocatableBytes, cores }: NodeRead): Ma
 
 function gpuMachine({ name, cores }: NodeRead, gpus: NodeGpus, count: number): MachineRead {
   if (gpus.bytesEach === undefined)
-    return { at: "unusable", why: "no label says how much memory its GPUs have" };
+    return { at: "unusable", why: "no label has the memory size of its GPUs" };
   const memoryBytes = gpus.bytesEach * count;
   return readMachine({
     name,

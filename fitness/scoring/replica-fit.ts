@@ -30,7 +30,8 @@ interface ScoredNeed extends Pick<ReplicaNeed, "claimBytes"> {
 }
 
 export const DEFAULT_CONTEXT = 8192;
-const LOADS_LESS = "its settings leave a part out of this memory, and nothing says how large that is";
+const LOADS_LESS =
+  "its settings keep a part of the model out of this memory, and the size of that part is unknown";
 const NO_QUANTIZATION = "nothing names the quantization of its files";
 const PURPOSES: Readonly<Record<string, UseCase>> = {
   Embedding: "embedding",
@@ -90,7 +91,7 @@ export function fitReplica(need: ScoredNeed, machine: Machine): ReplicaFit {
   const brief = briefOf(need, machine);
   const known = need.claimBytes?.(accelerator);
   const claimBytes = known ?? brief?.claimBytes;
-  if (claimBytes === undefined) return { at: "unknown", why: "nothing says how much memory the model needs" };
+  if (claimBytes === undefined) return { at: "unknown", why: "the memory that the model needs is unknown" };
   if (claimBytes > budgetBytes) {
     const doubt = known === undefined ? need.doubt : undefined;
     return doubt === undefined ? { at: "tooSmall", claimBytes, budgetBytes } : { at: "unknown", why: doubt };

@@ -37,7 +37,7 @@ function find(name: string) {
   return record;
 }
 
-test("the speed with a draft that docs/fitness.md works out by hand is the one that is computed", () => {
+test("the computed speed with a draft model equals the worked example in docs/fitness.md", () => {
   const alone = judge("Qwen/Qwen3-32B", "Q4_K_M");
   const draft = judge("Qwen/Qwen3-0.6B", "Q4_K_M");
   const both = judge("Qwen/Qwen3-32B", "Q4_K_M", "Qwen/Qwen3-0.6B");
@@ -54,7 +54,7 @@ test("the speed with a draft that docs/fitness.md works out by hand is the one t
   expect(both.reasons).toContain("decodes speculatively: Qwen/Qwen3-0.6B proposes 3 tokens a step");
 });
 
-test("a mixture of experts gains less: each token of a step has experts of its own", () => {
+test("a mixture of experts gains less from a draft, because each token of a step has its own experts", () => {
   const gain = (name: string) =>
     judge(name, "Q4_K_M", "Qwen/Qwen3-0.6B").tokensPerSecond.value /
     judge(name, "Q4_K_M").tokensPerSecond.value;

@@ -7,10 +7,10 @@ import { decodeSpeed, promptSpeed } from "./speed.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 
-/** Tokens per second, one request, llama.cpp unless the quantization is MLX's. */
+/** Tokens per second for one request, with llama.cpp unless the quantization is an MLX one. */
 type Row = readonly [chip: string, gpuCores: number, model: string, quantization: string, measured: number];
 
-/** Community measurements on an M4 Pro with 24 GB: the constants of speed.ts were fitted to these. */
+/** Community measurements on an M4 Pro with 24 GB that the constants of speed.ts were fitted to. */
 const CALIBRATED: readonly Row[] = [
   ["M4 Pro", 20, "meta-llama/Llama-3.2-3B-Instruct", "Q4_K_M", 95.3],
   ["M4 Pro", 20, "Qwen/Qwen2.5-7B-Instruct", "Q4_K_M", 49.6],
@@ -19,13 +19,13 @@ const CALIBRATED: readonly Row[] = [
   ["M4 Pro", 20, "mistralai/Mistral-Small-24B-Instruct-2501", "Q4_K_M", 16.5],
   ["M4 Pro", 20, "Qwen/Qwen3-30B-A3B", "Q4_K_M", 70.6],
   ["M4 Pro", 20, "openai/gpt-oss-20b", "MXFP4", 66.5],
-  // Fitted to, too: what recurrent layers cost, and what unpacking and launching cost GPUs before M4.
+  // The costs of recurrent layers, and of unpacking and launching on GPUs before M4, were fitted to these too.
   ["M4", 10, "Qwen/Qwen3.5-9B", "Q4_K_M", 16],
   ["M1 Max", 32, "meta-llama/Llama-3.1-8B-Instruct", "Q4_K_M", 46.2],
   ["M1 Max", 32, "Qwen/Qwen3-30B-A3B", "Q4_K_M", 51.03],
 ];
 
-/** Other people's: XiongjieDai/GPU-Benchmarks-on-LLM-Inference (tg 512, mean of LLaMA 2), normiebench, jitesh.dev, hiesch.eu. */
+/** Measurements that were not used for calibration: XiongjieDai/GPU-Benchmarks-on-LLM-Inference (tg 512, mean of LLaMA 2), normiebench, jitesh.dev, hiesch.eu. */
 const HELD_OUT: readonly Row[] = [
   ["M4", 10, "meta-llama/Llama-3.1-8B-Instruct", "Q4_K_M", 20.87],
   ["M4", 10, "Qwen/Qwen3.5-4B", "Q4_K_M", 28],
@@ -59,11 +59,11 @@ const HELD_OUT_MIXTURES: readonly Row[] = [
   ["M2 Max", 30, "openai/gpt-oss-20b", "mlx-4bit", 91.5],
 ];
 
-test("speeds that the constants were fitted to come out within 12 %", () => {
+test("estimates for the measurements used for calibration are within 12 %", () => {
   for (const row of CALIBRATED) expect(errorOf(row), row.join(" ")).toBeLessThan(0.12);
 });
 
-test("half of the measurements that were not used for calibration are met within 15 %, and mixtures within 20 %", () => {
+test("half of the estimates for other measurements are within 15 %, and within 20 % for mixtures of experts", () => {
   expect(median(HELD_OUT.map(errorOf))).toBeLessThan(0.15);
   expect(median(HELD_OUT_MIXTURES.map(errorOf))).toBeLessThan(0.2);
 });

@@ -17,7 +17,7 @@ export const environmentVariables: readonly Variable[] = [
     name: "HF_ENDPOINT",
     readBy: "agent",
     meaning:
-      "The Hugging Face hub or a mirror of it, for the agent's downloads only. Configuration file and flag override it. The controller reads headers there first: give it the same mirror with its `--hf-endpoint`.",
+      "The Hugging Face hub or a mirror of it, for the agent's downloads only. The configuration file and the flag override it. The controller reads headers first: set its `--hf-endpoint` to the same mirror.",
   },
   {
     name: "HF_TOKEN",
@@ -29,7 +29,7 @@ export const environmentVariables: readonly Variable[] = [
     name: "METALBRIDGE_CACHE",
     readBy: "setup, up, demo",
     meaning:
-      "Folder of the parts that setup provides. Absent: `$XDG_CACHE_HOME/metalbridge`, else `~/.cache/metalbridge`, on macOS `~/Library/Caches/metalbridge`.",
+      "Folder of the parts that setup provides. Default: `$XDG_CACHE_HOME/metalbridge` if set, `~/Library/Caches/metalbridge` on macOS, and `~/.cache/metalbridge` on other systems.",
   },
   {
     name: "KUBEBUILDER_ASSETS",
@@ -56,13 +56,13 @@ export const environmentVariables: readonly Variable[] = [
   {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
-    meaning: "Where llama.cpp releases are downloaded from: a mirror of the release page.",
+    meaning: "URL of a mirror of the llama.cpp release page, for downloads.",
   },
   { name: "METALBRIDGE_LLAMA_TAG", readBy: "setup", meaning: "The llama.cpp release to download." },
   {
     name: "METALBRIDGE_ENVTEST_INDEX",
     readBy: "setup",
-    meaning: "Where the index of ready-built control plane programs is downloaded from.",
+    meaning: "URL of the index of prebuilt control plane programs.",
   },
   {
     name: "METALBRIDGE_PROMETHEUS",

@@ -1,4 +1,4 @@
-/** Sessions over HTTP whose clients leave, or fall silent. */
+/** HTTP sessions whose clients disconnect or become idle. */
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -32,7 +32,7 @@ const handlePost =
   async (request, response) =>
     handle(request, response, request.method === "POST" ? JSON.parse(await text(request)) : undefined);
 
-/** The new session, or the status of a refusal. */
+/** Returns the new session, or the status code of the refusal. */
 async function begin(url: string): Promise<string> {
   const params = { protocolVersion: "2025-03-26", capabilities: {}, clientInfo: { name: "c", version: "1" } };
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params });
@@ -45,12 +45,12 @@ async function begin(url: string): Promise<string> {
 const listenTo = (url: string, session: string, signal?: AbortSignal) =>
   fetch(url, { headers: { accept, "mcp-session-id": session }, ...(signal && { signal }) });
 
-test("a client that left before its stream was answered keeps no session open", async () => {
+test("a client that disconnects before its stream is answered leaves no session open", async () => {
   let leave: () => void = () => {};
   let left = 0;
   const url = await serve((sessions) => async (request, response) => {
     if (request.method === "POST") return handlePost(sessions)(request, response);
-    // As while a token is read.
+    // The client leaves before the request is handled, as can happen while a token is read.
     const closed = once(response, "close");
     leave();
     await closed;
@@ -67,11 +67,11 @@ test("a client that left before its stream was answered keeps no session open", 
   expect(await begin(url)).toMatch(/-/);
 });
 
-test("where all sessions have a stream, the longest silent one is closed after 30 minutes, and one that is used is not", async () => {
+test("if all sessions have a stream, the longest idle one is closed after 30 minutes, and an active one is not", async () => {
   nowMs = 0;
   const url = await serve(handlePost);
   const sessions: string[] = [];
-  // A body that is not referenced is closed.
+  // An unreferenced body would be closed by the garbage collector.
   const streams: Response[] = [];
   for (let count = 0; count < MAX_SESSIONS; count += 1) {
     nowMs = count;

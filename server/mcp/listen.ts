@@ -34,13 +34,13 @@ export async function listenMcp(options: ListenMcpOptions): Promise<number> {
       "ServerConfigInvalid",
       "allowDeploy: every user of this machine could create services with your rights",
       {
-        summary: "give the token that they must send",
+        summary: "set the token that clients must send",
         command: "metalbridge mcp --http --allow-deploy --token-file <file>",
       },
     );
   if (tokenFile === undefined && !LOOPBACK.test(address))
     throw new MetalbridgeError("ServerConfigInvalid", `address: ${address} can be reached by others`, {
-      summary: "give the token that they must send, or listen on loopback",
+      summary: "set the token that clients must send, or listen on loopback",
       command: "metalbridge mcp --http --token-file <file>",
     });
   const sessions = createSessions(() => createMcp(options), options.clock);
@@ -79,7 +79,7 @@ async function refusalOf(request: IncomingMessage, response: ServerResponse, tok
     const refused = await rejectUnauthorized(request, response, tokenFile);
     if (refused !== undefined) return { status: refused.status, message: String(refused.body).trim() };
   } else if (!isFromProgram(request.headers))
-    return { status: 403, message: "only programs of this machine may ask" };
+    return { status: 403, message: "only programs on this machine have access" };
   const path = request.url?.split("?")[0];
   return path === MCP_PATH ? undefined : { status: 404, message: "not found" };
 }

@@ -31,29 +31,31 @@ interface LlmfitTool {
 const word = z.string().max(64).optional();
 const recommendInput = {
   limit,
-  use_case: word.describe("general, coding, reasoning, chat, multimodal or embedding. Default: all."),
-  min_fit: word.describe("perfect, good, marginal or too_tight. Default: marginal."),
-  runtime: word.describe("any, mlx, llamacpp or vllm. Default: any."),
-  license: z.string().max(512).optional().describe("One of these, separated by commas. Default: all."),
-  sort: word.describe("score, tps, params, mem, ctx, date or use_case. Default: score."),
+  use_case: word.describe(
+    "Use case: general, coding, reasoning, chat, multimodal or embedding. Default: all.",
+  ),
+  min_fit: word.describe("Minimum fit level: perfect, good, marginal or too_tight. Default: marginal."),
+  runtime: word.describe("Runtime: any, mlx, llamacpp or vllm. Default: any."),
+  license: z.string().max(512).optional().describe("Allowed licenses, separated by commas. Default: all."),
+  sort: word.describe("Sort order: score, tps, params, mem, ctx, date or use_case. Default: score."),
 };
-const searchInput = { query: name.describe("Part of a name, provider, size or use."), limit };
+const searchInput = { query: name.describe("Part of a model name, provider, size or use case."), limit };
 const planInput = {
-  model: name.describe("Its full name in the catalog."),
+  model: name.describe("Full name of the model in the catalog."),
   context: z.int().min(1).max(4_294_967_295).default(8192).describe("Tokens."),
-  quant: word.describe("Such as Q4_K_M. Default: the model's own."),
-  target_tps: z.number().optional().describe("Tokens per second to reach."),
+  quant: word.describe("Quantization, for example Q4_K_M. Default: the model's default quantization."),
+  target_tps: z.number().optional().describe("Target speed in tokens per second."),
 };
 
 const LLMFIT_TOOLS: readonly LlmfitTool[] = [
   {
     name: "get_system_specs",
-    description: "Hardware of a machine: memory, processor, GPUs.",
+    description: "Returns the hardware of a machine: memory, processor and GPUs.",
     answer: ({ site, get }) => ({ node: site.place.name, system: get("/system").system }),
   },
   {
     name: "recommend_models",
-    description: "The models that fit a machine best, with score, quantization, memory and speed.",
+    description: "Returns the models that fit a machine best, with score, quantization, memory and speed.",
     input: recommendInput,
     answer: ({ args, get }) => {
       const { total_models, returned_models, models } = get("/models", args);
@@ -62,7 +64,7 @@ const LLMFIT_TOOLS: readonly LlmfitTool[] = [
   },
   {
     name: "search_models",
-    description: "Models by name, provider or use, and how each fits a machine.",
+    description: "Searches models by name, provider or use case, and returns how each fits a machine.",
     input: searchInput,
     answer: ({ args: { query, ...rest }, get }) => {
       const { total_models, returned_models, models } = get("/models", { search: query, ...rest });
@@ -71,13 +73,13 @@ const LLMFIT_TOOLS: readonly LlmfitTool[] = [
   },
   {
     name: "plan_hardware",
-    description: "Which hardware a model needs, and what a machine lacks for it.",
+    description: "Returns the hardware that a model needs, and what a machine lacks for it.",
     input: planInput,
     answer: ({ args, post }) => post("/plan", args),
   },
   {
     name: "get_runtimes",
-    description: "Which programs that run models a machine has.",
+    description: "Returns the inference engines installed on a machine.",
     answer: ({ site, get }) => {
       const { runtimes } = get("/runtimes") as { readonly runtimes: readonly object[] };
       // llmfit lists this runtime only in its tool, not in its REST API.
@@ -87,7 +89,7 @@ const LLMFIT_TOOLS: readonly LlmfitTool[] = [
   },
   {
     name: "get_installed_models",
-    description: "The models that are on a machine.",
+    description: "Returns the models installed on a machine.",
     answer: ({ get }) => ({ models: get("/installed").models }),
   },
 ];
@@ -95,10 +97,10 @@ const LLMFIT_TOOLS: readonly LlmfitTool[] = [
 export function llmfitTools(context: McpContext): readonly Tool[] {
   const node =
     context.localDensity === undefined
-      ? objectNameSchema.describe("A Host or Node.")
+      ? objectNameSchema.describe("Name of a Host or Node.")
       : objectNameSchema
           .optional()
-          .describe("A Host or Node of the cluster. Default: the machine this runs on.");
+          .describe("Name of a Host or Node of the cluster. Default: the machine that this server runs on.");
   return LLMFIT_TOOLS.map(({ name, description, input = {}, answer }) => ({
     name,
     description,

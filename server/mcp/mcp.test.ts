@@ -1,4 +1,4 @@
-/** The MCP server over streamable HTTP, asked by the SDK's own client. */
+/** The MCP server over streamable HTTP, called with the SDK's client. */
 import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { type IncomingMessage, request } from "node:http";
@@ -54,7 +54,7 @@ async function listen(more: Partial<Parameters<typeof listenMcp>[0]> = {}): Prom
 
 interface ClientWish {
   readonly token?: string;
-  /** What the user says; absent: the client cannot ask. */
+  /** Answer of the user. Undefined: the client does not support confirmation. */
   readonly user?: (question: string) => ElicitResult | Promise<ElicitResult>;
 }
 
@@ -85,7 +85,7 @@ async function call(client: Client, name: string, args: Record<string, unknown> 
   return { isError: result.isError === true, body, json: () => JSON.parse(body) };
 }
 
-test("tools are listed with their arguments, deploy only where it is allowed", async () => {
+test("tools are listed with their arguments, and deploy only if it is allowed", async () => {
   const client = await connectTo(await listen());
   const { tools } = await client.listTools();
   expect(tools.map(({ name }) => name)).toEqual([
@@ -104,7 +104,7 @@ test("tools are listed with their arguments, deploy only where it is allowed", a
   expect((await allowed.listTools()).tools.map(({ name }) => name)).toContain("deploy");
 });
 
-test("fit ranks machines for a model, models for a machine, and places beside what is placed", async () => {
+test("fit ranks machines for a model and models for a machine, and simulates placements next to placed models", async () => {
   const client = await connectTo(await listen());
   const machines = (await call(client, "fit", { model: "Qwen2.5-7B", min_fit: "good" })).json();
   expect(machines.rankedNodes.map(({ nodeName }: { nodeName: string }) => nodeName)).toEqual([
@@ -135,15 +135,15 @@ test.each([
   [{ min_fit: "best" }, /perfect/],
   [{ model: "Qwen2.5-7B", quantization: "Q9_Z" }, /invalid quantization value: use one of/],
   [{ model: "Qwen2.5", context: 100 }, /several models/],
-  [{ quantization: "Q8_0" }, /go with model/],
-])("fit with %j is refused in words", async (args, why) => {
+  [{ quantization: "Q8_0" }, /require model/],
+])("fit with %j is refused with an error message", async (args, why) => {
   const client = await connectTo(await listen());
   const { isError, body } = await call(client, "fit", args);
   expect([isError, body]).toEqual([true, expect.stringMatching(why)]);
   expect(body.length).toBeLessThan(2_000);
 });
 
-test("a name that reads as a regular expression is a name, and a cluster that does not answer is an error in words", async () => {
+test("a name with regular expression syntax is used literally, and a cluster that does not respond is an error message", async () => {
   const client = await connectTo(await listen());
   const none = (await call(client, "fit", { model: "(Qwen|.*)+$" })).json();
   expect(none).toMatchObject({ rankedNodes: [], total: 0 });
@@ -155,7 +155,7 @@ test("a name that reads as a regular expression is a name, and a cluster that do
 
 const MODEL = "Qwen/Qwen2.5-7B-Instruct";
 
-test("llmfit's six tools answer in its shapes for this machine, and for one of the cluster by name", async () => {
+test("llmfit's six tools return llmfit's shapes for this machine, and for a cluster machine by name", async () => {
   const client = await connectTo(await listen());
   const ask = async (tool: string, args: Record<string, unknown> = {}) => {
     const { isError, json } = await call(client, tool, args);
@@ -201,7 +201,7 @@ test.each([
   ["plan_hardware", { model: MODEL, target_tps: -1 }, /^invalid target_tps value/],
   ["get_runtimes", { node: "mac-9" }, /no Host or Node is named mac-9/],
   ["recommend_models", { node: "silent" }, /^silent: ./],
-])("%s with %j has its error in the answer, as there", async (tool, args, why) => {
+])("%s with %j returns its error in the result, as in llmfit", async (tool, args, why) => {
   const density = fleet("mac-1");
   density.setPlace("Host", "silent", machineFromHost(aHost("silent", { status: { info: {}, memory: {} } })));
   const client = await connectTo(await listen({ context: { ...context, density: async () => density } }));
@@ -209,7 +209,7 @@ test.each([
   expect([isError, json()]).toEqual([false, { error: expect.stringMatching(why) }]);
 });
 
-test("what llmfit's tools say of a machine that is silent is marked as stale", async () => {
+test("results of llmfit's tools for a silent machine are marked as stale", async () => {
   const density = fleet("mac-1");
   density.setPlace("Host", "mac-2", {
     ...machineFromHost(aHost("mac-2")),
@@ -220,7 +220,7 @@ test("what llmfit's tools say of a machine that is silent is marked as stale", a
   expect([await stale("mac-1"), await stale("mac-2")]).toEqual([undefined, true]);
 });
 
-test("where the program has no machine of its own, llmfit's tools need the name of one", async () => {
+test("llmfit's tools require a machine name if the server does not run on a machine of the cluster", async () => {
   const { localDensity: _, ...inCluster } = context;
   const client = await connectTo(await listen({ context: inCluster }));
   const { tools } = await client.listTools();
@@ -228,10 +228,10 @@ test("where the program has no machine of its own, llmfit's tools need the name 
   expect(required).toHaveLength(6);
   expect((await call(client, "get_system_specs")).isError).toBe(true);
   expect((await call(client, "get_system_specs", { node: "mac-1" })).json()).toMatchObject({ node: "mac-1" });
-  expect((await call(client, "fit")).body).toMatch(/give model or node/);
+  expect((await call(client, "fit")).body).toMatch(/set model or node/);
 });
 
-/** Whatever is sent, byte for byte. */
+/** Sends the given bytes unchanged. */
 async function send(url: string, headers: Record<string, string>, body: string): Promise<[number, string]> {
   const sent = request(url, { method: "POST", headers: { "content-type": "application/json", ...headers } });
   const answered = once(sent, "response");
@@ -240,7 +240,7 @@ async function send(url: string, headers: Record<string, string>, body: string):
   return [response.statusCode ?? 0, await text(response)];
 }
 
-test("without a token only programs of this machine may ask, and no web page", async () => {
+test("without a token only programs on this machine have access, and no web page", async () => {
   const url = await listen();
   expect(await send(url, { host: "evil.example:80" }, "{}")).toEqual([
     403,
@@ -271,7 +271,7 @@ test("without a token only programs of this machine may ask, and no web page", a
     await expect(listen(open)).rejects.toMatchObject({ code: "ServerConfigInvalid" });
 });
 
-test("with a token file every request needs the token in it", async () => {
+test("with a token file every request requires the token in that file", async () => {
   const tokenFile = await writeToken();
   const url = await listen({ tokenFile, address: "0.0.0.0" });
   await expect(connectTo(url)).rejects.toThrow(/send the token/);
@@ -282,7 +282,7 @@ test("with a token file every request needs the token in it", async () => {
   await expect(call(client, "fit")).rejects.toThrow(/send the token/);
 });
 
-test("deploy asks first: only an accepted question creates anything", async () => {
+test("deploy asks for confirmation, and creates objects only if the user accepts", async () => {
   const created: DeployRequest[] = [];
   const questions: string[] = [];
   const url = await listen({
@@ -328,7 +328,7 @@ test("deploy asks first: only an accepted question creates anything", async () =
   expect(questions).toEqual(Array(4).fill("Create hf://org/tiny?"));
 });
 
-test("clients that leave without a word keep no other out, and the one that waits for its user is not closed", async () => {
+test("clients that disconnect silently do not block other clients, and a session that waits for its user is not closed", async () => {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<ElicitResult>();
   const deploy: McpContext["deploy"] = async ({ model }, isAllowed) =>

@@ -14,7 +14,7 @@ export interface McpOptions {
 }
 
 const INSTRUCTIONS =
-  "Machines and models of a Metalbridge cluster. Sizes called gb or Gb are GiB. fit and recommend_models rank by score (0 to 100); explain_placement says why a service is where it is or what it waits for.";
+  "Machines and models of a Metalbridge cluster. Sizes named gb or Gb are in GiB. fit and recommend_models rank by score (0 to 100); explain_placement explains why a service runs where it does, or why it is queued.";
 /** Time limit for the user's answer. */
 const ANSWER_MS = 10 * 60_000;
 

@@ -39,7 +39,7 @@ const service = (name: string): InferenceService => ({
   spec: inferenceServiceSpecSchema.parse({ modelRef: "large" }),
 });
 
-test("explain_placement shows the nearest hundred hosts, and what would help on the ten nearest misses", async () => {
+test("explain_placement returns the closest hundred hosts, and remedies for the ten closest misses", async () => {
   const conditions = ["Ready", "Reachable"].map((type) => {
     const when = { lastTransitionTime: "2026-01-01T00:00:00Z" };
     return { type, status: "True" as const, reason: "R", message: "", ...when };
@@ -69,7 +69,7 @@ test("explain_placement shows the nearest hundred hosts, and what would help on 
   expect(oneMore.hosts.filter(({ helps }) => helps !== undefined)).toHaveLength(10);
 });
 
-test("list_services reads each replica once, and makes only the rows that it shows", async () => {
+test("list_services reads each replica once, and builds only the rows that it returns", async () => {
   let reads = 0;
   const replica = (index: number) => ({
     metadata: { name: `replica-${index}`, namespace: "default" },
@@ -91,7 +91,7 @@ test("list_services reads each replica once, and makes only the rows that it sho
   expect(reads).toBe(100 + 4);
 });
 
-test("however many services there are, list_services shows up to its limit, which is 100 at most, and counts all", async () => {
+test("list_services returns rows up to its limit of at most 100, and counts all services", async () => {
   await fc.assert(
     fc.asyncProperty(fc.nat(150), fc.integer({ min: -1, max: 103 }), async (count, limit) => {
       const services = Array.from({ length: count }, (_, index) => service(`chat-${index}`));

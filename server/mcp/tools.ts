@@ -40,41 +40,59 @@ export const limit = z.int().min(1).max(MAX_ROWS).default(LIMIT);
 const fitInput = z.strictObject({
   model: name
     .optional()
-    .describe("A name, a repository or a file name: ranks the machines of the cluster for it."),
+    .describe(
+      "Model name, repository or file name. The answer ranks the machines of the cluster for this model.",
+    ),
   node: objectNameSchema
     .optional()
-    .describe("A Host or Node: ranks the models for it. Neither model nor node: the machine this runs on."),
+    .describe(
+      "Name of a Host or Node. The answer ranks the catalog models for this machine. Default without model: the machine that this server runs on.",
+    ),
   quantization: z
     .string()
     .max(64)
     .optional()
-    .describe("With model: places it with this one beside what is placed already."),
-  context: z.int().min(1).max(1e8).optional().describe("With model: the same with so many tokens."),
-  min_fit: z.enum(FIT_LEVELS).default("marginal").describe("At least this fit."),
-  limit: limit.describe("At most so many rows."),
+    .describe(
+      "Requires model: simulates a placement with this quantization, next to the models already placed.",
+    ),
+  context: z
+    .int()
+    .min(1)
+    .max(1e8)
+    .optional()
+    .describe("Requires model: simulates a placement with this context size, in tokens."),
+  min_fit: z.enum(FIT_LEVELS).default("marginal").describe("Minimum fit level."),
+  limit: limit.describe("Maximum number of rows."),
 });
 const serviceInput = z.strictObject({
   service: objectNameSchema.describe("Name of the InferenceService."),
-  namespace: namespace.describe("Default: that of the context, else default."),
+  namespace: namespace.describe(
+    "Default: the namespace of the kubeconfig context, or 'default' if it has none.",
+  ),
 });
-const listInput = z.strictObject({ namespace: namespace.describe("Default: all of them."), limit });
+const listInput = z.strictObject({ namespace: namespace.describe("Default: all namespaces."), limit });
 const count = (description: string) => z.int().min(1).max(1e8).optional().describe(description);
 const deployInput = z.strictObject({
   model: z
     .string()
     .min(1)
     .max(2048)
-    .describe("Weights (hf://org/repo[/file], https://…, ollama://name:tag), or a Model of the cluster."),
+    .describe(
+      "Source of the weights (hf://org/repo[/file], https://…, ollama://name:tag), or the name of a Model in the cluster.",
+    ),
   name: objectNameSchema
     .max(63)
     .optional()
-    .describe("Of the service and its Model. Default: from the weights."),
+    .describe("Name of the service and its Model. Default: derived from the source."),
   namespace,
-  runtime: z.enum(RUNTIMES).optional().describe("Default: chosen by the format and the hosts."),
+  runtime: z
+    .enum(RUNTIMES)
+    .optional()
+    .describe("Inference engine. Default: chosen by the format of the weights and the available hosts."),
   quantization: z.string().max(64).optional(),
-  replicas: count("How many."),
-  contextSize: count("Tokens of the whole engine, shared by all slots."),
-  slots: count("Requests at once."),
+  replicas: count("Number of replicas."),
+  contextSize: count("Context size of the engine in tokens, shared by all slots."),
+  slots: count("Number of concurrent requests."),
   priority: z.enum(Object.keys(PRIORITIES) as [string, ...string[]]).optional(),
 });
 
@@ -85,7 +103,7 @@ export function ownTools(context: McpContext): readonly Tool[] {
     {
       name: "fit",
       description:
-        "Which machines fit a model, or which models fit a machine: score, memory and tokens per second, from exact memory claims and what was measured.",
+        "Ranks the machines that fit a model, or the models that fit a machine, with score, memory and tokens per second. Uses exact memory claims and measured speeds.",
       input: fitInput,
       isReadOnly: true,
       answer: (args) => answerFit(context, args as z.output<typeof fitInput>),
@@ -93,14 +111,15 @@ export function ownTools(context: McpContext): readonly Tool[] {
     {
       name: "explain_placement",
       description:
-        "Why the replicas of a service are on the hosts that they are on, or why they wait: the scheduler's reasons, which hosts have room now, and what would make it fit on the nearest others.",
+        "Explains why the replicas of a service run on their hosts, or why they are queued: the scheduler's reasons, the hosts with enough free memory now, and the changes that would make the service fit on the closest other hosts.",
       input: serviceInput,
       isReadOnly: true,
       answer: (args) => explainPlacement(context, args as z.output<typeof serviceInput>),
     },
     {
       name: "list_services",
-      description: "The inference services with model, phase, ready replicas, hosts and address.",
+      description:
+        "Lists the inference services with their model, phase, ready replicas, hosts and endpoint.",
       input: listInput,
       isReadOnly: true,
       answer: (args) => listServices(context, args as z.output<typeof listInput>),
@@ -111,7 +130,7 @@ export function ownTools(context: McpContext): readonly Tool[] {
           {
             name: "deploy",
             description:
-              "Creates a Model and an InferenceService for it. The user is asked first, with what would be created.",
+              "Creates a Model and an InferenceService for it. The user must confirm the objects first.",
             input: deployInput,
             isReadOnly: false,
             answer: async (args: Readonly<Record<string, unknown>>, ask: ConfirmWithUser) => {
@@ -129,11 +148,11 @@ async function answerFit(
   context: McpContext,
   { model, node, quantization, context: tokens, min_fit, limit: maxRows }: z.output<typeof fitInput>,
 ): Promise<object> {
-  if (model !== undefined && node !== undefined) throw invalidArgument("give model or node, not both");
+  if (model !== undefined && node !== undefined) throw invalidArgument("set model or node, not both");
   if (model === undefined && (quantization !== undefined || tokens !== undefined))
-    throw invalidArgument("quantization and context go with model");
+    throw invalidArgument("quantization and context require model");
   const isLocal = model === undefined && node === undefined;
-  if (isLocal && context.localDensity === undefined) throw invalidArgument("give model or node");
+  if (isLocal && context.localDensity === undefined) throw invalidArgument("set model or node");
   const density = await (isLocal ? (context.localDensity?.() ?? context.density()) : context.density());
   const ask = (path: string, rest: { query?: object; body?: object; name?: string }): object => {
     const route = routes.find((one: RestRoute) => one.path === path);

@@ -67,7 +67,7 @@ const EXAMPLES = {
 } as Record<string, string>;
 
 test.each(routes.map((route) => [route.path, route] as const))(
-  "%s answers in its documented shape",
+  "%s responds in its documented shape",
   async (path, route) => {
     const { get, post } = start();
     const answer =
@@ -79,7 +79,7 @@ test.each(routes.map((route) => [route.path, route] as const))(
   },
 );
 
-test("the committed OpenAPI document is that of the routes", () => {
+test("the committed OpenAPI document matches the routes", () => {
   const file = new URL("../../docs/reference/density-openapi.json", import.meta.url);
   expect(JSON.parse(readFileSync(file, "utf8"))).toEqual(JSON.parse(JSON.stringify(openApiDocument())));
 });
@@ -90,7 +90,7 @@ test.each([
   [{ authorization: "Bearer bad" }, 401, /send a token/],
   [{ authorization: "Bearer poor" }, 403, /bob may not get density\/nodes of metalbridge\.dev/],
   [{ authorization: "Bearer slow" }, 503, /no answer/],
-])("%j is answered with %i, whatever is asked for", async (sent, status, text) => {
+])("%j is answered with %i for every path", async (sent, status, text) => {
   const { app } = start();
   const known = await app.inject({ url: "/api/v1/density/nodes", headers: sent });
   expect([known.statusCode, known.body]).toEqual([status, expect.stringMatching(text)]);
@@ -98,7 +98,7 @@ test.each([
   expect(unknown.statusCode).toBe(status);
 });
 
-test("with a certificate it answers by TLS alone", async () => {
+test("a server with a certificate accepts only TLS", async () => {
   const tls = selfSigned();
   const density = fleet();
   const app = createApp({
@@ -120,7 +120,7 @@ test("with a certificate it answers by TLS alone", async () => {
   await expect(fetch(`http://127.0.0.1:${port}/api/v1/density/nodes`, { headers })).rejects.toThrow();
 });
 
-test("nothing is answered before everything has been listed", async () => {
+test("requests are not answered before all objects have been listed", async () => {
   const { get } = start({ notReady: () => "the first list of hosts" });
   const answer = await get("/api/v1/density/nodes");
   expect(answer.statusCode).toBe(503);
@@ -167,7 +167,7 @@ test.each([
   expect([answer.statusCode, answer.body]).toEqual([400, expect.stringContaining(text)]);
 });
 
-test("a body of 64 KiB is read, and one of a byte more is refused before it is parsed", async () => {
+test("a body of 64 KiB is read, and a body that is one byte longer is refused before it is parsed", async () => {
   const { post } = start();
   const near = fc.integer({ min: -3, max: 3 }).map((more) => 64 * 1024 + more);
   await fc.assert(
@@ -183,7 +183,7 @@ test("a body of a megabyte is refused, and so is a query string beyond the limit
   const { app, post } = start();
   expect((await post(JSON.stringify({ model: "x".repeat(1_000_000) }))).statusCode).toBe(413);
   const url = await app.listen({ port: 0 });
-  // A longer one may be cut off before the answer has been read.
+  // With a longer body, the connection may be closed before the response has been read.
   const answer = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(20_000)}`, { headers });
   expect(answer.status).toBe(431);
   const long = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(8_000)}`, { headers });
@@ -215,7 +215,7 @@ test("min_fit, sort and pages are applied", async () => {
   expect((await names("score"))[2]).toBe("mac-2");
 });
 
-test("an answer that has not changed is not sent again, when a node was last heard of does not count", async () => {
+test("an unchanged response is not sent again, and the time of a node's last report is not a change", async () => {
   const { get, density } = start();
   const first = await get("/api/v1/density/nodes");
   const tag = String(first.headers.etag);
@@ -230,7 +230,7 @@ test("an answer that has not changed is not sent again, when a node was last hea
   expect([head.statusCode, head.headers.etag]).toEqual([200, tag]);
 });
 
-test("a watch sends everything once, then what changes, and ends with the server", async () => {
+test("a watch sends all rows once, then changes, and ends when the server stops", async () => {
   const { app, density } = start();
   await app.listen({ port: 0 });
   const { port } = app.server.address() as AddressInfo;
@@ -265,7 +265,7 @@ test("a watch sends everything once, then what changes, and ends with the server
   expect(await next().catch(() => undefined)).toBeUndefined();
 });
 
-test("HEAD of what can be watched has the head of the plain answer, and opens no watch", async () => {
+test("HEAD of a watchable path returns the headers of the plain response, and opens no watch", async () => {
   const { app, get } = start();
   const { headers: plainHead } = await get("/api/v1/density/nodes?watch=false");
   const url = await app.listen({ port: 0, host: "127.0.0.1" });
@@ -278,7 +278,7 @@ test("HEAD of what can be watched has the head of the plain answer, and opens no
 });
 
 test.each(["nodes", "runtimes", "installed-models", "query?model=Qwen2.5-7B&min_fit=too_tight"])(
-  "a watch of %s has a Host and a Node of one name as two rows",
+  "a watch of %s sends a Host and a Node of the same name as two rows",
   (path) => {
     const density = fleet();
     density.setPlace("Node", "mac-1", machineFromNode(aNode("mac-1")));
@@ -293,7 +293,7 @@ test.each(["nodes", "runtimes", "installed-models", "query?model=Qwen2.5-7B&min_
   },
 );
 
-test("simulations and costs have pages too, and min_fit counts before them", async () => {
+test("simulations and costs are paged too, and min_fit is applied before paging", async () => {
   const { app, get, density } = start();
   for (const host of ["mac-1", "mac-2"]) {
     const held = { namespace: "team", service: host, phase: "Ready", bytes: 4 * 1024 ** 3, gpus: 0 };

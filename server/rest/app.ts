@@ -173,7 +173,11 @@ async function admit(
       if (waiting !== undefined)
         return plain(reply, 503, `fitness cache not available: waiting for ${waiting}`);
       if (!isWatch(request) && !answers.take(verdict.user, reply.raw))
-        return plain(reply, 503, `too many requests at once: ${verdict.user} has not read earlier answers`);
+        return plain(
+          reply,
+          503,
+          `too many concurrent requests: ${verdict.user} has not read earlier responses`,
+        );
       reply.removeHeader("retry-after");
       return undefined;
     }

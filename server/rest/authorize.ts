@@ -129,7 +129,7 @@ async function access(
 
 function failureText({ kind, message }: ApiFailure): string {
   return kind === "forbidden"
-    ? `this server may not ask who calls: ${message}`
+    ? `this server has no permission to review tokens: ${message}`
     : `the API server: ${message}`;
 }
 

@@ -9,14 +9,14 @@ import { Feed } from "./feed.ts";
 import { WatchStream } from "./watch-stream.ts";
 import { createWatches } from "./watches.ts";
 
-/** A response whose client reads when the test says so. */
+/** A response whose client reads only when the test calls `read`. */
 class Client extends EventEmitter {
   readonly events: EventSourceMessage[] = [];
   readonly #parser = createParser({ onEvent: (event) => void this.events.push(event) });
   destroyed = false;
   writableEnded = false;
   closed = false;
-  /** Bytes that the client takes before it has to be waited for. */
+  /** Bytes that the client accepts before backpressure applies. */
   room = Number.POSITIVE_INFINITY;
 
   writeHead(): void {}
@@ -34,7 +34,7 @@ class Client extends EventEmitter {
     this.room = Number.POSITIVE_INFINITY;
     this.emit("drain");
   }
-  /** What a client that applies the events now holds. */
+  /** The rows that a client has after applying the events. */
   get state(): Record<string, unknown> {
     const rows: Record<string, unknown> = {};
     for (const { event, id, data } of this.events) {
@@ -66,7 +66,7 @@ function fed(rows: Record<string, object>) {
 /** The loops of the streams continue in microtasks. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-test("thirty clients of one query cost one computation per change, and no row is kept once all have it", async () => {
+test("thirty clients of one query cause one computation per change, and a row is released once all have received it", async () => {
   const { source, feed, join } = fed({ a: { n: 1 }, b: { n: 1 } });
   const clients = Array.from({ length: 30 }, () => join());
   await settled();
@@ -80,7 +80,7 @@ test("thirty clients of one query cost one computation per change, and no row is
   expect(feed.hasRows).toBe(false);
 });
 
-test("a client that stopped reading receives each row once it reads on, as the row then is", async () => {
+test("a client that paused reading receives the current version of each row when it resumes", async () => {
   const { source, feed, join } = fed({ a: { n: 1 }, b: { n: 1 } });
   const slow = join(1);
   for (const n of [2, 3, 4]) {
@@ -95,7 +95,7 @@ test("a client that stopped reading receives each row once it reads on, as the r
   expect(slow.events.map(({ event }) => event)).toEqual(["put", "put", "put", "synced"]);
 });
 
-test("whatever changes and whoever reads when, every client ends with the last rows", async () => {
+test("every client ends with the latest rows, for any sequence of changes and reads", async () => {
   const row = fc.dictionary(fc.constantFrom("a", "b", "c", "d"), fc.record({ n: fc.nat(3) }));
   const step = fc.oneof(
     fc.record({ do: fc.constant("change" as const), rows: row }),
@@ -124,7 +124,7 @@ test("whatever changes and whoever reads when, every client ends with the last r
   );
 });
 
-test("no user and no sequence of watches exceeds the limits, and a place that was left is free again", () => {
+test("no sequence of watches exceeds the limits, and closing a watch frees its slot", () => {
   const limits = { streams: 6, streamsOfUser: 3, queries: 4, queriesOfUser: 2 };
   const step = fc.record({ user: fc.constantFrom("a", "b", "c"), query: fc.nat(6), leave: fc.boolean() });
   fc.assert(
@@ -163,7 +163,7 @@ test("no user and no sequence of watches exceeds the limits, and a place that wa
   );
 });
 
-test("watches that are opened together have a turn of the event loop each", async () => {
+test("watches that are opened together each get their own turn of the event loop", async () => {
   const density = { onChange: () => () => {} } as unknown as Density;
   const watches = createWatches({ density, clock: systemClock });
   let turns = 0;
@@ -179,7 +179,7 @@ test("watches that are opened together have a turn of the event loop each", asyn
   watches.close();
 });
 
-/** Time moves only when stepped, or by the work that takes it. */
+/** Time advances only when stepped, or by the duration of simulated work. */
 function workClock() {
   let nowMs = 0;
   const waiting = new Set<{ readonly atMs: number; readonly fire: () => void }>();
@@ -194,7 +194,7 @@ function workClock() {
       },
     },
     work: (ms: number) => (nowMs += ms),
-    /** Fires what is due in its order; each refresh ends before time moves on. */
+    /** Fires expired timers in order; each refresh ends before time advances. */
     step: async (ms: number) => {
       const endMs = nowMs + ms;
       for (;;) {
@@ -210,7 +210,7 @@ function workClock() {
   };
 }
 
-test("however often something changes, queries are computed a fifth of the time at most", async () => {
+test("queries are computed at most a fifth of the time, no matter how often objects change", async () => {
   const costs = fc.array(fc.integer({ min: 0, max: 3_000 }), { minLength: 1, maxLength: 3 });
   const waits = fc.array(fc.integer({ min: 0, max: 4_000 }), { maxLength: 30, size: "max" });
   await fc.assert(
@@ -239,7 +239,7 @@ test("however often something changes, queries are computed a fifth of the time 
         const opened = watches.open({ ...watched, source: { answer, rowsOf: () => new Map() } });
         if (opened.at === "open") opened.start(new Client() as unknown as ServerResponse);
       }
-      // What clients ask for at once does not count.
+      // Computations for a client's first response do not count.
       [startMs, workedMs] = [clock.nowMs(), 0];
       for (const waitMs of changes) {
         change();

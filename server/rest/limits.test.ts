@@ -14,7 +14,7 @@ import { createApp } from "./app.ts";
 import type { AuthorizeRequest } from "./authorize.ts";
 import { type RouteResult, routes } from "./routes.ts";
 
-test("answers under way never exceed the limits, and one that has been read makes room", () => {
+test("concurrent responses never exceed the limits, and a response that has been read frees its slot", () => {
   const limits = { all: 5, ofUser: 2 };
   const step = fc.record({ user: fc.constantFrom("a", "b", "c", "d"), read: fc.boolean() });
   fc.assert(
@@ -33,7 +33,7 @@ test("answers under way never exceed the limits, and one that has been read make
   );
 });
 
-test("whatever limit and offset ask for, a page has at most 1,000 rows, and one of the catalog 10,000 pairs", () => {
+test("a page has at most 1,000 rows, and a catalog page 10,000 pairs, for any limit and offset", () => {
   const density = createDensity(createFitIndex(catalogRecords()));
   for (const host of manyHosts(1_200)) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   const now = { wallMs: 0, monotonicMs: 0 };
@@ -57,7 +57,7 @@ test("whatever limit and offset ask for, a page has at most 1,000 rows, and one 
   );
 });
 
-test("a page of hosts holds at most 10,000 models or one host, and pages join without gaps", () => {
+test("a page of hosts contains at most 10,000 models or one host, and pages join without gaps", () => {
   const now = { wallMs: 0, monotonicMs: 0 };
   const fits = createFitIndex([]);
   const anyPath = fc.constantFrom("/nodes", "/installed-models");
@@ -92,7 +92,7 @@ test("a page of hosts holds at most 10,000 models or one host, and pages join wi
   );
 });
 
-/** What is posted to /mcp is never answered; `posted` resolves with each such request. */
+/** Requests to /mcp are never answered; `posted` resolves with each such request. */
 async function listen(authorize: AuthorizeRequest = async (user) => ({ at: "allowed", user })) {
   const calls = new EventEmitter();
   const app = createApp({
@@ -128,7 +128,7 @@ async function listen(authorize: AuthorizeRequest = async (user) => ({ at: "allo
 const HEAD = "host: a\r\nauthorization: Bearer alice\r\n";
 const NODES = "/api/v1/density/nodes";
 
-test("a client that leaves while its rights are checked takes no place", async () => {
+test("a client that disconnects during its access review takes no slot", async () => {
   let review: Promise<void> | undefined;
   const { app, ask, open } = await listen(async (user) => {
     await review;
@@ -149,7 +149,7 @@ test("a client that leaves while its rights are checked takes no place", async (
   expect(await ask(NODES)).toBe(200);
 });
 
-test("a header that asks for events takes nothing past the limit where there are none to send", async () => {
+test("an Accept header for events does not bypass the limit on paths without events", async () => {
   const { ask, post } = await listen();
   for (let count = 0; count < ANSWER_LIMITS.ofUser; count += 1) await post();
   const events = { accept: "text/event-stream" };

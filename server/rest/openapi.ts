@@ -3,10 +3,10 @@ import { z } from "zod";
 import { type RestRoute, routes } from "./routes.ts";
 
 const REFUSALS: Readonly<Record<number, string>> = {
-  400: "A parameter is missing or wrong.",
-  401: "No token, or one that the cluster does not know.",
-  403: "The token's account may not do this.",
-  503: "The API server does not answer, or not everything has been listed and scored yet; see Retry-After.",
+  400: "A parameter is missing or invalid.",
+  401: "The token is missing, or the cluster does not accept it.",
+  403: "The token's account has no permission for this request.",
+  503: "The API server does not respond, or the objects have not all been listed and scored yet; see Retry-After.",
 };
 
 export function openApiDocument(): object {
@@ -21,7 +21,7 @@ export function openApiDocument(): object {
       title: "Metalbridge density API",
       version: "v1",
       description:
-        "Which model fits which machine of the cluster, and what is placed there. Sizes called Gb are GiB.",
+        "Shows which models fit which machines of the cluster, and which models are placed there. Sizes named Gb are in GiB.",
     },
     paths,
     components: { securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
@@ -49,7 +49,7 @@ function operationOf(route: RestRoute): object {
           "text/event-stream": method === "GET" ? { schema: { type: "string" } } : undefined,
         },
       },
-      304: method === "GET" ? { description: "It is as If-None-Match says." } : undefined,
+      304: method === "GET" ? { description: "The response matches If-None-Match." } : undefined,
       ...refusalsOf(route),
     },
   };

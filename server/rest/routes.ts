@@ -67,7 +67,7 @@ export interface RestRoute {
   /** Description of each error status. */
   readonly refusals?: Readonly<Record<number, string>>;
   readonly answer: (input: RouteInput) => RouteResult;
-  /** Key of a row for watches. Absent: a watch compares the whole response. */
+  /** Key of a row for watches. If unset, a watch compares the whole response. */
   readonly keyOf?: (row: object) => string;
 }
 
@@ -91,7 +91,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/density/nodes`,
     part: "nodes",
     query: schemas.nodesQuery,
-    summary: "Every host and node with its hardware, what is left of it and how many models fit.",
+    summary: "List all hosts and nodes with their hardware, free memory and number of models that fit.",
     response: schemas.nodesResponse,
     answer: nodes,
     keyOf: keyOfNode,
@@ -101,7 +101,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/density/nodes/:name`,
     part: "nodes",
     query: schemas.nodeQuery,
-    summary: "One host or node with every model that fits it.",
+    summary: "Get one host or node with all models that fit it.",
     response: schemas.nodeResponse,
     refusals: { 404: NOT_FOUND },
     answer: node,
@@ -111,7 +111,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/density/runtimes`,
     part: "runtimes",
     query: schemas.plainQuery,
-    summary: "The engines that are installed on each.",
+    summary: "List the engines installed on each host and node.",
     response: schemas.runtimesResponse,
     answer: (input) => listOf(input, (site) => ({ ...nameOf(site), runtimes: runtimeRowsOf(site) })),
     keyOf: keyOfNode,
@@ -121,7 +121,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/density/installed-models`,
     part: "installed-models",
     query: schemas.plainQuery,
-    summary: "The models that are stored on each.",
+    summary: "List the models stored on each host and node.",
     response: schemas.installedResponse,
     answer: (input) => listOf(input, (site) => ({ ...nameOf(site), models: installedOn(site) }), modelsOn),
     keyOf: keyOfNode,
@@ -131,7 +131,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/density/query`,
     part: "query",
     query: schemas.queryQuery,
-    summary: "Where a model fits best: one row for each model that the name means, and node.",
+    summary: "Rank the nodes for a model, with one row per node and matching model.",
     response: schemas.queryResponse,
     refusals: { 400: "model query parameter is required" },
     answer: query,
@@ -142,7 +142,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/catalog`,
     part: "catalog",
     query: schemas.catalogQuery,
-    summary: "Every model of the catalog that fits somewhere, with the nodes it fits.",
+    summary: "List the catalog models that fit at least one node, with those nodes.",
     response: schemas.catalogResponse,
     answer: catalog,
     keyOf: (row) => (row as CatalogRow).modelName,
@@ -153,7 +153,7 @@ export const routes: readonly RestRoute[] = [
     part: "simulate",
     query: schemas.simulateQuery,
     body: schemas.simulateBody,
-    summary: "What would happen if a model were placed now, beside what is placed already.",
+    summary: "Simulate the placement of a model next to the models already placed.",
     response: schemas.simulateResponse,
     refusals: { 400: "model field is required" },
     answer: simulated,
@@ -163,7 +163,7 @@ export const routes: readonly RestRoute[] = [
     path: `${API}/density/cost`,
     part: "cost",
     query: schemas.costQuery,
-    summary: "What replicas hold, by model and node, and by namespace.",
+    summary: "List the resources allocated to replicas, by model and node, and by namespace.",
     response: schemas.costResponse,
     answer: costs,
     keyOf: (row) => keyOfCost(row as CostRow),

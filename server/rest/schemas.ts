@@ -8,17 +8,19 @@ const gb = (what: string) => z.number().min(0).describe(`${what}, in GiB, two de
 const percent = z.number().min(0).describe("Percent, one decimal.");
 const nodeName = z.string().describe("Name of the Host or Node.");
 const kind = z.enum(["Host", "Node"]);
-const stale = z.boolean().describe("It is silent: its figures are old.");
-const schedulable = z.boolean().describe("False: cordoned or drained.");
+const stale = z
+  .boolean()
+  .describe("True if the node has stopped reporting, so its figures may be out of date.");
+const schedulable = z.boolean().describe("False if the node is cordoned or drained.");
 
 const systemSchema = z
   .strictObject({
     total_ram_gb: gb("Installed memory"),
-    available_ram_gb: gb("Memory that programs could get"),
+    available_ram_gb: gb("Memory available to programs"),
     cpu_cores: z.int().min(0),
     cpu_name: z.string(),
     has_gpu: z.boolean(),
-    gpu_vram_gb: gb("Memory of one GPU; of a Mac, what engines may claim").nullable(),
+    gpu_vram_gb: gb("Memory of one GPU. On a Mac: memory that engines may claim").nullable(),
     gpu_name: z.string().nullable(),
     gpu_count: z.int().min(0),
     unified_memory: z.boolean(),
@@ -53,30 +55,30 @@ const fitSchema = z.strictObject({
   runtime: z.enum(["llamacpp", "mlx"]),
   best_quant: z.string(),
   estimated_tps: z.number().min(0).describe("Tokens per second, one decimal."),
-  memory_required_gb: gb("The claim"),
-  memory_available_gb: gb("What engines may claim on the node together"),
+  memory_required_gb: gb("Memory claim of the model"),
+  memory_available_gb: gb("Total memory that engines may claim on the node"),
   utilization_pct: percent,
   category: z.enum(["General", "Coding", "Reasoning", "Chat", "Multimodal", "Embedding"]),
 });
 
 const nodeSchema = z.strictObject({
   nodeName,
-  lastSeen: z.string().describe("When it was last heard of, in UTC; 0001-01-01T00:00:00Z for never."),
+  lastSeen: z.string().describe("Time of the last report, in UTC. 0001-01-01T00:00:00Z if there was none."),
   stale,
   system: systemSchema,
-  modelFitCount: z.int().min(0).describe("Models of the catalog that fit."),
+  modelFitCount: z.int().min(0).describe("Number of catalog models that fit."),
   runtimes: z.array(runtimeSchema),
   installedModels: z.array(installedSchema),
   kind,
   schedulable,
   bestScore: score,
-  memoryLeftGb: gb("What new engines may claim; null where the budget is not known").nullable(),
-  problem: z.string().optional().describe("Why it is stale or cannot be scored."),
+  memoryLeftGb: gb("Memory left for new engines; null if the budget is unknown").nullable(),
+  problem: z.string().optional().describe("Why the node is stale or cannot be scored."),
 });
 
 const page = {
-  total: z.int().min(0).describe("Of all pages."),
-  nextOffset: z.int().min(1).optional().describe("Where the next page begins; absent on the last."),
+  total: z.int().min(0).describe("Number of rows on all pages."),
+  nextOffset: z.int().min(1).optional().describe("Offset of the next page. Not set on the last page."),
 };
 
 export const nodesResponse = z.strictObject({ nodes: z.array(nodeSchema), ...page });
@@ -85,7 +87,7 @@ export const nodeResponse = z.strictObject({
   NodeName: nodeName,
   LastSeen: z.string(),
   System: systemSchema,
-  ModelFits: z.array(fitSchema).describe("The best first."),
+  ModelFits: z.array(fitSchema).describe("Sorted by score, best first."),
   Runtimes: z.array(runtimeSchema),
   InstalledModels: z.array(installedSchema),
   Stale: stale,
@@ -116,11 +118,11 @@ export const queryResponse = z.strictObject({
       model: fitSchema,
       stale,
       schedulable,
-      fitsNow: z.boolean().describe("It fits beside what is placed there already."),
+      fitsNow: z.boolean().describe("True if the model fits next to the models already placed on the node."),
     }),
   ),
-  models: z.array(z.string()).describe("Models of the catalog that the name means."),
-  nearest: z.array(z.string()).optional().describe("Where it means none: names that have words in common."),
+  models: z.array(z.string()).describe("Catalog models that match the name."),
+  nearest: z.array(z.string()).optional().describe("Similar catalog names, if no model matches."),
   ...page,
 });
 
@@ -130,8 +132,10 @@ export const catalogResponse = z.strictObject({
       modelName: z.string(),
       bestScore: score,
       bestNode: nodeName,
-      fitLevel: fitLevel.describe("On the best node."),
-      nodes: z.array(z.strictObject({ nodeName, score, fitLevel, stale })).describe("The best first."),
+      fitLevel: fitLevel.describe("Fit on the best node."),
+      nodes: z
+        .array(z.strictObject({ nodeName, score, fitLevel, stale }))
+        .describe("Sorted by score, best first."),
     }),
   ),
   ...page,
@@ -144,9 +148,9 @@ export const simulateResponse = z.strictObject({
       nodeName,
       currentScore: score,
       fitLevel,
-      availableMemoryGb: gb("What is left beside what is placed there"),
-      requiredMemoryGb: gb("The claim, or memoryGb"),
-      remainingMemoryGb: gb("What would be left after it"),
+      availableMemoryGb: gb("Memory left on the node before the placement"),
+      requiredMemoryGb: gb("Memory claim of the model, or memoryGb"),
+      remainingMemoryGb: gb("Memory left on the node after the placement"),
       utilizationPct: percent,
       quantization: z.string(),
       estimatedTps: z.number().min(0),
@@ -154,7 +158,7 @@ export const simulateResponse = z.strictObject({
       schedulable,
     }),
   ),
-  canFitAnywhere: z.boolean().describe("On a node that is neither stale nor cordoned."),
+  canFitAnywhere: z.boolean().describe("True if the model fits a node that is neither stale nor cordoned."),
   nearest: z.array(z.string()).optional(),
   ...page,
 });
@@ -165,11 +169,11 @@ export const costResponse = z.strictObject({
       name: z.string().describe("Name of the Model."),
       namespace: z.string(),
       placedNode: nodeName,
-      phase: z.string().describe("Ready, or the first phase that is not."),
-      gpu: z.int().min(0).describe("Whole GPUs that its pods have."),
-      memoryRequiredGb: gb("What its replicas hold there"),
+      phase: z.string().describe("Ready, or the first phase that is not Ready."),
+      gpu: z.int().min(0).describe("Number of whole GPUs allocated to its pods."),
+      memoryRequiredGb: gb("Memory claimed by its replicas on the node"),
       utilizationPct: percent,
-      fitnessScore: score.describe("0 where the catalog does not have the model."),
+      fitnessScore: score.describe("0 if the model is not in the catalog."),
       service: z.string(),
       replicas: z.int().min(1),
     }),
@@ -188,27 +192,36 @@ export const costResponse = z.strictObject({
 const MAX_ROWS = 10_000;
 const name = z.string().min(1).max(512);
 const pages = {
-  limit: z.coerce.number().int().min(1).max(MAX_ROWS).optional().describe("At most so many on this page."),
-  offset: z.coerce.number().int().min(0).max(1e9).default(0).describe("How many to leave out."),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MAX_ROWS)
+    .optional()
+    .describe("Maximum number of rows on this page."),
+  offset: z.coerce.number().int().min(0).max(1e9).default(0).describe("Number of rows to skip."),
 };
 const paging = {
   ...pages,
   watch: z
     .enum(["true", "false"])
     .optional()
-    .describe("true: server-sent events, as with Accept: text/event-stream."),
+    .describe("Set to true to receive server-sent events, as with Accept: text/event-stream."),
 };
-const minFit = fitLevel.default("marginal").describe("At least this fit.");
+const minFit = fitLevel.default("marginal").describe("Minimum fit level.");
 
 export const nodesQuery = z.strictObject({
   ...paging,
-  sort: z.enum(["name", "score", "memory"]).default("name").describe("memory: what is left, most first."),
+  sort: z
+    .enum(["name", "score", "memory"])
+    .default("name")
+    .describe("Sort order. memory: most memory left first."),
 });
 export const nodeQuery = z.strictObject({ min_fit: minFit, watch: paging.watch });
 export const plainQuery = z.strictObject(paging);
 export const queryQuery = z.strictObject({
   model: name.describe(
-    "A name, a repository or a file name. A family means its sizes: Qwen2.5 is never Qwen2.5-Coder.",
+    "Model name, repository or file name. A family name matches all of its sizes: Qwen2.5 does not match Qwen2.5-Coder.",
   ),
   min_fit: minFit,
   sort: z.enum(["score", "tps", "memory"]).default("score"),
@@ -220,17 +233,26 @@ export const catalogQuery = z.strictObject({
   ...paging,
 });
 export const costQuery = z.strictObject({
-  namespace: z.string().max(63).optional().describe("Only of this namespace."),
+  namespace: z.string().max(63).optional().describe("Return only the models of this namespace."),
   ...paging,
 });
 export const simulateQuery = z.strictObject({
-  min_fit: fitLevel.default("too_tight").describe("At least this fit."),
+  min_fit: fitLevel.default("too_tight").describe("Minimum fit level."),
   ...pages,
 });
 
 export const simulateBody = z.strictObject({
   model: name,
-  quantization: z.string().max(64).optional().describe("Default: the one that scores best."),
-  context: z.int().min(1).max(1e8).optional().describe("Tokens. Default: 8192."),
-  memoryGb: z.number().min(0).max(65_536).optional().describe("GiB in place of the claim; 0 for the claim."),
+  quantization: z
+    .string()
+    .max(64)
+    .optional()
+    .describe("Quantization to place. Default: the one with the best score."),
+  context: z.int().min(1).max(1e8).optional().describe("Context size in tokens. Default: 8192."),
+  memoryGb: z
+    .number()
+    .min(0)
+    .max(65_536)
+    .optional()
+    .describe("Memory in GiB to use instead of the memory claim. 0: use the claim."),
 });

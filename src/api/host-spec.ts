@@ -20,7 +20,7 @@ const addressSchema = z
       },
       {
         rule: "!isCIDR(self) || !cidr(self).ip().isLoopback()",
-        message: "spec.addresses: no loopback range: an EndpointSlice may not hold such addresses",
+        message: "spec.addresses: loopback ranges are not allowed in an EndpointSlice",
       },
     ],
   });

@@ -23,11 +23,11 @@ test.each([
   "fd20:ce::254",
   "FE80::1",
   "::169.254.169.254",
-])("%s is forbidden whatever the policy", (address) => {
+])("%s is forbidden under any policy", (address) => {
   expect(isForbiddenAddress(address, { allowLoopback: true, allowPrivate: true })).toBe(true);
 });
 
-test("loopback and private addresses follow the policy, public ones are free", () => {
+test("loopback and private addresses follow the policy, and public ones are allowed", () => {
   for (const address of ["127.0.0.1", "::1", "::ffff:127.0.0.1"]) {
     expect(isForbiddenAddress(address)).toBe(true);
     expect(isForbiddenAddress(address, { allowLoopback: true, allowPrivate: false })).toBe(false);
@@ -56,7 +56,7 @@ test("loopback and private addresses follow the policy, public ones are free", (
     expect(isForbiddenAddress(address)).toBe(false);
 });
 
-test("allowed networks open private ranges, and nothing else", () => {
+test("allowed networks allow private ranges only", () => {
   const policy = {
     allowLoopback: false,
     allowPrivate: false,

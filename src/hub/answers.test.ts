@@ -1,4 +1,4 @@
-/** Whatever a hub, a bucket, a registry or a server on the way answers: bounded, a coded failure, its body quoted in no message. */
+/** Responses of hubs, buckets, registries and proxies are read up to a limit, failures have codes, and no message quotes a body. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import fc from "fast-check";
@@ -74,7 +74,7 @@ const scripts = fc.record({
   ),
 });
 
-test("a list is read or refused with a code, in few requests, and no message quotes a body", async () => {
+test("a list is read or refused with a code within few requests, and no message quotes a body", async () => {
   await fc.assert(
     fc.asyncProperty(scripts, fc.nat({ max: 6 }), async (script, index) => {
       answer = script;

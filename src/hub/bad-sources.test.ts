@@ -14,7 +14,7 @@ import { readRemoteHeader } from "./inspect/gguf-header.ts";
 
 const small = headerBytes(10);
 const large = headerBytes(100_000);
-/** The start of a header whose one array has more items than the test reads. */
+/** The start of a header with an array that has more items than the test reads. */
 const endless = Buffer.alloc(8 << 20);
 endless.write("GGUF\x03");
 for (const [at, value] of [
@@ -82,7 +82,7 @@ test.each<[string, Handler, string, boolean]>([
     "SourceRedirects",
     false,
   ],
-])("%s", async (name, handler, code, isTransient) => {
+])("a server that answers with %s is refused with its own code", async (name, handler, code, isTransient) => {
   const server = await serveModel(handler);
   const config = name.startsWith("silence") ? { stallMs: 300 } : {};
   const failure = await failureOf(inspectNow(`${server.url}/m.gguf?token=geheim`, {}, config));
@@ -103,18 +103,18 @@ test("a file that ends inside its header, or before its tensors do, is truncated
   });
 });
 
-test("a header without an end is given up", async () => {
+test("a header without an end is refused", async () => {
   const server = await serveModel(ranged(large, 1 << 30));
   expect(await failureOf(inspectNow(`${server.url}/m.gguf`, {}, { maxHeaderBytes: 500_000 }))).toMatchObject({
     code: "GgufTooLarge",
   });
 });
 
-test("no more of a header is read than the limit and a chunk, whatever a server sends for a range", async () => {
+test("at most the limit and one chunk of a header are read, for any response to a range request", async () => {
   const url = new URL("http://source.test/m.gguf");
   const sending = fc.record({
     chunkBytes: fc.integer({ min: 20_000, max: 200_000 }),
-    /** Beyond what was asked for. */
+    /** Number of bytes sent beyond the requested range. */
     moreBytes: fc.nat(2_000_000),
     hasRanges: fc.boolean(),
   });
@@ -145,7 +145,7 @@ test("no more of a header is read than the limit and a chunk, whatever a server 
         };
         const reading = readRemoteHeader({ open }, url, { signal, maxHeaderBytes });
         expect((await failureOf(reading)).code).toBe("GgufTooLarge");
-        // The chunk that shows it, and the next one.
+        // The limit is detected in one chunk, and the next one may already be in flight.
         expect(readBytes).toBeLessThanOrEqual(maxHeaderBytes + 2 * chunkBytes);
       },
     ),
@@ -164,7 +164,7 @@ test("a file that changes between two ranges is read again", async () => {
   });
 });
 
-test("bytes that trickle end at the deadline", async () => {
+test("a read of slowly arriving bytes ends at the deadline", async () => {
   const server = await serveModel((_, response) => {
     response.writeHead(200, { "content-length": small.length });
     let at = 0;
@@ -188,7 +188,7 @@ test("a closed port and an unknown host name are unreachable", async () => {
   });
 });
 
-test("loopback is refused unless allowed, by number and by name", async () => {
+test("loopback is refused by address and by name unless allowed", async () => {
   const server = await serveModel(ranged(small));
   const named = server.url.replace("127.0.0.1", "localhost");
   for (const url of [server.url, named]) {

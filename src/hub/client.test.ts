@@ -10,7 +10,7 @@ import { readResponseText, type SourceResponse, sendSourceRequest } from "./clie
 import { failureOf, inspectNow } from "./fixtures/inspect.ts";
 
 test.skipIf(whyNoAuthority() !== undefined)(
-  "a redirect from https to http is refused, for every caller",
+  "a redirect from https to http is refused for every caller",
   async () => {
     const plain = await serveModel(ranged(headerBytes(10)));
     const secure = createServer(selfSigned(), (_, response) => {
@@ -33,7 +33,7 @@ test.skipIf(whyNoAuthority() !== undefined)(
 
 const { signal } = new AbortController();
 
-test("a text is read exactly where it is no longer than the limit, in any chunks, and not beyond it", async () => {
+test("a text up to the limit is read exactly, in any chunks, and a longer one is not read beyond the limit", async () => {
   const chunk = fc.uint8Array({ maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(
@@ -53,7 +53,7 @@ test("a text is read exactly where it is no longer than the limit, in any chunks
         const read = readResponseText(answer, maxBytes, signal);
         if (whole.length <= maxBytes) return void expect(await read).toBe(whole.toString("utf8"));
         await expect(read).rejects.toMatchObject({ error: { code: "SourceRefused" }, isTransient: false });
-        // The chunk that shows it, and the next one.
+        // The limit is detected in one chunk, and the next one may already be in flight.
         expect(readBytes).toBeLessThanOrEqual(maxBytes + 80);
         expect(body.destroyed).toBe(true);
       },
@@ -61,7 +61,7 @@ test("a text is read exactly where it is no longer than the limit, in any chunks
   );
 });
 
-test("a request is sent at most twice more, whatever a source is asked to try again", async () => {
+test("a request is retried at most twice, for any retryable response", async () => {
   let refusals = 0;
   const server = await serveModel((_, response) => {
     refusals -= 1;
@@ -82,7 +82,7 @@ test("a request is sent at most twice more, whatever a source is asked to try ag
   }
 });
 
-test("redirects are followed up to the limit, and no request is sent beyond it", async () => {
+test("redirects are followed up to the limit, and no further request is sent", async () => {
   let hops = 0;
   const server = await serveModel((request, response) => {
     const hop = Number(request.url?.slice(1));

@@ -154,7 +154,7 @@ async function expectRefusal({ kubectl }: ChartBed): Promise<void> {
     (error: unknown) => error,
   );
   expect(refused instanceof KubectlFailed && refused.stderr).toMatch(
-    /the model fits no machine: it needs 900 GiB, and the machine that comes nearest, node-1, offers/,
+    /the model fits no machine: it needs 900 GiB, but the closest machine, node-1, offers/,
   );
 }
 

@@ -100,7 +100,7 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
     ];
     const failed = await bed.kubectl(args).catch((error: unknown) => error);
     expect(failed instanceof KubectlFailed && failed.stderr).toMatch(
-      /Warning: .*needs 900 GiB, and the machine that comes nearest, node-1, offers/,
+      /Warning: .*needs 900 GiB, but the closest machine, node-1, offers/,
     );
   });
 

@@ -196,7 +196,7 @@ test("the tunnel connects only to hosts with remote access and speaks no other p
   const proxied = (service: string, target: string) =>
     kubectl("get", "--raw", `/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${service}/proxy/${target}`);
   await expect(proxied("metalbridge-tunnel", `hosts/${hostName()}`)).rejects.toThrow(
-    /only metalbridge-tunnel is spoken here|426|Upgrade/,
+    /only metalbridge-tunnel is supported|426|Upgrade/,
   );
   const connection = await connect({ kubeconfigPath: cluster().kubeconfig });
   onTestFinished(() => connection.close());

@@ -61,7 +61,7 @@ beforeAll(async () => {
   // Roles and policies hold a moment after they were created.
   await until(async () => {
     expect(await send(post(requests, request(OWN, { group: OTHER }, {}, createJoinKey().publicKey)))).toMatch(
-      /its own group only/,
+      /to join its own group/,
     );
     expect(await send(post(requests, request(OWN)))).toMatch(/^ok$|already exists/);
   });

@@ -7,7 +7,7 @@ export const genericConfig = z
     roots: z
       .array(absolutePath)
       .describe(
-        "Programs, or folders of programs, that services of runtime generic may run, with any arguments, as the agent's user. Links out of a folder are not followed. Empty: none, and this host runs no such service.",
+        "Programs, or folders of programs, that services with runtime generic may run as the agent's user, with any arguments. Links out of a folder are not followed. If empty, this host runs no services with runtime generic.",
       )
       .default([]),
   })

@@ -49,7 +49,7 @@ export async function checkProgram(path: string, roots: readonly string[]): Prom
     const allowed = roots.length === 0 ? "it allows none" : `it allows ${roots.join(", ")}`;
     throw new MetalbridgeError(
       "ProgramNotAllowed",
-      `this host does not run ${path}: generic.roots in its configuration must hold it or its folder, and what it links to (${allowed})`,
+      `this host does not run ${path}: add the program or its folder, and the targets of its links, to generic.roots in the agent's configuration (${allowed})`,
     );
   }
   if (real === undefined || file === undefined) {

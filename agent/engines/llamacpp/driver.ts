@@ -135,7 +135,7 @@ function claimBytes(
   table: ComputeTable | undefined,
 ): number {
   if (model.gguf === undefined || (draft !== undefined && draft.gguf === undefined)) {
-    const message = "only a GGUF file says how much memory it needs, and the model has none";
+    const message = "cannot estimate memory: the model has no GGUF file";
     throw new MetalbridgeError("ClaimUnknown", message);
   }
   const files = { projectorSizeBytes: model.projectorBytes, draft: draft?.gguf };

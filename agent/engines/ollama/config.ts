@@ -7,11 +7,11 @@ export const ollamaConfig = z
     programs: z.array(path).describe("ollama programs to try, in order, before those on PATH.").default([]),
     address: loopbackAddress("127.0.0.1:11434")
       .describe(
-        "Ollama server that runs on this machine already, for example 127.0.0.1:11434. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Absent: the agent starts its own.",
+        "Address of an Ollama server that already runs on this machine, for example 127.0.0.1:11434. The agent loads and unloads its own models on that server, but never starts or stops it. If unset, the agent starts its own server.",
       )
       .optional(),
     registry: endpoint
-      .describe("Registry that ollama:// sources without a host are pulled from. Absent: Ollama's own.")
+      .describe("Registry that ollama:// sources without a host are pulled from. Default: Ollama's registry.")
       .optional(),
   })
   .prefault({});

@@ -67,7 +67,7 @@ function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDrive
       if (gguf !== undefined)
         return ollamaClaims.estimate(gguf, { ...settings, projectorSizeBytes: projectorBytes }, accelerator)
           .claimBytes;
-      const message = "only a GGUF file says how much memory it needs, and the model has none";
+      const message = "cannot estimate memory: the model has no GGUF file";
       throw new MetalbridgeError("ClaimUnknown", message);
     },
     // No readWork: Ollama reports no requests, and the gate counts them.
@@ -151,7 +151,7 @@ function serverEnvironment(home: string, port: number): Record<string, string> {
 }
 
 function notInstalled(): MetalbridgeError {
-  const message = "ollama was not found where the configuration says, or on PATH";
+  const message = "ollama was not found in the configured locations or on PATH";
   const remedy = { summary: "install it on the host", command: "brew install ollama" };
   return new MetalbridgeError("RuntimeNotInstalled", message, remedy);
 }

@@ -37,6 +37,6 @@ export async function detectOllama(address: Address): Promise<DetectedRuntime> {
   const message = `no Ollama answers at ${url}, which the agent's configuration names`;
   throw new MetalbridgeError("RuntimeBroken", message, {
     summary:
-      "start it, or remove ollama.address from the agent's configuration: the agent then starts one of its own",
+      "start it, or remove ollama.address from the agent's configuration, so that the agent starts its own server",
   });
 }

@@ -208,7 +208,7 @@ async function queryServer(name: Name, { during }: PullOptions): Promise<StoredM
   const files: StoredFile[] = [];
   for (const [index, file] of paths.entries()) {
     const { size } = await stat(file).catch((cause) => {
-      const message = `the agent may not read ${file}, where the Ollama server keeps this model`;
+      const message = `the agent has no permission to read ${file}, in which the Ollama server stores this model`;
       throw new MetalbridgeError("FileUnreadable", message, undefined, { cause });
     });
     files.push(fileOf(file, size, /sha256-([0-9a-f]{64})$/.exec(file)?.[1], index > 0));

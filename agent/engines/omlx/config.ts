@@ -7,21 +7,23 @@ export const omlxConfig = z
     programs: z.array(path).describe("omlx programs to try, in order, before those on PATH.").default([]),
     address: loopbackAddress("127.0.0.1:8000")
       .describe(
-        "oMLX server that runs on this machine already, for example 127.0.0.1:8000. It is used as it is: the agent loads and unloads its own models, and never starts or stops it. Needs omlx.basePath and omlx.modelDir. Absent: the agent starts its own.",
+        "Address of an oMLX server that already runs on this machine, for example 127.0.0.1:8000. The agent loads and unloads its own models on that server, but never starts or stops it. Requires omlx.basePath and omlx.modelDir. If unset, the agent starts its own server.",
       )
       .optional(),
-    keyFile: path.describe("File with that server's main API key. Absent: it asks for none.").optional(),
+    keyFile: path
+      .describe("File with that server's main API key. If unset, requests are sent without a key.")
+      .optional(),
     basePath: path
       .describe(
-        "Base path of that server (~/.omlx by default): the agent sets its own models' settings there.",
+        "Base path of that server, usually ~/.omlx. The agent writes the settings of its own models there.",
       )
       .optional(),
-    modelDir: path
-      .describe("Folder in which that server looks for models: the agent links its own there.")
-      .optional(),
+    modelDir: path.describe("Model folder of that server. The agent links its own models there.").optional(),
     cacheRoots: z
       .array(absolutePath)
-      .describe("Folders that pagedSSDCacheDir of services may be in. Empty: it is not allowed.")
+      .describe(
+        "Folders that pagedSSDCacheDir of services may be in. If empty, pagedSSDCacheDir is not allowed.",
+      )
       .default([]),
   })
   .refine(

@@ -61,7 +61,7 @@ function omlxDriver(config: OmlxConfig, options: EngineOptions): EngineDriver {
       typeof record.daemon === "string" ? daemons.adopt(place, adopted(record.daemon), record) : undefined,
     claimBytes: (settings, { gguf: summary }) => {
       if (summary !== undefined) return omlxClaims.estimate(summary, settings, accelerator).claimBytes;
-      const message = "only a folder with config.json and safetensors says how much memory it needs";
+      const message = "cannot estimate memory: the model is not a folder with config.json and safetensors";
       throw new MetalbridgeError("ClaimUnknown", message);
     },
     claimBasis: () => "config.json of the model and the size of its safetensors",
@@ -173,7 +173,7 @@ async function checkCacheFolder(folder: string | undefined, roots: readonly stri
 }
 
 function notInstalled(): MetalbridgeError {
-  const message = "omlx was not found where the configuration says, on PATH, or in /Applications";
+  const message = "omlx was not found in the configured locations, on PATH or in /Applications";
   const remedy = { summary: "install it on the host", command: HOST_ENGINE_INSTALLS.omlx };
   return new MetalbridgeError("RuntimeNotInstalled", message, remedy);
 }

@@ -67,6 +67,6 @@ async function readSettings(path: string): Promise<z.output<typeof settingsSchem
   const text = await ifExists(readFile(path, "utf8"));
   if (text === undefined) return undefined;
   const parsed = settingsSchema.safeParse(parseJson(text));
-  if (!parsed.success) throw new Error(`${path} is not what oMLX writes; it is left as it is`);
+  if (!parsed.success) throw new Error(`${path} was not written by oMLX; it is left unchanged`);
   return parsed.data;
 }

@@ -65,7 +65,7 @@ export async function detectOmlx(server: Server): Promise<DetectedRuntime> {
     const message = `no oMLX answers at ${url}, which the agent's configuration names`;
     throw new MetalbridgeError("RuntimeBroken", message, {
       summary:
-        "start it, or remove omlx.address from the agent's configuration: the agent then starts one of its own",
+        "start it, or remove omlx.address from the agent's configuration, so that the agent starts its own server",
     });
   }
   if (state === "loading")
@@ -94,7 +94,7 @@ async function readProgram(path: string, env: ProgramOptions["env"]): Promise<Om
   if (missing.length > 0)
     throw new MetalbridgeError(
       "RuntimeTooOld",
-      `${path} is version ${version}, whose serve has no ${missing.join(", ")}; Metalbridge knows oMLX ${FIRST_VERSION}`,
+      `${path} is version ${version}, whose serve command lacks ${missing.join(", ")}; Metalbridge supports oMLX ${FIRST_VERSION}`,
       { summary: "install a version with these flags on the host", command: "brew upgrade omlx" },
     );
   return { name: "omlx", version, path, flags };

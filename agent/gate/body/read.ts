@@ -7,11 +7,7 @@ import { invalidJson, type ModelNaming, rewriteModel, scannerFor } from "./rewri
 import { detectTinyChunks } from "./tiny-chunks.ts";
 
 const TINY_CHUNKS = {
-  ...rejectRequest(
-    400,
-    "tiny_chunks",
-    "the body comes in thousands of chunks of a few bytes; send larger ones",
-  ),
+  ...rejectRequest(400, "tiny_chunks", "the body consists of thousands of tiny chunks; send larger chunks"),
   headers: { connection: "close" },
 };
 
@@ -37,7 +33,7 @@ export function readRequestBody(
   const append = (piece: Buffer): RequestRejection | undefined => {
     if (buffer.length + piece.length > limitBytes) return tooLarge;
     if (!share.take(buffer.bytesToAllocate(piece.length)))
-      return retryLater("busy", "too many large requests at once");
+      return retryLater("busy", "too many concurrent large requests");
     buffer.append(piece);
     const problem = scanner.push(piece);
     return problem === undefined ? undefined : invalidJson(problem);

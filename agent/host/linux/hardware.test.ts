@@ -83,8 +83,8 @@ test("NVIDIA's memory is known to its tool alone, under whatever address the too
   const without = await read({ ...SERVER, ...NVIDIA });
   expect(without.gpus).toEqual([a100]);
   expect(without.leftOut).toEqual([
-    "GPU 0000:17:00.0: no file or tool says how much memory it has",
-    "GPU 0000:65:00.0: no file or tool says how much memory it has",
+    "GPU 0000:17:00.0: no file or tool reports its memory size",
+    "GPU 0000:65:00.0: no file or tool reports its memory size",
   ]);
   for (const liar of [
     "00000000:17:00.0, -5, x\n",
@@ -137,7 +137,7 @@ test("an Intel card of which no file says the memory does not share the machine'
   const { gpus, leftOut } = await read({ ...SERVER, ...tree });
   expect(gpus).toMatchObject([{ unified: true }, { name: "DG2 [Arc A770]", unified: false }]);
   expect(gpus[1]).not.toHaveProperty("memoryBytes");
-  expect(leftOut).toEqual(["GPU 0000:03:00.0: no file or tool says how much memory it has"]);
+  expect(leftOut).toEqual(["GPU 0000:03:00.0: no file or tool reports its memory size"]);
 });
 
 test("lspci names a GPU, and its window on the bus is not taken for its memory", () => {

@@ -45,9 +45,7 @@ async function readDevices(roots: HardwareRoots, run: RunCommand): Promise<Omit<
 }
 
 function unknownMemory({ bus, memoryBytes, unified }: FoundGpu): string[] {
-  return memoryBytes === undefined && !unified
-    ? [`GPU ${bus}: no file or tool says how much memory it has`]
-    : [];
+  return memoryBytes === undefined && !unified ? [`GPU ${bus}: no file or tool reports its memory size`] : [];
 }
 
 /** A missing value, such as one that is not a number of digits, is reported in `leftOut`. */

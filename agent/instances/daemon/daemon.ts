@@ -111,7 +111,7 @@ export class Daemon {
       ({ handle }) => weights !== undefined && handle.weights === weights && handle.model !== model,
     );
     if (other === undefined) return;
-    const message = `${this.spec.name} already serves these weights with other settings, and cannot hold them twice`;
+    const message = `${this.spec.name} already serves these weights with other settings, and cannot load them twice`;
     throw new MetalbridgeError("SettingUnavailable", message, {
       summary: "give both services the same model and settings, or place them on different hosts",
     });

@@ -23,7 +23,7 @@ import { createEngineProcesses } from "./processes.ts";
 const AGENT = fileURLToPath(new URL("./fixtures/agent.ts", import.meta.url));
 const open = () => createEngineProcesses(processPorts());
 
-/** Another agent process; the engine is `sh -c script`. */
+/** Starts another agent process; the engine is `sh -c script`. */
 function agent(dir: string, lastStep: string, script: string): ChildProcess {
   return spawn(process.execPath, [AGENT, dir, lastStep, "/bin/sh", "-c", script], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -50,7 +50,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
     { step: "fifos", engines: 0 },
     { step: "spawned", engines: 1 },
   ])(
-    "right after step $step leaves $engines engines, and there is one after the next agent",
+    "an agent killed right after step $step leaves $engines engines, and the next agent ends with one",
     async ({ step, engines }) => {
       await using folder = runFolder();
       const dir = folder.dir();
@@ -67,7 +67,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
     },
   );
 
-  it("at any moment never gives two engines", async () => {
+  it("an agent killed at any moment during a start never leads to two engines", async () => {
     await using folder = runFolder();
     const found: string[] = [];
     for (let round = 0; round < 8; round += 1) {
@@ -91,7 +91,7 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
 });
 
 describe("an adopted engine", () => {
-  it("keeps its pid and its log, and the second agent sees it exit", async () => {
+  it("an adopted engine keeps its pid and its log, and the second agent sees it exit", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const first = agent(dir, "", "while :; do echo line; sleep 0.02; done");
@@ -110,7 +110,7 @@ describe("an adopted engine", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGKILL" } });
   });
 
-  it("whose shim was killed runs on, and ends with its exit unknown", async () => {
+  it("an adopted engine keeps running when its shim is killed, and its exit status is unknown", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const states = stateLog();
@@ -124,7 +124,7 @@ describe("an adopted engine", () => {
     await until(() => expect(second?.state()).toEqual({ at: "gone", exit: "unknown" }));
   });
 
-  it("is found gone when it ended while no agent lived", async () => {
+  it("an engine that exits while no agent runs is found exited by the next agent", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
@@ -136,7 +136,7 @@ describe("an adopted engine", () => {
     await until(() => expect(adopted?.state()).toEqual({ at: "gone", exit: { signal: "SIGSEGV" } }));
   });
 
-  it("is noticed by the slow check when its FIFOs were deleted", async () => {
+  it("the periodic check notices the exit of an adopted engine whose FIFOs were deleted", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const engine = await open().startEngine(dir, shell("exec sleep 100"), () => {});
@@ -192,7 +192,7 @@ describe("a run directory that was left half done", () => {
       is: 'gone {"code":1}',
     },
   ];
-  it.each(cases)("and $name is $is", async ({ make, is }) => {
+  it.each(cases)("a run directory that $name is $is", async ({ make, is }) => {
     await using folder = runFolder();
     const dir = folder.dir();
     make(dir);
@@ -206,7 +206,7 @@ describe("a run directory that was left half done", () => {
 
 describe("a run directory that cannot be read", () => {
   it.each(["pid", "session", "exit", "main"])(
-    "because of %s is an error, not an engine that never was",
+    "a run directory whose %s cannot be read is an error, not an engine that never started",
     async (name) => {
       await using folder = runFolder();
       const dir = makeFolder(folder.dir());
@@ -223,14 +223,14 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
   () => {
     const OTHER_UID = 65_534;
 
-    /** What the fixture says as that user. */
+    /** Output of the fixture when it runs as that user. */
     function openAs(uid: number, dir: string): string {
       const options = { uid, gid: uid, encoding: "utf8" as const };
       const ran = spawnSync(process.execPath, [AGENT, dir, "", "/bin/sleep", "100"], options);
       return `${ran.status} ${ran.stderr}`;
     }
 
-    it("is an error: nothing is started over it, and its engine runs on", async () => {
+    it("a run directory of another user is an error: no second engine starts in it, and its engine keeps running", async () => {
       await using folder = runFolder();
       chmodSync(folder.root, 0o755);
       const dir = folder.dir();
@@ -239,7 +239,7 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
       chmodSync(dir, 0o700);
       expect(openAs(OTHER_UID, dir)).toMatch(/^1 [\s\S]*EACCES/);
       expect(isLiving(pidIn(dir))).toBe(true);
-      // Even one that can be looked into: its FIFOs cannot be opened.
+      // A readable run directory is an error too, because its FIFOs cannot be opened.
       chmodSync(dir, 0o755);
       expect(openAs(OTHER_UID, dir)).toMatch(/^1 [\s\S]*EACCES/);
       expect(isLiving(pidIn(dir))).toBe(true);
@@ -249,7 +249,7 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
 );
 
 describe("many engines", () => {
-  it.each([20, 50])("%i are adopted by the next agent", async (count) => {
+  it.each([20, 50])("%i engines are adopted by the next agent", async (count) => {
     await using folder = runFolder();
     const dirs = Array.from({ length: count }, (_, index) => folder.dir(`engine-${index}`));
     const first = open();

@@ -10,10 +10,10 @@ async function listenOn(port: number, host: string) {
 }
 
 describe("the port of an engine", () => {
-  // Below those of the agents that other tests start.
+  // These ports are below those of the agents that other tests start.
   const range = [20600, 20603] as const;
 
-  it("is the previous one if it is free, else the first free one", async () => {
+  it("an engine gets its previous port if that is free, otherwise the first free port", async () => {
     const taken = new Set([20600]);
     expect(await chooseEnginePort({ range, taken })).toBe(20601);
     expect(await chooseEnginePort({ range, taken, previous: 20603 })).toBe(20603);
@@ -21,12 +21,15 @@ describe("the port of an engine", () => {
     expect(await chooseEnginePort({ range, taken, previous: 80 })).toBe(20601);
   });
 
-  it.each(["127.0.0.1", "0.0.0.0"])("is never one that a stranger listens on at %s", async (host) => {
-    await using _stranger = await listenOn(20601, host);
-    expect(await chooseEnginePort({ range, taken: new Set([20600]), previous: 20601 })).toBe(20602);
-  });
+  it.each(["127.0.0.1", "0.0.0.0"])(
+    "an engine never gets a port that another program listens on at %s",
+    async (host) => {
+      await using _stranger = await listenOn(20601, host);
+      expect(await chooseEnginePort({ range, taken: new Set([20600]), previous: 20601 })).toBe(20602);
+    },
+  );
 
-  it("is refused where all are taken or the address is not up", async () => {
+  it("no port is assigned if all ports are in use or the address is not up", async () => {
     const taken = new Set([20600, 20601, 20602, 20603]);
     await expect(chooseEnginePort({ range, taken })).rejects.toMatchObject({ code: "PortsExhausted" });
     const gone = chooseEnginePort({ range, taken: new Set(), address: "192.0.2.1" });

@@ -20,7 +20,7 @@ import { readLogTail } from "./log-tail.ts";
 import { createEngineProcesses } from "./processes.ts";
 
 describe("the tail of a log", () => {
-  it("is whole lines from the end", async () => {
+  it("the tail of a log consists of complete lines from the end", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     writeFileSync(join(dir, "log"), "one\ntwo\nthree\n");
@@ -29,7 +29,7 @@ describe("the tail of a log", () => {
     expect(await readLogTail(dir, 3)).toBe("ee\n");
   });
 
-  it("continues in the previous file when the log was just rotated", async () => {
+  it("the tail of a log that was just rotated continues in the previous file", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     writeFileSync(join(dir, "log"), "one\ntwo\n");
@@ -40,12 +40,12 @@ describe("the tail of a log", () => {
     expect(await readLogTail(dir, 1000)).toBe("one\ntwo\nthree\n");
   });
 
-  it("of no log is empty", async () => {
+  it("the tail of a missing log is empty", async () => {
     await using folder = runFolder();
     expect(await readLogTail(folder.dir(), 100)).toBe("");
   });
 
-  it("of a log of 20 GB costs no more than its bytes", async () => {
+  it("reading the tail of a 20 GB log reads only the bytes of the tail", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     writeFileSync(join(dir, "log"), "");
@@ -56,7 +56,7 @@ describe("the tail of a log", () => {
 });
 
 describe("rotation", () => {
-  it("happens while the engine runs", async () => {
+  it("a log is rotated while its engine runs", async () => {
     await using folder = runFolder();
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 100, keep: 1 } });
     const script = "while :; do echo a line of the log; sleep 0.01; done";
@@ -68,7 +68,7 @@ describe("rotation", () => {
     await until(() => expect(engine.state().at).toBe("gone"));
   });
 
-  it("leaves a small log alone and rotates a large one, keeping so many", async () => {
+  it("only a log above the limit is rotated, and the configured number of files is kept", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     const log = join(dir, "log");
@@ -83,7 +83,7 @@ describe("rotation", () => {
     expect(existsSync(`${log}.3`)).toBe(false);
   });
 
-  it("keeps no more than its files, each of twice the limit at most, however much is written between two looks", async () => {
+  it("rotation keeps the configured number of files of at most twice the limit, no matter how much is written between two checks", async () => {
     await using folder = runFolder();
     let runs = 0;
     const writes = fc.array(fc.nat(800), { minLength: 1, maxLength: 12 });
@@ -104,7 +104,7 @@ describe("rotation", () => {
     );
   });
 
-  it("of a log that grew somewhat over its limit between two looks loses nothing", async () => {
+  it("rotation loses nothing of a log that grew slightly over its limit between two checks", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     const text = "one line of it\n".repeat(100);
@@ -113,7 +113,7 @@ describe("rotation", () => {
     expect(readFileSync(join(dir, "log.1"), "utf8")).toBe(text);
   });
 
-  it("loses nothing of an engine that writes a line now and then, and leaves no hole", async () => {
+  it("rotation loses no line of an engine that writes occasionally, and leaves no hole in the file", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     const fd = openSync(join(dir, "log"), "a");
@@ -138,7 +138,7 @@ describe("rotation", () => {
     expect(kept.length).toBeGreaterThan(2);
   });
 
-  it("does not chase an engine that writes faster than it is copied", async () => {
+  it("rotation does not keep copying when an engine writes faster than the copy", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     const log = join(dir, "log");
@@ -153,7 +153,7 @@ describe("rotation", () => {
     closeSync(fd);
   });
 
-  it("of a log of 20 GB copies only the end", async () => {
+  it("rotation copies only the end of a 20 GB log", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     const log = join(dir, "log");
@@ -166,7 +166,7 @@ describe("rotation", () => {
     expect(statSync(log).size).toBe(0);
   });
 
-  it("truncates even where the copy cannot be written", async () => {
+  it("a log is truncated even if the copy cannot be written", async () => {
     await using folder = runFolder();
     const dir = makeFolder(folder.dir());
     writeFileSync(join(dir, "log"), "x".repeat(100));

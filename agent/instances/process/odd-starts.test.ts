@@ -1,4 +1,4 @@
-/** Starts from odd places and with odd arguments. */
+/** Starts with unusual folders and arguments. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -14,11 +14,11 @@ const open = () => createEngineProcesses(processPorts());
 describe("a state folder with spaces, quotes and letters of other languages", () => {
   const name = `Ein Ordner's "für" 推論 $(x) --é`;
 
-  it("has a mark that every tool prints as it is", () => {
+  it("the process marker contains only characters that all tools print unchanged, for any state folder", () => {
     expect(engineMark(`/a/${name}`)).toMatch(/^METALBRIDGE_ENGINE_DIR=[!-~]+$/);
   });
 
-  it("serves for an engine, its adoption, and the end of what left its session", async () => {
+  it("an engine starts, is adopted and is killed with its detached processes in a state folder with spaces, quotes and non-ASCII letters", async () => {
     await using folder = runFolder();
     const dir = folder.dir(name);
     const states = stateLog();
@@ -40,7 +40,7 @@ describe("an engine that the system refuses to start", () => {
   it.each([
     ["an argument that holds a NUL", ["/bin/echo", "a\0b"]],
     ["an argument longer than the system takes", ["/bin/echo", "x".repeat(8 << 20)]],
-  ])("because of %s is a failed start", async (_what, argv) => {
+  ])("an engine that cannot start because of %s is a failed start", async (_what, argv) => {
     await using folder = runFolder();
     const dir = folder.dir();
     const before = descriptors();
@@ -52,7 +52,7 @@ describe("an engine that the system refuses to start", () => {
   });
 });
 
-it("an engine starts although the FIFOs of an agent killed a moment ago appear late", async () => {
+it("an engine starts even if the FIFOs of an agent that was just killed appear late", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const ports = processPorts();
@@ -65,7 +65,7 @@ it("an engine starts although the FIFOs of an agent killed a moment ago appear l
   engine.close();
 });
 
-/** Open descriptors of this process, where that can be seen. */
+/** Open descriptors of this process, on platforms that list them. */
 function descriptors(): number {
   return process.platform === "linux" ? readdirSync("/proc/self/fd").length : 0;
 }

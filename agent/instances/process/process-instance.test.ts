@@ -9,7 +9,7 @@ const target = { host: "127.0.0.1", port: 1 };
 const ports = processPorts();
 const { clock, log } = ports;
 
-/** A shell that notes each TERM, and then obeys the given one; it works in steps that no TERM cuts short. */
+/** A shell that records each TERM and obeys the given one; TERM does not interrupt a step of its work. */
 const noting = (obeys: number) =>
   shell(
     `count=0; trap 'count=$((count + 1)); echo "TERM $count"; [ $count -ge ${obeys} ] && exit 7' TERM
@@ -26,11 +26,11 @@ function open(dir: string, command: ReturnType<typeof shell>, log = ports.log) {
 
 const inLog = (text: string) => (tail: string) => tail.includes(text);
 
-/** Its pid is read from a file, which can take longer than its first line. */
+/** The pid is read from a file, which can appear later than the first line of output. */
 const untilRunning = (instance: Instance) =>
   until(() => expect(instance.state()).toMatchObject({ at: "running" }));
 
-test("an engine that obeys is asked once, and is gone before its deadline", async () => {
+test("an engine that obeys TERM receives it once and exits before its deadline", async () => {
   await using folder = runFolder();
   const instance = await open(folder.dir(), noting(1));
   await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
@@ -41,7 +41,7 @@ test("an engine that obeys is asked once, and is gone before its deadline", asyn
   expect(await instance.logTail(1_000)).not.toContain("TERM 2");
 });
 
-test("an engine that works on after the first TERM gets a second one, and only then is it killed", async () => {
+test("an engine that continues after the first TERM receives a second one before it is killed", async () => {
   await using folder = runFolder();
   const second = await open(folder.dir("second"), noting(2));
   const never = await open(folder.dir("never"), noting(9));
@@ -49,7 +49,7 @@ test("an engine that works on after the first TERM gets a second one, and only t
     await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
     await untilRunning(instance);
   }
-  // Time enough for a shell on a busy machine to obey the second TERM, which comes after a third of it.
+  // The second TERM is sent after a third of this time, which leaves enough time for a shell on a busy machine.
   second.stopBy(clock.monotonicMs() + 3_000);
   never.stopBy(clock.monotonicMs() + 900);
   await until(() => expect(second.state()).toEqual({ at: "gone", exit: { code: 7 } }));
@@ -57,7 +57,7 @@ test("an engine that works on after the first TERM gets a second one, and only t
   expect(await never.logTail(1_000)).toContain("TERM 2");
 });
 
-test("an earlier deadline counts, a later one changes nothing", async () => {
+test("an earlier stop deadline replaces the current one, and a later one is ignored", async () => {
   await using folder = runFolder();
   const instance = await open(folder.dir(), noting(9));
   await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("ready")));
@@ -67,12 +67,12 @@ test("an earlier deadline counts, a later one changes nothing", async () => {
   await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
 });
 
-test("what an engine leaves behind ends with it, and its exit status is kept", async () => {
+test("processes that an engine leaves behind are killed, and its exit status is kept", async () => {
   await using folder = runFolder();
   const instance = await open(folder.dir(), shell('(trap "" TERM; sleep 1000) & echo "child $!"; wait'));
   await until(async () => expect(await instance.logTail(1_000)).toSatisfy(inLog("child")));
   const child = Number(/child (\d+)/.exec(await instance.logTail(1_000))?.[1]);
-  // Its pid is read from a file, which can take longer than its first line.
+  // The pid is read from a file, which can appear later than the first line of output.
   await until(async () => expect(await instance.footprintBytes()).toBeGreaterThan(1));
   instance.endNow();
   await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
@@ -80,7 +80,7 @@ test("what an engine leaves behind ends with it, and its exit status is kept", a
   expect(await instance.footprintBytes()).toBeUndefined();
 });
 
-test("an adopted engine is stopped by its next agent", async () => {
+test("the agent that adopted an engine can stop it", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const first = await open(dir, noting(1));

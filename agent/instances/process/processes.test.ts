@@ -10,7 +10,7 @@ import { createEngineProcesses } from "./processes.ts";
 const open = () => createEngineProcesses(processPorts());
 
 describe("an engine of this agent", () => {
-  it("is starting, runs, and ends with its exit code", async () => {
+  it("an engine is reported as starting, running and ended with its exit code", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const engine = await open().startEngine(folder.dir(), shell("echo hello; exit 3"), states.onChange);
@@ -19,7 +19,7 @@ describe("an engine of this agent", () => {
     expect(readEngineRecord(engine.dir)).toEqual({ test: true });
   });
 
-  it("ends within milliseconds of a signal, which is named", async () => {
+  it("the exit of a signaled engine is reported within milliseconds, with the signal", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const engine = await open().startEngine(folder.dir(), shell("exec sleep 100"), states.onChange);
@@ -27,13 +27,13 @@ describe("an engine of this agent", () => {
     const before = performance.now();
     expect(await engine.signal("TERM")).toBe("sent");
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { signal: "SIGTERM" } });
-    // Far less than the slow sweep, which would see it too.
+    // This limit is far below the interval of the slow sweep, which would detect the exit too.
     const ended = states.seen.find((one) => one.state.at === "ended" || one.state.at === "gone");
     expect((ended?.atMs ?? Number.POSITIVE_INFINITY) - before).toBeLessThan(8_000);
     expect(await engine.signal("TERM")).toBe("not running");
   });
 
-  it("that cannot be executed ends with 127 and says so in the log", async () => {
+  it("an engine that cannot be executed ends with 127, with the reason in the log", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const command = { ...shell(""), argv: ["/nowhere/llama-server"] };
@@ -42,7 +42,7 @@ describe("an engine of this agent", () => {
     expect(await engine.logTail(1000)).toContain("/nowhere/llama-server");
   });
 
-  it("cannot start in a working folder that is not there", async () => {
+  it("an engine cannot start in a working folder that does not exist", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const { startEngine, adoptEngine } = open();
@@ -51,7 +51,7 @@ describe("an engine of this agent", () => {
     expect(await adoptEngine(dir, () => {})).toBeUndefined();
   });
 
-  it("has no descriptor beside its output, /dev/null and the end of `alive`", async () => {
+  it("an engine inherits no descriptors except its output, /dev/null and the end of `alive`", async () => {
     if (process.platform !== "linux") return;
     await using folder = runFolder();
     const { startEngine } = open();
@@ -73,7 +73,7 @@ describe("an engine of this agent", () => {
     });
   });
 
-  it("is refused while an earlier one lives in the folder, and starts again once it is gone", async () => {
+  it("a start is refused while an earlier engine runs in the folder, and succeeds once that engine has exited", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const { startEngine } = open();
@@ -99,7 +99,7 @@ describe("an engine of this agent", () => {
     ]);
   });
 
-  it("takes arguments with spaces, quotes and dollar signs as they are", async () => {
+  it("an engine receives arguments with spaces, quotes and dollar signs unchanged", async () => {
     await using folder = runFolder();
     const dir = folder.dir("a folder with $(spaces)");
     const words = ["a b", "$HOME", "'\"`id`", "", "*", "new\nline"];
@@ -111,7 +111,7 @@ describe("an engine of this agent", () => {
 });
 
 describe("what outlives the main process", () => {
-  it("keeps the engine `ended` until it has gone too", async () => {
+  it("an engine stays `ended` until the processes that outlive its main process have exited too", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const script = "sleep 100 & echo $! >child; read line <&0; exit 5";
@@ -123,7 +123,7 @@ describe("what outlives the main process", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 5 } });
   });
 
-  it("is seen although it closed the FIFO, and ended by killGroup", async () => {
+  it("a surviving process that closed the FIFO is detected, and killed by killGroup", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const script = "sleep 100 9>&- & echo $! >child; exit 0";
@@ -136,7 +136,7 @@ describe("what outlives the main process", () => {
     expect(isLiving(child)).toBe(false);
   });
 
-  it("is ended by killGroup even in a session of its own", async () => {
+  it("killGroup kills a surviving process even in its own session", async () => {
     await using folder = runFolder();
     if (process.platform !== "linux") return;
     const states = stateLog();
@@ -150,7 +150,7 @@ describe("what outlives the main process", () => {
     expect(await states.until("gone")).toEqual({ at: "gone", exit: { code: 0 } });
   });
 
-  it("killGroup as the last resort ends a running engine and its shim; how it ended stays unknown or KILL", async () => {
+  it("killGroup kills a running engine and its shim; the exit status is unknown or KILL", async () => {
     await using folder = runFolder();
     const states = stateLog();
     const engine = await open().startEngine(
@@ -191,7 +191,7 @@ describe("strangers", () => {
   });
 });
 
-/** What the test itself was started with is not of our making. */
+/** Descriptors that the test process inherited are not created by this code. */
 function isInherited(fd = "", link = ""): boolean {
   try {
     return Number(fd) > 9 && readlinkSync(`/proc/self/fd/${fd}`) === link;

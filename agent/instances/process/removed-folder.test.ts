@@ -8,7 +8,7 @@ import { createEngineProcesses } from "./processes.ts";
 const open = () => createEngineProcesses(processPorts());
 
 describe("a run directory that was removed while its engine ran", () => {
-  it("still has the engine, which is ended before another is started", async () => {
+  it("an engine whose run directory was removed is found and killed before another one starts", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const first = await open().startEngine(dir, shell("exec sleep 100"), () => {});
@@ -26,11 +26,11 @@ describe("a run directory that was removed while its engine ran", () => {
     expect(isLiving(pid)).toBe(true);
     found?.killGroup();
     expect(await states.until("gone")).toEqual({ at: "gone", exit: "unknown" });
-    // Killed it is; whoever inherited it may take a moment to bury it.
+    // The engine is killed, but its new parent may take a moment to reap it.
     await until(() => expect(isLiving(pid)).toBe(false));
   });
 
-  it("is made again while the agent lives: the next agent knows the engine, its log and its end", async () => {
+  it("a removed run directory is recreated while the agent runs: the next agent knows the engine, its log and its exit", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const { startEngine } = createEngineProcesses(processPorts({ sweepMs: 20 }));
@@ -55,7 +55,7 @@ describe("a run directory that was removed while its engine ran", () => {
     next?.close();
   });
 
-  it("does not hide a growing log: what cannot be copied is truncated", async () => {
+  it("a growing log in a removed run directory is truncated if it cannot be copied", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const ports = processPorts({ sweepMs: 20, logLimits: { maxBytes: 1_000, keep: 1 } });
@@ -84,7 +84,7 @@ describe("a run directory that was removed while its engine ran", () => {
     }
   });
 
-  it("does not hide an exit: it is seen at once, although its status is unknown", async () => {
+  it("the exit of an engine whose run directory was removed is seen immediately, with unknown status", async () => {
     await using folder = runFolder();
     const dir = folder.dir();
     const states = stateLog();

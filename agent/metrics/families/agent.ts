@@ -9,7 +9,7 @@ export const agentFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_agent_info",
     type: "gauge",
-    help: "The agent's version; always 1.",
+    help: "Version of the agent. The value is always 1.",
     labels: [...HOST_LABELS, "version"],
     read: (scrape) => flag(true, { ...hostLabels(scrape), version: scrape.version }),
   },
@@ -41,7 +41,7 @@ export const agentFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_agent_drain_duration_seconds",
     type: "histogram",
-    help: "Duration of requested stops, until all processes of the engine are gone; outcome quiet: no request was left, deadline: drainSeconds elapsed, ended: the engine exited during the drain.",
+    help: "Duration of requested stops, until all processes of the engine have exited; outcome quiet: all requests were finished, deadline: drainSeconds elapsed, ended: the engine exited during the drain.",
     labels: [...HOST_LABELS, "outcome"],
     read: function* (scrape) {
       for (const outcome of OUTCOMES)

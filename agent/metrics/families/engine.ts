@@ -34,7 +34,7 @@ export const engineFamilies: readonly MetricFamily<Scrape>[] = [
   family(
     "promptTokens",
     "metalbridge_engine_prompt_tokens_total",
-    "Prompt tokens computed since the engine's start, without those read from its cache.",
+    "Prompt tokens computed since the engine's start, excluding tokens read from its cache.",
   ),
   family(
     "cachedPromptTokens",

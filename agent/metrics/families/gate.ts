@@ -32,13 +32,13 @@ export const gateFamilies: readonly MetricFamily<Scrape>[] = [
     "requests",
     "code",
     "metalbridge_gate_requests_total",
-    "Requests answered through the gate, by status code; 499: the client left, 599: the response broke off.",
+    "Requests answered through the gate, by status code; 499: the client disconnected, 599: the response was interrupted.",
   ),
   counter(
     "refused",
     "reason",
     "metalbridge_gate_refused_total",
-    "Requests that the gate did not pass to the engine, by reason.",
+    "Requests that the gate rejected without passing them to the engine, by reason.",
   ),
   {
     name: "metalbridge_gate_requests_in_flight",
@@ -53,11 +53,11 @@ export const gateFamilies: readonly MetricFamily<Scrape>[] = [
   histogram(
     "firstByte",
     "metalbridge_gate_first_byte_duration_seconds",
-    "Time from a complete request to the first byte of the engine's answer.",
+    "Time from the complete request to the first byte of the engine's response.",
   ),
   histogram(
     "gaps",
     "metalbridge_gate_gap_duration_seconds",
-    "Time between two reads of an answer: between tokens, where it is streamed.",
+    "Time between two reads of a response; for streamed responses, the time between tokens.",
   ),
 ];

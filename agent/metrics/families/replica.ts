@@ -43,7 +43,7 @@ export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_replica_info",
     type: "gauge",
-    help: "Engine and revision of a replica; always 1.",
+    help: "Engine and revision of the replica. The value is always 1.",
     labels: [...REPLICA_LABELS, "runtime", "revision"],
     read: each(({ runtime, revision }, labels) => flag(true, { ...labels, runtime, revision })),
   },
@@ -57,7 +57,7 @@ export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_replica_reason",
     type: "gauge",
-    help: "Reason code of the phase, as in status.reason; always 1.",
+    help: "Reason code of the phase, as in status.reason. The value is always 1.",
     labels: [...REPLICA_LABELS, "reason"],
     read: each(({ reason }, labels) => flag(true, { ...labels, reason })),
   },
@@ -80,17 +80,17 @@ export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
   },
   replicaGauge(
     "metalbridge_replica_download_received_bytes",
-    "Bytes of the replica's weights that are on disk, while they are downloaded.",
+    "Bytes of the replica's weights that are on disk, during a download.",
     ({ download }) => download?.bytes,
   ),
   replicaGauge(
     "metalbridge_replica_download_size_bytes",
-    "Size of the replica's weights, while they are downloaded; absent while it is unknown.",
+    "Size of the replica's weights, during a download; not reported while the size is unknown.",
     ({ download }) => download?.totalBytes,
   ),
   replicaGauge(
     "metalbridge_replica_download_remaining_seconds",
-    "Time until the download is expected to end, at the speed of the last second.",
+    "Estimated time until the download completes, at the speed of the last second.",
     ({ download }) => secondsLeft(download),
   ),
   replicaGauge(
@@ -119,7 +119,7 @@ export const replicaFamilies: readonly MetricFamily<Scrape>[] = [
   {
     name: "metalbridge_replica_probe_duration_seconds",
     type: "histogram",
-    help: "Latency of probes; probe health checks a serving engine, probe request asks it for one real token.",
+    help: "Latency of probes; probe health checks a serving engine, probe request generates one token.",
     labels: [...REPLICA_LABELS, "probe"],
     read: function* (scrape) {
       for (const [{ counts }, labels] of namedReplicas(scrape)) {

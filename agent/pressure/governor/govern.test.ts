@@ -123,7 +123,7 @@ test("swap that grows is a warning of its own, scarce memory with it makes a war
   expect(kill(20 * GIB).level).toBe("Normal");
 });
 
-test("an engine that has been idle for long is unloaded while memory is short, one of high priority is not", () => {
+test("an engine that has been idle for long is unloaded while memory is low, one of high priority is not", () => {
   const reading: PressureReading = { at: 700_000, pressure: "Warning" };
   const idle = (id: string, priority: GovernedEngine["priority"]): GovernedEngine => {
     const standing: GovernedEngineState = { at: "running", idleSince: 1_000 };

@@ -88,7 +88,7 @@ function chooseEviction(
   }
   if (sign.level !== "Warning") return undefined;
   const idle = chooseIdle(engines, now, limits);
-  return idle && { id: idle.id, how: "unload", because: `memory is short (${sign.because}) and it is idle` };
+  return idle && { id: idle.id, how: "unload", because: `memory is low (${sign.because}) and it is idle` };
 }
 
 function admit(
@@ -97,10 +97,10 @@ function admit(
   limits: GovernorLimits,
 ): { readonly starts: StartPolicy; readonly state: GovernorState } {
   if (state.level !== "Normal") {
-    const short = state.level === "Critical" ? "critical" : "short";
+    const scarcity = state.level === "Critical" ? "critical" : "low";
     return {
       state,
-      starts: { at: "none", because: `memory is ${short}: nothing starts until it has recovered` },
+      starts: { at: "none", because: `memory is ${scarcity}: no engine starts until it has recovered` },
     };
   }
   const absent = engines.filter(({ standing }) => standing.at === "waiting" || standing.at === "evicted");
@@ -118,7 +118,7 @@ function admit(
   const next = engines.some(isMoving) ? undefined : chooseNext(absent, returning?.id, reading, now, limits);
   if (next === undefined) {
     const because =
-      "memory has recovered: engines return one at a time, as soon as what they need is available";
+      "memory has recovered: engines restart one at a time, as soon as enough memory is available";
     return { state: recovering, starts: { at: "none", because } };
   }
   return {
@@ -140,7 +140,11 @@ function chooseNext(
 }
 
 function admitOne(id: string, count: number): StartPolicy {
-  return { at: "one", id, because: `memory has recovered: one of ${count} that are away returns at a time` };
+  return {
+    at: "one",
+    id,
+    because: `memory has recovered: one of ${count} stopped engines restarts at a time`,
+  };
 }
 
 function isMoving({ standing }: GovernedEngine): boolean {
@@ -149,6 +153,6 @@ function isMoving({ standing }: GovernedEngine): boolean {
 
 function because({ level }: GovernorState, sign: PressureSign): string {
   if (sign.level === level) return sign.because;
-  if (sign.level === "Unknown") return `${sign.because}; the level stays`;
-  return `${sign.because}; the level stays until it has been quiet for long enough`;
+  if (sign.level === "Unknown") return `${sign.because}; the level is kept`;
+  return `${sign.because}; the level is kept until pressure has been low for long enough`;
 }

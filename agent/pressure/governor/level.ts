@@ -15,13 +15,14 @@ export function pressureSignOf(
   swap: GovernorState["swap"],
   limits: GovernorLimits,
 ): PressureSign {
-  if (reading.pressure === "Critical") return { level: "Critical", because: "the system says critical" };
+  if (reading.pressure === "Critical")
+    return { level: "Critical", because: "the OS reports critical memory pressure" };
   const second = secondSign(reading, swap, limits, killedAt, now);
   if (reading.pressure === "Warning") {
     const isWorse = second !== undefined && isScarce(reading, limits.scarceShare);
     return isWorse
-      ? { level: "Critical", because: `the system warns, and ${second}` }
-      : { level: "Warning", because: "the system warns" };
+      ? { level: "Critical", because: `the OS reports a memory pressure warning, and ${second}` }
+      : { level: "Warning", because: "the OS reports a memory pressure warning" };
   }
   // Without a warning of the system a second sign only blocks starts; it never evicts an engine.
   if (second !== undefined) return { level: "Warning", because: second };

@@ -25,7 +25,7 @@ export const defaultLimits = {
   /** For this time an engine killed from outside is a sign of pressure, if less memory than this share is available. */
   killMs: MINUTE,
   killShare: 0.1,
-  /** An engine idle for this long may be unloaded while memory is short. */
+  /** An engine idle for this long may be unloaded while memory is low. */
   idleMs: 10 * MINUTE,
   /** Minimum time between the restarts of two evicted engines. */
   returnGapMs: MINUTE,

@@ -11,7 +11,8 @@ export function memoryNeedOf(
   const own = found?.claim;
   if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
   if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
-  const message = "cannot estimate memory: neither the controller nor the model's files give a figure";
+  const message =
+    "cannot estimate memory: neither the controller nor the model's files have the required size";
   const error = new MetalbridgeError("ClaimUnknown", message);
   return own ?? { at: "unknown", code: error.code, message: describeError(error) };
 }

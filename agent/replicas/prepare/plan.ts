@@ -214,7 +214,7 @@ function memoryMissing(needBytes: number, observed: ObservedReplica, timings: Ti
     };
   }
   if (budgetBytes === "unknown") {
-    const message = "cannot read the host's memory; engines start once the agent can";
+    const message = "cannot read the host's memory; engines start once the agent can read it";
     return waiting("MemoryUnknown", message, timings);
   }
   if (othersBytes + needBytes <= budgetBytes) return memoryTaken(needBytes, observed, timings);

@@ -34,7 +34,7 @@ function logEnding(logTail: string): string {
   const lines = lastRun(logTail).split("\n").map(clean);
   const last = lines.filter((line) => line !== "").slice(-LINES);
   if (last.length === 0) return "its log is empty";
-  return `its log ends: ${last.map((line) => truncateBytes(line, LINE_BYTES)).join(" | ")}`;
+  return `last log lines: ${last.map((line) => truncateBytes(line, LINE_BYTES)).join(" | ")}`;
 }
 
 /** Removes colors, and the NULs of a truncated log. */

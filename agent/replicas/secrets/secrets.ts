@@ -141,7 +141,7 @@ async function getSecret(
   name: string,
   create: { readonly type: string; readonly flags: string },
 ): Promise<Secret> {
-  if (client === undefined) throw unreadable(namespace, name, "there is no connection to the API server yet");
+  if (client === undefined) throw unreadable(namespace, name, "not connected to the API server yet");
   const answer = await getOnceGranted(client, { namespace, name });
   if (answer.ok) return answer.value;
   const { kind, message } = answer.error;

@@ -7,7 +7,7 @@ import { type ReplicaState, refOf } from "../state/state.ts";
 
 const NOT_CONNECTED: EndpointResult = {
   ok: false,
-  message: "there is no connection to the API server yet",
+  message: "not connected to the API server yet",
 };
 
 /** Writes the endpoint as ready. From the attempt on the endpoint counts as announced, even without an answer. */

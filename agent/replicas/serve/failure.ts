@@ -38,7 +38,7 @@ export function findFailure(frame: EvidenceInput): ForcedStopCause | undefined {
     const seconds = Math.round((now - record.startedAt) / 1_000);
     const startMs = desired.probes?.startMs;
     const own =
-      startMs === undefined ? "" : `, and its service asks for ${startMs / 1_000} s (probeOverrides)`;
+      startMs === undefined ? "" : `, and its service requires ${startMs / 1_000} s (probeOverrides)`;
     const last = health.lastMessage === undefined ? "" : `; the last health probe: ${health.lastMessage}`;
     return { why: "neverHealthy", because: `it was not healthy ${seconds} s after its start${own}${last}` };
   }

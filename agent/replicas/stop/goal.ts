@@ -24,7 +24,7 @@ export const STOP_MESSAGES: Record<GracefulStop, string> = {
   revision: "the running engine has another revision",
   moved: "the host's address has changed and the engine listens on the old one",
   evicted: "the host's memory is critical",
-  unloaded: "the host's memory is short and the engine was idle",
+  unloaded: "the host's memory is low and the engine was idle",
   agentStopped: "the agent is stopping its engines (--stop-engines)",
 };
 

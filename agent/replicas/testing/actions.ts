@@ -87,10 +87,10 @@ export const actions: Record<string, Action> = {
     world.pressure = { at: "evicted", how: "evict", because: "memory is critical" };
   },
   unloaded: (world) => {
-    world.pressure = { at: "evicted", how: "unload", because: "memory is short and it is idle" };
+    world.pressure = { at: "evicted", how: "unload", because: "memory is low and it is idle" };
   },
   held: (world) => {
-    world.pressure = { at: "held", because: "memory is short" };
+    world.pressure = { at: "held", because: "memory is low" };
   },
   letIn: (world) => {
     world.pressure = { at: "none" };

@@ -18,7 +18,7 @@ test("a measured speed survives an agent restart, and is written only when the r
   const { mtimeMs, ino } = await stat(path);
   await speeds.note(A, 44);
   expect(await stat(path)).toMatchObject({ mtimeMs, ino });
-  // Ten times a fifth of the way there.
+  // Each of the ten notes moves the average by a fifth of the difference.
   for (let count = 0; count < 10; count++) await speeds.note(A, 21);
   expect(speeds.of(A)).toBeLessThan(26);
   await Promise.all([speeds.note(B, 7), speeds.note(A, 80)]);
@@ -43,7 +43,7 @@ test.each([
   expect(JSON.parse(await readFile(path, "utf8"))).toEqual({ version: 1, tokensPerSecond: { [A]: 10 } });
 });
 
-test("of thousands of contents those measured last are kept", async () => {
+test("the speeds of the most recently measured contents are kept, out of thousands", async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, "speeds.json");
   const name = (index: number) => index.toString(16).padStart(64, "0");

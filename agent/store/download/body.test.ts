@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { classifyBody } from "./body.ts";
 
-test("a part keeps the validator that the answer to its range does not repeat", () => {
+test("a part keeps its validator if the response to its range request does not repeat it", () => {
   const validator = { etag: '"one"', lastModified: "Tue, 02 Jan 2024 00:00:00 GMT", totalBytes: 100 };
   const part = { sizeBytes: 40, validator } as Parameters<typeof classifyBody>[1];
   const answer = {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createDownloadQueue, createRateLimiter } from "./host-limits.ts";
 
-/** A clock that a test moves. */
+/** A clock that tests advance. */
 function steppedClock() {
   let now = 0;
   const timers = new Set<{ readonly at: number; readonly fire: () => void }>();
@@ -21,7 +21,7 @@ function steppedClock() {
         timers.delete(timer);
         timer.fire();
       }
-      // What waited for it continues.
+      // Code that awaited the timer continues.
       await new Promise(setImmediate);
     },
     timers,
@@ -30,7 +30,7 @@ function steppedClock() {
 
 const signal = new AbortController().signal;
 
-test("all who read share the bandwidth, steadily, and an idle time is not made up for", async () => {
+test("all readers share the bandwidth evenly, and unused bandwidth is not saved for later", async () => {
   const clock = steppedClock();
   const pace = createRateLimiter(1_000, clock);
   const read: number[] = [];
@@ -51,7 +51,7 @@ test("all who read share the bandwidth, steadily, and an idle time is not made u
   expect(later(4, signal)).toBeInstanceOf(Promise);
 });
 
-test("waiting for bandwidth ends with the download", async () => {
+test("waiting for bandwidth ends when the download is aborted", async () => {
   const clock = steppedClock();
   const pace = createRateLimiter(1, clock);
   const controller = new AbortController();
@@ -61,7 +61,7 @@ test("waiting for bandwidth ends with the download", async () => {
   expect(clock.timers.size).toBe(0);
 });
 
-test("downloads beyond the limit start in their order, know how many go first, and may leave the queue", async () => {
+test("queued downloads start in order, know their position, and can leave the queue", async () => {
   const queue = createDownloadQueue(2);
   const said: string[] = [];
   const enter = (name: string, of = signal) =>
@@ -93,7 +93,7 @@ test("downloads beyond the limit start in their order, know how many go first, a
   await expect(enter("f", AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
 });
 
-test("a tenant whose downloads never end leaves half of the places to tenants that have none", async () => {
+test("a tenant with endless downloads leaves half of the slots to tenants without downloads", async () => {
   const queue = createDownloadQueue(4, 2);
   const started: string[] = [];
   const enter = (tenant: string) =>
@@ -113,7 +113,7 @@ test("a tenant whose downloads never end leaves half of the places to tenants th
   void enter("b");
   await enter("c");
   expect(started.splice(0)).toEqual(["drip", "drip", "b", "c"]);
-  // A place of the reserve is not for those that have one.
+  // Reserved slots are not available to tenants that have a slot.
   b();
   await new Promise(setImmediate);
   expect(started.splice(0)).toEqual(["b"]);
@@ -124,7 +124,7 @@ test("a tenant whose downloads never end leaves half of the places to tenants th
   expect(started).toEqual(["d"]);
 });
 
-test("a download that another tenant joins while it is queued starts by that one's place", async () => {
+test("a queued download that another tenant joins starts at that tenant's position", async () => {
   const queue = createDownloadQueue(4, 2);
   const none = () => undefined;
   const [first] = await Promise.all([1, 2].map(() => queue.enter(() => ["drip"], signal, none)));
@@ -137,7 +137,7 @@ test("a download that another tenant joins while it is queued starts by that one
   tenants.push("b");
   queue.reconsider();
   const leave = await shared;
-  // The place is that of b, and the reserve has one more for tenants without one.
+  // The download uses the slot of b, and one reserved slot is left for tenants without a slot.
   let again = false;
   void queue.enter(() => ["b"], signal, none).then(() => (again = true));
   await queue.enter(() => ["c"], signal, none);
@@ -148,7 +148,7 @@ test("a download that another tenant joins while it is queued starts by that one
   expect(again).toBe(true);
 });
 
-test("whoever enters, leaves and gives up: every place is given, the reserve to tenants without one, in their order", async () => {
+test("every slot is used for any sequence of arrivals and departures, and reserved slots go in order to tenants without a slot", async () => {
   const step = fc.record({
     what: fc.constantFrom("enter", "enter", "leave", "give up" as const),
     tenant: fc.constantFrom("a", "b", "c", "d"),

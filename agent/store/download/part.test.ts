@@ -40,7 +40,7 @@ test("a retry continues with the hash of the previous attempt and does not rerea
   expect(opened.hash.digest()).toBe(sha256("so far!").digest("hex"));
 });
 
-test("whole chunks keep the hash that they had when the rest is dropped", async () => {
+test("complete chunks keep their hash when the remaining bytes are dropped", async () => {
   const [onDisk, soFar] = ["a", "b"].map((text) => text.repeat(CHUNK_BYTES)) as [string, string];
   const { open, part } = await partWith(`${onDisk}rest`);
   const opened = await open(
@@ -52,7 +52,7 @@ test("whole chunks keep the hash that they had when the rest is dropped", async 
   expect(opened.hash.digest()).toBe(sha256(soFar).digest("hex"));
 });
 
-test("a part whose size is not that of the attempt before is read", async () => {
+test("a part is read again if its size differs from that of the previous attempt", async () => {
   const { open } = await partWith("on disk");
   const opened = await open({ hash: hashOf("so far"), hashedBytes: 6 });
   expect(opened.hash.digest()).toBe(sha256("on disk").digest("hex"));

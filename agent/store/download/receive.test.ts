@@ -4,7 +4,7 @@ import { countBlocks } from "./receive.ts";
 
 const ADMIT_BYTES = 64 << 20;
 
-test("however large its blocks and whatever it announced, a download asks for room at least every 64 MiB", async () => {
+test("a download reserves disk space at least every 64 MiB, for any block size and announced length", async () => {
   const blocks = fc.array(fc.integer({ min: 1, max: 40 << 20 }), { maxLength: 30, size: "max" });
   const total = fc.option(fc.integer({ min: 0, max: 2 ** 40 }), { nil: undefined });
   await fc.assert(
@@ -28,7 +28,7 @@ test("however large its blocks and whatever it announced, a download asks for ro
   );
 });
 
-test("a download ends at the block for which there is no room", async () => {
+test("a download ends at the first block for which there is no disk space", async () => {
   const full = new Error("full");
   const count = countBlocks(
     { startsAt: 0, totalBytes: undefined },

@@ -1,4 +1,4 @@
-/** Bodies as servers send them: their bytes reach the file whatever is freed meanwhile, and memory stays flat. */
+/** All bytes of a response body reach the file, even if buffers are freed meanwhile, with constant memory. */
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type FileHandle, open } from "node:fs/promises";
@@ -21,7 +21,7 @@ beforeAll(() => {
   tls = selfSigned();
 });
 
-/** In pieces of odd sizes where `isChunked`, so that a read of the socket holds several, and a piece spans several. */
+/** If `isChunked`, sends pieces of varying sizes, so that a socket read contains several pieces and a piece spans several reads. */
 function send(response: http.ServerResponse, isChunked: boolean): void {
   if (!isChunked) response.setHeader("content-length", content.length);
   let at = 0;
@@ -48,33 +48,36 @@ test.each([
   { scheme: "http", isChunked: true },
   { scheme: "https", isChunked: false },
   { scheme: "https", isChunked: true },
-] as const)("a body over $scheme (chunked: $isChunked) is written whole, in flat memory", async (body) => {
-  const { scheme, isChunked } = body;
-  await using folder = await temporaryFolder();
-  const listener = (_: http.IncomingMessage, response: http.ServerResponse) => send(response, isChunked);
-  const server = scheme === "http" ? http.createServer(listener) : https.createServer(tls, listener);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  const { get } = scheme === "http" ? http : https;
-  const request = get(`${scheme}://127.0.0.1:${port}/`, { agent: false, rejectUnauthorized: false });
-  const [response] = (await once(request, "response")) as [http.IncomingMessage];
-  await using file = await open(join(folder.path, "part"), "w+");
-  const before = process.memoryUsage().arrayBuffers;
-  let most = 0;
-  await writeResponse(response, {
-    file,
-    startsAt: 0,
-    onBlock: () => {
-      most = Math.max(most, process.memoryUsage().arrayBuffers - before);
-    },
-  });
-  server.close();
-  expect(await hashOf(file)).toBe(digest);
-  expect(most).toBeLessThan(MAX_GROWTH_BYTES);
-});
+] as const)(
+  "a body over $scheme (chunked: $isChunked) is written completely, with constant memory",
+  async (body) => {
+    const { scheme, isChunked } = body;
+    await using folder = await temporaryFolder();
+    const listener = (_: http.IncomingMessage, response: http.ServerResponse) => send(response, isChunked);
+    const server = scheme === "http" ? http.createServer(listener) : https.createServer(tls, listener);
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const { get } = scheme === "http" ? http : https;
+    const request = get(`${scheme}://127.0.0.1:${port}/`, { agent: false, rejectUnauthorized: false });
+    const [response] = (await once(request, "response")) as [http.IncomingMessage];
+    await using file = await open(join(folder.path, "part"), "w+");
+    const before = process.memoryUsage().arrayBuffers;
+    let most = 0;
+    await writeResponse(response, {
+      file,
+      startsAt: 0,
+      onBlock: () => {
+        most = Math.max(most, process.memoryUsage().arrayBuffers - before);
+      },
+    });
+    server.close();
+    expect(await hashOf(file)).toBe(digest);
+    expect(most).toBeLessThan(MAX_GROWTH_BYTES);
+  },
+);
 
-test("what had arrived when the connection broke is written, although reading was held back", async () => {
+test("bytes that arrived before the connection broke are written, even if reading was throttled", async () => {
   await using folder = await temporaryFolder();
   const arrived = content.subarray(0, 1_200_000);
   const server = http.createServer((_, response) => {
@@ -96,7 +99,7 @@ test("what had arrived when the connection broke is written, although reading wa
   expect(arrived.equals(await file.readFile())).toBe(true);
 });
 
-test("keeps all chunks that wait when the connection breaks, although each of them is held back", async () => {
+test("all pending chunks are written when the connection breaks, even if each of them is throttled", async () => {
   await using folder = await temporaryFolder();
   const arrived = content.subarray(0, 40_000);
   const server = http.createServer(async (_, response) => {

@@ -14,7 +14,7 @@ function bookOf(totalBytes: number) {
   return { book, first, take };
 }
 
-test("ranges are taken in order, and not farther ahead of the contiguous bytes than allowed", () => {
+test("ranges are assigned in order, and not farther ahead of the contiguous bytes than allowed", () => {
   const { book, first, take } = bookOf(1_000);
   expect([take(), take()].map(({ start, end }) => [start, end])).toEqual([
     [100, 200],
@@ -27,7 +27,7 @@ test("ranges are taken in order, and not farther ahead of the contiguous bytes t
   expect(take()).toMatchObject({ start: 300, end: 400 });
 });
 
-test("what is missing of a range that was given back is taken next; the rest of it stays", async () => {
+test("the missing bytes of a returned range are assigned next, and its received bytes are kept", async () => {
   const { book, first, take } = bookOf(250);
   const [second, third] = [take(), take()];
   second.at = 130;
@@ -47,7 +47,7 @@ test("what is missing of a range that was given back is taken next; the rest of 
   expect([book.take(), book.contiguous()]).toEqual(["done", 250]);
 });
 
-test("a connection reads on into a range that no other has begun, and takes over one whose answer is awaited", () => {
+test("a connection continues into a range that no other connection has started, and takes over a range without a response", () => {
   const { book, first, take } = bookOf(400);
   expect(book.extend(first, 50)).toBe(100);
   expect(book.extend(first, 100)).toBe(200);

@@ -48,7 +48,7 @@ test.each<[DownloadState["at"], DownloadEvent, DownloadState["at"]]>([
   expect(row).toMatch(new RegExp(`${event.on}: [^;]*\\b${next}\\b`));
 });
 
-test("failures in a row end a download, and progress begins the count again", () => {
+test("consecutive failures end a download, and progress resets the count", () => {
   let state: DownloadState = { at: "source", failures: 0 };
   const fail = (gainedBytes: number): DownloadState => {
     const failure = transient("SourceTruncated", "broke off");
@@ -70,12 +70,12 @@ test("failures in a row end a download, and progress begins the count again", ()
   });
 });
 
-test("what the source failed before peers gave does not count afterwards", () => {
+test("failures of the source before peers served data do not count afterwards", () => {
   const peers = nextState({ at: "source", failures: 2 }, { on: "usePeers" }, ATTEMPTS);
   expect(nextState(peers, { on: "useSource" }, ATTEMPTS)).toEqual({ at: "source", failures: 0 });
 });
 
-test("an event that a state does not have is a bug", () => {
+test("an event that is not valid in the current state is a bug", () => {
   expect(() => nextState(states.queued, { on: "published" }, ATTEMPTS)).toThrow(
     /queued cannot have published/,
   );

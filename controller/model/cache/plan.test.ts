@@ -195,7 +195,7 @@ test("a download for another Model is not used by a Model with another Secret, w
   expect(plan(ended).state.status.phase).toBe("Ready");
   const spec = { ...model().spec, sourceSecretRef: { name: "mine" } };
   expect(plan({ ...ended, model: { ...model(), spec } })).toMatchObject({
-    steps: [{ do: "removeJob", because: "it downloads something else" }],
+    steps: [{ do: "removeJob", because: "it downloads other content" }],
     state: { status: { phase: "Pending" } },
   });
 });

@@ -162,7 +162,7 @@ function isFilledByPods({ claim, volume: { source, isOurs }, settings }: CacheOb
 }
 
 function filledByPods(place: Place): CachePlan {
-  const message = `each pod that mounts claim ${place.claimName} downloads what is missing; all of them run on one node`;
+  const message = `each pod that mounts claim ${place.claimName} downloads the missing files; all of these pods run on one node`;
   const state = waiting({ ...place, filledBy: "Pods" }, "DownloadedByPods", message);
   return { state, steps: [] };
 }
@@ -242,8 +242,8 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
     metadata.annotations?.[ANNOTATION_GENERATION] === String(seen.model.metadata.generation ?? 0);
   if (metadata.annotations?.[ANNOTATION_FETCH_KEY] !== place.key)
     return isOwn
-      ? restart(place, job, "it downloads something else")
-      : otherModels(seen, job, place, "it downloads something else");
+      ? restart(place, job, "it downloads other content")
+      : otherModels(seen, job, place, "it downloads other content");
   if (isOwn && !isSameSpec && end?.at !== "complete")
     return restart(place, job, "the spec of the Model changed");
   return planResult(seen, job, isOwn, place);

@@ -54,7 +54,7 @@ function taskFor(spec: Model["spec"], message: string, desired: DesiredCache): T
       at: "onHost",
       reason: "SourceResolved",
       message: "Ollama on the host pulls the model on first use",
-      unwatched: "Ollama keeps what it pulled first; set spec.format: gguf",
+      unwatched: "Ollama does not pull again; set spec.format: gguf",
     };
   // A stated checksum pins the content, and a volume keeps what was downloaded.
   const isWatched = spec.refreshPolicy === "OnChange" && spec.sha256 === undefined && desired.at !== "volume";

@@ -106,7 +106,12 @@ function honored({ resolution }: PodsStatusInput): ConditionUpdate {
   if (resolution.at === "blocked" && resolution.code === "GateNotInPods")
     return { type, status: "False", reason: resolution.code, message: resolution.message };
   if (resolution.at === "blocked")
-    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+    return {
+      type,
+      status: "Unknown",
+      reason: resolution.code,
+      message: "unknown until the Model has been read",
+    };
   const { unhonored } = resolution;
   if (unhonored.length === 0) return { type, status: "True", reason: "AllFieldsHonored", message: "" };
   const message = `ignored in pods: ${unhonored.join(", ")}`;
@@ -124,7 +129,7 @@ function keyRequired({ service, resolution, pods }: PodsStatusInput): ConditionU
     return { type, status: "False", reason: "NoAuth", message };
   }
   if (resolution.at === "blocked")
-    return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
+    return { type, status: "Unknown", reason: resolution.code, message: "unknown until pods can be created" };
   const {
     open = "",
     isInferenceOpen,
@@ -144,7 +149,7 @@ function fallback(input: PodsStatusInput): ConditionUpdate {
   const { service, resolution, offload } = input;
   const type = "CPUFallback";
   if (resolution.at === "blocked")
-    return { type, status: "Unknown", reason: resolution.code, message: "not known until pods can be made" };
+    return { type, status: "Unknown", reason: resolution.code, message: "unknown until pods can be created" };
   const { runtime, gpuCount } = resolution;
   if (gpuCount === 0) return { type, status: "False", reason: "NoGPURequested", message: "" };
   const { offloaded } = engineDescription(runtime)?.pod ?? {};
@@ -159,7 +164,7 @@ function fallback(input: PodsStatusInput): ConditionUpdate {
   // After a change of the leader, the earlier result stays until the logs are read again.
   if (offload === undefined || offload.known.length === 0 || offload.unread > 0) {
     if (before !== undefined && before.reason in FALLBACKS) return { ...before, type };
-    return { type, status: "Unknown", reason: "LogNotRead", message: "not known until a pod is ready" };
+    return { type, status: "Unknown", reason: "LogNotRead", message: "unknown until a pod is ready" };
   }
   return fallbackOf(input, offload.known);
 }
@@ -195,6 +200,6 @@ const NEEDS_ADAPTER =
 const FALLBACKS = { NoLayersOnGPU: true, LayersOnCPU: true, LayersOnGPU: true };
 const MAX_NAMES = 5;
 const IN_ARGUMENTS =
-  "the engine gives the key as an argument to a process of its own, so that processes with access to /proc of the node can read it; keep those off the node, or choose another runtime";
+  "the engine passes the key as an argument to a child process, so processes with access to /proc of the node can read it; keep such processes off the node, or choose another runtime";
 const NO_AUTH =
   "any client that reaches the Service or a pod's port can use the model; set spec.auth to require a key";

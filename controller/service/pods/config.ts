@@ -7,7 +7,7 @@ export const podsConfigSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Run services on hosts only. The controller then neither watches nor writes Deployments, Jobs, PersistentVolumeClaims, pods or nodes, and needs no rights to them.",
+      "Run services on hosts only. The controller then does not watch or write Deployments, Jobs, PersistentVolumeClaims, pods or nodes, and needs no permissions for them.",
     ),
   engineImages: z
     .string()
@@ -24,23 +24,23 @@ export const podsConfigSchema = z.strictObject({
         .max(64),
     )
     .describe(
-      "Images of engines instead of the pinned ones, separated by commas: `vllm=mirror.example/vllm:v1,vllm/rocm=…`.",
+      "Engine images to use instead of the pinned ones, separated by commas: `vllm=mirror.example/vllm:v1,vllm/rocm=…`.",
     ),
   engineRegistry: z
     .string()
     .default("")
-    .describe("Registry or path to prefix to the pinned images of engines, for a mirror."),
+    .describe("Registry or path that is prefixed to the pinned engine images, for a mirror."),
   probeNodes: z
     .boolean()
     .default(false)
     .describe(
-      "For placement.mode Auto: probe each node whose labels and report lack information once, by a pod that runs for a few seconds.",
+      "Probe nodes for placement.mode Auto: on each node whose labels and report lack information, run a pod once for a few seconds.",
     ),
   probeRuntimeClassName: z
     .string()
     .min(1)
     .describe(
-      "RuntimeClass of these pods on nodes with NVIDIA GPUs, usually nvidia. Absent: such nodes are not probed.",
+      "RuntimeClass of the probe pods on nodes with NVIDIA GPUs, usually nvidia. If unset, nodes with NVIDIA GPUs are not probed.",
     )
     .optional(),
 });

@@ -244,7 +244,7 @@ test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves
       models: [],
       leftOut: [],
     });
-  const unknown = { why: "no label says how much memory its GPUs have" };
+  const unknown = { why: "no label has the memory size of its GPUs" };
   const found = { vendor: "amd", name: "MI300X", count: 1, unified: false };
   const whole = reportFromProbe(fitness, amd, answer([{ ...found, memoryBytes: 192 * 1024 ** 3 }]));
   expect(JSON.parse("report" in whole ? whole.report : "")).toMatchObject({

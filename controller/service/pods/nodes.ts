@@ -273,7 +273,7 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
       type,
       status: "Unknown",
       reason: "NoNodes",
-      message: "no node has what the pods ask for; the scheduler waits for one",
+      message: "no node has the resources that the pods request; the pods are pending until a node has them",
     };
   if (judged.every(({ fit }) => fit.at === "tooSmall"))
     return { type, status: "False", reason: "NoNodeFits", message: `no node holds the model; ${message}` };

@@ -88,7 +88,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     }),
   );
   for (const object of restored) {
-    const note = `${object} was edited; what the InferenceService asks for is restored`;
+    const note = `${object} was edited by another client; the state specified by the InferenceService is restored`;
     const event = { type: "Warning", reason: "ObjectRestored", action: "Restore", note } as const;
     reportOn(ports.record, INFERENCE_SERVICES, service, event);
   }
@@ -221,8 +221,8 @@ function isRollingOut({ metadata, status = {} }: Deployment): boolean {
 
 const BLOCKED_NOTES = {
   NoNode: ({ unscheduled }: ObservedPods) =>
-    `the pod finds no other node, and stays: ${unscheduled?.message ?? ""}`,
-  NotReady: () => "no other pod was Ready within 30 minutes; the ready pod stays",
+    `no other node fits the pod, so it stays on its node: ${unscheduled?.message ?? ""}`,
+  NotReady: () => "no other pod became Ready within 30 minutes, so the ready pod stays on its node",
   RollingOut: () => "a rollout is in progress; the pod stays on its node",
 };
 

@@ -89,7 +89,7 @@ function stepsOf<K extends OwnedKind>(
 ): ServiceStep[] {
   const current = existing.find(({ metadata }) => metadata.name === desired?.metadata.name);
   const others = existing.filter((one) => one !== current);
-  const removed = removals(what, others, "the spec asks for it no longer");
+  const removed = removals(what, others, "the spec no longer requests it");
   if (desired === undefined) return removed;
   return [{ do: "apply", what, object: desired, current } as unknown as ServiceStep, ...removed];
 }

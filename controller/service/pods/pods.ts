@@ -245,7 +245,7 @@ function oomRemedy({ spec }: Pod, container: string): string {
   if (container.startsWith(FETCH_CONTAINER)) return "raise spec.resources.memory of the Model";
   const limit = spec.containers.find(({ name }) => name === container)?.resources?.limits?.memory;
   if (limit === undefined)
-    return "its node ran out of memory: set spec.resources.memory to what the engine needs, so that pods go where there is room, or lower contextSize or parallelSlots";
+    return "its node ran out of memory: set spec.resources.memory to the memory that the engine needs, so that pods are scheduled on nodes with enough memory, or lower contextSize or parallelSlots";
   return `raise its memory limit of ${limit}, which a LimitRange of the namespace or an admission webhook has set, or lower contextSize or parallelSlots; then delete the pod`;
 }
 

@@ -261,7 +261,9 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const settled = (await get<Deployment>("deployment/auto")).spec;
       await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
       await reported(/^FitnessFell: /m);
-      await reported(/^MoveBlocked: the pod finds no other node, and stays: .*Insufficient memory/m);
+      await reported(
+        /^MoveBlocked: no other node fits the pod, so it stays on its node: .*Insufficient memory/m,
+      );
       await vi.waitFor(async () => {
         const { template, strategy } = (await get<Deployment>("deployment/auto")).spec;
         expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });

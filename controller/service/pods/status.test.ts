@@ -151,7 +151,7 @@ test.each<[string, Case, string, RegExp]>([
     "tgi, which shows the key in its arguments",
     { ...safetensors, spec: { auth: AUTH, runtime: "tgi" } },
     "True EngineChecksKeys",
-    /as an argument to a process of its own/,
+    /as an argument to a child process/,
   ],
   [
     "vLLM, which answers outside of /v1",

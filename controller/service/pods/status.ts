@@ -97,7 +97,7 @@ function rejected(input: PodsStatusInput): PhaseStatus | undefined {
   if (failure?.status !== "True" || pods.ready >= desiredPods(input)) return undefined;
   const { message = "" } = failure;
   const code = message.includes("exceeded quota:") ? "QuotaExceeded" : "ApiObjectRefused";
-  return { phase, reason: code, message: `the API server refuses the pods: ${message}` };
+  return { phase, reason: code, message: `the API server rejects the pods: ${message}` };
 }
 
 function waiting(input: PodsStatusInput): PhaseStatus | undefined {

@@ -7,7 +7,7 @@ import { createLlmfitRest } from "./rest.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 
-test("what is installed is looked up by name once, however often it is asked about", () => {
+test("installed models are looked up by name once, no matter how often they are requested", () => {
   let lookups = 0;
   const name = {
     slice: () => {

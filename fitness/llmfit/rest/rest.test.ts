@@ -6,7 +6,7 @@ import { bare, mac, pc } from "./fixtures/machines.ts";
 import { factsOfHost, factsOfNode } from "./host-facts.ts";
 import { createLlmfitRest, type RestFacts, type RestRequest } from "./rest.ts";
 
-/** Figures of the plan as printed by llmfit 1.1.10; the rest follows its rules as written. */
+/** Plan figures printed by llmfit 1.1.10; other values follow its documented rules. */
 const now = Date.UTC(2026, 6, 1);
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const rest = createLlmfitRest(records);
@@ -46,7 +46,7 @@ interface Plan {
 const plan = (body: unknown, facts: RestFacts = mac, more: Partial<RestRequest> = {}) =>
   ask("/api/v1/plan", facts, { method: "POST", body: JSON.stringify(body), ...more });
 
-test("health, system, runtimes and installed have the original's shapes", () => {
+test("health, system, runtimes and installed have the same shapes as in llmfit", () => {
   const node = { name: "mini-1", os: "macos" };
   expect(ask("/health")).toEqual({ status: 200, body: { status: "ok", node } });
   expect(ask("/api/v1/system").body).toEqual({
@@ -95,7 +95,7 @@ test("health, system, runtimes and installed have the original's shapes", () => 
   });
 });
 
-test("a row has all fields of the original, and knows what is installed and measured", () => {
+test("a row has all fields of llmfit, including installed and measured data", () => {
   const { models, filters } = list("/Qwen%2FQwen2.5-7B-Instruct");
   const row = models.find(({ name }) => name === "Qwen/Qwen2.5-7B-Instruct");
   expect(Object.keys(row ?? {}).sort()).toEqual(
@@ -124,12 +124,12 @@ test("a row has all fields of the original, and knows what is installed and meas
     estimate_basis: { method: "gpu_bandwidth_roofline", gpu_bandwidth_gbps: 273, assumed_context: 8192 },
   });
   expect(filters).toMatchObject({ search: "Qwen/Qwen2.5-7B-Instruct", limit: null, top_only: false });
-  // The name of another model does not make that one installed.
+  // Another model with a similar name does not count as installed.
   const coders = list("?search=Qwen2.5-Coder-7B").models;
   expect(coders.map(({ installed }) => installed)).toEqual(coders.map(() => false));
 });
 
-test("a mixture that is larger than the GPU keeps its resting experts in memory", () => {
+test("a mixture of experts that is larger than the GPU keeps its inactive experts in memory", () => {
   const { models } = list("?search=Qwen3-Next&include_too_tight=true", pc);
   const row = models.find(({ run_mode }) => run_mode === "moe_offload");
   expect(row).toMatchObject({ run_mode_label: "MoE", verify_command: null });
@@ -138,7 +138,7 @@ test("a mixture that is larger than the GPU keeps its resting experts in memory"
   expect(total_memory_gb).toBeCloseTo((memory_required_gb ?? 0) + (moe_offloaded_gb ?? 0), 1);
 });
 
-test("every filter filters", () => {
+test("each filter is applied", () => {
   const all = list("");
   expect(all.total_models).toBeGreaterThan(50);
   expect(all.returned_models).toBe(all.total_models);
@@ -170,7 +170,7 @@ test("every filter filters", () => {
   expect(list("?provider=no-such")).toMatchObject({ total_models: 0, returned_models: 0, models: [] });
 });
 
-test("models that are too tight come where they are asked for, last, and never to the top", () => {
+test("models that are too tight are listed last and only on request, and never in the top list", () => {
   const tight = ({ fit_level }: Row) => fit_level === "too_tight";
   expect(list("").models.some(tight)).toBe(false);
   for (const query of ["?min_fit=too_tight", "?min_fit=tight", "?include_too_tight=true"]) {
@@ -183,7 +183,7 @@ test("models that are too tight come where they are asked for, last, and never t
   expect(list("/top?min_fit=too_tight&limit=1000").models.some(tight)).toBe(false);
 });
 
-test("the top has five, a name twenty, and a limit cuts after the filters", () => {
+test("the top list has five rows, a name search twenty, and a limit is applied after the filters", () => {
   const top = list("/top");
   expect(top).toMatchObject({ returned_models: 5, filters: { top_only: true, limit: null } });
   expect(top.total_models).toBeGreaterThan(50);
@@ -238,7 +238,7 @@ test.each([
   expect(body).toMatch(/^Failed to deserialize query string: \w+: /);
 });
 
-test("a search is text: patterns, a megabyte and unknown names find nothing", () => {
+test("a search term is plain text: patterns, a megabyte and unknown names match nothing", () => {
   for (const text of [".*", "(a+)+$", "[", "\\", "%", "x".repeat(1 << 20), "no-such-model"]) {
     expect(list(`?search=${encodeURIComponent(text)}`).total_models).toBe(0);
     expect(list(`/${encodeURIComponent(text)}`).total_models).toBe(0);
@@ -268,7 +268,7 @@ const shapeless = (name: string): readonly CatalogRecord[] =>
     record.name === name ? { ...record, num_hidden_layers: undefined, head_dim: undefined } : record,
   );
 
-test("the plan of Qwen2.5-7B on an M4 Pro with 24 GB", () => {
+test("Qwen2.5-7B on an M4 Pro with 24 GB has the same plan as in llmfit", () => {
   const body = { model: "qwen/qwen2.5-7b-instruct", context: 8192, quant: "q4_k_m", vram_gb: 24 };
   const { status, body: found } = plan(body);
   expect(status).toBe(200);
@@ -298,7 +298,7 @@ test("the plan of Qwen2.5-7B on an M4 Pro with 24 GB", () => {
   });
 });
 
-test("the plan of Llama-70B on an RTX 4090: it runs from memory, 22 GB short of the GPU", () => {
+test("the plan of Llama-70B on an RTX 4090 runs from system memory, 22 GB short of the GPU", () => {
   const name = "meta-llama/Llama-3.1-70B-Instruct";
   const blind = createLlmfitRest(shapeless(name));
   const body = JSON.stringify({ model: name, context: 8192, quant: "Q4_K_M" });
@@ -338,7 +338,7 @@ test.each([
   expect(plan(body)).toEqual({ status: 400, body: { error } });
 });
 
-test("a plan is for this machine's own clients, and for JSON of the right types", () => {
+test("a plan requires a client on this machine, and JSON with valid types", () => {
   const good = { model: "Qwen/Qwen3-8B", context: 4096 };
   expect(plan(good, mac, { isLocal: false })).toEqual({
     status: 403,
@@ -357,13 +357,13 @@ test("a plan is for this machine's own clients, and for JSON of the right types"
   });
 });
 
-test("a Host that has reported nothing has a system of zeros, and no model fits it", () => {
+test("a Host without a report has a system of zeros, and no model fits it", () => {
   const facts = factsOfHost(hostSchema.parse({ metadata: { name: "new" } }));
   expect(ask("/api/v1/system", facts).body).toMatchObject({ system: { total_ram_gb: 0, gpu_vram_gb: null } });
   expect(list("", facts).total_models).toBe(0);
 });
 
-test("a node's report is its system, runtimes and models", () => {
+test("a node's report provides its system, runtimes and models", () => {
   const facts = factsOfNode("node-1", {
     memory: { totalBytes: 64 * GIB, availableBytes: 32 * GIB },
     cpu: { name: "AMD EPYC", cores: 16, arch: "amd64" },
@@ -380,6 +380,6 @@ test("a node's report is its system, runtimes and models", () => {
     models: [{ name: "qwen3:8b", runtime: "ollama" }],
   });
   expect(list("/Qwen%2FQwen3-8B", facts).models).toMatchObject([{ installed: true }]);
-  // Both cards count where a model runs on the GPU.
+  // Both GPUs are counted if the model runs on the GPU.
   expect(list("?limit=1&min_fit=perfect", facts).models).toMatchObject([{ memory_available_gb: 48 }]);
 });

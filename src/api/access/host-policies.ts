@@ -166,7 +166,7 @@ const policies: readonly Policy[] = [
           "variables.allowed.exists(net, net != '' && (net.contains('/') ? cidr(net).containsIP(address) : ip(net) == ip(address)))) || " +
           "(one.?conditions.?ready.orValue(true) == false && one.?conditions.?serving.orValue(true) == false && " +
           "variables.known.exists(before, before.addresses == one.addresses)))",
-        message: `an address is not among those of the annotation ${ANNOTATION_ADDRESSES}, which holds spec.addresses of the Host`,
+        message: `an address is not among those of the annotation ${ANNOTATION_ADDRESSES}, a copy of spec.addresses of the Host`,
       },
     ],
   },

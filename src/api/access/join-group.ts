@@ -94,7 +94,7 @@ export function joinPolicy(): readonly AccessObject[] {
       {
         expression:
           "request.operation != 'CREATE' || object.spec.group == request.userInfo.username.split(':')[3]",
-        message: "the token of a group may ask for its own group only",
+        message: "the token of a group may only request to join its own group",
       },
       {
         expression:

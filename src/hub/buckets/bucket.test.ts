@@ -1,4 +1,4 @@
-/** Bucket servers in the shape of S3, Google Cloud Storage and OSS, and what they do wrong. */
+/** Simulated bucket servers of S3, Google Cloud Storage and OSS, with their faults. */
 import { createVerify, generateKeyPairSync } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import fc from "fast-check";
@@ -16,7 +16,7 @@ const keys = { AWS_ACCESS_KEY_ID: "id", AWS_SECRET_ACCESS_KEY: "s3cret", AWS_REG
 
 type Respond = (request: IncomingMessage, response: ServerResponse) => unknown;
 
-/** Lists these keys, `pageSize` at a time, and serves each as the same model; `before` may answer instead. */
+/** Lists these keys in pages of `pageSize`, and serves the same model for each key; `before` may respond instead. */
 async function serveBucket(names: readonly string[], before: Respond = () => undefined, pageSize = 1000) {
   const server = await serveModel((request, response) => {
     before(request, response);
@@ -49,7 +49,7 @@ const refuse =
       .writeHead(status, headers)
       .end(`<Error><Code>${code}</Code><Message>it &lt;says&gt; so</Message>${detail}</Error>`);
 
-/** Refuses until `isGood`, as a server does that knows better. */
+/** Refuses each request for which `isGood` is false, as a server that knows the correct region or time does. */
 const unless =
   (isGood: (request: IncomingMessage) => boolean, respond: Respond): Respond =>
   (request, response) =>
@@ -64,29 +64,26 @@ test("a list of ten thousand files is read page by page", async () => {
   expect(bucket.requests.filter(({ url }) => url?.includes("list-type"))).toHaveLength(11);
 });
 
-test.each([0, 1])(
-  "a list without end, of pages with %i files, is refused after 1,000 pages",
-  async (files) => {
-    let pages = 0;
-    const bucket = await serveBucket([], ({ url }, response) => {
-      if (!url?.includes("list-type")) return;
-      pages += 1;
-      response.end(listOf(files === 0 ? [] : [`dir/${pages}.gguf`], pages));
-    });
-    expect(await failureOf(bucket.inspect("s3://b/dir"))).toMatchObject({
-      code: "SourceRefused",
-      message: "s3://b/dir is listed in more than 1000 pages",
-    });
-    expect(bucket.requests).toHaveLength(1_000);
-  },
-);
+test.each([0, 1])("an endless list of pages with %i files is refused after 1,000 pages", async (files) => {
+  let pages = 0;
+  const bucket = await serveBucket([], ({ url }, response) => {
+    if (!url?.includes("list-type")) return;
+    pages += 1;
+    response.end(listOf(files === 0 ? [] : [`dir/${pages}.gguf`], pages));
+  });
+  expect(await failureOf(bucket.inspect("s3://b/dir"))).toMatchObject({
+    code: "SourceRefused",
+    message: "s3://b/dir is listed in more than 1000 pages",
+  });
+  expect(bucket.requests).toHaveLength(1_000);
+});
 
 test.each([
   ["in its header", { "x-amz-bucket-region": "eu-west-1" }, "", 301],
   ["in its header, with another status", { "x-amz-bucket-region": "eu-west-1" }, "", 400],
   ["in its text", {}, "<Region>eu-west-1</Region>", 400],
 ])(
-  "a bucket in another region, which the server names %s, is asked there",
+  "a bucket in another region, which the server names %s, is read in that region",
   async (_, headers, detail, status) => {
     const wrong = refuse(status, "AuthorizationHeaderMalformed", headers, detail);
     const bucket = await serveBucket(
@@ -98,7 +95,7 @@ test.each([
   },
 );
 
-test("a region that the server changes with every answer ends in an error", async () => {
+test("a region that the server changes with every response is an error", async () => {
   let turn = 0;
   const bucket = await serveBucket([], (request, response) => {
     turn += 1;
@@ -108,7 +105,7 @@ test("a region that the server changes with every answer ends in an error", asyn
   expect(bucket.requests).toHaveLength(3);
 });
 
-test("the clock of signatures follows the server's, once", async () => {
+test("the time in signatures is corrected once to the server's clock", async () => {
   const date = new Date(Date.now() - 3_600_000);
   const stamp = date.toISOString().replace(/[:-]/g, "").slice(0, 11);
   const skewed = refuse(403, "RequestTimeTooSkewed", { date: date.toUTCString() });
@@ -132,7 +129,7 @@ test.each([
   [["other/a.gguf"], {}, "SourceNotFound"],
   [["dir/a.gguf"], { files: ["*.bin"] }, "SourceNotFound"],
   [["dir/a.gguf", "dir/b.gguf"], { files: ["*.gguf"] }, "SourceAmbiguous"],
-])("a bucket with %j, asked for %j, is refused: %s", async (names, selector, code) => {
+])("a bucket with %j, requested for %j, is refused: %s", async (names, selector, code) => {
   const bucket = await serveBucket(names);
   expect(await failureOf(bucket.inspect("s3://b/dir", privately, selector))).toMatchObject({ code });
 });
@@ -156,7 +153,7 @@ test.each([
 });
 
 test.each(["Two words", "https://page.example", "c0de", "x".repeat(65), "", "&lt;Code&gt;"])(
-  "a server's code that is no word is not quoted, nor is its message: %j",
+  "a server's error code that is not a single word is not quoted, and neither is its message: %j",
   async (code) => {
     const bucket = await serveBucket([], refuse(403, code));
     const { message } = await failureOf(bucket.inspect("s3://b/dir"));
@@ -164,7 +161,7 @@ test.each(["Two words", "https://page.example", "c0de", "x".repeat(65), "", "&lt
   },
 );
 
-test("whatever a server answers is a page, an error by its code, or neither", () => {
+test("every response of a server is read as a page, an error with a code, or neither", () => {
   const tag = fc.constantFrom("Error", "Code", "Message", "ListBucketResult", "Contents", "Key", "Size");
   const piece = fc.oneof(
     fc.string(),
@@ -185,7 +182,7 @@ test("whatever a server answers is a page, an error by its code, or neither", ()
 });
 
 test.each(["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/m.gguf"])(
-  "a redirect to %s is refused, and nowhere but at the bucket is anything signed",
+  "a redirect to %s is refused, and only requests to the bucket are signed",
   async (location) => {
     const bucket = await serveBucket([], (_, response) => response.writeHead(302, { location }).end());
     for (const source of ["s3://b/dir", "s3://b/dir/model.gguf"])
@@ -199,7 +196,7 @@ test.each(["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/m.gguf"])
   },
 );
 
-test("an endpoint inside the network is refused where it comes from a Secret", async () => {
+test("an endpoint in a private network is refused if it comes from a Secret", async () => {
   const credentials = { AWS_ENDPOINT_URL: "http://169.254.169.254" };
   expect(await failureOf(inspectNow("s3://b/dir", { credentials }))).toMatchObject({
     code: "SourceNotAllowed",
@@ -222,7 +219,7 @@ test.each([
   expect(source.locate("m.gguf", undefined).href).toBe(`${address}m.gguf`);
 });
 
-test("gs:// signs with HMAC keys, as Google's S3-compatible API wants it", async () => {
+test("gs:// signs with HMAC keys as Google's S3-compatible API requires", async () => {
   const bucket = await serveBucket(["dir/model.gguf"]);
   const credentials = {
     GS_ACCESS_KEY_ID: "GOOG1",
@@ -235,7 +232,7 @@ test("gs:// signs with HMAC keys, as Google's S3-compatible API wants it", async
   );
 });
 
-test("gs:// exchanges the key of a service account for a token, and a refused token for one more", async () => {
+test("gs:// exchanges the key of a service account for a token, and replaces a refused token once", async () => {
   const pair = generateKeyPairSync("rsa", { modulusLength: 2048 });
   let granted = 0;
   const tokens = await serveModel((request, response) => void grant(request, response));
@@ -278,7 +275,7 @@ test("gs:// exchanges the key of a service account for a token, and a refused to
     expect(await failureOf(inspect(bad))).toMatchObject({ code: "SourceSecretInvalid" });
 });
 
-test("oss:// signs for the region of its endpoint, or the one of OSS_REGION", async () => {
+test("oss:// signs for the region of its endpoint or for OSS_REGION", async () => {
   const bucket = await serveBucket(["dir/model.gguf"]);
   const credentials = {
     OSS_ACCESS_KEY_ID: "LTAI",

@@ -13,7 +13,7 @@ const mark = (text: string, hfEndpoint = "http://127.0.0.1:9") => {
   return read({ source, selector: { mmproj: undefined }, signal: new AbortController().signal });
 };
 
-test("the marker of a file is that of its ETag and size, else of Last-Modified, and no content is asked for", async () => {
+test("the change marker of a file is derived from its ETag and size, or from Last-Modified, without requesting content", async () => {
   let headers: Record<string, string> = {};
   const server = await serveModel((_, response) => void response.writeHead(200, headers).end());
   const markOf = (said: Record<string, string>) => {
@@ -34,7 +34,7 @@ test("the marker of a file is that of its ETag and size, else of Last-Modified, 
   expect(server.requests.map(({ method }) => method)).toEqual(Array(7).fill("HEAD"));
 });
 
-test("a server that refuses HEAD is asked for the first byte, and one without the file fails the check", async () => {
+test("the first byte is requested from a server that refuses HEAD, and a missing file fails the check", async () => {
   const server = await serveModel((request, response) => {
     if (request.url !== "/m.gguf") return void response.writeHead(404).end();
     if (request.method === "HEAD") return void response.writeHead(405).end();
@@ -45,7 +45,7 @@ test("a server that refuses HEAD is asked for the first byte, and one without th
   await expect(mark(`${server.url}/gone.gguf`)).rejects.toMatchObject({ error: { code: "SourceNotFound" } });
 });
 
-test("a commit that leaves the model's files as they are is no change, and another file of them is", async () => {
+test("a commit that does not touch the model's files is not a change, and a changed file of the model is", async () => {
   let siblings: object[] = [];
   let sha = "";
   const answer = (request: IncomingMessage, response: ServerResponse) =>
@@ -69,7 +69,7 @@ test("a commit that leaves the model's files as they are is no change, and anoth
   const small = await markOf("a", { blobId: "one" });
   expect((await markOf("b", { blobId: "one" })).changeMarker).toBe(small.changeMarker);
   expect((await markOf("b", { blobId: "two" })).changeMarker).not.toBe(small.changeMarker);
-  // Without any mark of the file, every commit may have changed it.
+  // Without a marker of the file, every commit may have changed it.
   const unmarked = await markOf("a", {});
   expect((await markOf("b", {})).changeMarker).not.toBe(unmarked.changeMarker);
   expect(server.requests.every(({ url }) => url?.startsWith("/api/"))).toBe(true);

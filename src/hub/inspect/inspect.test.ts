@@ -6,7 +6,7 @@ import { withinMs } from "./inspect.ts";
 const small = headerBytes(10);
 const large = headerBytes(100_000);
 
-test("reads size, header and validator, and not the tensors", async () => {
+test("the size, header and validator of a file are read, but not its tensors", async () => {
   const total = small.length + 3_000_000_000;
   const server = await serveModel(ranged(small, total));
   const found = await inspectNow(`${server.url}/dir/tiny.gguf?signature=1`);
@@ -20,14 +20,14 @@ test("reads size, header and validator, and not the tensors", async () => {
   expect(server.requests).toHaveLength(1);
 });
 
-test("a long header takes several ranges", async () => {
+test("a long header is read in several ranges", async () => {
   const server = await serveModel(ranged(large, large.length + TENSOR_BYTES));
   expect((await inspectNow(`${server.url}/m.gguf`)).gguf?.layerCount).toBe(2);
   expect(server.requests.length).toBeGreaterThan(2);
   expect(server.requests.length).toBeLessThan(8);
 });
 
-test("a server without ranges is left as soon as the header is there", async () => {
+test("the connection to a server without range support is closed once the header is complete", async () => {
   const total = large.length + (1 << 30);
   const server = await serveModel((_, response) => {
     response.writeHead(200, { "content-length": total });
@@ -44,7 +44,7 @@ test("a server without ranges is left as soon as the header is there", async () 
   expect(server.sent()).toBeLessThan(large.length + (64 << 20));
 });
 
-test("all parts of a split model count", async () => {
+test("all parts of a split model are counted", async () => {
   const server = await serveModel(ranged(small, small.length + TENSOR_BYTES));
   const found = await inspectNow(`${server.url}/m-00001-of-00003.gguf`);
   expect(found.files).toHaveLength(3);
@@ -52,7 +52,7 @@ test("all parts of a split model count", async () => {
   expect(found.gguf?.weightsBytes).toBe(3 * TENSOR_BYTES);
 });
 
-test("the token goes to the first server and not along a redirect to another", async () => {
+test("the token is sent to the first server and not to the target of a redirect", async () => {
   const storage = await serveModel(ranged(small, small.length + TENSOR_BYTES));
   const hub = await serveModel(
     (_, response) =>
@@ -64,7 +64,7 @@ test("the token goes to the first server and not along a redirect to another", a
   expect(storage.requests[0]?.headers.authorization).toBeUndefined();
 });
 
-test("a repository is resolved to its one model at one commit", async () => {
+test("a repository with one model is resolved to that model at one commit", async () => {
   const sha256 = "a".repeat(64);
   const siblings = [
     { rfilename: "README.md", size: 3 },
@@ -88,7 +88,7 @@ test("a repository is resolved to its one model at one commit", async () => {
   ]);
 });
 
-test("repositories that are missing, ambiguous, of another format or no repository at all", async () => {
+test("missing and ambiguous repositories and other formats are reported with their own results", async () => {
   const answers: Record<string, unknown> = {
     "org/two": { siblings: [{ rfilename: "a.gguf" }, { rfilename: "b.gguf" }] },
     "org/none": { siblings: [{ rfilename: "README.md" }] },
@@ -122,7 +122,7 @@ test("repositories that are missing, ambiguous, of another format or no reposito
   });
 });
 
-test("a projector is read too, and its size is part of the whole", async () => {
+test("a projector is read too, and its size is included in the total", async () => {
   const server = await serveModel((request, response) => {
     if (request.url === "/dir/proj.gguf" || request.url === "/dir/m.gguf")
       ranged(small, small.length + TENSOR_BYTES)(request, response);
@@ -139,7 +139,7 @@ test("a projector is read too, and its size is part of the whole", async () => {
   ).toMatchObject({ code: "SourceNotFound" });
 });
 
-test("a limit for several requests together ends them all, whatever each is allowed", async () => {
+test("a shared time limit ends all requests, regardless of their own limits", async () => {
   const server = await serveModel(ranged(small, small.length + TENSOR_BYTES));
   const { signal } = new AbortController();
   const endless = withinMs(300, signal, async (within) => {

@@ -1,4 +1,4 @@
-/** A server in the shape of ModelScope's API. */
+/** A simulated server with ModelScope's API. */
 import { expect, test } from "vitest";
 import { headerBytes, ranged, serveModel, TENSOR_BYTES } from "../../../test/fixtures/model-server.ts";
 import { failureOf, inspectNow } from "../fixtures/inspect.ts";
@@ -26,7 +26,7 @@ async function serveHub(
   return { ...hub, inspect };
 }
 
-test("lists a repository at its revision, and reads files where the hub resolves them", async () => {
+test("a repository is listed at its revision, and files are read at the URLs that the hub resolves", async () => {
   const hub = await serveHub();
   expect(await hub.inspect("modelscope://org/repo@v1.2")).toMatchObject({
     files: ["q/model Q4.gguf"],
@@ -41,7 +41,7 @@ test("lists a repository at its revision, and reads files where the hub resolves
   expect(hub.requests[0]?.headers).not.toHaveProperty("cookie");
 });
 
-test("the token goes as the header and the cookie that the hub's own client sends", async () => {
+test("the token is sent in the same header and cookie as by the hub's own client", async () => {
   const hub = await serveHub();
   await hub.inspect("modelscope://org/repo", { MODELSCOPE_API_TOKEN: "ms-1" });
   for (const { headers } of hub.requests)
@@ -62,7 +62,7 @@ test.each([
   ["<html>", 200, "SourceRefused", /does not answer like the ModelScope API/],
   [{ Code: 200, Data: { Files: [] } }, 200, "SourceIsNotAModel", /no .gguf file/],
   [{ Code: 200, Data: { Files: [{ Path: "../m.gguf" }] } }, 200, "FileNameNotAllowed", /not a valid/],
-])("the answer %j with status %d has its own code", async (answer, status, code, message) => {
+])("the response %j with status %d has its own code", async (answer, status, code, message) => {
   const hub = await serveHub(answer, status);
   const failure = await failureOf(hub.inspect("modelscope://org/repo"));
   expect(failure).toMatchObject({ code, message: expect.stringMatching(message) });

@@ -1,4 +1,4 @@
-/** What a registry may answer instead of a model, and where it may not send its readers. */
+/** Invalid registry responses, and redirects and token servers that are refused. */
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
@@ -31,7 +31,7 @@ const answer =
     void response.writeHead(status, headers).end(body);
 const challenge = (text: string) => answer(401, "{}", { "www-authenticate": text });
 
-/** A registry whose manifests are answered by `handler`, and whose blobs are a GGUF. */
+/** A registry with a GGUF as blob, whose manifest requests are answered by `handler`. */
 function registry(handler: Handler, blob: Handler = ranged(header, header.length + TENSOR_BYTES)) {
   return serveModel((request, response) =>
     (request.url?.includes("/manifests/") === true ? handler : blob)(request, response),
@@ -47,11 +47,11 @@ test.each<[string, Handler, string, RegExp, string?]>([
   ["429", answer(429, "{}"), "SourceUnavailable", /answered 429/],
   ["401 without a challenge", answer(401, "{}"), "SourceUnauthorized", /answered 401/],
   ["401 of an unknown kind", challenge("Negotiate"), "SourceUnauthorized", /answered 401/],
-  ["a wish for a user name", challenge('Basic realm="r"'), "SourceUnauthorized", /answered 401/],
+  ["a challenge for a user name", challenge('Basic realm="r"'), "SourceUnauthorized", /answered 401/],
   ["no realm", challenge('Bearer service="s"'), "SourceRefused", /without naming the token server/],
   ["a realm that is a file", challenge('Bearer realm="file:///etc/passwd"'), "SourceNotAllowed", /file:/],
   [
-    "a realm inside the network",
+    "a realm in a private network",
     challenge('Bearer realm="http://10.0.0.1/token"'),
     "SourceNotAllowed",
     /10\.0\.0\.1 is a loopback, private or reserved address/,
@@ -63,7 +63,7 @@ test.each<[string, Handler, string, RegExp, string?]>([
     /169\.254/,
   ],
   [
-    "a redirect inside the network",
+    "a redirect into a private network",
     answer(307, "", { location: "http://192.168.1.1/v2/" }),
     "SourceNotAllowed",
     /192\.168\.1\.1/,
@@ -76,14 +76,14 @@ test.each<[string, Handler, string, RegExp, string?]>([
     /more than 4194304/,
   ],
   [
-    "another manifest than the digest says",
+    "a manifest that does not match its digest",
     answer(200, manifest("m.gguf")),
     "ChecksumMismatch",
     /not sha256:0/,
     "0",
   ],
   [
-    "another manifest than its own header says",
+    "a manifest that does not match its digest header",
     answer(200, manifest("m.gguf"), { "docker-content-digest": `sha256:${"1".repeat(64)}` }),
     "ChecksumMismatch",
     /not sha256:1/,
@@ -91,27 +91,35 @@ test.each<[string, Handler, string, RegExp, string?]>([
   ["10,000 layers", answer(200, manifest(...Array(10_000).fill("m.gguf"))), "SourceRefused", /10000 layers/],
   ["no layers", answer(200, manifest()), "SourceIsNotAModel", /no \.gguf file/],
   ["a layer without a title", answer(200, manifest(undefined)), "SourceNotSupported", /has no name/],
-  ["a title that leaves the folder", answer(200, manifest("../../m.gguf")), "FileNameNotAllowed", /\.\./],
+  [
+    "a title that points outside the folder",
+    answer(200, manifest("../../m.gguf")),
+    "FileNameNotAllowed",
+    /\.\./,
+  ],
   ["an absolute title", answer(200, manifest("/etc/m.gguf")), "FileNameNotAllowed", /etc/],
   ["a title with a control character", answer(200, manifest("a\u0007.gguf")), "FileNameNotAllowed", /valid/],
   ["two models", answer(200, manifest("a.gguf", "b.gguf")), "SourceAmbiguous", /a\.gguf, b\.gguf/],
-  ["an index of nothing", answer(200, '{"manifests":[]}'), "SourceIsNotAModel", /no manifest of a model/],
+  ["an empty index", answer(200, '{"manifests":[]}'), "SourceIsNotAModel", /no manifest of a model/],
   [
     "an index of itself",
     answer(200, JSON.stringify({ manifests: [{ digest: "md5:1", size: 1 }] })),
     "SourceRefused",
     /not a sha256/,
   ],
-])("%s", async (_, handler, code, message, digest) => {
-  const server = await registry(handler);
-  const reference = digest === undefined ? ":v1" : `@sha256:${digest.repeat(64)}`;
-  expect(await failureOf(inspectNow(sourceAt(server, reference)))).toMatchObject({
-    code,
-    message: expect.stringMatching(message),
-  });
-});
+])(
+  "a registry that answers with %s is refused with its own code",
+  async (_, handler, code, message, digest) => {
+    const server = await registry(handler);
+    const reference = digest === undefined ? ":v1" : `@sha256:${digest.repeat(64)}`;
+    expect(await failureOf(inspectNow(sourceAt(server, reference)))).toMatchObject({
+      code,
+      message: expect.stringMatching(message),
+    });
+  },
+);
 
-test("a blob may be on another host, but not inside the network, and not behind a second token flow", async () => {
+test("a blob may be on another host, but not in a private network and not behind a second token flow", async () => {
   const good = answer(200, manifest("m.gguf"));
   const to = (location: string) => registry(good, answer(307, "", { location }));
   const inside = await to("http://10.1.2.3/blob");
@@ -150,7 +158,7 @@ test.each<[string, (issued: number) => string, string, RegExp, number]>([
   expect(asked[0]?.url).toBe("/token?scope=repository%3Aorg%2Fmodel%3Apull");
 });
 
-test("a token that ends in mid-read is replaced, and goes to the registry alone", async () => {
+test("a token that expires during a read is replaced, and is sent to the registry only", async () => {
   let valid = 0;
   const tokens = await serveModel(
     (_, response) => void response.end(JSON.stringify({ access_token: `t${++valid}` })),

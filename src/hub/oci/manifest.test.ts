@@ -1,4 +1,4 @@
-/** Which files the layouts of model artifacts have, and which artifacts are refused. */
+/** Files of each layout of model artifacts, and artifacts that are refused. */
 import { expect, test } from "vitest";
 import {
   chooseManifest,
@@ -49,7 +49,7 @@ test.each<[string, OciDescriptor[], string[], string?]>([
     ["model-00001-of-00002.gguf", "model-00002-of-00002.gguf"],
   ],
   ["one layer twice", [oras("m.gguf"), oras("m.gguf")], ["m.gguf"]],
-])("reads the files of %s", (_, layers, names, projector) => {
+])("the files of %s are read", (_, layers, names, projector) => {
   const list = filesOfArtifact(layers, "oci://r/m:v1");
   expect(list.files.map(({ name }) => name)).toEqual(names);
   expect(list.files[0]).toMatchObject({ sizeBytes: 7, sha256: "a".repeat(64) });
@@ -89,13 +89,13 @@ test.each<[string, OciDescriptor[], string, RegExp]>([
     "SourceRefused",
     /not a sha256/,
   ],
-])("refuses %s", (_, layers, code, message) => {
+])("%s is refused", (_, layers, code, message) => {
   expect(() => filesOfArtifact(layers, "oci://r/m:v1")).toThrow(
     expect.objectContaining({ code, message: expect.stringMatching(message) }),
   );
 });
 
-test("Ollama's layout is a GGUF and perhaps a projector; the rest stays with Ollama", () => {
+test("an Ollama model is read as a GGUF and an optional projector; other layers are ignored", () => {
   const more = [ollama("template", "c"), ollama("params", "d"), ollama("license", "e")];
   expect(filesOfOllama([ollama("model"), ...more], "x").files).toEqual([
     { name: "model.gguf", sizeBytes: 7, sha256: "a".repeat(64) },
@@ -116,7 +116,7 @@ test.each<[string, OciDescriptor[], string, RegExp]>([
   ],
   ["tensors", [ollama("tensor"), ollama("tensor", "b")], "SourceNotSupported", /single tensors/],
   ["a cloud model", [ollama("template")], "SourceIsNotAModel", /no weights/],
-])("refuses an Ollama model with %s", (_, layers, code, message) => {
+])("an Ollama model with %s is refused", (_, layers, code, message) => {
   expect(() => filesOfOllama(layers, "ollama://m:latest")).toThrow(
     expect.objectContaining({ code, message: expect.stringMatching(message) }),
   );
@@ -127,14 +127,14 @@ test.each<[string, unknown, RegExp]>([
   ["no layers", { schemaVersion: 1, fsLayers: [] }, /not a manifest/],
   ["a digest that is none", { layers: [{ digest: 7, size: 1 }] }, /not a manifest/],
   ["10,000 layers", { layers: Array(10_000).fill(oras("m.gguf")) }, /10000 layers; the limit is 1024/],
-])("refuses a manifest of %s", (_, content, message) => {
+])("a manifest of %s is refused", (_, content, message) => {
   const text = typeof content === "string" ? content : JSON.stringify(content);
   expect(() => parseOciManifest(text, "oci://r/m:v1")).toThrow(
     expect.objectContaining({ code: "SourceRefused", message: expect.stringMatching(message) }),
   );
 });
 
-test("an index gives the manifest of the model, or says why none", () => {
+test("an index provides the manifest of the model, or the reason why it has none", () => {
   const one = layer("application/vnd.oci.image.manifest.v1+json");
   const attestation = { ...one, digest: digest("b"), platform: { os: "unknown" } };
   const linux = { ...one, digest: digest("c"), platform: { os: "linux" } };

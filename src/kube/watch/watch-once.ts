@@ -86,7 +86,7 @@ function garbled(line: string): ApiFailure {
     kind: "unexpected",
     status: 200,
     reason: "NotAWatchEvent",
-    message: `the watch sent a line that is no event: ${truncate(line, 200)}`,
+    message: `the watch sent a line that is not an event: ${truncate(line, 200)}`,
   };
 }
 

@@ -11,7 +11,7 @@ describe.each([
   ["the system's own reader", createIdentityReader(process.platform)],
   ["ps", createDarwinIdentity()],
 ])("what a process does, by %s", (_, { activity }) => {
-  it("distinguishes a sleeping, a stopped and a running process", async () => {
+  it("the activity reading distinguishes a sleeping, a stopped and a running process", async () => {
     await using sleeper = child("sleep", ["100"]);
     await vi.waitFor(async () => expect(await activity(sleeper.pid)).toBe("asleep"), 60_000);
     process.kill(sleeper.pid, "SIGSTOP");
@@ -20,7 +20,7 @@ describe.each([
     await vi.waitFor(async () => expect(await activity(spinner.pid)).toBe("busy"), 60_000);
   });
 
-  it("knows nothing of a process that has exited", async () => {
+  it("the activity of a process that has exited is unknown", async () => {
     const ended = spawn("true");
     await once(ended, "exit");
     expect(await activity(ended.pid ?? 0)).toBe("unknown");
@@ -38,7 +38,7 @@ function child(program: string, args: readonly string[]): AsyncDisposable & { re
   };
 }
 
-it("reads a start time from a slow ps without blocking other work", async () => {
+it("a start time is read from a slow ps without blocking other work", async () => {
   const folder = mkdtempSync(join(tmpdir(), "metalbridge-ps-"));
   const ps = join(folder, "ps");
   writeFileSync(ps, `#!/bin/sh\nsleep 0.3\nexec ps "$@"\n`, { mode: 0o755 });

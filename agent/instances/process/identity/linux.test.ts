@@ -1,4 +1,4 @@
-/** A /proc of which one process cannot be read: nothing is known to be gone then. */
+/** If one process in /proc cannot be read, no process is known to be gone. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -15,7 +15,7 @@ function writeProcess(proc: string, pid: number, group: number): string {
   return dir;
 }
 
-test("unreadable processes leave members, marked processes and signals unknown, never gone", async () => {
+test("group members, marked processes and signals are unknown, never gone, if a process cannot be read", async () => {
   await using folder = await temporaryFolder();
   const proc = folder.path;
   mkdirSync(join(proc, "sys/kernel/random"), { recursive: true });
@@ -28,7 +28,7 @@ test("unreadable processes leave members, marked processes and signals unknown, 
   expect(pids(await identity.members(7))).toEqual([1_000_001, 1_000_002]);
   expect(pids(await identity.marked("MARK=x"))).toEqual([1_000_001, 1_000_002]);
 
-  // Reading a folder fails with EISDIR: neither "there is none" nor "of another user".
+  // Reading a folder fails with EISDIR, which means neither "no such process" nor "process of another user".
   rmSync(join(other, "environ"));
   mkdirSync(join(other, "environ"));
   expect(await identity.marked("MARK=x")).toBe("unknown");

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ScreenLog } from "./screen-log.ts";
 
-/** What is logged of output that comes in these pieces; `flushed`: after each of them there was a pause. */
+/** The log of output that arrives in these pieces. `flushed`: there is a pause after each piece. */
 function logged(pieces: readonly string[], flushed = false): string {
   let all = "";
   const log = new ScreenLog((text) => {
@@ -31,17 +31,17 @@ test.each<[string, string, string]>([
   ["a typing error", "cax\b \bt\r\n", "cat\n"],
   ["bells and NULs", "a\u0007\0\0b\r\n", "ab\n"],
   ["a tab, and other scripts", "a\tä日\r\n", "a\tä日\n"],
-])("the log holds %s as readable lines, in whatever pieces it comes", (_, output, lines) => {
+])("the log contains %s as readable lines, no matter how the output is split", (_, output, lines) => {
   expect(logged([output])).toBe(lines);
   expect(logged([...output])).toBe(lines);
 });
 
-test("an unfinished line that was logged continues in place, or on a new line where it is redrawn", () => {
+test("an unfinished line that was logged continues in place, or on a new line if it is redrawn", () => {
   expect(logged(["name? ", "Ada\r\n"], true)).toBe("name? Ada\n");
   expect(logged(["10 %", "\r50 %", "\r100 %\r\n"], true)).toBe("10 %\n50 %\n100 %\n");
 });
 
-test("a line without an end, or a sequence without one, is held only up to a limit", () => {
+test("an unterminated line or escape sequence is buffered only up to a limit", () => {
   expect(logged(["x".repeat(100_000), "y\r\n"])).toHaveLength(100_002);
   expect(logged([`${ESC}]0;${"x".repeat(100_000)}`, "\u0007end\r\n"])).toContain("end\n");
 });

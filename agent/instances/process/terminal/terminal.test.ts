@@ -1,4 +1,4 @@
-/** Programs in a terminal that outlives the agent: typed to, watched, ended, and badly behaved. */
+/** Programs in a terminal that outlives the agent: input, output, exits and faults. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ const ports = processPorts();
 const target = { host: "127.0.0.1", port: 1 };
 const MINUTE = 60_000;
 
-/** As one agent has them. */
+/** The processes of one agent. */
 function agent(changes: Parameters<typeof processPorts>[0] = {}) {
   const processes = createEngineProcesses({ ...ports, ...changes });
   const instances = createProcessInstances(processes, { ...ports, footprintBytes: async (pid) => pid });
@@ -37,7 +37,7 @@ const untilGone = (instance: Instance) =>
     return state.at === "gone" ? state.exit : undefined;
   });
 
-test("what is typed is echoed and answered, the window's size is the program's, and the next agent adopts it", async () => {
+test("input is echoed and answered, the program sees the window size, and the next agent adopts the terminal", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const first = await agent().open(
@@ -50,7 +50,7 @@ test("what is typed is echoed and answered, the window's size is the program's, 
   attached.type("Ada\r");
   await until(() => expect(attached.output).toContain("name? Ada\r\nhello Ada\r\n"));
   expect(readFileSync(join(dir, "tty.name"), "utf8")).toContain("/dev/");
-  // Nothing of the terminal's own, such as its master.
+  // The program inherits no descriptor of the terminal's process, such as the pty master.
   const descriptors = readFileSync(join(dir, "descriptors"), "utf8");
   expect(descriptors).not.toMatch(/ptmx|socket|eventpoll/);
   if (process.platform === "linux") expect(descriptors).toContain(join(dir, "alive"));
@@ -86,7 +86,7 @@ test("a later client sees the current screen; a read-only client cannot type or 
   one.detach();
 
   const reader = await attachTo(dir, { columns: 20, rows: 5, readOnly: true });
-  // The serializer moves to the same cell by other means, and switches on what the program switched on.
+  // The serializer reaches the same cell with other sequences, and enables the modes that the program enabled.
   await until(() => expect(reader.output).toMatch(/first.*\[1mbold.*\[\?2004h/s));
   reader.type("no\r");
   const writer = await attachTo(dir, { columns: 60, rows: 40 });
@@ -94,7 +94,7 @@ test("a later client sees the current screen; a read-only client cannot type or 
   writer.type("yes\r");
   for (const each of [reader, writer, small]) await until(() => expect(each.output).toContain("<yes>"));
   expect(reader.output).not.toContain("<no>");
-  // Rows of one, columns of the other.
+  // The size has the rows of one client and the columns of the other.
   writer.type("`stty size`\r");
   await until(() => expect(small.output).toContain("<`stty size`>"));
   instance.endNow();
@@ -114,7 +114,7 @@ test.each<[string, string, object, string]>([
   expect(logOf(dir)).not.toContain("\r");
 });
 
-test("clients learn how the program exited, after all that it printed", async () => {
+test("clients receive the program's exit status after all of its output", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
@@ -128,7 +128,7 @@ test("clients learn how the program exited, after all that it printed", async ()
   await untilGone(instance);
 });
 
-test("TERM reaches the whole group; a program that ignores it, and HUP, is killed with what has left its session", async () => {
+test("TERM reaches the whole group; a program that ignores TERM and HUP is killed together with its detached processes", async () => {
   await using folder = runFolder();
   const obeying = folder.dir("obeying");
   const stubborn = folder.dir("stubborn");
@@ -148,17 +148,17 @@ test("TERM reaches the whole group; a program that ignores it, and HUP, is kille
   await until(() => expect(children.map(isLiving)).toEqual([false, false]));
 });
 
-test("TERM reaches a program that has only just started", async () => {
+test("TERM reaches a program that was started immediately before", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(dir, "trap 'exit 3' TERM; : >ready; while :; do sleep 0.1; done");
-  // Without a pause: the terminal's process is still setting up.
+  // There is no pause here, so the terminal's process is still starting.
   while (!existsSync(join(dir, "ready")));
   instance.stopBy(ports.clock.monotonicMs() + MINUTE);
   expect(await untilGone(instance)).toEqual({ code: 3 });
 });
 
-test("a program that forks away has exited, and what it left running is found and killed", async () => {
+test("a program that daemonizes counts as exited, and its remaining processes are found and killed", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
@@ -186,7 +186,7 @@ test("when only the terminal's process is killed, a program that ignores HUP cou
   expect(await ports.identity.marked(engineMark(dir))).toEqual([]);
 });
 
-test("a flood to the terminal fills neither disk nor memory, although no agent is there and a client reads nothing", async () => {
+test("a flood of output fills neither disk nor memory, even without an agent and with a client that reads nothing", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
@@ -207,7 +207,7 @@ test("a flood to the terminal fills neither disk nor memory, although no agent i
   expect(bytes).toBeLessThan(80 * 1024 ** 2);
   const rss = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pidIn(dir)}/status`, "utf8"));
   expect(Number(rss?.[1])).toBeLessThan(160 * 1024);
-  // It missed most of it, and gets the screen as it is now.
+  // The client missed most of the output, and receives the current screen.
   lazy.resume();
   await until(() => expect(lazy.output).toContain("DONE"));
   expect(lazy.output.length).toBeLessThan(16 * 1024 ** 2);
@@ -216,7 +216,7 @@ test("a flood to the terminal fills neither disk nor memory, although no agent i
   expect(left && (await untilGone(left))).toEqual({ signal: "SIGKILL" });
 });
 
-test("a program that reads nothing takes no more than a bounded amount of what is typed, and idles", async () => {
+test("input for a program that reads nothing is buffered up to a limit, without using CPU", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(dir, "stty raw -echo; echo ready; exec sleep 100");
@@ -228,7 +228,7 @@ test("a program that reads nothing takes no more than a bounded amount of what i
   await untilGone(instance);
 });
 
-test("a program that queries the cursor position gets an answer although no client is attached", async () => {
+test("a program that queries the cursor position gets an answer even if no client is attached", async () => {
   await using folder = runFolder();
   const dir = folder.dir();
   const instance = await agent().open(
@@ -239,7 +239,7 @@ test("a program that queries the cursor position gets an answer although no clie
   expect(logOf(dir)).toMatch(/got\s+033\s+\[\s+1\s+;\s+1\s+R/);
 });
 
-test("its folder's path may be longer than a socket's; the environment is the service's and leaves no file", async () => {
+test("a terminal works in a folder with a path longer than a socket address; the environment is that of the service and is not written to a file", async () => {
   await using folder = runFolder();
   const dir = makeFolder(join(folder.dir(), "a".repeat(120)));
   const instance = await agent().open(dir, 'echo "$SECRET $NODE_OPTIONS"; read -r line', {

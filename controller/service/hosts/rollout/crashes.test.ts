@@ -1,4 +1,4 @@
-/** What crashes mean for a rollout, from status over the reading of health to the plan. */
+/** Effect of crashes on a rollout: from status through the health reading to the plan. */
 import { describe, expect, test } from "vitest";
 import type { InferenceReplica, ReplicaPhase } from "../../../../src/api/inference-replica.ts";
 import { crashesInARow } from "./crashes.ts";
@@ -10,7 +10,7 @@ const MINUTE_MS = 60_000;
 
 const iso = (minute: number) => new Date(BEGIN_MS + minute * MINUTE_MS).toISOString();
 
-/** The phases that began, with the minute of each. */
+/** A phase history, with the start of each phase in minutes. */
 function history(...began: readonly (readonly [number, ReplicaPhase])[]) {
   return { transitions: began.map(([minute, phase]) => ({ at: iso(minute), phase, reason: phase })) };
 }
@@ -25,9 +25,9 @@ function replica(name: string, revision: string, status: object): InferenceRepli
 }
 
 /**
- * Of a rollout from aa to bb: what goes, after a controller that began at the first minute has seen all this.
+ * Removals in a rollout from aa to bb, by a controller that started at the first minute and observed all given states.
  */
-function gone(...seen: readonly (readonly [minute: number, old: object, fresh: object])[]) {
+function removalsAfter(...seen: readonly (readonly [minute: number, old: object, fresh: object])[]) {
   let history: HealthHistory = new Map();
   let lines: string[] = [];
   for (const [minute, old, fresh] of seen) {
@@ -57,34 +57,36 @@ const STARTING = { phase: "Starting", reason: "LoadingModel", restarts: 3 };
 const UP = { phase: "Ready", restarts: 2, readyAt: iso(-90) };
 
 describe("what serves keeps its slot while it is down for a moment, though it crashed long ago", () => {
-  test("where the controller has seen it serve since, whatever its agent reports", () => {
+  test("a serving replica that is briefly down keeps its slot if the controller has seen it serve since an old crash", () => {
     const before = [0, UP, FETCHING] as const;
-    expect(gone(before, [11, BACKOFF, FETCHING])).toEqual([]);
-    expect(gone(before, [11, BACKOFF, FETCHING], [11.1, STARTING, FETCHING])).toEqual([]);
+    expect(removalsAfter(before, [11, BACKOFF, FETCHING])).toEqual([]);
+    expect(removalsAfter(before, [11, BACKOFF, FETCHING], [11.1, STARTING, FETCHING])).toEqual([]);
   });
 
-  test("where the controller has just started and the agent reports that it served since", () => {
+  test("a serving replica that is briefly down keeps its slot under a new controller if the agent reports that it served since", () => {
     const ended = history([-90, "Backoff"], [-89, "Ready"], [0, "Backoff"]);
-    expect(gone([0, { ...BACKOFF, ...ended }, FETCHING])).toEqual([]);
+    expect(removalsAfter([0, { ...BACKOFF, ...ended }, FETCHING])).toEqual([]);
     const again = history([-89, "Ready"], [0, "Backoff"], [0.1, "Starting"]);
-    expect(gone([0, { ...STARTING, ...again }, FETCHING])).toEqual([]);
+    expect(removalsAfter([0, { ...STARTING, ...again }, FETCHING])).toEqual([]);
   });
 
-  test("also while it starts again for another reason than a crash", () => {
+  test("a serving replica keeps its slot while it restarts for another reason than a crash", () => {
     const moved = history([-89, "Ready"], [0, "Evicted"], [1, "Starting"]);
-    expect(gone([1, { ...STARTING, ...moved }, FETCHING])).toEqual([]);
+    expect(removalsAfter([1, { ...STARTING, ...moved }, FETCHING])).toEqual([]);
   });
 });
 
 describe("an old replica in a crash loop is replaced by the new revision", () => {
   const REPLACED = ["chat-0-aa: replaced by revision bb"];
 
-  test("where neither the agent nor the controller has seen it serve for long", () => {
-    expect(gone([0, BACKOFF, FETCHING])).toEqual(REPLACED);
-    expect(gone([0, { ...UP, readyAt: iso(0) }, FETCHING], [9, BACKOFF, FETCHING])).toEqual(REPLACED);
+  test("an old replica in a crash loop is replaced if neither agent nor controller has seen it serve for ten minutes", () => {
+    expect(removalsAfter([0, BACKOFF, FETCHING])).toEqual(REPLACED);
+    expect(removalsAfter([0, { ...UP, readyAt: iso(0) }, FETCHING], [9, BACKOFF, FETCHING])).toEqual(
+      REPLACED,
+    );
   });
 
-  test("once it has crashed twice since it served for long", () => {
+  test("an old replica is replaced once it has crashed twice since it last served for ten minutes", () => {
     const once = { ...BACKOFF, ...history([-89, "Ready"], [11, "Backoff"]) };
     const cycle = [
       [-89, "Ready"],
@@ -98,9 +100,9 @@ describe("an old replica in a crash loop is replaced by the new revision", () =>
       [0, UP, FETCHING],
       [11, once, FETCHING],
     ] as const;
-    expect(gone(...seen)).toEqual([]);
-    expect(gone(...seen, [14, twice, FETCHING])).toEqual(REPLACED);
-    expect(gone([14, twice, FETCHING])).toEqual(REPLACED);
+    expect(removalsAfter(...seen)).toEqual([]);
+    expect(removalsAfter(...seen, [14, twice, FETCHING])).toEqual(REPLACED);
+    expect(removalsAfter([14, twice, FETCHING])).toEqual(REPLACED);
   });
 });
 
@@ -108,41 +110,41 @@ describe("the new one is trusted, and ends the old one", () => {
   const old = { phase: "Ready", restarts: 0, readyAt: iso(-500) };
   const SERVES = ["chat-0-aa: replaced by chat-0-bb, which is Ready"];
 
-  test("by a controller that has just begun, where it has been Ready for ten minutes", () => {
-    expect(gone([0, old, { ...UP, readyAt: iso(-10) }])).toEqual(SERVES);
-    expect(gone([0, old, { ...UP, readyAt: iso(-9) }])).toEqual([]);
+  test("a new controller trusts a new replica that has been Ready for ten minutes, and ends the old one", () => {
+    expect(removalsAfter([0, old, { ...UP, readyAt: iso(-10) }])).toEqual(SERVES);
+    expect(removalsAfter([0, old, { ...UP, readyAt: iso(-9) }])).toEqual([]);
   });
 
-  test("after one crash at once, whatever was before it served for long", () => {
+  test("a new replica that served for ten minutes is trusted immediately after one crash, and ends the old one", () => {
     const first = { ...UP, restarts: 2, readyAt: iso(0) };
     const again = { ...UP, restarts: 3, readyAt: iso(12) };
     const unready = { phase: "Starting", restarts: 0 };
-    expect(gone([0, unready, first], [11, unready, BACKOFF], [12, old, again])).toEqual(SERVES);
+    expect(removalsAfter([0, unready, first], [11, unready, BACKOFF], [12, old, again])).toEqual(SERVES);
   });
 });
 
 describe("crashes in a row", () => {
   const of = (status: object, forgiven = 0) => crashesInARow(replica("chat-0-aa", "aa", status), forgiven);
 
-  test("are counted once where one crash has two reasons", () => {
+  test("one crash with two reasons is counted once", () => {
     const ended = history([0, "Ready"], [10, "Backoff"], [10, "Backoff"], [11, "Starting"]);
     expect(of({ restarts: 7, ...ended })).toBe(1);
   });
 
-  test("are not more than all, nor fewer than none", () => {
+  test("consecutive crashes are never more than all restarts and never negative", () => {
     const ended = history([0, "Ready"], [10, "Backoff"], [11, "Starting"], [12, "Backoff"]);
     expect(of({ restarts: 1, ...ended })).toBe(1);
     expect(of({ restarts: 1 }, 3)).toBe(0);
     expect(of({})).toBe(0);
   });
 
-  test("are all where it never served for long, and where times make no sense", () => {
+  test("all crashes are consecutive if the replica never served for ten minutes, or if its times are inconsistent", () => {
     expect(of({ restarts: 4, ...history([0, "Ready"], [9, "Backoff"]) })).toBe(4);
     expect(of({ restarts: 4, ...history([20, "Ready"], [0, "Backoff"]) })).toBe(4);
   });
 });
 
-test("an agent that lost its state counts from none again", () => {
+test("the crash count starts at zero again after an agent lost its state", () => {
   const [up, lost] = [UP, { ...UP, restarts: 0, readyAt: iso(12) }];
   const bad = { ...BACKOFF, restarts: 2 };
   const seen = [
@@ -150,5 +152,5 @@ test("an agent that lost its state counts from none again", () => {
     [11, lost, FETCHING],
     [13, bad, FETCHING],
   ] as const;
-  expect(gone(...seen)).toEqual(["chat-0-aa: replaced by revision bb"]);
+  expect(removalsAfter(...seen)).toEqual(["chat-0-aa: replaced by revision bb"]);
 });

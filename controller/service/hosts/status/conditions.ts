@@ -98,7 +98,7 @@ function honored({ draft }: HostsStatusFacts): ConditionUpdate {
       type,
       status: "Unknown",
       reason: draft.resolution.code,
-      message: "not known until the Model is read",
+      message: "unknown until the Model has been read",
     };
   }
   const { unhonored } = draft.resolution;
@@ -111,7 +111,12 @@ function honored({ draft }: HostsStatusFacts): ConditionUpdate {
 function warnings({ draft: { resolution } }: HostsStatusFacts): ConditionUpdate {
   const type = "Warnings";
   if (resolution.at === "blocked") {
-    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+    return {
+      type,
+      status: "Unknown",
+      reason: resolution.code,
+      message: "unknown until the Model has been read",
+    };
   }
   const { beyondTraining } = resolution;
   if (beyondTraining === undefined) return { type, status: "False", reason: "NoWarnings", message: "" };
@@ -130,7 +135,12 @@ function keyRequired({ draft: { observed, resolution } }: HostsStatusFacts): Con
     return { type, status: "False", reason: "NoAuth", message };
   }
   if (resolution.at === "blocked") {
-    return { type, status: "Unknown", reason: resolution.code, message: "not known until the Model is read" };
+    return {
+      type,
+      status: "Unknown",
+      reason: resolution.code,
+      message: "unknown until the Model has been read",
+    };
   }
   const { template } = resolution;
   const status = "True";

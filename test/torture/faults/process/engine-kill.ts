@@ -1,4 +1,4 @@
-/** kill -9 of an engine, as the kernel does when memory is short. */
+/** kill -9 of an engine, as the kernel does when memory is low. */
 
 import { send } from "../../../bed/signal.ts";
 import { engineOf, type Fault, sharers } from "../fault.ts";
