@@ -257,7 +257,7 @@ test("a flapping host gets no new replica for ten minutes", async () => {
   const waiting = await bench.serviceUntil(ns, "chat", ({ status }) =>
     expect(status?.phase).toBe("WaitingForCapacity"),
   );
-  expect(waiting.status?.message).toContain("no replicas are placed here until 20");
+  expect(waiting.status?.message).toContain("no replicas are scheduled here until 20");
   for (let minutes = 0; minutes < 11; minutes += 1) {
     for (let step = 0; step < 4; step += 1) await pass(15_000, []);
   }

@@ -177,7 +177,8 @@ test.skipIf(helmProgram === undefined)(
     expect(await other.get("/readyz/preflight")).toBe("200 ok\n");
     const create = (name: string, ...how: string[]) =>
       kubectl(["apply", ...how, "-f", "-"], { input: JSON.stringify(inferenceService("default", name)) });
-    const refusal = /the model fits no machine: it needs 4\d(\.\d)? GiB, .* nearest, mac-3, offers 12 GiB/;
+    const refusal =
+      /the model fits no machine: it needs 4\d(\.\d)? GiB, .* closest machine, mac-3, offers 12 GiB/;
     const untilRefused = () =>
       vi.waitFor(() => expect(create("big", "--dry-run=server")).rejects.toThrow(refusal), WAIT);
     await untilRefused();

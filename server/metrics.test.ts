@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createDensity } from "../fitness/density/density.ts";
 import { createFitIndex } from "../fitness/density/fits.ts";
 import { aHost, catalogRecords } from "../fitness/density/fixtures/fleet.ts";
@@ -10,17 +10,10 @@ import { serverMetrics } from "./metrics.ts";
 test("score and number of models are neither reported nor computed until the first scores are ready", () => {
   const density = createDensity(createFitIndex(catalogRecords()));
   density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1")));
-  let summaries = 0;
-  const counted = {
-    ...density,
-    summaryOf: (...args: Parameters<typeof density.summaryOf>) => {
-      summaries += 1;
-      return density.summaryOf(...args);
-    },
-  };
+  const summaryOf = vi.spyOn(density, "summaryOf");
   const scrape = (areScored: boolean) =>
     renderFamilies(serverMetrics(), {
-      density: counted,
+      density,
       areScored,
       now: { wallMs: 0, monotonicMs: 0 },
       apiRequests: createTally(),
@@ -29,6 +22,6 @@ test("score and number of models are neither reported nor computed until the fir
   const early = scrape(false);
   expect(early).not.toMatch(/^metalbridge_density_node_(score|model_count)\{/m);
   expect(early).toContain('metalbridge_density_node_ram_total_gb{node="mac-1",kind="Host"} 64\n');
-  expect(summaries).toBe(0);
+  expect(summaryOf).not.toHaveBeenCalled();
   expect(scrape(true)).toMatch(/^metalbridge_density_node_model_count\{node="mac-1",kind="Host"\} [1-9]/m);
 });

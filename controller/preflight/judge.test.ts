@@ -122,7 +122,7 @@ test("each pod takes the GPUs that it requests, and nodes without GPUs do not co
   const nodes = [node("plain", "512Gi"), node("gpu", "512Gi", { count: 8, mib: 24_576 })];
   expect(judge({ model: model("cuda"), nodes })).toMatchObject({
     at: "nowhere",
-    message: expect.stringContaining("nearest, gpu, offers 21.6 GiB; with Q"),
+    message: expect.stringContaining("closest machine, gpu, offers 21.6 GiB; with Q"),
   });
   const two = service({ resources: { gpu: 2 } });
   expect(judge({ model: model("cuda"), service: two, nodes })).toEqual({ at: "fits", on: "gpu" });

@@ -39,7 +39,7 @@ test("a report adds data that a Node lacks: processor, free memory, programs, mo
 test("GPUs have the memory that their driver reports, and the count that a device plugin offers", () => {
   const text = JSON.stringify({ ...REPORT, gpus: [{ ...A100, memoryBytes: 80 * GIB }] });
   const plugin = aNode("node", { allocatable: A100S.allocatable });
-  expect(rowOf(plugin, JSON.stringify(REPORT))?.problem).toContain("how much memory its GPUs have");
+  expect(rowOf(plugin, JSON.stringify(REPORT))?.problem).toContain("the memory size of its GPUs");
   expect(rowOf(plugin, text)).toMatchObject({ memoryLeftGb: 288, system: { gpu_vram_gb: 80, gpu_count: 4 } });
   expect(rowOf(plugin, text)?.problem).toBeUndefined();
   expect(rowOf(aNode("node"), text)).toMatchObject({ memoryLeftGb: 30, system: { has_gpu: true } });
@@ -74,7 +74,7 @@ test.each([
       system: { gpu_vram_gb: 9.5, gpu_count: 7, cpu_cores: 64 },
     });
     expect(rowOf(aNode("node", { labels, allocatable }), text)?.problem).toContain(
-      "how much memory its GPUs",
+      "the memory size of its GPUs",
     );
   },
 );

@@ -196,7 +196,7 @@ test("a refusal says what to do", async () => {
   const path = `${OURS}/namespaces/${NAMESPACE}/inferenceservices/chat`;
   const tenant = people.of("a tenant with our kinds only");
   expect(await send(dry(merge(path, image)), tenant)).toMatch(
-    /spec\.image: .*needs the right to create pods in namespace attacked-\d+: leave them out, or ask for that right/,
+    /spec\.image: .*require the right to create pods in namespace attacked-\d+: remove them, or ask for that right/,
   );
 });
 

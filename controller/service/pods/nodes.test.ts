@@ -43,7 +43,7 @@ test("the choice prefers nodes by score, avoids nodes that are too small, and le
   const { status, message } = nodesCondition({ at: "judged", judged });
   expect(status).toBe("True");
   expect(message).toMatch(
-    /^prefers: fast \(score \d+ of 100, \d+ tokens\/s \w+\), slow \(score .*\); kept out: small \(offers 14.4 GiB of the 2\d(\.\d)? GiB it needs\); left to the scheduler: dumb \(no label says/,
+    /^prefers: fast \(score \d+ of 100, \d+ tokens\/s \w+\), slow \(score .*\); kept out: small \(offers 14.4 GiB of the 2\d(\.\d)? GiB it needs\); left to the scheduler: dumb \(no label has/,
   );
 });
 

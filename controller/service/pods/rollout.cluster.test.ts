@@ -281,7 +281,11 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await bench.model(NS, "qwen-gpu", { accelerator: "cuda", gib: 5, source, gpus: 1 });
       await bench.addNode({ name: "gpu-1", capacity: { "nvidia.com/gpu": "1" } });
       await apply("auto-gpu", { modelRef: "qwen-gpu", placement: { mode: "Auto" } });
-      await scored("auto-gpu", "NodesUnknown", /^left to the scheduler: gpu-1 \(no label says how much/);
+      await scored(
+        "auto-gpu",
+        "NodesUnknown",
+        /^left to the scheduler: gpu-1 \(no label has the memory size/,
+      );
       const reportOf = (totalBytes: number, memoryBytes: number) => {
         const gpus = [{ vendor: "nvidia", name: "NVIDIA L4", memoryBytes, count: 1, unified: false }];
         const lists = { runtimes: [], models: [], leftOut: [] };

@@ -163,7 +163,7 @@ test.each<[string, Case, string, RegExp]>([
     "a runtime that checks none",
     { ...safetensors, spec: { auth: AUTH, runtime: "tensorrt-llm" } },
     "Unknown GateNotInPods",
-    /not known/,
+    /unknown until/,
   ],
   ["a pod from before", { spec: { auth: AUTH }, made: {} }, "False NoAuth", /older revision.*chat-1/],
   [
