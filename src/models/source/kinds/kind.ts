@@ -1,11 +1,11 @@
 /** The description of a kind of source, for all parts. The code that downloads from it is in src/hub. */
 import type { ModelFormat } from "../../../api/fields/shared.ts";
 
-/** One kind of `spec.source`. A new one is a file here with a line in registry.ts, and a folder in src/hub with a line in its registry. */
+/** One kind of `spec.source`. A new one is a file here with a line in registry.ts, and a folder in src/hub with a line in inspect/open.ts. */
 export interface SourceKind<Source> {
   /** Before `://`. */
   readonly schemes: readonly string[];
-  /** The form of `spec.source`. */
+  /** The shortest useful example of `spec.source`, for messages and the CRD: `ollama://name:tag`. */
   readonly form: string;
   /** The same with its optional parts, for the reference; absent: `form` has none. */
   readonly fullForm?: string;
@@ -17,7 +17,7 @@ export interface SourceKind<Source> {
   parse(rest: string, text: string): Source;
   /** The file that the source names, if any: the last part of its path. */
   fileName?(source: Source): string | undefined;
-  /** The format, where the file's name does not tell. */
+  /** The format, if the file name does not show it. */
   format?(source: Source): ModelFormat | undefined;
   /** A name for objects; absent: that of the file. */
   shortName?(source: Source): string;
