@@ -58,7 +58,7 @@ export function createReplicaWatch(options: ReplicaWatchOptions): ReplicaWatch {
     current: () => replicas,
     isSynced: () => watching !== undefined && replicas?.isSynced() === true,
     ageMs: () => {
-      const signMs = replicas?.lastSignMs();
+      const signMs = replicas?.lastActivityMs();
       return signMs === undefined ? undefined : clock.monotonicMs() - signMs;
     },
     problems: () =>

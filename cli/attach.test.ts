@@ -104,7 +104,7 @@ test("the terminal is put back in order when the program is killed in the middle
   using one = runInTerminal(state.args());
   await one.shows("full screen");
   one.clear();
-  instance.endNow();
+  instance.killNow();
   await one.shows("the terminal of team/chat-0-abc has closed");
   expect(one.output()).toContain("\u001b[?1047l");
   expect(one.output()).toMatch(/\[\?[\d;]*1000[\d;]*l/);
@@ -124,7 +124,7 @@ test("what cannot be attached to is refused with the reason", async () => {
   await refused("TerminalNotFound: team/chat-0-abc has no terminal: its program is not running");
   const plain = await state.start("sleep 100", false);
   await refused("has no terminal: its service does not set spec.tty: true");
-  plain.endNow();
+  plain.killNow();
   await until(() => expect(plain.state().at).toBe("gone"));
   const ended = await state.start("exit 0");
   await until(() => expect(ended.state().at).toBe("gone"));

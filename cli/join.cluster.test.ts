@@ -211,7 +211,7 @@ test.skipIf(llamaServer === undefined)(
         ...bound,
       ]);
     const generation = generationOf(host, readTokenClaims(token)?.secret ?? "") ?? "";
-    await expect(mint()).rejects.toThrow(/has to be bound to the Secret/);
+    await expect(mint()).rejects.toThrow(/must be bound to the Secret/);
     const secret = credentialSecretName(host, generation);
     const stolen = (await mint("--bound-object-kind=Secret", `--bound-object-name=${secret}`)).trim();
     expect(await mini.join(command)).toMatchObject({ code: 0 });

@@ -77,7 +77,7 @@ test("over standard input services are listed and explained, and deployed once t
   expect(mcp.questions).toEqual(Array(2).fill(expect.stringMatching(/Create this[\s\S]*replicas: 2/)));
   for (const model of ["/etc/passwd", "file:///etc/passwd", "FILE:///etc/passwd"]) {
     const local = await mcp.call("deploy", { model });
-    expect([local.isError, local.text]).toEqual([true, expect.stringContaining("no source that is offered")]);
+    expect([local.isError, local.text]).toEqual([true, expect.stringContaining("not a supported source")]);
   }
   expect(mcp.questions).toHaveLength(2);
 });

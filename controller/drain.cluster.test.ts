@@ -214,7 +214,7 @@ test("live eviction moves a replica off a host that no longer holds its model, o
     return found;
   }, WAIT);
   expect(moves[0]).toMatch(
-    new RegExp(`the score of ${before} has fallen by 100 %, from \\d+ to 0, in 3 .*; ${other} scores \\d+$`),
+    new RegExp(`the score of ${before} has fallen by 100%, from \\d+ to 0, in 3 .*; ${other} scores \\d+$`),
   );
   await patchHost(before, { memory: { gpuBudget: null } });
   expect(observedByStandby).toEqual([]);

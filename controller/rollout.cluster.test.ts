@@ -119,7 +119,7 @@ test("a failing revision stops the rollout; added replicas are of the old one; a
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
-test("an old replica that is lost beside one that fails is made again, and the failing one stays", async () => {
+test("an old replica that is lost while a new one fails is recreated, and the failing one stays", async () => {
   const ns = await namespace("refilled");
   await bench.apply(inferenceService(ns, "chat"));
   await until(ns, "False RolloutComplete");

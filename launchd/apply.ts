@@ -13,7 +13,7 @@ import { type InstallLayout, placesBelow, socketOf } from "./layout/layout.ts";
 import type { InstallEntry } from "./plan/entries.ts";
 import type { InstallStep } from "./plan/steps.ts";
 import type { InstallPorts } from "./ports.ts";
-import { provenMark, type ReleaseSource } from "./release/stage.ts";
+import { knownGoodMark, type ReleaseSource } from "./release/stage.ts";
 import { drainEngines } from "./stop-engines.ts";
 
 export type ApplyInstallStep = (step: InstallStep) => Promise<void>;
@@ -41,7 +41,7 @@ export function createApply(
       case "switch":
         return replaceLink(current, `versions/${step.version}`);
       case "approve":
-        return replaceFile(provenMark(versions, step.version), "", { mode: 0o644 });
+        return replaceFile(knownGoodMark(versions, step.version), "", { mode: 0o644 });
       case "load":
         return supervisor.load();
       case "reload":

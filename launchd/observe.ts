@@ -12,7 +12,7 @@ import type { InstallPorts } from "./ports.ts";
 import type { ReleaseManifest } from "./release/manifest.ts";
 import { listVersions } from "./release/stage.ts";
 
-/** Maximum size of a configuration, a credential or a definition. */
+/** Maximum size of a configuration, a credential, a launchd plist or a systemd unit. */
 const MAX_BYTES = 1 << 20;
 
 /** `release` is the release to install. Its version counts as present only if all its files are intact. */
@@ -48,7 +48,7 @@ export function uidOf(account: AccountState | undefined): number | undefined {
   return account?.at === "present" ? account.uid : undefined;
 }
 
-/** The folder of the path below `volumes`, if no volume is mounted on it. */
+/** The folder in `volumes` that contains the path, if no volume is mounted there. */
 export async function unmountedVolume(path: string, volumes = "/Volumes"): Promise<string | undefined> {
   const name = path.slice(volumes.length + 1).split("/")[0] ?? "";
   const volume = `${volumes}/${name}`;
@@ -71,9 +71,9 @@ async function observeEntry(entry: InstallEntry, uids: Uids, prefix: string): Pr
   if (found === "EACCES") return { is: "unreadable" };
   const exists = found !== undefined && typeof found !== "string";
   if (entry.kind === "found") {
-    // In a folder of the account itself, a file of another owner may be a second name of any file.
-    const isBelowRoot = (await lstat(dirname(entry.path)).catch(() => undefined))?.uid === 0;
-    return ownerState(!isBelowRoot || !exists || !found.isFile() || found.uid === uids[entry.owner]);
+    // In a folder of the account itself, a file that is owned by someone else may be a hard link to any file.
+    const isParentOwnedByRoot = (await lstat(dirname(entry.path)).catch(() => undefined))?.uid === 0;
+    return ownerState(!isParentOwnedByRoot || !exists || !found.isFile() || found.uid === uids[entry.owner]);
   }
   if (!exists) return { is: "missing" };
   if (entry.kind === "link") return observeLink(entry, found.isSymbolicLink(), prefix);
@@ -110,7 +110,7 @@ async function observeLink(
   return { is: "different", what: "target", isOurs: found?.startsWith(`${prefix}/`) === true };
 }
 
-/** A definition of another program must not be replaced. A provided configuration or kubeconfig replaces any existing text. */
+/** A launchd plist or systemd unit of another program must not be replaced. A provided configuration or kubeconfig replaces any existing text. */
 function isOwnText(text: string, entry: InstallEntry, prefix: string): boolean {
   const isDefinition = /\.(plist|service)$/.test(entry.path);
   return !isDefinition || text.includes(join(prefix, "current", "bin", "node"));

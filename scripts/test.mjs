@@ -1,9 +1,9 @@
 /**
- * `npm test [-- vitest arguments]`: setup, then every test but the soaks on the right Node; the last line is the sum.
- * `npm test -- --project soak` runs those. With `--rerun-failed` a failed file runs once more, alone, and a line says that
- * it is flaky if it passes then.
+ * `npm test [-- vitest arguments]`: setup, then every test except the soaks on the right Node; the last line is the sum.
+ * `npm test -- --project soak` runs the soaks, `npm test -- --unit` only tests that need no control plane. With
+ * `--rerun-failed` a failed file runs once more, alone; if it passes then, a line reports it as flaky.
  */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
@@ -20,6 +20,7 @@ async function test([...args]) {
   const folder = mkdtempSync(join(tmpdir(), "metalbridge-report-"));
   const startedAt = performance.now();
   const mayRerun = takeFlag(args, "--rerun-failed");
+  if (takeFlag(args, "--unit")) args.push(...unitTests());
   try {
     const projects = projectsOf(args);
     const selection = projects.length > 0 ? projects : ["--project=!soak"];
@@ -56,6 +57,13 @@ async function rerunFailed(first, runAlone) {
     flaky.push(file);
   }
   return { report, code: 0, flaky };
+}
+
+/** Test files that need no control plane. Vitest ignores `--exclude` in projects. */
+function unitTests() {
+  const files = execFileSync("git", ["ls-files", "*.test.ts"], { cwd: root, encoding: "utf8" });
+  const isUnit = (file) => !/\.(cluster|soak)\.test\.ts$|^test\/(cluster|integration)\//.test(file);
+  return files.trim().split("\n").filter(isUnit);
 }
 
 function takeFlag(args, flag) {

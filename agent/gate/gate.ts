@@ -205,7 +205,7 @@ class Gates implements Gate {
     one.silentSince ??= now;
     if (now - one.silentSince < hungMs) return;
     log.error({ gate: one.number }, "the gate does not answer and is killed");
-    one.instance.endNow();
+    one.instance.killNow();
   }
 
   async stopBy(deadlineMs: number): Promise<void> {
@@ -248,7 +248,7 @@ class Gates implements Gate {
         log.info({ gate: number, release }, "gate upgraded");
         return;
       }
-      instance?.endNow();
+      instance?.killNow();
       instance?.close();
       log.error({ err: failure, gate: number }, "the gate cannot be upgraded; the old one serves on");
     } finally {
@@ -305,7 +305,7 @@ class Gates implements Gate {
     if (instance.state().at === "gone") return;
     this.#ports.log.error({ gate: number }, "the gate does not answer and is killed");
     const exit = this.#exitOf(number);
-    instance.endNow();
+    instance.killNow();
     await exit;
   }
 

@@ -44,7 +44,7 @@ async function open() {
     daemonPort,
     url: `http://${address}:${port}/answer/chat`,
     [Symbol.asyncDispose]: async () => {
-      instance.endNow();
+      instance.killNow();
       await until(() => expect(instance.state().at).toBe("gone"));
       instance.close();
       await routes.settled();
@@ -65,7 +65,7 @@ test("clients get 503 with Retry-After until the engine is proven, also from the
   await bed.driver.adopt(bed.place, trace({}));
   await bed.routes.settled();
   expect(await status()).toEqual([503, "2"]);
-  await bed.instance.letIn?.();
+  await bed.instance.admitClients?.();
   expect(await status()).toEqual([200, null]);
   expect(await bed.instance.routeProblem?.()).toBeUndefined();
   await bed.driver.adopt(bed.place, trace({ readyAtMs: 1 }));
@@ -75,7 +75,7 @@ test("clients get 503 with Retry-After until the engine is proven, also from the
 
 test("new requests are rejected before the model is unloaded, so that no client reaches the daemon without its model", async () => {
   await using bed = await open();
-  await bed.instance.letIn?.();
+  await bed.instance.admitClients?.();
   const seen = new Set<number>();
   let isOver = false;
   const client = async () => {

@@ -77,7 +77,7 @@ export function withGate(
         // The next agent must not adopt this engine.
         removeEngineFile(place.dir);
         gate.forget();
-        instance.endNow();
+        instance.killNow();
         throw error;
       });
       return instance;
@@ -119,7 +119,7 @@ class GatedInstance implements Instance {
   readonly restoreFiles = () => this.#inner.restoreFiles();
   readonly logTail = (bytes: number) => this.#inner.logTail(bytes);
   readonly inFlight = () => this.#route.routes.inFlight(this.#route.id);
-  readonly letIn = () => this.#route.routes.pass(this.#route.id, CLOSE_ROUTE_MS);
+  readonly admitClients = () => this.#route.routes.pass(this.#route.id, CLOSE_ROUTE_MS);
   readonly routeProblem = () => this.#route.routes.problem(this.#route.id);
   readonly filesChanged = () => this.#route.routes.reload();
   /** From now on every response ends its connection, so that clients move on without a failed request. */
@@ -164,10 +164,10 @@ class GatedInstance implements Instance {
     void this.#drained.then(() => this.#inner.stopBy(this.#stopByMs));
   }
 
-  endNow(): void {
+  killNow(): void {
     const { id, routes } = this.#route;
     this.#stopMode = "killing";
-    void routes.remove(id, CLOSE_ROUTE_MS).then(() => this.#inner.endNow());
+    void routes.remove(id, CLOSE_ROUTE_MS).then(() => this.#inner.killNow());
   }
 
   close(): void {

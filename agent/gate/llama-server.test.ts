@@ -40,7 +40,7 @@ describe.skipIf(program === undefined)("before llama-server", () => {
     expect(await streamed).toMatch(/data: \[DONE\]\s*$/);
     expect((await post(`${url}/v1/chat/completions`, { messages })).status).toBe(503);
     await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
-    engine.endNow();
+    engine.killNow();
   });
 
   test("a client that disconnects frees the engine's slot", async () => {
@@ -65,6 +65,6 @@ describe.skipIf(program === undefined)("before llama-server", () => {
     leaving.abort();
     await until(async () => expect(await gate.inFlight("replica-1")).toBe(0));
     await until(async () => expect(await driver.readWork(target)).toMatchObject({ inFlight: 0 }));
-    engine.endNow();
+    engine.killNow();
   });
 });

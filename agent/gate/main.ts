@@ -1,4 +1,4 @@
-/** The gate's process: `node main.ts ROUTES SOCKET RELEASE`, started under a shim by the agent or by the gate before it. */
+/** The gate's process: `node main.ts ROUTES SOCKET RELEASE`, started under a shim by the agent or by the previous gate process. */
 
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Log } from "../../src/util/ports.ts";
@@ -12,7 +12,7 @@ const gate = new GateProcess({ file, release, log });
 
 void serve();
 
-/** Not at the top level: the bundle is CommonJS. A rejection ends the process. */
+/** No top-level await, because the bundle is CommonJS. A rejection ends the process. */
 async function serve(): Promise<void> {
   gate.reload();
   await receiveSockets(gate);
@@ -32,7 +32,7 @@ process.on("SIGTERM", () => {
 let handedOver: Promise<void> | undefined;
 
 async function handOver(order: unknown): Promise<void> {
-  if (handedOver !== undefined) throw new Error("a next gate was started already");
+  if (handedOver !== undefined) throw new Error("the next gate has already been started");
   const attempt = handOverTo(order as HandoverOrder);
   handedOver = attempt;
   attempt.catch(() => {

@@ -52,7 +52,7 @@ function choose(upNow: readonly string[], question: Partial<AddressInputs>) {
   return answer.at === "up" ? answer.address : answer;
 }
 
-test("a VPN that takes the route, and gives it back, moves nothing that serves on a registered address", () => {
+test("a VPN that takes the default route, and gives it back, moves nothing that serves on a registered address", () => {
   const allowed = [WIFI];
   expect(choose([WIFI], { allowed, routed: WIFI, inUse: [WIFI] })).toBe(WIFI);
   expect(choose([WIFI, VPN], { allowed, routed: VPN, inUse: [WIFI] })).toBe(WIFI);
@@ -88,7 +88,7 @@ test("engines on two addresses that are both up: the one of most, then the route
   expect(choose([WIFI, CABLE], { allowed, routed: undefined, inUse: [WIFI, CABLE] })).toBe(WIFI);
 });
 
-test("without a known route the registered address that is up serves, of a network only one without a choice", () => {
+test("without a known route, uses the registered address that is up, or the only address in a registered network", () => {
   expect(choose([WIFI, VPN], { allowed: [WIFI] })).toBe(WIFI);
   expect(choose([VPN, WIFI], { allowed: [CABLE, WIFI] })).toBe(WIFI);
   expect(choose([WIFI, VPN], { allowed: ["192.168.1.0/24"] })).toBe(WIFI);

@@ -11,7 +11,7 @@ export interface ExitRecord {
   readonly because?: { readonly code: ErrorCode; readonly message: string };
 }
 
-/** The requested stop: by a deadline, or killed immediately. A kill replaces a stop, never the other way round. */
+/** How to stop: by a deadline, or with an immediate kill. A kill replaces a stop, never the other way round. */
 export type StopMode = "stopping" | "killing";
 
 /**
@@ -33,7 +33,7 @@ export interface InstanceTarget {
   readonly modelAlias?: string;
   /** File with the API key that a shared daemon requires. */
   readonly keyFile?: string;
-  /** Data of the driver, for its requests to the instance. */
+  /** Data that only the driver reads, for its requests to the instance. */
   readonly own?: unknown;
 }
 
@@ -55,17 +55,17 @@ export interface Instance {
   /** Exact number of requests in flight, counted by the gate. Absent if there is no gate. */
   readonly inFlight?: () => Promise<number | "unknown">;
   /** Opens the gate for clients: the engine was proven, or its stop was canceled. Absent if there is no gate. */
-  readonly letIn?: () => Promise<void>;
+  readonly admitClients?: () => Promise<void>;
   /** Why clients cannot reach the engine through the gate; undefined if they can. Absent if there is no gate. */
   readonly routeProblem?: () => Promise<string | undefined>;
   /** Notifies the gate that files with keys or certificates have changed. */
   readonly filesChanged?: () => void;
-  /** Sheds clients: from now on every response closes its connection. Absent if there is no gate. */
+  /** Stops keeping connections alive (lame duck): from now on every response closes its connection. Absent if there is no gate. */
   readonly leave?: () => void;
   /** Asks the engine to stop, repeatedly until the deadline (monotonic ms), and then kills it. The earliest deadline wins. */
   readonly stopBy: (deadlineMs: number) => void;
   /** Kills the engine and every process that it started, repeatedly until none is left. */
-  readonly endNow: () => void;
+  readonly killNow: () => void;
   /** Memory that the engine actually uses, in bytes; undefined if it cannot be read. */
   readonly footprintBytes: () => Promise<number | undefined>;
   /** Current activity of the process: a stopped or sleeping process is not merely slow. */

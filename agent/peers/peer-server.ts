@@ -21,13 +21,13 @@ import { waitForChange } from "./wait-for-change.ts";
 
 export const HEADER_PREFIX = "metalbridge-prefix-sha256";
 export const HEADER_AVAILABLE = "metalbridge-available";
-/** Digest of the file's address at the origin of the requesting host. */
+/** Digest of the URL from which the requesting host itself would download the file. */
 export const HEADER_ADDRESS = "metalbridge-address-sha256";
 
 export interface PeerServerOptions {
   readonly identity: PeerIdentity;
   readonly address: string;
-  /** 0 takes a free one. */
+  /** 0 picks a free port. */
   readonly port: number;
   readonly contents: ContentLookup;
   readonly directory: Directory;
@@ -109,7 +109,7 @@ export async function startPeerServer(options: PeerServerOptions): Promise<numbe
   for (const event of ["checkContinue", "checkExpectation"])
     server.on(event, (request: IncomingMessage) => request.socket.destroy());
   const port = await listenOn(server, options);
-  server.on("error", (err) => log.warn({ err }, "cannot accept a connection of a peer"));
+  server.on("error", (err) => log.warn({ err }, "cannot accept a connection from a peer"));
   return port;
 }
 
@@ -167,7 +167,7 @@ async function answerHost(
   if (sha256 === undefined || content === undefined) return refuse(response, 404);
   const requestedDigest = request.headers[HEADER_ADDRESS]?.toString();
   const provenance = await contents.provenance(sha256);
-  // The same answer as for a missing content: clients must not learn which other contents this host has.
+  // The same answer as for missing content: clients must not learn what other content this host has.
   if (!(await grants.allows({ host, sha256, provenance, requestedDigest }))) return refuse(response, 404);
   if (request.method === "HEAD") {
     const length = content.totalBytes();
@@ -278,7 +278,7 @@ async function sendBytes(
   }
 }
 
-/** Returns once the chunk is available, it is certain not to come, the client has disconnected, or after `waitMs`. */
+/** Returns once the chunk is available, it can no longer become available, the client has disconnected, or after `waitMs`. */
 async function waitForChunk(
   content: SharedContent,
   start: number,
@@ -313,7 +313,7 @@ function write(
 }
 
 /**
- * Checks each request, so that a host that was removed gets no further chunk. The Host of an unknown client is read by the name
+ * Checks each request, so that a host that was removed gets no more chunks. The Host of an unknown client is read by the name
  * in its certificate, with a pause for addresses that failed.
  */
 async function identifyHost(

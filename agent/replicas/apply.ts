@@ -55,7 +55,7 @@ function applyStep(
       return applyServe(step, state, context);
     case "beginStop":
     case "stopBy":
-    case "endNow":
+    case "killNow":
     case "recordExit":
     case "forgetRun":
       return applyEnd(step, state, context);

@@ -62,7 +62,7 @@ const STEPS: Record<ReplicaStep["do"], true> = {
   cancelStop: true,
   pollQuiet: true,
   stopBy: true,
-  endNow: true,
+  killNow: true,
   recordExit: true,
   forgetRun: true,
   forgetReplica: true,

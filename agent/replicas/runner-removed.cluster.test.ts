@@ -12,7 +12,7 @@ import { until } from "../fixtures/until.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 
-it("makes the run directory of a serving engine again, with its record, and the next agent adopts the engine", async () => {
+it("recreates the run directory of a serving engine, with its record, and the next agent adopts the engine", async () => {
   await using namespace = await sharedCluster().namespace();
   await using bench = await createBench(sharedCluster().kubeconfig, namespace.name);
   const agent = await bench.startAgent();

@@ -115,7 +115,7 @@ for (const [reason, end, how] of [
 }
 
 it(
-  "says of an engine that is killed while memory is critical that it was that, and starts it again",
+  "reports an engine that is killed under critical memory as out of memory, and restarts it",
   withBench(async (bench) => {
     await bench.startAgent({ memoryLevel: () => "Critical" });
     await bench.createReplica("chat-0-p");
@@ -128,7 +128,7 @@ it(
 );
 
 it(
-  "starts an engine again that crashed after a client made it log what a bad model would",
+  "restarts an engine after a crash even if a client forged the log line of a bad model",
   withBench(async (bench) => {
     await bench.startAgent({ timings: { firstRestartMs: 6_000 } });
     const { metadata } = await bench.createReplica("chat-0-o");

@@ -113,9 +113,9 @@ async function createToken(flags: CreateFlags): Promise<void> {
     const target = targetOf(flags);
     const command = joinCommand(target, token);
     warnLoopback(target);
-    if (approve === "auto") warnOfWide(addresses, limit);
+    if (approve === "auto") warnAboutWideNetworks(addresses, limit);
     printNote(
-      `run this command on each machine of the group before ${expiresAt}; without --host-name the machine joins under its own name${approve === "manual" ? ", and waits for: metalbridge host approve <host>" : ""}`,
+      `run this command on each machine of the group before ${expiresAt}; without --host-name the machine joins under its own name${approve === "manual" ? ", and waits until you run: metalbridge host approve <host>" : ""}`,
     );
     const answer = { group: name, ...target, token, expiresAt, command };
     // The machines of a group have an installed agent. Only root can store its credential.
@@ -123,7 +123,7 @@ async function createToken(flags: CreateFlags): Promise<void> {
   });
 }
 
-function warnOfWide(networks: readonly string[], limit: number): void {
+function warnAboutWideNetworks(networks: readonly string[], limit: number): void {
   const wide = networks.filter((network) => {
     const [address = "", bits] = network.split("/");
     return bits !== undefined && Number(bits) < (isIPv6(address) ? PRIVATE_BITS.v6 : PRIVATE_BITS.v4);
@@ -157,7 +157,7 @@ async function ensureAccount({ client }: Cluster, name: string, group: JoinGroup
   });
 }
 
-/** The group admits machines once the account has the expiry of the token. */
+/** The group admits machines once the token's expiry is recorded on the account. */
 async function issueFor(
   { client, connection }: Cluster,
   { metadata }: KubeObject,

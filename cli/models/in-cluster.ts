@@ -122,7 +122,7 @@ function pull({ do: _, source, ...request }: Extract<ChangingCommand, { do: "pul
       const { phase, message, bytes, totalBytes } = stateOf(host) ?? {};
       if (message !== undefined) return message;
       if (phase !== "Downloading" || bytes === undefined || totalBytes === undefined) return phase;
-      return `${Math.floor((bytes * 100) / totalBytes)} %`;
+      return `${Math.floor((bytes * 100) / totalBytes)}%`;
     },
   };
 }

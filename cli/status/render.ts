@@ -75,7 +75,7 @@ function downloadBar(download: ReplicaLine["download"]): string {
   const full = Math.floor(share * BAR_STEPS);
   const bar = `[${"#".repeat(full)}${"-".repeat(BAR_STEPS - full)}]`;
   const left = bytesPerSecond === 0 ? [] : [timeLeft((totalBytes - bytes) / bytesPerSecond)];
-  return [`${bar} ${Math.floor(share * 100)} % of ${formatBytes(totalBytes)}`, ...speed, ...left].join(", ");
+  return [`${bar} ${Math.floor(share * 100)}% of ${formatBytes(totalBytes)}`, ...speed, ...left].join(", ");
 }
 
 function timeLeft(seconds: number): string {

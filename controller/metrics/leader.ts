@@ -15,7 +15,7 @@ export function leaderFacts(
   const now = clock.monotonicMs();
   const copies = { models, services, hosts, leases, pods, ...requiredOwned(watches) };
   const signs = Object.entries(copies).map(([kind, copy]): Watch => {
-    const sign = copy.lastSignMs();
+    const sign = copy.lastActivityMs();
     return { kind, ageMs: sign === undefined ? undefined : now - sign, interruptions: copy.interruptions() };
   });
   return {

@@ -1,4 +1,4 @@
-/** The interface of a path, which is a way to run services: on hosts, in pods, or both. */
+/** A path is a backend that runs services: on hosts, in pods, or both. */
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
@@ -23,9 +23,9 @@ export interface PathResult {
   readonly status: InferenceServiceStatus;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];
-  /** Number of replicas that find no host or node. */
+  /** Number of replicas for which no host or node was found. */
   readonly lacking: number;
-  /** Replicas on draining hosts that fit no other host. */
+  /** Replicas on draining hosts that fit on no other host. */
   readonly staying?: readonly InferenceReplica[];
   readonly recheckAfterMs?: number;
 }
@@ -56,7 +56,7 @@ export function choosePath(
   return paths.find((path) => path.on === on) ?? paths[0];
 }
 
-/** The Models that a service names: its main Model, its draft and its adapters in their order. */
+/** The Models that a service names: its main Model, its draft and its adapters in the order of the spec. */
 export function namedModels(
   models: Pick<Reflector<Model>, "get">,
   { metadata: { namespace }, spec }: InferenceService,

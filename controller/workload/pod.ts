@@ -35,7 +35,7 @@ export interface PodTemplateInput {
   readonly container: Container;
   readonly settings: PodsSettings;
   readonly nodes?: NodeChoice;
-  /** True if no other pod has the claim of the weights mounted when this one starts. */
+  /** True if no other pod has the PVC of the weights mounted when this one starts. */
   readonly isAlone: boolean;
 }
 
@@ -89,8 +89,8 @@ export function podTemplateOf(input: PodTemplateInput): PodTemplate {
 function pullSecretsOf({ service, files, settings }: PodTemplateInput): PodSpec["imagePullSecrets"] {
   const ours = files.fetching === undefined ? [] : (settings.fetch?.imagePullSecrets ?? []);
   const given = service.spec.imagePullSecrets ?? [];
-  const further = ours.filter((name) => given.every((secret) => secret.name !== name));
-  const all = [...given, ...further.map((name) => ({ name }))];
+  const extra = ours.filter((name) => given.every((secret) => secret.name !== name));
+  const all = [...given, ...extra.map((name) => ({ name }))];
   return all.length === 0 ? undefined : all;
 }
 
@@ -100,19 +100,19 @@ const NEVER_DISRUPT = {
   "karpenter.sh/do-not-disrupt": "true",
 };
 
-/** Without Metalbridge's own keys, which condition SpecHonored reports as ignored. */
+/** Without Metalbridge's own keys, which the SpecHonored condition reports as ignored. */
 function withoutOurs(map: Readonly<Record<string, string>> = {}): Record<string, string> {
   return Object.fromEntries(Object.entries(map).filter(([key]) => !isOwnKey(key)));
 }
 
-/** The label of pods that mount a claim which only one node at a time can mount. */
+/** The label of pods that mount a PVC which only one node at a time can mount. */
 function mountLabel({ fetching }: Files): string | undefined {
   const claim = fetching?.claim;
   return claim === undefined ? undefined : `${LABEL_MOUNTS}${hash(claim, 16)}`;
 }
 
 /**
- * Schedules the pod to the node of the pods that mount the same claim. Otherwise the scheduler may choose a node to which the
+ * Schedules the pod onto the node of the pods that mount the same PVC. Otherwise the scheduler may choose a node to which the
  * volume cannot be attached, and the pod hangs. The first pod matches its own term, so the scheduler ignores the rule for it.
  */
 function withMounts(given: PodSpec["affinity"], key: string | undefined): PodSpec["affinity"] {
@@ -165,7 +165,7 @@ function withNodes(given: PodSpec["affinity"], nodes: NodeChoice | undefined): P
   return { ...given, nodeAffinity };
 }
 
-type Term = { readonly matchExpressions?: readonly object[]; readonly [further: string]: unknown };
+type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
 type Affinity = {
   readonly nodeAffinity?: {
     readonly requiredDuringSchedulingIgnoredDuringExecution?: {
@@ -174,7 +174,7 @@ type Affinity = {
   };
 };
 
-/** Adds to each term of the user, which are alternatives, that the node's GPUs are large enough or of unknown size. */
+/** Adds to each of the user's node selector terms (which are ORed) the requirement that the node's GPUs are large enough or of unknown size. */
 function withGPUMemory(given: PodSpec["affinity"], { memoryMiB }: GPURequest): PodSpec["affinity"] {
   if (memoryMiB === undefined) return given;
   const { nodeAffinity } = (given ?? {}) as Affinity;

@@ -82,7 +82,7 @@ export function chooseMove(
     .sort((a, b) => b.score - a.score || (a.name < b.name ? -1 : 1));
   if (to === undefined) return undefined;
   const percent = Math.round(100 * (1 - score / best));
-  const fall = `the score of ${on} has fallen by ${percent} %, from ${Math.round(best)} to ${Math.round(score)}, in ${observations} observations in a row`;
+  const fall = `the score of ${on} has fallen by ${percent}%, from ${Math.round(best)} to ${Math.round(score)}, in ${observations} observations in a row`;
   const notTo = others.filter((one) => one.score <= score).map(({ name }) => name);
   return { replica, service, to, because: `${fall}; ${to.name} scores ${Math.round(to.score)}`, notTo };
 }

@@ -67,16 +67,16 @@ export const PROMPT_TOKENS = 1024;
 const CONTEXT_STEP = 256;
 const MIN_CONTEXT = 512;
 
-/** One row per model of the use case with known shapes, best first; too_tight last. */
+/** One row per model that suits the use case and has known tensor dimensions, best first; too_tight last. */
 export function rankModels(
   records: readonly CatalogRecord[],
   machine: Machine,
-  wish: FitRequest,
+  request: FitRequest,
 ): readonly Fitness[] {
   const measured = measuredOn(records, machine);
   return records
-    .filter((record) => isFor(record, wish.useCase))
-    .flatMap((record) => bestFit(record, machine, wish, measured) ?? [])
+    .filter((record) => isFor(record, request.useCase))
+    .flatMap((record) => bestFit(record, machine, request, measured) ?? [])
     .sort(byScore);
 }
 
@@ -84,10 +84,10 @@ export function rankModels(
 export function bestFit(
   record: CatalogRecord,
   machine: Machine,
-  wish: FitRequest,
+  request: FitRequest,
   measured: ReadonlyMap<string, number> = measuredOn([record], machine),
 ): Fitness | undefined {
-  const best = bestCandidate(record, machine, wish, measured);
+  const best = bestCandidate(record, machine, request, measured);
   return best === undefined ? undefined : fitnessOf(record, machine, best);
 }
 
@@ -95,26 +95,26 @@ export function bestFit(
 export function briefFit(
   record: CatalogRecord,
   machine: Machine,
-  wish: FitRequest,
+  request: FitRequest,
 ): BriefFitness | undefined {
-  const best = bestCandidate(record, machine, wish, measuredOn([record], machine));
+  const best = bestCandidate(record, machine, request, measuredOn([record], machine));
   return best === undefined ? undefined : briefOf(machine, best);
 }
 
 function bestCandidate(
   record: CatalogRecord,
   machine: Machine,
-  wish: FitRequest,
+  request: FitRequest,
   measured: ReadonlyMap<string, number>,
 ): Candidate | undefined {
-  const { quantization: only } = wish;
-  const families = wish.families.filter((family) =>
+  const { quantization: only } = request;
+  const families = request.families.filter((family) =>
     only === undefined ? hasFiles(record, family) : only.family === family,
   );
-  const contextSize = Math.min(wish.contextSize, record.context_length);
+  const contextSize = Math.min(request.contextSize, record.context_length);
   const sized = families.flatMap((family) => {
     const steps = only === undefined ? ladderOf(record, family) : [only];
-    return sizedIn(record, machine, { ...wish, contextSize }, steps);
+    return sizedIn(record, machine, { ...request, contextSize }, steps);
   });
   // Quantizations that do not fit need no score, unless none fits.
   const fitting = sized.filter(({ share }) => share <= 1);
@@ -132,7 +132,7 @@ function bestCandidate(
   return bestOf(record, machine, candidates);
 }
 
-/** Finding the context that fits is costly, so it is done only for candidates that could win with all the context that counts. */
+/** Finding the context that fits is costly, so it is done only for candidates that could win with the maximum context that earns points. */
 function bestOf(
   record: CatalogRecord,
   machine: Machine,
@@ -186,12 +186,12 @@ interface Candidate extends Sized {
 function sizedIn(
   record: CatalogRecord,
   { accelerator, budgetBytes }: Machine,
-  wish: FitRequest,
+  request: FitRequest,
   quantizations: readonly Quantization[],
 ): readonly Sized[] {
   const [first] = quantizations;
   if (first === undefined) return [];
-  const { cacheType, contextSize, draft } = wish;
+  const { cacheType, contextSize, draft } = request;
   const alone = claimEstimatorOf(record, { family: first.family, accelerator, cacheType });
   const speculation = speculationOf(record, first, draft);
   const beside = speculation === undefined ? () => 0 : draftClaims(speculation, { accelerator });
@@ -201,11 +201,11 @@ function sizedIn(
     const claimAt = (tokens: number): number => alone(tokens, file.bytes) + beside(tokens);
     const claimBytes = claimAt(contextSize);
     const share = claimBytes / budgetBytes;
-    return { step: { ...wish, quantization }, file, claimBytes, share, claimAt, speculation };
+    return { step: { ...request, quantization }, file, claimBytes, share, claimAt, speculation };
   });
 }
 
-/** The score assumes that all the context that counts fits. */
+/** The score assumes that the maximum context that earns points fits. */
 function candidateOf(
   record: CatalogRecord,
   machine: Machine,
@@ -233,7 +233,7 @@ function candidateOf(
   return { ...sized, tokensPerSecond, prompt, score };
 }
 
-/** Corrects the score for the context that fits. More than enough context scores nothing. */
+/** Corrects the score for the context that fits. Context beyond what the use case needs earns no extra points. */
 function withContextThatFits(
   record: CatalogRecord,
   { budgetBytes }: Machine,
@@ -314,14 +314,14 @@ function reasonsOf(
   }: Pick<Fitness, "contextThatFits" | "contextSize" | "tokensPerSecond"> & { readonly share: number },
 ): readonly string[] {
   const parts = qualityParts({ record, quantization, useCase });
-  const percent = `${Math.round(share * 100)} % of the memory for engines`;
+  const percent = `${Math.round(share * 100)}% of the memory for engines`;
   return [
     ...parts.map(([why, points]) => `${why}: ${points < 0 ? "" : "+"}${points.toFixed(1)} quality`),
     share > 1 ? `needs ${percent}` : `takes ${percent}`,
     contextThatFits < contextSize
       ? `only ${contextThatFits} tokens of context fit`
       : `up to ${contextThatFits} tokens of context fit`,
-    `${tokensPerSecond.value.toFixed(1)} tokens/s, ${tokensPerSecond.basis}: ${tokensPerSecond.low.toFixed(0)} to ${tokensPerSecond.high.toFixed(0)}`,
+    `${tokensPerSecond.value.toFixed(1)} tokens/s (${tokensPerSecond.basis}, range ${tokensPerSecond.low.toFixed(0)} to ${tokensPerSecond.high.toFixed(0)})`,
   ];
 }
 

@@ -42,7 +42,7 @@ export function parseReleaseManifest(text: string, name: string): ReleaseManifes
   throw invalidRelease(`${name}: ${issue?.path.join(".")} ${issue?.message}`);
 }
 
-/** Throws ReleaseInvalid for the first file that is missing, is a link, or has other bytes. */
+/** Throws ReleaseInvalid for the first file that is missing, is a link, or has different content. */
 export async function checkFiles(folder: string, { files }: ReleaseManifest): Promise<void> {
   for (const [path, expected] of Object.entries(files)) {
     const file = join(folder, path);

@@ -19,7 +19,7 @@ import {
 /** A release whose files were checked, and which can be staged as a version. */
 export interface ReleaseSource {
   readonly manifest: ReleaseManifest;
-  /** Throws ReleaseInvalid or the system error, and leaves no files behind then. */
+  /** Throws ReleaseInvalid or the system error, and in that case leaves no files behind. */
   readonly stage: (versions: string) => Promise<void>;
   /** Removes the unpacked files. */
   readonly discard: () => Promise<void>;
@@ -58,7 +58,7 @@ export interface ArchiveInput {
 /** Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
 export async function sourceFromArchive(input: ArchiveInput): Promise<ReleaseSource> {
   const { archive, platform, versions, run } = input;
-  await checkSum(archive, input.sha256 ?? (await sumBeside(archive)));
+  await checkSum(archive, input.sha256 ?? (await readChecksumFile(archive)));
   await mkdir(versions, { recursive: true });
   const partial = join(versions, partialName("unpacked"));
   const discard = () => rm(partial, { recursive: true, force: true });
@@ -95,7 +95,7 @@ export interface ReadArchive {
 
 /** Version and platform of an archive, without unpacking it. Throws ReleaseSumMissing, ReleaseSumMismatch, ReleaseInvalid. */
 export async function readArchive(archive: string, run: Command, sha256?: string): Promise<ReadArchive> {
-  const expected = sha256 ?? (await sumBeside(archive));
+  const expected = sha256 ?? (await readChecksumFile(archive));
   await checkSum(archive, expected);
   const listed = await run("tar", ["-tzf", archive]);
   if (listed.exitCode !== 0) throw unpackError(archive, listed);
@@ -116,14 +116,17 @@ async function checkSum(archive: string, expected: string): Promise<void> {
 }
 
 /** Reads a file in the format of sha256sum: the sum, two spaces, the name. */
-async function sumBeside(archive: string): Promise<string> {
+async function readChecksumFile(archive: string): Promise<string> {
   const text = await readFile(`${archive}.sha256`, "utf8").catch(() => undefined);
   const line = text
     ?.split("\n")
     .find((one) => one.trim().endsWith(basename(archive)) || !one.trim().includes(" "));
   const sum = /^[0-9a-fA-F]{64}/.exec(line ?? "")?.[0];
   if (sum !== undefined) return sum;
-  throw new MetalbridgeError("ReleaseSumMissing", `${archive}.sha256 is missing or has no sum of this file`);
+  throw new MetalbridgeError(
+    "ReleaseSumMissing",
+    `${archive}.sha256 is missing or has no checksum for this file`,
+  );
 }
 
 /** On a full disk, GNU tar reports how much it wrote, and bsdtar that no space is left. */
@@ -201,7 +204,8 @@ function copyRelease(from: string, to: string, { files }: ReleaseManifest): void
 }
 
 /** This file is written once the version has served. */
-export const provenMark = (versions: string, version: string): string => join(versions, version, ".proven");
+export const knownGoodMark = (versions: string, version: string): string =>
+  join(versions, version, ".proven");
 
 export interface InstalledVersions {
   readonly versions: readonly string[];
@@ -219,7 +223,7 @@ export async function listVersions(versions: string, release?: ReleaseManifest):
     if (isPartial(name) || !(await has(join(versions, name, MANIFEST)))) continue;
     if (name === release?.version && !(await isIntact(join(versions, name), release))) continue;
     complete.push(name);
-    if (await has(provenMark(versions, name))) proven.push(name);
+    if (await has(knownGoodMark(versions, name))) proven.push(name);
   }
   return { versions: complete.sort(), proven, partials: names.filter((name) => !complete.includes(name)) };
 }

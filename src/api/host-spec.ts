@@ -16,7 +16,7 @@ const addressSchema = z
       {
         rule: "!isIP(self) || !(ip(self).isLoopback() || ip(self).isLinkLocalUnicast() || ip(self).isUnspecified())",
         message:
-          "spec.addresses: no loopback, link-local or unspecified address: an EndpointSlice may not hold one",
+          "spec.addresses: no loopback, link-local or unspecified address: an EndpointSlice cannot contain such an address",
       },
       {
         rule: "!isCIDR(self) || !cidr(self).ip().isLoopback()",
@@ -46,7 +46,7 @@ const memoryRules = [
   },
 ];
 
-/** Without validation rules, which cost the API server too much in nested lists: the Model has validated the names. */
+/** No CEL rules here, because in nested lists they exceed the API server's CEL cost budget; the Model has validated the names. */
 export const fileNames = {
   files: z
     .array(z.string().max(512).describe("Path of a file, relative to the source."))

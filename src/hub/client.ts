@@ -216,11 +216,11 @@ function sendOnce(
       }),
     );
     let end = (reason: SourceFailure) => void sent.destroy(reason);
-    const endNow = (reason: SourceFailure) => end(reason);
-    rules.underWay?.add(endNow);
+    const killNow = (reason: SourceFailure) => end(reason);
+    rules.underWay?.add(killNow);
     sent.once("close", () => {
       clearTimeout(timer);
-      rules.underWay?.delete(endNow);
+      rules.underWay?.delete(killNow);
     });
     sent.once("response", (response) => {
       clearTimeout(timer);

@@ -121,7 +121,7 @@ export interface Reflector<T extends KubeObject> {
   readonly isSynced: () => boolean;
   readonly whenSynced: () => Promise<void>;
   /** Monotonic time of the last event, bookmark or list; undefined before the first one. */
-  readonly lastSignMs: () => number | undefined;
+  readonly lastActivityMs: () => number | undefined;
   /** Incremented with each failed attempt and at the end of an interruption. Each increment restarts the liveness timeouts. */
   readonly interruptions: () => number;
   /** Relists immediately on a new connection: after a sleep, the watch may wait forever on a dead one. */

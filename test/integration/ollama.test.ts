@@ -38,7 +38,7 @@ describeUnless(why, "a service on Ollama", () => {
   });
 
   it(
-    "is withdrawn while the process of its model hangs behind a server that answers, and serves again",
+    "is withdrawn if the model process hangs although the server responds, and serves again",
     async () => {
       const { pid, restarts } = (await on.services.replicaOf("chat")).status;
       const log = () => on.farm.agent().log().slice(-4_000);

@@ -199,7 +199,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
         faults.until(
           "full",
           "DiskFull",
-          /needs 9\d.* more, the disk has 8\.0 MiB free.*To do: enlarge the claim/,
+          /needs 9\d.* more; the disk has 8 MiB free.*To do: enlarge the claim/,
         ),
         faults.until(
           "tight",

@@ -30,7 +30,7 @@ import {
 import { createProgramFinder, type LlamaServerProgram } from "./program.ts";
 
 const LOOPBACK = "127.0.0.1";
-/** At a failed assertion ggml runs gdb or lldb on itself, which can take minutes for a large engine. */
+/** On a failed assertion ggml runs gdb or lldb on itself, which can take minutes for a large engine. */
 const NO_DEBUGGER = { GGML_NO_BACKTRACE: "1" } as const;
 
 /** The command of one engine, and all of its environment. */
@@ -175,7 +175,7 @@ function prepareEngine(
   throw new MetalbridgeError(first.code, problems.map(({ field, why }) => `${field}: ${why}`).join("; "));
 }
 
-/** Each start writes the chat template again; saved slots stay until the replica's folder is removed. */
+/** Each start rewrites the chat template; saved slots stay until the replica's folder is removed. */
 function filesFor({ chatTemplate, slotSaveRestore }: EngineSettings, dir: string) {
   const [chatTemplatePath, slotSavePath] = [join(dir, "chat-template.jinja"), join(dir, "slots")];
   if (chatTemplate !== undefined) writeFileSync(chatTemplatePath, chatTemplate, { mode: 0o600 });

@@ -79,7 +79,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     same.stopBy(performance.now() + 10_000);
     await untilState(same, "gone");
     expect(await driver.probeRequest(chat(one.target))).toBe("ok");
-    one.endNow();
+    one.killNow();
     await untilState(one, "gone");
     expect(await driver.probeHealth(chat(one.target))).toMatchObject({
       unhealthy: expect.stringContaining("no longer"),
@@ -247,7 +247,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
         return found;
       }, SOON);
       process.kill(pid, signal);
-      if (signal === "SIGSTOP") first.endNow();
+      if (signal === "SIGSTOP") first.killNow();
       const gone = await untilState(first, "gone");
       // Before it has begun to load there is nothing to unload, and its server is stopped on its own.
       if (signal === "SIGKILL") expect(gone).toMatchObject({ exit: { signal } });
@@ -273,7 +273,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
       unhealthy: expect.stringContaining("no answer"),
     });
     // Each is found to be hung by its own probes.
-    for (const instance of [one, two]) instance.endNow();
+    for (const instance of [one, two]) instance.killNow();
     for (const instance of [one, two]) await untilState(instance, "gone");
     expect(children.filter(isLiving)).toEqual([]);
   });
@@ -299,7 +299,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
         unhealthy: expect.stringContaining("its process for metalbridge-"),
       });
     }, SOON);
-    one.endNow();
+    one.killNow();
     await untilState(one, "gone", 60_000);
     expect([...stopped].filter(isLiving)).toEqual([]);
     expect(isLiving(pid)).toBe(true);
@@ -359,7 +359,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     const instance = await driver.open(placeOf("a"), launchOf(model));
     await untilState(instance, "running");
     process.kill(theirs.pid, "SIGSTOP");
-    instance.endNow();
+    instance.killNow();
     await untilState(instance, "gone");
     process.kill(theirs.pid, "SIGCONT");
     expect(isLiving(theirs.pid)).toBe(true);
@@ -371,7 +371,7 @@ describe.skipIf(ollama === undefined)("an Ollama that was found", () => {
     expect(await driver.probeHealth(chat(again.target))).toMatchObject({
       unhealthy: expect.stringContaining("no longer"),
     });
-    again.endNow();
+    again.killNow();
     await untilState(again, "gone");
     const third = await driver.open(placeOf("a"), launchOf(model));
     await untilState(third, "running");

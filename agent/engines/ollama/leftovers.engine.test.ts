@@ -27,7 +27,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     process.kill(pidIn(join(folder.root, "daemons", daemon)), "SIGKILL");
     for (const instance of [stale, kept]) {
       await untilState(instance, "ended");
-      instance.endNow();
+      instance.killNow();
       await untilState(instance, "gone");
       instance.close();
     }

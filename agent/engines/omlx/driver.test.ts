@@ -91,7 +91,7 @@ describe("an oMLX of the agent's own", () => {
 
     await stop(same);
     expect(await driver.probeRequest(chat(one.target))).toBe("ok");
-    one.endNow();
+    one.killNow();
     await untilState(one, "gone");
     expect(await driver.probeHealth(chat(one.target))).toMatchObject({
       unhealthy: expect.stringContaining("no longer"),
@@ -142,7 +142,7 @@ describe("an oMLX of the agent's own", () => {
     const other = await driver.open(placeOf("b"), launch(tinyMlx(folder, "other")));
     await untilState(other, "running");
     expect(other.target.port).toBe(opened.target.port);
-    for (const instance of [other, adopted]) instance?.endNow();
+    for (const instance of [other, adopted]) instance?.killNow();
     await vi.waitFor(async () => expect(await isFree(opened.target.port, ["127.0.0.1"])).toBe(true), SOON);
   });
 
@@ -322,7 +322,7 @@ describe("an oMLX that was found", () => {
     const instance = await driver.open(placeOf("a"), launch(model));
     await untilState(instance, "running");
     process.kill(theirs.pid, "SIGSTOP");
-    instance.endNow();
+    instance.killNow();
     await untilState(instance, "gone");
     process.kill(theirs.pid, "SIGCONT");
     expect(isLiving(theirs.pid)).toBe(true);
@@ -337,7 +337,7 @@ describe("an oMLX that was found", () => {
       code: "RuntimeBroken",
       message: expect.stringContaining("no oMLX answers"),
     });
-    again.endNow();
+    again.killNow();
     await untilState(again, "gone");
     // Nothing of ours is preloaded when it starts again.
     await theirs.restart();
@@ -370,7 +370,7 @@ describe("an oMLX that was found", () => {
     await theirs.stop();
     const file = join(theirs.config.basePath, "model_settings.json");
     writeFileSync(file, "{ half");
-    instance.endNow();
+    instance.killNow();
     await untilState(instance, "gone");
     expect(readFileSync(file, "utf8")).toBe("{ half");
     expect(readdirSync(theirs.config.modelDir)).toEqual([]);

@@ -65,7 +65,7 @@ describe("an oMLX that fails", () => {
     }, SOON);
     const [daemon = ""] = readdirSync(join(folder.root, "daemons"));
     process.kill(pidIn(join(folder.root, "daemons", daemon)), signal);
-    if (signal === "SIGSTOP") first.endNow();
+    if (signal === "SIGSTOP") first.killNow();
     await untilState(first, "gone");
     first.close();
     program.play({});
@@ -84,7 +84,7 @@ describe("an oMLX that fails", () => {
     const pid = pidOf(one);
     const failures = async () => (await two.logTail(1 << 20)).split("Failed to unload").length - 1;
     program.play({ keeps: ["*"] });
-    one.endNow();
+    one.killNow();
     await vi.waitFor(async () => expect(await failures()).toBeGreaterThan(2), SOON);
     expect(one.state()).toMatchObject({ at: "running", ending: "killing" });
     expect(await driver.probeRequest(chat(two.target))).toBe("ok");
@@ -95,7 +95,7 @@ describe("an oMLX that fails", () => {
     program.play({ keeps: ["*"] });
     const again = await driver.open(placeOf("a"), launch(tinyMlx(folder)));
     await untilState(again, "running");
-    for (const instance of [again, two]) instance.endNow();
+    for (const instance of [again, two]) instance.killNow();
     for (const instance of [again, two]) await untilState(instance, "gone");
     expect(isLiving(pid)).toBe(false);
   });
@@ -108,7 +108,7 @@ describe("an oMLX that fails", () => {
     const two = await driver.open(placeOf("b"), launch(tinyMlx(folder, "second")));
     for (const instance of [one, two]) await untilState(instance, "running");
     program.play({ keeps: ["*"] });
-    one.endNow();
+    one.killNow();
     for (const instance of [one, two])
       await vi.waitFor(() => expect(instance.state().at).toBe("gone"), { ...SOON, timeout: 40_000 });
   }, 60_000);

@@ -238,7 +238,7 @@ function externalDaemon(target: InstanceTarget): Instance {
     handle: {},
     logPath: "",
     stopBy: () => {},
-    endNow: () => {},
+    killNow: () => {},
     footprintBytes: async () => undefined,
     activity: async () => "unknown",
     restoreFiles: () => false,

@@ -128,7 +128,7 @@ export class DaemonReference implements Instance, DaemonUser {
    * A daemon that does not unload the model is hung and is killed, which ends all references to it. If another replica still
    * uses the daemon, the unload is retried for some time first.
    */
-  endNow(): void {
+  killNow(): void {
     if (this.#ending === "killing") return;
     const isFirst = this.#ending === undefined;
     this.#ending = "killing";
@@ -183,7 +183,7 @@ export class DaemonReference implements Instance, DaemonUser {
           const isStuck = now - this.#overdueSince >= MAX_STUCK_MS;
           if (!isStuck && this.#isNeededByOthers())
             return this.#retry(() => this.#unload(), OVERDUE_RETRY_MS);
-          this.#process?.endNow();
+          this.#process?.killNow();
           return;
         }
         // A found daemon is never killed: it keeps the model, which is no longer counted for this replica.

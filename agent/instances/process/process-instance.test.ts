@@ -74,7 +74,7 @@ test("processes that an engine leaves behind are killed, and its exit status is 
   const child = Number(/child (\d+)/.exec(await instance.logTail(1_000))?.[1]);
   // The pid is read from a file, which can appear later than the first line of output.
   await until(async () => expect(await instance.footprintBytes()).toBeGreaterThan(1));
-  instance.endNow();
+  instance.killNow();
   await until(() => expect(instance.state()).toEqual({ at: "gone", exit: { signal: "SIGKILL" } }));
   expect(isLiving(child)).toBe(false);
   expect(await instance.footprintBytes()).toBeUndefined();

@@ -102,7 +102,7 @@ class ProcessInstance implements Instance {
     this.proceed();
   }
 
-  endNow(): void {
+  killNow(): void {
     if (this.#ending === "killing") return;
     this.#ending = "killing";
     this.proceed();

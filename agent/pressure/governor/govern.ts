@@ -5,7 +5,7 @@
  * of memory before the next. At Normal all evicted engines return, one at a time. A failed reading changes nothing.
  */
 import { chooseIdle, chooseReadmission, chooseVictim } from "./choose.ts";
-import { nextLevel, type PressureSign, pressureSignOf, withSwapReading } from "./level.ts";
+import { nextLevel, type PressureSignal, pressureSignalOf, withSwapReading } from "./level.ts";
 import { defaultLimits, type GovernorLimits } from "./limits.ts";
 import type {
   EngineEviction,
@@ -24,7 +24,7 @@ export const INITIAL_GOVERNOR_STATE: GovernorState = {
   isRecovering: false,
 };
 
-/** Makes one decision. Call it with every reading, and whenever the standing of an engine has changed. */
+/** Makes one decision. Call it with every reading, and whenever the state of an engine has changed. */
 export function govern(
   before: GovernorState,
   input: GovernorInput,
@@ -48,11 +48,11 @@ function countReading(
   before: GovernorState,
   input: GovernorInput,
   limits: GovernorLimits,
-): { readonly state: GovernorState; readonly sign: PressureSign } {
+): { readonly state: GovernorState; readonly sign: PressureSignal } {
   const { reading, engines } = input;
   const isNew = before.last === undefined || reading.at > before.last.at;
   const swap = isNew ? withSwapReading(before.swap, reading, limits) : before.swap;
-  const sign = pressureSignOf(input, swap, limits);
+  const sign = pressureSignalOf(input, swap, limits);
   if (!isNew) return { state: before, sign };
   const { level, quietMs } = nextLevel(before, sign, reading.at, limits);
   const isEnding = engines.some(({ standing }) => standing.at === "ending");
@@ -70,14 +70,14 @@ function countReading(
 }
 
 /** A failed reading does not change the count. */
-function countCritical(before: number, { level }: PressureSign): number {
+function countCritical(before: number, { level }: PressureSignal): number {
   if (level === "Unknown") return before;
   return level === "Critical" ? before + 1 : 0;
 }
 
 function chooseEviction(
   state: GovernorState,
-  sign: PressureSign,
+  sign: PressureSignal,
   { engines, mayEvict, now }: GovernorInput,
   limits: GovernorLimits,
 ): EngineEviction | undefined {
@@ -115,7 +115,9 @@ function admit(
     // The permission lasts for the whole turn: to reserve, to start, and to retry the start.
     return { state: recovering, starts: admitOne(returning.id, absent.length) };
   }
-  const next = engines.some(isMoving) ? undefined : chooseNext(absent, returning?.id, reading, now, limits);
+  const next = engines.some(isTransitioning)
+    ? undefined
+    : chooseNext(absent, returning?.id, reading, now, limits);
   if (next === undefined) {
     const because =
       "memory has recovered: engines restart one at a time, as soon as enough memory is available";
@@ -147,11 +149,11 @@ function admitOne(id: string, count: number): StartPolicy {
   };
 }
 
-function isMoving({ standing }: GovernedEngine): boolean {
+function isTransitioning({ standing }: GovernedEngine): boolean {
   return standing.at === "starting" || standing.at === "ending";
 }
 
-function because({ level }: GovernorState, sign: PressureSign): string {
+function because({ level }: GovernorState, sign: PressureSignal): string {
   if (sign.level === level) return sign.because;
   if (sign.level === "Unknown") return `${sign.because}; the level is kept`;
   return `${sign.because}; the level is kept until pressure has been low for long enough`;

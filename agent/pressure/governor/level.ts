@@ -4,17 +4,17 @@ import type { GovernorLimits } from "./limits.ts";
 import type { GovernorInput, GovernorState, PressureLevel, PressureReading } from "./types.ts";
 
 /** The level that one reading indicates. A failed reading indicates no level. */
-export interface PressureSign {
+export interface PressureSignal {
   readonly level: PressureLevel | "Unknown";
   readonly because: string;
 }
 
 /** Starts from the system's level; growth of swap, scarce memory and killed engines can each raise it. */
-export function pressureSignOf(
+export function pressureSignalOf(
   { reading, killedAt, now }: Pick<GovernorInput, "reading" | "killedAt" | "now">,
   swap: GovernorState["swap"],
   limits: GovernorLimits,
-): PressureSign {
+): PressureSignal {
   if (reading.pressure === "Critical")
     return { level: "Critical", because: "the OS reports critical memory pressure" };
   const second = secondSign(reading, swap, limits, killedAt, now);
@@ -73,7 +73,7 @@ const ORDER: Readonly<Record<PressureLevel, number>> = { Normal: 0, Warning: 1, 
 /** The next level, and the quiet time below it so far. */
 export function nextLevel(
   state: Pick<GovernorState, "level" | "quietMs" | "last">,
-  sign: PressureSign,
+  sign: PressureSignal,
   at: number,
   limits: GovernorLimits,
 ): { readonly level: PressureLevel; readonly quietMs: number } {

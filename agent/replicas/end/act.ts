@@ -20,9 +20,9 @@ export async function applyEnd(
     case "stopBy":
       stopBy(state, context, step);
       return "later";
-    case "endNow":
+    case "killNow":
       state.log.info({ because: step.because }, "killing the engine");
-      runOf(state)?.instance.endNow();
+      runOf(state)?.instance.killNow();
       return "later";
     case "recordExit":
       await recordExit(state, context);

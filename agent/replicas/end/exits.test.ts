@@ -149,7 +149,7 @@ const SHORT: readonly (readonly [PressureLevel, string])[] = [
   ["Critical", "memory was critical"],
 ];
 
-test.each(SHORT)("a SIGKILL from outside while memory is at %s is the system's", async (level, words) => {
+test.each(SHORT)("attributes an external SIGKILL at memory level %s to the OS", async (level, words) => {
   const { plan, history, killedAt } = await ended({ exit: { signal: "SIGKILL" }, wasReady: true, level });
   expect(plan).toMatchObject({ phase: "Backoff", reason: "EngineOutOfMemory" });
   expect(plan.message).toContain(words);

@@ -17,7 +17,7 @@ export type EndStep = Because &
         readonly latestAt?: number;
       }
     | { readonly do: "stopBy"; readonly deadlineAt: number }
-    | { readonly do: "endNow" }
+    | { readonly do: "killNow" }
     | { readonly do: "recordExit" }
     | { readonly do: "forgetRun" }
   );
@@ -71,7 +71,7 @@ export function planForcedStop(stop: Stop, observed: ObservedReplica, now: numbe
   const graceMs = announced ? stop.startedAt + timings.forcedWithdrawMs - now : 0;
   const message = stop.because === undefined ? text.message : `${text.message}: ${stop.because}`;
   const isKillDue = graceMs <= 0 && endingOf(observed) !== "killing";
-  if (isKillDue) steps.push({ do: "endNow", because: text.message });
+  if (isKillDue) steps.push({ do: "killNow", because: text.message });
   return {
     phase: "Backoff",
     reason: text.reason,
@@ -111,13 +111,13 @@ export function planStalledStart(
 ): readonly EndStep[] {
   const since = observed.record?.startedAt;
   if (since === undefined || now < since + timings.shimMaxMs || endingOf(observed) === "killing") return [];
-  return [{ do: "endNow", because: "the start timed out without a running engine" }];
+  return [{ do: "killNow", because: "the start timed out without a running engine" }];
 }
 
 /** Kills the processes that an exited engine left running. */
 export function planLeftovers(observed: ObservedReplica): readonly EndStep[] {
   if (endingOf(observed) !== undefined) return [];
-  return [{ do: "endNow", because: "the engine has exited, but a process that it started has not" }];
+  return [{ do: "killNow", because: "the engine has exited, but a process that it started has not" }];
 }
 
 /** Plans for a replica that should serve and whose main process has exited. */

@@ -63,7 +63,7 @@ export function applyServe(
       clearTerminal(state);
       return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
     case "cancelStop":
-      void runOf(state)?.instance.letIn?.();
+      void runOf(state)?.instance.admitClients?.();
       return rewrite(state, context, { stop: undefined });
     default:
       return step satisfies never;

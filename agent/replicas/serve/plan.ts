@@ -18,16 +18,16 @@ import {
   weightsBytes,
 } from "./failure.ts";
 import {
-  type BeatStep,
   type DueProbe,
   livenessProbe,
+  type ProbeTickStep,
   startProbe,
   startProbeMs,
-  withBeat,
+  withTickSteps,
 } from "./probe-schedule.ts";
 
 export type ServeStep =
-  | BeatStep
+  | ProbeTickStep
   | (Because &
       (
         | { readonly do: "probeRequest"; readonly timeoutMs: number }
@@ -67,7 +67,7 @@ function serve(frame: EvidenceInput): ServingPlan {
   const failure = findFailure(frame);
   if (failure !== undefined) return beginForcedStop(failure, observed, frame.now, frame.timings);
   if (frame.record.readyAt === undefined && observed.health.healthyAt === undefined) return loading(frame);
-  if (frame.record.readyAt === undefined && observed.request.at !== "ok") return proving(frame);
+  if (frame.record.readyAt === undefined && observed.request.at !== "ok") return planTestRequest(frame);
   // Before the first list an absent address only means that a new agent does not know it yet.
   if (!observed.hasAddress && observed.wasListed) return unreachable(frame);
   if (isRouteLost(frame)) return unrouted(frame);
@@ -95,7 +95,7 @@ function loading(frame: EvidenceInput): Plan {
   const probe: DueProbe =
     frame.observed.run.at === "starting"
       ? { steps: [], dueInMs: Number.POSITIVE_INFINITY }
-      : withBeat(
+      : withTickSteps(
           startProbe(frame.observed.health, startProbeMs(timings, now - record.startedAt), now),
           frame.observed,
           now,
@@ -110,7 +110,7 @@ function loading(frame: EvidenceInput): Plan {
   };
 }
 
-function proving(frame: EvidenceInput): Plan {
+function planTestRequest(frame: EvidenceInput): Plan {
   const { observed, now, timings } = frame;
   const { request } = observed;
   const wait = request.at === "failed" ? request.lastAt + timings.requestRetryMs - now : 0;
@@ -149,7 +149,7 @@ function announce(frame: EvidenceInput): Plan {
       [],
     );
   }
-  // An engine that was ready before this agent, or before the machine slept, may hang by now.
+  // An engine that was ready before this agent, or before the machine slept, may have hung since then.
   const { lastProbeAt, failuresInARow } = observed.health;
   const isUnchecked = observed.route !== undefined && observed.route.checkedAt === undefined;
   if (lastProbeAt === undefined || failuresInARow > 0 || isUnchecked) {
@@ -214,7 +214,7 @@ function proveAgainStep(frame: EvidenceInput): readonly ServeStep[] {
   return [{ do: "proveAgain", timeoutMs, because: `its log says "${suspicion.line}"` }];
 }
 
-/** Measures rarely: the figure is for admission and status, and on some systems reading it takes a subprocess. */
+/** Measures rarely: the figure is for admission and status, and on some systems reading it requires a subprocess. */
 function measureStep(frame: EvidenceInput): {
   readonly steps: readonly ServeStep[];
   readonly dueInMs: number;
@@ -235,7 +235,7 @@ function mayHaveChanged({ observed, timings }: EvidenceInput): boolean {
   return footprint.lastAt - idleSince < timings.footprintMs;
 }
 
-/** An announced engine is given the time in which an exited gate restarts. */
+/** An announced engine gets enough time for an exited gate to be restarted. */
 function isRouteLost(frame: EvidenceInput): boolean {
   const { observed, now, timings } = frame;
   const { failingSince } = observed.route ?? {};
@@ -252,7 +252,7 @@ function unrouted(frame: EvidenceInput): Plan {
   });
 }
 
-/** A host without network does not mean that the engine hangs. */
+/** A missing network does not mean that the engine hangs. */
 function unreachable(frame: EvidenceInput): Plan {
   const { movesInMs } = frame.observed;
   const hasNoAddress = movesInMs === undefined;
@@ -297,14 +297,15 @@ function probeStep({ observed, desired, now, timings }: EvidenceInput): DueProbe
     observed.route?.failingSince === undefined
       ? observed.health
       : { ...observed.health, failuresInARow: Math.max(1, observed.health.failuresInARow) };
-  return withBeat(livenessProbe(health, desired.probes, now, timings), observed, now, timings);
+  return withTickSteps(livenessProbe(health, desired.probes, now, timings), observed, now, timings);
 }
 
 function unrecorded(timings: Timings): Plan {
   return {
     phase: "Waiting",
     reason: "RunDirectoryUnreadable",
-    message: "an engine is running whose record is unreadable; it is left alone, and no second one starts",
+    message:
+      "the record of a running engine is unreadable; the engine is left alone, and no second one starts",
     steps: [],
     recheckAfterMs: timings.correctionMs,
   };

@@ -6,12 +6,12 @@ import type { Because } from "../step.ts";
 import type { Timings } from "../timings.ts";
 
 /** Steps that run together with a health probe, so that an idle agent wakes once for all of them. */
-export type BeatStep = Because & {
+export type ProbeTickStep = Because & {
   readonly do: "probeHealth" | "restoreFiles" | "rotateSecrets" | "checkRoute" | "scanLog" | "measureSpeed";
 };
 
 export interface DueProbe {
-  readonly steps: readonly BeatStep[];
+  readonly steps: readonly ProbeTickStep[];
   readonly dueInMs: number;
 }
 
@@ -64,7 +64,7 @@ function probeAt({ lastProbeAt }: HealthRecord, now: number, after: (at: number)
 }
 
 /** Adds the steps that run together with a probe. */
-export function withBeat(
+export function withTickSteps(
   probe: DueProbe,
   observed: ObservedReplica,
   now: number,
@@ -72,7 +72,7 @@ export function withBeat(
 ): DueProbe {
   if (probe.steps.length === 0) return probe;
   const { record, secrets, route, generated } = observed;
-  const steps: BeatStep[] = [
+  const steps: ProbeTickStep[] = [
     { do: "restoreFiles", because: "the next agent needs its files to adopt the engine" },
     ...probe.steps,
   ];
@@ -91,7 +91,7 @@ export function withBeat(
   return { ...probe, steps };
 }
 
-function probe(): BeatStep {
+function probe(): ProbeTickStep {
   return { do: "probeHealth", because: "a health probe is due" };
 }
 

@@ -152,7 +152,7 @@ export function startRequestProbe(state: ReplicaState, context: RunnerContext, t
     if (signal.aborted || !isSameRun(state, probe)) return true;
     countProbe(state.counts, "request", context.ports.clock.monotonicMs() - startedAt, answer !== "ok");
     if (answer === "ok") {
-      await run.instance.letIn?.();
+      await run.instance.admitClients?.();
       noteProbing(state, run.instance, (before) => ({ ...before, request: { at: "ok" }, provenTo }));
       readFacts(state, context, probe);
       return true;

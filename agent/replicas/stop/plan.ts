@@ -13,7 +13,7 @@ import { drainEndsAt } from "../evidence/drain-time.ts";
 import { isAnnounced } from "../evidence/exposure.ts";
 import type { ObservedReplica, Stop } from "../observed.ts";
 import { findHang } from "../serve/failure.ts";
-import { type BeatStep, livenessProbe, withBeat } from "../serve/probe-schedule.ts";
+import { livenessProbe, type ProbeTickStep, withTickSteps } from "../serve/probe-schedule.ts";
 import type { Because, ReplicaPlan, ReplicaReason, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 import { type NoteWithdrawn, noteStop, STOP_MESSAGES, type StopGoal, shortenStop } from "./goal.ts";
@@ -29,7 +29,7 @@ export type StopStep =
         | { readonly do: "forgetReplica" }
       ));
 
-type Plan = ReplicaPlan<StopStep | EndStep | BeatStep | Withdraw>;
+type Plan = ReplicaPlan<StopStep | EndStep | ProbeTickStep | Withdraw>;
 
 const WITHDRAW: Withdraw = { do: "withdraw", because: "a stopping engine must not receive new connections" };
 
@@ -94,7 +94,12 @@ function drain(goal: StopGoal, stop: Stop, observed: ObservedReplica, now: numbe
     return isAnnounced(observed.slice) ? { ...plan, steps: [WITHDRAW, ...plan.steps] } : plan;
   }
   if (observed.record?.readyAt === undefined) return wait;
-  const probe = withBeat(livenessProbe(observed.health, goal.probes, now, timings), observed, now, timings);
+  const probe = withTickSteps(
+    livenessProbe(observed.health, goal.probes, now, timings),
+    observed,
+    now,
+    timings,
+  );
   const recheckAfterMs = Math.min(wait.recheckAfterMs ?? timings.outsideMs, probe.dueInMs);
   return { ...wait, steps: [...wait.steps, ...probe.steps], recheckAfterMs };
 }

@@ -92,7 +92,7 @@ export const actions: Record<string, Action> = {
   held: (world) => {
     world.pressure = { at: "held", because: "memory is low" };
   },
-  letIn: (world) => {
+  admitClients: (world) => {
     world.pressure = { at: "none" };
   },
   memoryBack: (world) => {

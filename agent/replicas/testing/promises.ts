@@ -27,7 +27,7 @@ interface Circumstances {
 
 /** No engine is stopped before it is out of its Service, nor in the middle of work while there is time. */
 export function checkEnd(
-  how: "stopBy" | "endNow",
+  how: "stopBy" | "killNow",
   facts: ObservedReplica,
   slice: SliceState,
   world: Circumstances,
@@ -43,7 +43,7 @@ export function checkEnd(
     }
     return;
   }
-  if (how === "endNow") throw new Error("an engine was killed that could have stopped");
+  if (how === "killNow") throw new Error("an engine was killed that could have stopped");
   if (isGoodbye(facts, world)) {
     checkGoodbye(facts, world);
     return;

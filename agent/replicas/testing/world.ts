@@ -151,7 +151,7 @@ export class World {
         facts.quiet = noteQuiet(facts.quiet, workOf(this), this.now);
         return true;
       case "stopBy":
-      case "endNow":
+      case "killNow":
         return this.#end(step);
       default:
         return this.#applyToRecord(step);
@@ -278,7 +278,7 @@ export class World {
     return true;
   }
 
-  #end(step: Extract<ReplicaStep, { do: "stopBy" | "endNow" }>): boolean {
+  #end(step: Extract<ReplicaStep, { do: "stopBy" | "killNow" }>): boolean {
     const { engine } = this;
     checkEnd(step.do, this.#facts, this.slice, {
       now: this.now,
@@ -287,7 +287,7 @@ export class World {
       wasWithdrawAsked: this.#wasWithdrawAsked,
     });
     if (engine === undefined) throw new Error("an end was asked of an engine that is not there");
-    if (step.do === "endNow") engine.isKilled = true;
+    if (step.do === "killNow") engine.isKilled = true;
     else engine.stopping = { askedAt: this.now, deadlineAt: step.deadlineAt };
     return true;
   }

@@ -1,5 +1,5 @@
 /**
- * The download of one content as a state machine: `download.ts` runs the effect of each state, and the resulting event selects
+ * The download of one blob as a state machine: `download.ts` runs the effect of each state, and the resulting event selects
  * the next state. agent/store/README.md has the table of states, effects and events.
  */
 import { MetalbridgeError } from "../../../src/api/errors.ts";
@@ -66,7 +66,7 @@ export function nextState(state: DownloadState, event: DownloadEvent, attempts: 
     default:
       event satisfies never;
   }
-  throw new Error(`a download that is ${state.at} cannot have ${event.on}`);
+  throw new Error(`event ${event.on} is invalid in state ${state.at}`);
 }
 
 function afterFailure(

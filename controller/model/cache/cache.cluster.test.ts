@@ -168,7 +168,9 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     const failed = await statusUntil("closed", (status) =>
       expect(status).toMatchObject({ phase: "Failed", reason: "SourceUnauthorized", cache: { attempts: 1 } }),
     );
-    expect(failed.status?.message).toMatch(/^answered 401; put valid credentials .*; retried after 2\d{3}-/);
+    expect(failed.status?.message).toMatch(
+      /^answered 401; put valid credentials .*; will be retried after 2\d{3}-/,
+    );
     expect(getCondition(failed.status?.conditions, "ModelTransferHealthy")).toMatchObject({
       status: "False",
       reason: "SourceUnauthorized",
@@ -390,7 +392,7 @@ describe.skipIf(why !== undefined)(`the model cache${why === undefined ? "" : ` 
     await statusUntil("counted", (found) =>
       expect(found).toMatchObject({
         phase: "Downloading",
-        message: "downloading: 1 GiB of 4 GiB (25 %)",
+        message: "downloading: 1 GiB of 4 GiB (25%)",
         cache: { bytes: 2 ** 30, totalBytes: 2 ** 32 },
       }),
     );

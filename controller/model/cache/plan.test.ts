@@ -228,12 +228,12 @@ test("a Job whose credentials were rejected is replaced without a delay once the
   expect(after(undefined, "DiskFull")).toMatchObject({ recheckAfterMs: 60 * MINUTE, waitsForSecret: false });
 });
 
-test("a Job whose image cannot be pulled is replaced once the controller has another image", () => {
+test("a Job whose image cannot be pulled is replaced once the controller's image has changed", () => {
   const pods = [waitingFor("ImagePullBackOff", "Back-off pulling image")];
   expect(plan({ job: job(), pods }).steps).toEqual([]);
   for (const other of [{ image: "registry.example.com/metalbridge:2" }, { imagePullSecrets: ["pull"] }])
     expect(plan({ job: job(), pods, settings: { ...settings, ...other } }).steps).toMatchObject([
-      { do: "removeJob", because: "the controller has another image now" },
+      { do: "removeJob", because: "the controller's image has changed" },
     ]);
   const upgraded = { ...settings, image: "registry.example.com/metalbridge:2" };
   expect(plan({ job: job(), pods: [running], settings: upgraded }).steps).toEqual([]);

@@ -128,8 +128,8 @@ function planDownload(seen: CacheObservation): CachePlan {
   return { state, steps: [{ do: "createJob", download }] };
 }
 
-/** Failures of earlier Jobs, which another Model that uses the same folder may have replaced. A new spec is tried immediately. */
-function failuresOf({ metadata, status }: Model, key: string): Pick<Place, "attempts" | "failedAt"> {
+/** Failures of earlier Jobs. Those Jobs may have been replaced by another Model that uses the same folder. A new spec is tried immediately. */
+function failuresOf({ metadata, status }: Model, key: string): Pick<CommonStatus, "attempts" | "failedAt"> {
   const { cache, observedGeneration } = status ?? {};
   if (cache?.key !== key) return {};
   const { attempts, failedAt } = cache;
@@ -143,7 +143,7 @@ function isJobOf(key: string, job: Job | undefined): boolean {
 }
 
 /** The delay after a failure whose Job no longer exists. */
-function planDelay({ model, nowMs }: CacheObservation, place: Place): CachePlan | undefined {
+function planDelay({ model, nowMs }: CacheObservation, place: CommonStatus): CachePlan | undefined {
   const { attempts, failedAt } = place;
   const before = model.status?.cache;
   if (before === undefined || failedAt === undefined) return undefined;
@@ -161,29 +161,31 @@ function isFilledByPods({ claim, volume: { source, isOurs }, settings }: CacheOb
   return isOurs && !isMountedByNodes([settings.cacheAccessMode]);
 }
 
-function filledByPods(place: Place): CachePlan {
-  const message = `each pod that mounts claim ${place.claimName} downloads the missing files; all of these pods run on one node`;
+function filledByPods(place: CommonStatus): CachePlan {
+  const message = `each pod that mounts PersistentVolumeClaim ${place.claimName} downloads the missing files; all of these pods run on one node`;
   const state = waiting({ ...place, filledBy: "Pods" }, "DownloadedByPods", message);
   return { state, steps: [] };
 }
 
 /** The fields of the status that do not depend on its phase. */
-type Place = Omit<CacheState["status"], "phase" | "reason" | "message">;
+type CommonStatus = Omit<CacheState["status"], "phase" | "reason" | "message">;
 
-function placeOf({ claimName, folder }: CacheVolumeSpec): Place {
+function placeOf({ claimName, folder }: CacheVolumeSpec): CommonStatus {
   return { claimName, folder };
 }
 
 /** Undefined if the claim can be used. */
 function planClaim(seen: CacheObservation): CachePlan | undefined {
   const { claim, volume, model, claimProblem } = seen;
-  const place: Place = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
+  const place: CommonStatus = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
   const name = volume.claimName;
   switch (claim.at) {
     case "unknown": {
       const before = model.status?.cache;
       const isSame = before?.claimName === name && before.folder === volume.folder;
-      const state = isSame ? { status: before } : waiting(place, "ReadingClaim", `reading claim ${name}`);
+      const state = isSame
+        ? { status: before }
+        : waiting(place, "ReadingClaim", `reading PersistentVolumeClaim ${name}`);
       return { state, steps: [] };
     }
     case "absent":
@@ -197,16 +199,20 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
   }
 }
 
-function planAbsent(seen: CacheObservation, place: Place): CachePlan {
+function planAbsent(seen: CacheObservation, place: CommonStatus): CachePlan {
   const { volume, model, settings, isSourceKnown } = seen;
   const { claimName, isOurs } = volume;
   if (isOurs && settings.image === undefined) return pending(placeOf(volume), WITHOUT_IMAGE);
   const where = `${model.metadata.namespace}/${claimName}`;
-  if (!isOurs) return pending(place, cacheProblem("VolumeClaimNotFound", `claim ${where} does not exist`));
+  if (!isOurs)
+    return pending(
+      place,
+      cacheProblem("VolumeClaimNotFound", `PersistentVolumeClaim ${where} does not exist`),
+    );
   if (place.filledBy === "Pods" && isSizedByModel(model, volume) && !isSourceKnown)
-    return { state: waiting(place, "ReadingSource", "reading how large the weights are"), steps: [] };
+    return { state: waiting(place, "ReadingSource", "reading the size of the weights"), steps: [] };
   return {
-    state: waiting(place, "CreatingClaim", `creating claim ${claimName}`),
+    state: waiting(place, "CreatingClaim", `creating PersistentVolumeClaim ${claimName}`),
     steps: [{ do: "createClaim" }],
   };
 }
@@ -217,19 +223,22 @@ function claimProblemOf(
 ): CacheProblem | undefined {
   const { name, deletionTimestamp } = metadata;
   if (deletionTimestamp !== undefined)
-    return cacheProblem("VolumeClaimNotFound", `claim ${name} is being deleted`);
+    return cacheProblem("VolumeClaimNotFound", `PersistentVolumeClaim ${name} is being deleted`);
   if (status?.phase === "Lost")
-    return cacheProblem("UnbindableModelCache", `the volume of claim ${name} no longer exists`);
+    return cacheProblem(
+      "UnbindableModelCache",
+      `the volume of PersistentVolumeClaim ${name} no longer exists`,
+    );
   // The claim of a pvc:// source already has the weights, so it must be bound. Other claims may wait for their first consumer.
   if (status?.phase === "Bound" || source.kind !== "pvc") return undefined;
-  return cacheProblem("VolumeClaimPending", `claim ${name} is not bound to a volume`);
+  return cacheProblem("VolumeClaimPending", `PersistentVolumeClaim ${name} is not bound to a volume`);
 }
 
 function isBound(seen: ObservedClaim): boolean {
   return seen.at === "present" && seen.claim.status?.phase === "Bound";
 }
 
-function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
+function planJob(seen: CacheObservation, job: Job, place: CommonStatus): CachePlan {
   const { metadata } = job;
   if (metadata.deletionTimestamp !== undefined)
     return {
@@ -243,13 +252,13 @@ function planJob(seen: CacheObservation, job: Job, place: Place): CachePlan {
   if (metadata.annotations?.[ANNOTATION_FETCH_KEY] !== place.key)
     return isOwn
       ? restart(place, job, "it downloads other content")
-      : otherModels(seen, job, place, "it downloads other content");
+      : planOtherModelsJob(seen, job, place, "it downloads other content");
   if (isOwn && !isSameSpec && end?.at !== "complete")
     return restart(place, job, "the spec of the Model changed");
   return planResult(seen, job, isOwn, place);
 }
 
-function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Place): CachePlan {
+function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: CommonStatus): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
   const blockedPod = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
@@ -259,25 +268,27 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Pla
     const plan = planActive(seen, place);
     const isStuck = plan.state.problem?.code === "DownloadImageUnavailable" && plan.running === undefined;
     return isStuck && metadata.annotations?.[ANNOTATION_IMAGE_KEY] !== imageKey(seen.settings)
-      ? restart(place, job, "the controller has another image now", plan.state.problem)
+      ? restart(place, job, "the controller's image has changed", plan.state.problem)
       : plan;
   }
   const fetched = end.at === "complete" ? newestResult(seen.pods, isFetched) : undefined;
   if (fetched !== undefined) return downloaded(seen, fetched, place);
   // The other Model's Job may have had less memory, or run on other nodes.
   if (!isOwn && place.attempts === undefined)
-    return otherModels(seen, job, place, "it failed for another Model");
+    return planOtherModelsJob(seen, job, place, "it failed for another Model");
   return planFailed(seen, job, end.atMs, place);
 }
 
-function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Place): CachePlan {
+function downloaded({ volume }: CacheObservation, fetched: Fetched, place: CommonStatus): CachePlan {
   const { file, mmproj } = fetched;
   const status = {
     ...withoutFailures(place),
     phase: "Ready" as const,
     reason: "Downloaded",
     message:
-      volume.folder === "" ? "the weights are on the volume" : `downloaded to claim ${place.claimName}`,
+      volume.folder === ""
+        ? "the weights are on the volume"
+        : `downloaded to PersistentVolumeClaim ${place.claimName}`,
     file,
     mmproj,
     bytes: fetched.sizeBytes,
@@ -287,7 +298,7 @@ function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Place
 }
 
 /** Without this, the Job would finish only at its deadline, a day later. */
-function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Place): CachePlan {
+function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: CommonStatus): CachePlan {
   const fetched = newestResult([pod], isFetched);
   if (fetched === undefined)
     return planFailed(seen, job, Date.parse(fetchEnd(pod)?.finishedAt ?? "") || 0, place);
@@ -296,7 +307,12 @@ function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Pl
 }
 
 /** The Model that owns the Job reads the result first. Afterwards another Model may replace the Job. */
-function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, because: string): CachePlan {
+function planOtherModelsJob(
+  { nowMs }: CacheObservation,
+  job: Job,
+  place: CommonStatus,
+  because: string,
+): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
   const waitMs = end && Math.min(RECHECK_MS, end.atMs + RECHECK_MS - nowMs);
@@ -305,7 +321,7 @@ function otherModels({ nowMs }: CacheObservation, job: Job, place: Place, becaus
   return { state: waiting(place, "WaitingForDownload", message), steps: [], recheckAfterMs: waitMs };
 }
 
-function planActive(seen: CacheObservation, place: Place): CachePlan {
+function planActive(seen: CacheObservation, place: CommonStatus): CachePlan {
   const { pods, jobProblem, progress } = seen;
   const pod = newest(pods.filter((one) => !hasPodEnded(one)));
   const failure = lastFailure(pods);
@@ -331,7 +347,7 @@ function planActive(seen: CacheObservation, place: Place): CachePlan {
 }
 
 /** Progress of this download so far. */
-function knownBytes({ status }: Model, { key }: Place): Partial<DownloadProgress> {
+function knownBytes({ status }: Model, { key }: CommonStatus): Partial<DownloadProgress> {
   const { cache } = status ?? {};
   return cache?.key === key ? defined({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
 }
@@ -341,7 +357,7 @@ function planFailed(
   { claim, model, pods, nowMs, secretVersion }: CacheObservation,
   job: Job,
   failedAtMs: number,
-  place: Place,
+  place: CommonStatus,
 ): CachePlan {
   const attempts = Number(job.metadata.annotations?.[ANNOTATION_ATTEMPT] ?? 1);
   const result = newestResult(pods, (one) => !isFetched(one));
@@ -352,20 +368,20 @@ function planFailed(
   const isOtherSecret = tried !== undefined && secretVersion !== undefined && tried !== secretVersion;
   if (isOtherSecret) return restart(withoutFailures(place), job, "the Secret of the source changed", problem);
   if (problem.code === "DiskFull" && isResized(claim, job))
-    return restart(withoutFailures(place), job, "the claim has another size now", problem);
+    return restart(withoutFailures(place), job, "the PersistentVolumeClaim was resized", problem);
   if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", problem);
   const at = isoSeconds(failedAtMs + delayAfter(attempts));
-  const shown = { ...problem, message: `${problem.message}; retried after ${at}` };
+  const shown = { ...problem, message: `${problem.message}; will be retried after ${at}` };
   const phase = result !== undefined && !isFetched(result) && result.isRetryable ? "Pending" : "Failed";
   const waitsForSecret = needsOtherSecret(model, job, pods);
   return { state: problemState(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
 }
 
-function withoutFailures({ attempts: _, failedAt: __, ...place }: Place): Place {
+function withoutFailures({ attempts: _, failedAt: __, ...place }: CommonStatus): CommonStatus {
   return place;
 }
 
-function restart(place: Place, job: Job, because: string, problem?: CacheProblem): CachePlan {
+function restart(place: CommonStatus, job: Job, because: string, problem?: CacheProblem): CachePlan {
   const message = `replacing Job ${job.metadata.name}: ${because}`;
   return {
     state: { ...waiting(place, "StartingDownload", message), problem },
@@ -373,16 +389,20 @@ function restart(place: Place, job: Job, because: string, problem?: CacheProblem
   };
 }
 
-function pending(place: Place, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
+function pending(place: CommonStatus, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
   return { state: problemState(place, problem, "Pending"), steps: [], recheckAfterMs };
 }
 
 /** The state of a download that cannot continue for now. */
-export function problemState(place: Place, problem: CacheProblem, phase: "Pending" | "Failed"): CacheState {
+export function problemState(
+  place: CommonStatus,
+  problem: CacheProblem,
+  phase: "Pending" | "Failed",
+): CacheState {
   return { status: { ...place, phase, reason: problem.code, message: problem.message }, problem };
 }
 
-function waiting(place: Place, reason: string, message: string): CacheState {
+function waiting(place: CommonStatus, reason: string, message: string): CacheState {
   return { status: { ...place, phase: "Pending", reason, message } };
 }
 
@@ -390,5 +410,5 @@ function describeProgress({ bytes, totalBytes = 0 }: Partial<DownloadProgress>):
   if (bytes === undefined) return "downloading";
   if (totalBytes === 0) return `downloading: ${formatBytes(bytes)}`;
   const percent = Math.floor((100 * bytes) / totalBytes);
-  return `downloading: ${formatBytes(bytes)} of ${formatBytes(totalBytes)} (${percent} %)`;
+  return `downloading: ${formatBytes(bytes)} of ${formatBytes(totalBytes)} (${percent}%)`;
 }

@@ -1,4 +1,4 @@
-/** What the gate costs, direct and through it in turn in one run; and whether restarts and upgrades cost a request. */
+/** Measures the gate's overhead, alternating direct and gated requests in one run, and whether restarts and upgrades lose a request. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -36,8 +36,8 @@ export async function measureGate(): Promise<readonly Measurement[]> {
   const paced = await measureStreams(bed, PACED);
   const memory = await measureMemory(bed, `gate after ${STREAMS} streams`);
   const flood = await measureStreams(bed, FLOOD);
-  const flooded = await measureMemory(bed, `gate after ${STREAMS} streams without a pace`);
-  const beside = await measureBeside(bed);
+  const flooded = await measureMemory(bed, `gate after ${STREAMS} unthrottled streams`);
+  const beside = await measureNoisyNeighbor(bed);
   const losses = await measureLosses(bed);
   await bed.passAll();
   const allLatency = await measureLatency(bed, "gate that passes all, with a key");
@@ -45,19 +45,16 @@ export async function measureGate(): Promise<readonly Measurement[]> {
   const name = `gate, ${STREAMS} streams`;
   return [
     ...latency,
-    measured(
-      `${name} of ${1_000 / PACED.everyMs} tokens/s: direct throughput to the gate's`,
-      "ratio",
-      paced,
-      { p50: 1 / 0.95 },
-    ),
-    measured(`${name} without a pace: direct throughput to the gate's`, "ratio", flood),
+    measured(`${name} of ${1_000 / PACED.everyMs} tokens/s: direct / gated throughput`, "ratio", paced, {
+      p50: 1 / 0.95,
+    }),
+    measured(`${name} unthrottled: direct / gated throughput`, "ratio", flood),
     ...memory.map((one) => (one.name.endsWith("resident") ? { ...one, limits: RESIDENT } : one)),
     ...flooded,
     ...beside,
     ...losses,
     ...allLatency,
-    measured(`${name} with a key that pass unread: direct throughput to the gate's`, "ratio", allPaced, {
+    measured(`${name} with a key, body not read: direct / gated throughput`, "ratio", allPaced, {
       p50: 1 / 0.95,
     }),
   ];
@@ -69,13 +66,13 @@ interface GateBed extends AsyncDisposable {
   /** Another service behind the same gate. */
   readonly other: string;
   readonly gate: () => Gate;
-  /** The agent ends and another starts, of another release where that is asked for. */
+  /** Restarts the agent; with `isUpgrade`, as another release. */
   readonly restartAgent: (isUpgrade: boolean) => Promise<void>;
-  /** As before an engine of its own with `auth`: bodies are not read, and the key is asked for. */
+  /** Configures the gate as for an engine with its own process and `auth`: bodies are not read, and a key is required. */
   readonly passAll: () => Promise<void>;
 }
 
-/** The gate runs from a bundle of its own, as users have it. */
+/** Runs the gate from its own bundle, as in a release. */
 async function openGateBed(): Promise<GateBed> {
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-gate-"));
   await bundleInto(path.join(dir, "dist"));
@@ -177,11 +174,11 @@ async function measureLatency(bed: GateBed, name: string): Promise<readonly Meas
   return [
     measured(`${name}, 1 request at a time: direct`, "ms", direct),
     measured(`${name}, 1 request at a time: through it`, "ms", gated),
-    measured(`${name}, 1 request at a time: p99 added, of ${REQUESTS}`, "ms", added, { p50: 1 }),
+    measured(`${name}, 1 request at a time: added p99 per block of ${REQUESTS}`, "ms", added, { p50: 1 }),
   ];
 }
 
-/** Direct throughput in parts of the gate's, a round each: 1 is no loss. */
+/** Ratio of direct to gated throughput, one per round; 1 means no loss. */
 async function measureStreams(bed: GateBed, body: object): Promise<readonly number[]> {
   const agent = new Agent({ keepAlive: true });
   const run = async (url: string): Promise<number> => {
@@ -200,7 +197,7 @@ async function measureStreams(bed: GateBed, body: object): Promise<readonly numb
   return ratios;
 }
 
-/** What costs a parser more than bytes, as the start of a body and what is repeated. None is complete, so that no daemon gets it. */
+/** Bodies that are expensive to parse: a prefix and a repeated part. Each is incomplete, so none reaches the daemon. */
 const HOSTILE: Readonly<Record<string, readonly [string, string]>> = {
   members: ["{", '"a":1,'],
   "objects in an array": ['{"a":[', '{"b":1},'],
@@ -209,8 +206,8 @@ const HOSTILE: Readonly<Record<string, readonly [string, string]>> = {
 const HOSTILE_BYTES = 63 * 1024 ** 2;
 const HOSTILE_BODIES = 5;
 
-/** Requests to one service, one at a time, while another gets such bodies. */
-async function measureBeside(bed: GateBed): Promise<readonly Measurement[]> {
+/** Requests to one service, one at a time, while another service receives these bodies. */
+async function measureNoisyNeighbor(bed: GateBed): Promise<readonly Measurement[]> {
   const measurements: Measurement[] = [];
   for (const [what, [start, repeated]] of Object.entries(HOSTILE)) {
     const body = Buffer.from(start + repeated.repeat(HOSTILE_BYTES / repeated.length));
@@ -235,7 +232,7 @@ async function measureBeside(bed: GateBed): Promise<readonly Measurement[]> {
   return measurements;
 }
 
-/** Whatever the answer, which may come before the body is sent. */
+/** Ignores the response, which may arrive before the whole body is sent. */
 function sendBytes(url: string, body: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const headers = { "content-type": "application/json", "content-length": body.length };
@@ -248,7 +245,7 @@ function sendBytes(url: string, body: Buffer): Promise<void> {
   });
 }
 
-/** Most of what is resident are pages of Node's own program, which the agent's process shares. */
+/** Most resident memory is pages of Node's own program, which the agent's process shares. */
 async function measureMemory(bed: GateBed, name: string): Promise<readonly Measurement[]> {
   const pid = (await bed.gate().status())?.pid;
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -258,11 +255,11 @@ async function measureMemory(bed: GateBed, name: string): Promise<readonly Measu
   return [
     measured(`${name}: resident`, "MB", [mb(status, "VmRSS")]),
     measured(`${name}: anonymous`, "MB", [mb(status, "RssAnon")]),
-    measured(`${name}: resident, shared pages by share`, "MB", [mb(rollup, "Pss")]),
+    measured(`${name}: PSS (shared pages by share)`, "MB", [mb(rollup, "Pss")]),
   ];
 }
 
-/** Every second client keeps its connection, every fourth asks for streams; restarts and upgrades are spread over the requests. */
+/** Half of the clients keep their connection, and half request streams; restarts and upgrades are spread over the requests. */
 async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
   let asked = 0;
   let answered = 0;
@@ -303,7 +300,7 @@ async function measureLosses(bed: GateBed): Promise<readonly Measurement[]> {
 
 interface Answer {
   readonly isWhole: boolean;
-  /** The end of what came, or the error. */
+  /** The last bytes received, or the error. */
   readonly text: string;
 }
 

@@ -131,14 +131,16 @@ test.concurrent.for(good)("a %s is accepted: %s", async ([kind, , fields]) => {
   expect(schemas[kind].parse(object).spec).toEqual(spec);
 });
 
-test("kubectl explain teaches", async () => {
+test("kubectl explain describes a field with an example or its limits", async () => {
   const words = (text: string) => text.replace(/\s+/g, " ");
   expect(words(await kubectl(["explain", "isvc.spec.contextSize"]))).toContain(
-    "8192 with 4 slots gives each request 2048",
+    "with 8192 tokens and 4 slots, a request can use 2048",
   );
-  expect(words(await kubectl(["explain", "irep.spec.template"]))).toContain("Immutable as a whole");
+  expect(words(await kubectl(["explain", "irep.spec.template"]))).toContain(
+    "Immutable: a change creates a new replica",
+  );
   expect(words(await kubectl(["explain", "mbhost.spec.memory.systemReserve"]))).toContain(
-    "kept free for macOS",
+    "reserved for the operating system",
   );
   expect(words(await kubectl(["explain", "mdl.spec.source"]))).toContain("hf://org/repo");
 });

@@ -59,7 +59,7 @@ export interface HostClaim {
   /** Absent if the replica must not be preempted. */
   readonly eviction?: {
     readonly priority: number;
-    /** A higher class that the service earned by waiting, with its expiry. */
+    /** The priority raised by aging (time in the queue), with its expiry. */
     readonly earned?: { readonly priority: number; readonly untilMs: number };
   };
   /** Set if the replica is being stopped. Its bytes count until it is deleted. */
@@ -97,7 +97,7 @@ export type MemoryNeed =
       readonly bytes: number;
       /** Claims by accelerator of the host. */
       readonly on?: Readonly<Partial<Record<Accelerator, number>>>;
-      /** Laid-out compute buffers, one for each model that the engine loads, and all other bytes. */
+      /** Estimated compute buffers, one for each model that the engine loads, to which measured coefficients apply; and all other bytes. */
       readonly measurable?: { readonly buffers: readonly number[]; readonly otherBytes: number };
     }
   | { readonly known: false };
@@ -145,7 +145,7 @@ export interface Placed {
   readonly host: string;
   readonly score: number;
   readonly why: string;
-  /** The class that the slot reached by waiting, if it is above its own. */
+  /** The priority that the slot reached by aging (time in the queue), if it is above its own. */
   readonly earned?: number;
 }
 
@@ -168,7 +168,7 @@ export interface Unplaced {
   /** Position among all pending services, by priority, then age. 1 is next. */
   readonly queuePosition: number;
   readonly waitingFor: string;
-  /** The nearest misses, at most ten, the nearest first. */
+  /** The closest misses, at most ten, the closest first. */
   readonly misses: readonly PlacementMiss[];
   readonly counts: Readonly<Record<string, number>>;
 }

@@ -101,7 +101,7 @@ export const machineChecks: readonly Check[] = [
       // In tens: each other text is a write of the Host, which all hosts watch.
       speedLimitPercent >= 100
         ? []
-        : [{ finding: `the processor is limited to ${Math.ceil(speedLimitPercent / 10) * 10} % or less` }],
+        : [{ finding: `the processor is limited to ${Math.ceil(speedLimitPercent / 10) * 10}% or less` }],
   }),
 ];
 

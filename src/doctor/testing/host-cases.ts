@@ -69,7 +69,7 @@ export const hostCases: Readonly<Record<string, Case>> = {
   ThermalThrottled: {
     fires: { thermal: { speedLimitPercent: 80 } },
     passes: { thermal: {} },
-    says: /80 %/,
+    says: /80%/,
   },
   SleepEnabled: {
     fires: { power: { ...power, sleepMinutes: 10, isSleepDisabled: false } },

@@ -62,7 +62,7 @@ export function programClaimBytes(weightsBytes: number, { program }: EngineSetti
 export function programClaimBasis({ program }: EngineSettings): string {
   const basis =
     program?.memoryBytes === undefined
-      ? `size of the weights on disk plus ${MARGIN_SHARE * 100} % and ${MARGIN_BYTES / 1024 ** 2} MiB`
+      ? `size of the weights on disk plus ${MARGIN_SHARE * 100}% and ${MARGIN_BYTES / 1024 ** 2} MiB`
       : "spec.resources.memory of the service";
   return program?.tty === true ? `${basis}, and ${TERMINAL_BYTES / 1024 ** 2} MiB for its terminal` : basis;
 }

@@ -155,7 +155,7 @@ llamacpp:requests_deferred 2
     expect(findDegraded(`0.12.3.4 E ${line}\n`)).toBeUndefined();
   });
 
-  it("are found at once in a log that is one line of 256 KiB, which names their surroundings only", () => {
+  it("finds matches quickly in a single 256 KiB log line, and quotes only their surroundings", () => {
     for (const filler of ["\0", "x", "command buffer 0 ", "tensor '"]) {
       const long = filler.repeat(Math.ceil((256 * 1024) / filler.length));
       const startedAt = performance.now();

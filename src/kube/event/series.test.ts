@@ -32,7 +32,7 @@ describe("series", () => {
     expect(series.count).toBe(21);
   });
 
-  it("join what is said to be the same, however the notes differ, and only within their group", () => {
+  it("merges Events of one series even if their notes differ, and only within their group", () => {
     const memory = createSeriesMemory();
     const ended = (pid: number, sameAs: string) => ({ ...event(`pid ${pid} ended`), sameAs });
     const { series } = memory.note(regarding, ended(1, "exit code 3"), 0);

@@ -106,7 +106,7 @@ it("an API server without its etcd is an outage with a cause, and nothing that h
   ending.abort();
 });
 
-it("an API server that was put back to an older copy of its data is believed", async () => {
+it("an API server that was an etcd that was restored from an older backup is trusted", async () => {
   const dir = mkdtempSync(path.join(tmpdir(), "metalbridge-restored-"));
   const copy = `${dir}-copy`;
   const data = controlPlaneLayoutOf(dir).etcdData;

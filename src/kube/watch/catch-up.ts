@@ -2,7 +2,7 @@
 import type { Clock } from "../../util/ports.ts";
 import type { KubeObject, Reflector } from "../types.ts";
 
-export type WatchedReflector = Pick<Reflector<KubeObject>, "relist" | "retryWithin" | "lastSignMs">;
+export type WatchedReflector = Pick<Reflector<KubeObject>, "relist" | "retryWithin" | "lastActivityMs">;
 
 export interface CatchUp {
   /** Reports an answered request. `failedAtMs` is the time of the last failure before it, if any. */
@@ -38,7 +38,7 @@ export function createCatchUp(ports: {
   const relistSince = (failedAtMs: number): void => {
     cancel = undefined;
     for (const reflector of reflectors()) {
-      if ((reflector.lastSignMs() ?? Number.NEGATIVE_INFINITY) <= failedAtMs) reflector.relist();
+      if ((reflector.lastActivityMs() ?? Number.NEGATIVE_INFINITY) <= failedAtMs) reflector.relist();
     }
   };
   /** If a connection was dead at its next use, those of the watches may be dead since the last answer, too. */

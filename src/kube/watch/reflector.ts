@@ -25,7 +25,7 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly onListed?: () => void;
   /** Called once, after the first complete list and its changes. */
   readonly onSynced?: () => void;
-  /** Called for each failed attempt, also while a kind is not installed yet. */
+  /** Called for each failed attempt, including while a kind is not installed yet. */
   readonly onFailure?: (failure: ApiFailure) => void;
   readonly userAgent?: string;
   /** Time without data after which the watch is reopened, once a read has shown that the server answers. */
@@ -39,7 +39,7 @@ const RETRY_NOT_INSTALLED: BackoffOptions = { firstMs: 250, capMs: 5_000 };
 /** Many clusters do not have the kind. */
 const RETRY_OPTIONAL: BackoffOptions = { firstMs: 600_000, capMs: 600_000 };
 /**
- * Kubernetes guarantees no interval of bookmarks: on a quiet kind the first one arrives after up to two minutes. TCP keepalive
+ * Kubernetes does not guarantee how often bookmarks are sent: on a quiet kind the first one arrives after up to two minutes. TCP keepalive
  * detects a network that drops packets within 45 s; this timeout is for a load balancer that keeps a dead connection open.
  */
 const SILENCE_MS = 150_000;
@@ -56,7 +56,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     list: () => loop.store.list(),
     isSynced: () => loop.isSynced,
     whenSynced: () => loop.whenSynced(),
-    lastSignMs: () => loop.lastSignMs,
+    lastActivityMs: () => loop.lastActivityMs,
     interruptions: () => loop.interruptions,
     relist: () => loop.relist(),
     retryWithin: (ms) => loop.retryWithin(ms),
@@ -66,7 +66,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 class ReflectorLoop<T extends KubeObject> {
   readonly store = createStore<T>();
   isSynced = false;
-  lastSignMs: number | undefined;
+  lastActivityMs: number | undefined;
   interruptions = 0;
   readonly #options: ReflectorOptions<T>;
   readonly #untilSynced = new Set<() => void>();
@@ -155,7 +155,7 @@ class ReflectorLoop<T extends KubeObject> {
     }
     this.#listFailures = 0;
     this.#resourceVersion = result.value.resourceVersion;
-    this.#sawSign();
+    this.#recordActivity();
     const isFirst = !this.isSynced;
     this.isSynced = true;
     for (const change of this.store.replaceAll(result.value.items)) this.#notify(change);
@@ -182,7 +182,7 @@ class ReflectorLoop<T extends KubeObject> {
       onEvent: (event) => {
         events += 1;
         this.#watchFailures = 0;
-        this.#sawSign();
+        this.#recordActivity();
         if (event.type === "BOOKMARK") {
           this.#resourceVersion = event.resourceVersion;
           return;
@@ -211,7 +211,7 @@ class ReflectorLoop<T extends KubeObject> {
     if (signal.aborted) return 0;
     if (!read.ok) {
       this.#watchFailures += 1;
-      const silence = `no byte from the watch of ${kind.plural} for ${Math.round(silenceMs / 1_000)} s, and reading ${kind.plural} failed`;
+      const silence = `the watch of ${kind.plural} received no data for ${Math.round(silenceMs / 1_000)} s, and reading ${kind.plural} failed`;
       const failure = { ...read.error, message: `${silence}: ${read.error.message}` };
       return this.#failed(failure, this.#watchFailures, "watch ended");
     }
@@ -220,7 +220,7 @@ class ReflectorLoop<T extends KubeObject> {
       // A server that was restored to older data sends nothing until its history reaches our resourceVersion.
       this.#resourceVersion = undefined;
       this.#interrupt();
-    } else this.lastSignMs = this.#options.clock.monotonicMs();
+    } else this.lastActivityMs = this.#options.clock.monotonicMs();
     return 0;
   }
 
@@ -270,8 +270,8 @@ class ReflectorLoop<T extends KubeObject> {
   }
 
   /** The end of an interruption is counted too, because a measured silence must not include the outage. */
-  #sawSign(): void {
-    this.lastSignMs = this.#options.clock.monotonicMs();
+  #recordActivity(): void {
+    this.lastActivityMs = this.#options.clock.monotonicMs();
     if (!this.#isInterrupted) return;
     this.#isInterrupted = false;
     this.interruptions += 1;

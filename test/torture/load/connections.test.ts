@@ -25,7 +25,7 @@ describe.skipIf(program === undefined)("a kept connection", () => {
   });
   afterAll(() => stack.disposeAsync());
 
-  it("is ended by llama-server after a streamed answer, which promised to keep it", async () => {
+  it("llama-server closes the connection after a streamed response despite keep-alive", async () => {
     const body = JSON.stringify({ messages: [{ role: "user", content: "Hi" }], max_tokens: 4, stream: true });
     const { host, port } = new URL(server.url);
     const socket = connect(Number(port), "127.0.0.1");

@@ -69,7 +69,7 @@ test("input is echoed and answered, the program sees the window size, and the ne
   attached.type("again\r");
   await until(() => expect(attached.output).toContain("20 90"));
   expect(logOf(dir)).toContain("name? Ada\nhello Ada\n");
-  second?.endNow();
+  second?.killNow();
   expect(second && (await untilGone(second))).toEqual({ signal: "SIGKILL" });
   await until(() => expect(isLiving(program)).toBe(false));
 });
@@ -97,7 +97,7 @@ test("a later client sees the current screen; a read-only client cannot type or 
   // The size has the rows of one client and the columns of the other.
   writer.type("`stty size`\r");
   await until(() => expect(small.output).toContain("<`stty size`>"));
-  instance.endNow();
+  instance.killNow();
   await untilGone(instance);
 });
 
@@ -168,7 +168,7 @@ test("a program that daemonizes counts as exited, and its remaining processes ar
   await until(() => expect(instance.state()).toEqual({ at: "ended", exit: { code: 0 } }));
   const child = Number(readFileSync(join(dir, "child"), "utf8"));
   expect(isLiving(child)).toBe(true);
-  instance.endNow();
+  instance.killNow();
   await untilGone(instance);
   await until(() => expect(isLiving(child)).toBe(false));
 });
@@ -181,7 +181,7 @@ test("when only the terminal's process is killed, a program that ignores HUP cou
   await until(() => expect(instance.state().at).toBe("running"));
   process.kill(pidIn(dir), "SIGKILL");
   await until(() => expect(instance.state()).toEqual({ at: "ended", exit: { signal: "SIGKILL" } }));
-  instance.endNow();
+  instance.killNow();
   await untilGone(instance);
   expect(await ports.identity.marked(engineMark(dir))).toEqual([]);
 });
@@ -212,7 +212,7 @@ test("a flood of output fills neither disk nor memory, even without an agent and
   await until(() => expect(lazy.output).toContain("DONE"));
   expect(lazy.output.length).toBeLessThan(16 * 1024 ** 2);
   const left = await agent().adopt(dir);
-  left?.endNow();
+  left?.killNow();
   expect(left && (await untilGone(left))).toEqual({ signal: "SIGKILL" });
 });
 
@@ -224,7 +224,7 @@ test("input for a program that reads nothing is buffered up to a limit, without 
   await until(() => expect(attached.output).toContain("ready"));
   for (let sent = 0; sent < 4; sent += 1) attached.type("x".repeat(1 << 19));
   await until(() => expect(attached.output).toContain("\u0007"));
-  instance.endNow();
+  instance.killNow();
   await untilGone(instance);
 });
 
@@ -249,6 +249,6 @@ test("a terminal works in a folder with a path longer than a socket address; the
   await until(() => expect(logOf(dir)).toContain("s3cret --bogus\n"));
   await until(() => expect(statSync(join(dir, "terminal.sock")).mode & 0o777).toBe(0o600));
   expect(existsSync(join(dir, "terminal.json"))).toBe(false);
-  instance.endNow();
+  instance.killNow();
   await untilGone(instance);
 });

@@ -95,8 +95,8 @@ export function draftService(
   );
   const demands = rollout.desiredSlots.flatMap((slot) => {
     const runnable = runnables.get(slot.revision);
-    const isBetter = mayStay.has(slot.ordinal) && slot.why === "move";
-    const refused = isBetter ? [...refusals, ...(findings.notTo ?? [])] : refusals;
+    const needsBetterHost = mayStay.has(slot.ordinal) && slot.why === "move";
+    const refused = needsBetterHost ? [...refusals, ...(findings.notTo ?? [])] : refusals;
     return runnable === undefined ? [] : [slotDemand(observed, runnable, slot, refused)];
   });
   return { observed, resolution, findings, runnables, input, rollout, demands, mayStay };
@@ -115,7 +115,7 @@ function earlierModels({ service, revisions }: ServiceObserved): readonly Replic
   return revisions.flatMap(({ data }) => parseRevisionData(data)?.template?.model ?? []);
 }
 
-/** True if a demand would find a host without these replicas. */
+/** True if a demand would fit on some host if these replicas were removed. */
 export type HasRoom = (demand: Demand, without: readonly InferenceReplica[]) => boolean;
 
 /** Second step: plans all steps, given the hosts that placement chose. */
@@ -123,7 +123,7 @@ export function planService(draft: ServiceDraft, placed: readonly Placed[], hasR
   const { observed, resolution, rollout } = draft;
   const { service } = observed;
   const created = replicasFor(draft, placed);
-  const removals = [...rollout.removals, ...sacrificesOf(draft, placed, hasRoom)];
+  const removals = [...rollout.removals, ...removalsToMakeRoom(draft, placed, hasRoom)];
   return [
     ...(hasFinalizer(service) ? [] : [{ do: "addFinalizer", service } as const]),
     ...stepsOfKubeService(service, observed.kubeServices[0]),
@@ -168,7 +168,7 @@ function replicasFor(
   });
 }
 
-function sacrificesOf(
+function removalsToMakeRoom(
   draft: ServiceDraft,
   placed: readonly Placed[],
   hasRoom: HasRoom,
@@ -226,7 +226,7 @@ function stepsOfMutableSpec(
         ...mutableSpec(service),
         ...(memory && { memory }),
       });
-      const because = "fields changed that need no restart";
+      const because = "only fields that need no restart have changed";
       return operations.length === 0 ? [] : [{ do: "patch", what: "replicas", object, operations, because }];
     });
 }
