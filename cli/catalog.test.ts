@@ -234,10 +234,10 @@ test("models of the Hub are added to a file of the user's, and those that it has
   expect(bad.code).toBe(1);
   expect(bad.stdout.split("\n")).toEqual([
     "me/mine: unchanged",
-    expect.stringMatching(/^me\/none: left as it is: SourceNotFound: /),
-    expect.stringMatching(/^me\/html: left as it is: SourceRefused: .*JSON$/),
-    expect.stringMatching(/^me\/odd: left as it is: \w+: /),
-    "../../etc: left as it is: not a repository (org/name)",
+    expect.stringMatching(/^me\/none: not changed: SourceNotFound: /),
+    expect.stringMatching(/^me\/html: not changed: SourceRefused: .*JSON$/),
+    expect.stringMatching(/^me\/odd: not changed: \w+: /),
+    "../../etc: not changed: not a repository (org/name)",
     "",
   ]);
   expect(await read()).toHaveLength(1);

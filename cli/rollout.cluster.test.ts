@@ -183,7 +183,7 @@ test("history lists what was, and undo writes it back and nothing else", async (
   expect((await run("history", "chat", "--revision", "1")).stdout).toContain("flashAttention: false");
   expect(await run("history", "chat", "--revision", "7")).toMatchObject({
     code: 1,
-    stderr: expect.stringMatching(/^RevisionNotFound: .*no revision 7; kept are 1, 2/),
+    stderr: expect.stringMatching(/^RevisionNotFound: .*no revision 7; stored revisions: 1, 2/),
   });
 
   const before = (await get(desk, "chat")).spec;

@@ -1,4 +1,4 @@
-/** Architectures that can be made without weights: the tensors that llama-server insists on, layer by layer. */
+/** Architectures of models without weights: the tensors that llama-server requires, layer by layer. */
 import {
   attention,
   type BuildArchitecture,
@@ -13,7 +13,7 @@ import {
 import { granitehybrid, jamba, mamba } from "./recurrent.ts";
 import { f32, matrix, u32, vector } from "./shape.ts";
 
-/** Its experts are as wide as `feed_forward_length` says. */
+/** Its experts have the width in `feed_forward_length`. */
 const llama: BuildArchitecture = (given) => {
   const { experts: some, feedForward: width } = given;
   const shape = some === undefined ? given : { ...given, experts: { ...some, width } };
@@ -95,7 +95,7 @@ const phi3: BuildArchitecture = (shape) => {
   };
 };
 
-/** Multi-head latent attention: `headSize` is that of values and of the part of keys without positions. */
+/** Multi-head latent attention: `headSize` is the size of values, and of keys without their positional part. */
 const deepseek2: BuildArchitecture = (shape) => {
   const { width, heads, headSize } = shape;
   const [rope, latent, query] = [64, 512, 768];

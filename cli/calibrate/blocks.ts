@@ -1,4 +1,4 @@
-/** Tensors that the blocks of most architectures have. */
+/** Tensors of blocks that most architectures share. */
 import type { GgufWriteTensor } from "../../local/demo/gguf-writer.ts";
 import { matrix, type SparseParts, type SparseShape, u32, vector } from "./shape.ts";
 

@@ -1,4 +1,4 @@
-/** Starts the real llama-server on a model just long enough to read which buffers it makes. */
+/** Starts llama-server with a model, and reads from its log which buffers it allocates. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -6,10 +6,10 @@ import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-setti
 import { type PrintedBuffers, parsePrintedBuffers } from "./printed.ts";
 
 const START_MS = 60_000;
-const KEPT_CHARACTERS = 4 << 20;
-const SAID_CHARACTERS = 500;
+const MAX_LOG_CHARACTERS = 4 << 20;
+const EXCERPT_CHARACTERS = 500;
 
-/** The engine never gets to serve: it is ended as soon as it has made its buffers. */
+/** Kills the engine as soon as it has allocated its buffers. */
 export async function measureBuffers(
   program: string,
   model: string,
@@ -31,8 +31,11 @@ export async function measureBuffers(
     const log = await logUntil(child, /llama_server: model loaded|listening on http/);
     const printed = parsePrintedBuffers(log);
     if (printed !== undefined) return printed;
-    const said = log.trim().slice(-SAID_CHARACTERS);
-    throw new MetalbridgeError("CalibrationFailed", `${program} made no buffers that could be read: ${said}`);
+    const excerpt = log.trim().slice(-EXCERPT_CHARACTERS);
+    throw new MetalbridgeError(
+      "CalibrationFailed",
+      `${program} printed no buffer sizes that can be read: ${excerpt}`,
+    );
   } finally {
     stop();
     await ended;
@@ -40,13 +43,13 @@ export async function measureBuffers(
   }
 }
 
-/** What was said until a line came, or until the end. */
+/** Reads the log until the line appears, or until the end. */
 async function logUntil(child: ChildProcess, line: RegExp): Promise<string> {
   let log = "";
   if (child.stderr === null) return log;
   try {
     for await (const chunk of child.stderr) {
-      log = (log + String(chunk)).slice(-KEPT_CHARACTERS);
+      log = (log + String(chunk)).slice(-MAX_LOG_CHARACTERS);
       if (line.test(log)) return log;
     }
   } catch (cause) {
@@ -62,7 +65,7 @@ function argumentsFor(model: string, settings: ClaimSettings): string[] {
   const values: Readonly<Record<string, string | number | undefined>> = {
     "-m": model,
     "--host": "127.0.0.1",
-    // Any free port; it is never asked for anything.
+    // Any free port, because the engine gets no requests.
     "--port": 0,
     "-c": contextSize,
     "-np": parallelSlots,

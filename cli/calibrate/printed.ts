@@ -1,4 +1,4 @@
-/** Reads from llama-server's log (at `-lv 4`) which buffers it made. */
+/** Reads buffer sizes from the log of llama-server (at `-lv 4`). */
 
 export interface PrintedBuffers {
   readonly weightsBytes: number;
@@ -14,7 +14,7 @@ export interface PrintedBuffers {
 const MIB = 1 << 20;
 const LINE = /^.*?:\s+(\S+)\s+(model|KV|RS|compute|output) buffer size =\s+([\d.]+) MiB$/gm;
 
-/** Undefined while the log does not hold all of them. */
+/** Undefined if the log does not contain all buffers. */
 export function parsePrintedBuffers(log: string): PrintedBuffers | undefined {
   const sums = { model: 0, KV: 0, RS: 0, compute: 0, output: 0 };
   const backends = new Set<string>();

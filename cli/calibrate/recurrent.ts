@@ -36,7 +36,7 @@ export const mamba: BuildArchitecture = (shape) => ({
   tensors: [...perLayer(shape, (layer) => mambaLayer(shape, layer)), outputLayer(shape)],
 });
 
-/** Every so many layers of a hybrid model one has attention. */
+/** In a hybrid model, one of this many layers has attention. */
 const HYBRID_PERIOD = 4;
 
 const hybridHeads = ({ layers, kvHeads }: SparseShape) => ({

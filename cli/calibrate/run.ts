@@ -1,4 +1,4 @@
-/** A calibration: every case on the real engine, and the coefficients that fit what it printed. */
+/** Runs a calibration: measures every case on the engine, and fits the coefficients. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,10 +18,10 @@ export interface CalibrationSample {
 }
 
 export interface Calibration {
-  /** Where the engine computes, for example CPU or MTL0. */
+  /** Backends of the engine, for example CPU or MTL0. */
   readonly backends: readonly string[];
   readonly samples: readonly CalibrationSample[];
-  /** Undefined where the sizes do not tell. */
+  /** Undefined if the sizes allow no fit. */
   readonly table: ComputeTable | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The shape of a model without weights: what its header says, and which tensors it must have to be loaded. */
+/** The shape of a model without weights: header values and required tensors. */
 import type { GgufWriteTensor, GgufWriteValue } from "../../local/demo/gguf-writer.ts";
 
 export const SPARSE_TYPES = {
@@ -32,7 +32,7 @@ export interface SparseParts {
 export const u32 = (value: number): GgufWriteValue => ({ type: "u32", value });
 export const f32 = (value: number): GgufWriteValue => ({ type: "f32", value });
 
-/** A matrix of the shape's weight type: a hole in the file. */
+/** A matrix with the weight type of the shape, which is a hole in the file. */
 export function matrix(shape: SparseShape, name: string, ...dimensions: number[]): GgufWriteTensor {
   const { ggmlType, blockElements, blockBytes } = SPARSE_TYPES[shape.weightType ?? "f16"];
   const elements = dimensions.reduce((product, size) => product * size, 1);
@@ -44,7 +44,7 @@ export function matrix(shape: SparseShape, name: string, ...dimensions: number[]
   };
 }
 
-/** A small tensor of full precision, as norms and biases are. */
+/** A small tensor with full precision, for norms and biases. */
 export function vector(name: string, ...dimensions: number[]): GgufWriteTensor {
   const elements = dimensions.reduce((product, size) => product * size, 1);
   return { name, dimensions, ggmlType: 0, sizeBytes: 4 * elements };

@@ -1,4 +1,4 @@
-/** The models and settings that a calibration measures: small, one thing changed at a time. */
+/** Models and settings of a calibration. Each case differs from the base in one respect. */
 import type { ClaimSettings } from "../../src/engines/llamacpp/claim/claim-settings.ts";
 import type { SparseModel } from "./sparse-model.ts";
 
@@ -47,7 +47,7 @@ const CASES: readonly CalibrationCase[] = [
   { name: "windowed", model: WINDOWED, settings: BASE },
 ];
 
-/** Three of them tell a factor and what is added; all of them tell whether that is the whole story. */
+/** Three cases determine a factor and an offset. All cases also verify that the two are sufficient. */
 export function calibrationCases(isQuick: boolean): readonly CalibrationCase[] {
   return isQuick ? CASES.slice(0, 3) : CASES;
 }

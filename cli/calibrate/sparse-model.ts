@@ -1,4 +1,4 @@
-/** Writes models whose weights are holes in the file: gigabytes in an instant, which the real engine loads like any other. */
+/** Writes models whose weights are holes in the file, so that large models need no disk space. Engines load them normally. */
 import { type GgufWriteValue, writeGguf } from "../../local/demo/gguf-writer.ts";
 import { tinyVocabulary } from "../../local/demo/tiny-vocabulary.ts";
 import { MODEL_ARCHITECTURES, type SparseArchitecture } from "./architectures.ts";
@@ -8,7 +8,7 @@ export interface SparseModel extends SparseShape {
   readonly architecture: SparseArchitecture;
 }
 
-/** Returns the file's apparent size in bytes. */
+/** Returns the apparent size of the file in bytes. */
 export async function writeSparseModel(path: string, model: SparseModel): Promise<number> {
   const { keys, tensors } = MODEL_ARCHITECTURES[model.architecture](model);
   const metadata = new Map<string, GgufWriteValue>();

@@ -1,5 +1,4 @@
-/** `metalbridge catalog update`: reads the Hub's API, and writes records to a file of the user's. */
-
+/** `metalbridge catalog update`: reads the API of the Hub, and writes records to a file of the user. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { type HubModel, hubModelSchema, recordFromHub } from "../../fitness/catalog/from-hub.ts";
@@ -7,7 +6,7 @@ import { type CatalogRecord, readCatalog } from "../../fitness/catalog/record.ts
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type HttpRules, readResponseText, sendSourceRequest } from "../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure } from "../../src/hub/failure.ts";
-import { systemCode, writeFileAtomic } from "../../src/util/atomic-file.ts";
+import { ifExists, writeFileAtomic } from "../../src/util/atomic-file.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { printLine } from "../program/output.ts";
@@ -21,7 +20,7 @@ export interface UpdateFlags {
 }
 
 const MAX_ANSWER_BYTES = 32 << 20;
-/** The user of this command may read whatever this machine may read. */
+/** Private addresses are allowed, because the command has only the access of its user. */
 const RULES: HttpRules = {
   allowLoopback: true,
   allowPrivate: true,
@@ -30,46 +29,48 @@ const RULES: HttpRules = {
   maxRedirects: 10,
 };
 
-/** Without names: the records that the file has. One that cannot be read or contradicts itself leaves the file's as it is. */
+/** Without names, updates all records in the file. A record is not changed if the Hub's answer cannot be used. */
 export async function updateCatalog(names: readonly string[], flags: UpdateFlags): Promise<void> {
   const { write: file, gguf = [] } = flags;
   if (gguf.length > 0 && names.length !== 1)
     throw new MetalbridgeError("CatalogModelUnknown", "--gguf is for one model", {
       summary: "name the model whose files these repositories hold",
     });
-  const mine = readCatalog(await existing(file));
-  if (mine.refused.length > 0)
+  const current = readCatalog(await readIfExists(file));
+  if (current.refused.length > 0)
     throw new MetalbridgeError(
       "CatalogUnreadable",
-      `${file}: ${mine.refused[0]?.where}: ${mine.refused[0]?.why}; nothing was written`,
+      `${file}: ${current.refused[0]?.where}: ${current.refused[0]?.why}; nothing was written`,
     );
-  const records = new Map(mine.records.map((record) => [record.name.toLowerCase(), record]));
+  const records = new Map(current.records.map((record) => [record.name.toLowerCase(), record]));
   const known = new Map(
     (await readCatalogFiles()).records.map((record) => [record.name.toLowerCase(), record]),
   );
   const hub = await openHub(flags);
   let failures = 0;
-  for (const name of names.length > 0 ? names : mine.records.map((record) => record.name)) {
+  for (const name of names.length > 0 ? names : current.records.map((record) => record.name)) {
     const key = name.toLowerCase();
     const before = records.get(key) ?? known.get(key);
     const after = await recordOf(hub, before?.name ?? name, before, gguf);
     if (typeof after === "string") failures += 1;
     else records.set(key, after);
-    printLine(`${name}: ${typeof after === "string" ? `left as it is: ${after}` : change(before, after)}`);
+    printLine(
+      `${name}: ${typeof after === "string" ? `not changed: ${after}` : describeChange(before, after)}`,
+    );
   }
   const lines = [...records.values()].map((record) => `${JSON.stringify(record)}\n`);
   await writeFileAtomic(file, lines.join(""));
   if (failures > 0) process.exitCode = exitCodes.failed;
 }
 
-async function existing(file: string): Promise<string> {
-  return readFile(file, "utf8").catch((cause: unknown) => {
-    if (systemCode(cause) === "ENOENT") return "";
+async function readIfExists(file: string): Promise<string> {
+  const text = await ifExists(readFile(file, "utf8")).catch((cause: unknown) => {
     throw new MetalbridgeError("CatalogUnreadable", `${file} cannot be read`, undefined, { cause });
   });
+  return text ?? "";
 }
 
-function change(before: CatalogRecord | undefined, after: CatalogRecord): string {
+function describeChange(before: CatalogRecord | undefined, after: CatalogRecord): string {
   if (before === undefined) return "added";
   const old: Readonly<Record<string, unknown>> = before;
   const fields = Object.entries(after).filter(
@@ -78,7 +79,7 @@ function change(before: CatalogRecord | undefined, after: CatalogRecord): string
   return fields.length === 0 ? "unchanged" : `updated ${fields.map(([field]) => field).join(", ")}`;
 }
 
-/** Or why there is none. */
+/** Resolves with the reason if there is no record. */
 async function recordOf(
   hub: Hub,
   name: string,
@@ -107,7 +108,7 @@ interface Hub {
 
 async function openHub({ endpoint, tokenFile }: UpdateFlags): Promise<Hub> {
   const base = endpoint.replace(/\/+$/, "");
-  const token = tokenFile === undefined ? undefined : (await existing(tokenFile)).trim();
+  const token = tokenFile === undefined ? undefined : (await readIfExists(tokenFile)).trim();
   const authorize = async (): Promise<Record<string, string>> =>
     token === undefined ? {} : { authorization: `Bearer ${token}` };
   const json = async (path: string): Promise<unknown> => {

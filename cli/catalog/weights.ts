@@ -1,5 +1,4 @@
-/** Which weights a user means: a source as it stands, a repository of the Hub, or a model of the catalog by a name people use. */
-
+/** Resolves the name of weights from a user: a source, a repository of the Hub, or the name of a catalog model. */
 import { matchName, nearestNames } from "../../fitness/catalog/match.ts";
 import type { Catalog, CatalogRecord } from "../../fitness/catalog/record.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -8,9 +7,9 @@ import { ENGINES } from "../../src/engines/registry.ts";
 export interface WeightsRef {
   readonly source: string;
   readonly quantization?: string | undefined;
-  /** `embedding` where the catalog says that the model is for nothing else. */
+  /** Set if the catalog lists the model for embeddings only. */
   readonly mode?: "embedding" | undefined;
-  /** The catalog's record, where that is how it was found. */
+  /** Name of the catalog record, if the weights are from the catalog. */
   readonly model?: string | undefined;
 }
 
@@ -19,30 +18,30 @@ export interface WeightsOptions {
   readonly quantization?: string | undefined;
 }
 
-/** True for what names no Model of the cluster: a URL or a path. */
+/** True for a URL or an absolute path, which cannot be the name of a Model. */
 export function isAddress(text: string): boolean {
   return /^[A-Za-z][A-Za-z0-9+.-]*:\/\//.test(text) || text.startsWith("/");
 }
 
 /**
- * Throws CatalogModelUnknown, SourceInvalid or CatalogModelWithoutFiles. A name with an owner is only ever that
- * repository: `someone/Qwen3-8B` is not Qwen's.
+ * Throws CatalogModelUnknown, SourceInvalid or CatalogModelWithoutFiles. A name with an owner always means that repository:
+ * `someone/Qwen3-8B` does not match Qwen/Qwen3-8B.
  */
-export function weightsOf({ records }: Catalog, text: string, wish: WeightsOptions): WeightsRef {
-  if (isAddress(text)) return { source: text, quantization: wish.quantization };
+export function weightsOf({ records }: Catalog, text: string, options: WeightsOptions): WeightsRef {
+  if (isAddress(text)) return { source: text, quantization: options.quantization };
   if (/^\.{1,2}\//.test(text) || /^([^/:]+\/)?[^/:]+\.gguf$/i.test(text)) throw notAbsolute(text);
-  if (formatsOf(wish.runtime).includes("ollama") && /^[^/:]+:[^/:]+$/.test(text))
+  if (formatsOf(options.runtime).includes("ollama") && /^[^/:]+:[^/:]+$/.test(text))
     return { source: `ollama://${text}` };
   if (text.includes("/")) {
-    const own = records.find(({ name }) => name.toLowerCase() === text.toLowerCase());
-    return own === undefined
-      ? { source: `hf://${text}`, quantization: wish.quantization }
-      : weightsOfRecord(own, wish);
+    const record = records.find(({ name }) => name.toLowerCase() === text.toLowerCase());
+    return record === undefined
+      ? { source: `hf://${text}`, quantization: options.quantization }
+      : weightsOfRecord(record, options);
   }
-  return weightsOfRecord(recordOf(records, text), wish);
+  return weightsOfRecord(recordOf(records, text), options);
 }
 
-/** Ollama writes `llama3.1:8b` where others write Llama-3.1-8B. */
+/** Also matches the spelling of Ollama: `llama3.1:8b` for Llama-3.1-8B. */
 function recordOf(records: readonly CatalogRecord[], text: string): CatalogRecord {
   const spellings = [text, text.replace(/^([a-z]+)(\d+(\.\d+)?)(?=[:-]|$)/i, "$1-$2")];
   const matches = spellings.map((spelling) => matchName(records, spelling));
@@ -57,18 +56,18 @@ function recordOf(records: readonly CatalogRecord[], text: string): CatalogRecor
   throw unknown(
     `the catalog has no model ${shown}`,
     nearest.length === 0
-      ? "look for it, or give a source: hf://org/repo, https://…, ollama://name:tag"
+      ? "search the catalog, or give a source: hf://org/repo, https://…, ollama://name:tag"
       : `did you mean ${nearest.slice(0, 5).join(", ")}?`,
   );
 }
 
-/** Formats of weights that the runtime loads; without one, those that hosts serve. */
+/** Formats of weights that the runtime loads, or that hosts serve if no runtime is given. */
 function formatsOf(runtime: string | undefined): readonly string[] {
   if (runtime === undefined) return ["gguf", "mlx"];
   return ENGINES.find((engine) => engine.runtime === runtime)?.formats ?? ["safetensors"];
 }
 
-/** The publisher's own files, of safetensors, where the runtime loads them; else GGUF or MLX. */
+/** Prefers the safetensors of the publisher if the runtime loads them; else GGUF or MLX. */
 function weightsOfRecord(record: CatalogRecord, { runtime, quantization }: WeightsOptions): WeightsRef {
   const [gguf] = record.gguf_sources;
   const [mlx] = record.mlx_sources;
@@ -81,10 +80,10 @@ function weightsOfRecord(record: CatalogRecord, { runtime, quantization }: Weigh
   if (gguf !== undefined && formats.includes("gguf"))
     return { ...found, source: `hf://${gguf.repo}`, quantization: quantization ?? record.quantization };
   if (mlx !== undefined && formats.includes("mlx")) return { ...found, source: `hf://${mlx}` };
-  const wanted = ["GGUF", "MLX"].filter((format) => formats.includes(format.toLowerCase()));
+  const usable = ["GGUF", "MLX"].filter((format) => formats.includes(format.toLowerCase()));
   throw new MetalbridgeError(
     "CatalogModelWithoutFiles",
-    `the catalog names no ${wanted.join(" or ")} files of ${record.name}`,
+    `the catalog names no ${usable.join(" or ")} files of ${record.name}`,
   );
 }
 

@@ -1,4 +1,4 @@
-/** Which words may stand at the cursor: verbs, options, their choices, and names from the cluster. */
+/** Completes the word at the cursor: verbs, options, their choices, and names from the cluster. */
 import { type Argument, Command, type Option } from "commander";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
@@ -6,17 +6,17 @@ import { withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import type { Verb } from "../verbs.ts";
 
-/** By what an argument is called in the verb's usage. */
+/** Kinds by the name of the argument in the usage of a verb. */
 const NAMED: Readonly<Record<string, Kind<KubeObject>>> = {
   service: INFERENCE_SERVICES,
   replica: INFERENCE_REPLICAS,
   host: HOSTS,
   model: MODELS,
 };
-/** The user waits at the prompt. */
+/** Short, because the user waits at the prompt. */
 const NAMES_MS = 2_000;
 
-/** `words` are those after the program's name; the last is the one being typed, and may be empty. */
+/** `words` are the words after the program name. The last word is being typed, and may be empty. */
 export async function completionsFor(
   verbs: readonly Verb[],
   words: readonly string[],
@@ -26,7 +26,7 @@ export async function completionsFor(
   const all =
     name === undefined
       ? verbs.map((verb) => verb.name)
-      : await ofVerb(
+      : await completeVerb(
           verbs.find((verb) => verb.name === name),
           rest,
           typed,
@@ -34,33 +34,33 @@ export async function completionsFor(
   return all.filter((word) => word.startsWith(typed)).sort();
 }
 
-async function ofVerb(
+async function completeVerb(
   verb: Verb | undefined,
   before: readonly string[],
   typed: string,
 ): Promise<readonly string[]> {
   if (verb === undefined) return [];
-  const whole = new Command(verb.name);
-  (await verb.load())(whole);
-  const { command, values, flags, pending } = readWords(whole, before);
+  const root = new Command(verb.name);
+  (await verb.load())(root);
+  const { command, values, flags, pending } = readWords(root, before);
   if (pending !== undefined) return pending.argChoices ?? [];
   if (typed.startsWith("-")) return command.options.flatMap(({ long }) => long ?? []);
   if (command.commands.length > 0) return command.commands.map((one) => one.name());
-  return ofArgument(command.registeredArguments[values], flags);
+  return completeArgument(command.registeredArguments[values], flags);
 }
 
 interface Words {
-  /** The verb, or the verb below it that the words name. */
+  /** The verb, or its subcommand from the words. */
   readonly command: Command;
-  /** How many arguments are given. */
+  /** Number of given arguments. */
   readonly values: number;
   readonly flags: ClusterFlags;
   /** The option whose value comes next. */
   readonly pending: Option | undefined;
 }
 
-function readWords(whole: Command, words: readonly string[]): Words {
-  let command = whole;
+function readWords(root: Command, words: readonly string[]): Words {
+  let command = root;
   let values = 0;
   let pending: Option | undefined;
   const flags: Record<string, string> = {};
@@ -82,21 +82,24 @@ function valueOption(command: Command, word: string): Option | undefined {
   return option?.required === true || option?.optional === true ? option : undefined;
 }
 
-async function ofArgument(argument: Argument | undefined, flags: ClusterFlags): Promise<readonly string[]> {
+async function completeArgument(
+  argument: Argument | undefined,
+  flags: ClusterFlags,
+): Promise<readonly string[]> {
   if (argument === undefined) return [];
   if (argument.argChoices !== undefined) return argument.argChoices;
   const kind = NAMED[argument.name()];
   return kind === undefined ? [] : namesOf(kind, flags);
 }
 
-/** None where the cluster cannot be asked, or does not answer at once. */
+/** Empty if the cluster cannot be reached, or does not answer in time. */
 async function namesOf(kind: Kind<KubeObject>, flags: ClusterFlags): Promise<readonly string[]> {
   try {
     return await withCluster("completion", flags, async ({ client, namespace }) => {
-      const late = new Promise<undefined>((resolve) => {
+      const timedOut = new Promise<undefined>((resolve) => {
         setTimeout(() => resolve(undefined), NAMES_MS).unref();
       });
-      const result = await Promise.race([client.list(kind, kind.namespaced ? { namespace } : {}), late]);
+      const result = await Promise.race([client.list(kind, kind.namespaced ? { namespace } : {}), timedOut]);
       return result?.ok === true ? result.value.items.map(({ metadata }) => metadata.name) : [];
     });
   } catch {

@@ -1,5 +1,4 @@
-/** What each shell needs in order to ask `metalbridge __complete` for words. */
-
+/** Scripts of the shells, which call `metalbridge __complete`. */
 const bash = `# bash completion for metalbridge: source <(metalbridge completion bash)
 _metalbridge() {
   local IFS=$'\\n'

@@ -1,4 +1,4 @@
-/** Creates what does not exist yet; nothing that exists is changed. */
+/** Creates missing objects, and changes no existing object. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
@@ -7,7 +7,7 @@ import { explainAttempt } from "../cluster/failure.ts";
 import { findIfPresent } from "../cluster/find.ts";
 import type { DeployObjects } from "./objects.ts";
 
-/** Checks both before it creates either. Throws ServiceExists where a name is taken. */
+/** Checks both objects before it creates one. Throws ServiceExists if a name is taken. */
 export async function createObjects(cluster: Cluster, { model, service }: DeployObjects): Promise<void> {
   await create(cluster, INFERENCE_SERVICES, service, { isDryRun: true });
   const { name } = service.metadata;

@@ -1,6 +1,5 @@
 /** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
-
-import { SingleBar } from "cli-progress";
+import { createDownloadBar, type DownloadProgress } from "../../local/download-bar.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -12,11 +11,6 @@ import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { printable } from "../program/table.ts";
 
-interface Progress {
-  readonly bytes: number;
-  readonly totalBytes: number;
-}
-
 /** Throws NotReadyInTime, with the last phases. */
 export async function followService(
   cluster: Cluster,
@@ -26,16 +20,22 @@ export async function followService(
   const { name } = metadata;
   const { namespace } = cluster;
   const stop = listenForStop();
-  const screen = createProgress();
+  const bar = createDownloadBar(process.stderr);
+  const print = (line: string): void => {
+    bar.update(undefined);
+    printNote(line);
+  };
+  const showDownload = (progress: DownloadProgress | undefined): void =>
+    bar.update(process.stderr.isTTY ? progress : undefined);
   const shown = new Map<string, string>();
   const report = (who: string, phase: string | undefined, message: string | undefined): void => {
     if (phase === undefined) return;
     const line = `${who.padEnd(40)} ${phase}${phase === "Ready" || !message ? "" : `  ${printable(message)}`}`;
     if (shown.get(who) === line) return;
     shown.set(who, line);
-    screen.line(line);
+    print(line);
   };
-  const options = { signal: stop.signal, timeoutMs, onProblem: screen.line };
+  const options = { signal: stop.signal, timeoutMs, onProblem: print };
   const end = await follow<void>(cluster, options, ({ watch, finish }) => {
     const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${spec.modelRef}` }, () => {
       for (const { status } of models.list())
@@ -49,7 +49,7 @@ export async function followService(
         status,
       } of replicas.list())
         report(`replica ${own.name} on ${template.hostName}`, status?.phase, status?.message);
-      screen.fetching(sumOf(replicas.list().map(({ status }) => status?.progress)));
+      showDownload(sumOf(replicas.list().map(({ status }) => status?.progress)));
     });
     const services = watch(INFERENCE_SERVICES, { namespace, fieldSelector: `metadata.name=${name}` }, () => {
       for (const { status } of services.list()) {
@@ -57,19 +57,19 @@ export async function followService(
         if (status?.phase === "Ready") finish();
       }
     });
-  }).finally(() => screen.fetching(undefined));
+  }).finally(() => bar.update(undefined));
   if (end.at === "timedOut")
     throw new MetalbridgeError(
       "NotReadyInTime",
       `not Ready after ${formatSpan(timeoutMs)}: ${[...shown.values()].map((line) => line.replaceAll(/ {2,}/g, " ")).join("; ")}`,
     );
-  if (end.at === "finished") screen.line(`to chat with it: metalbridge chat ${name}`);
+  if (end.at === "finished") print(`to chat with it: metalbridge chat ${name}`);
   process.exitCode = stop.exitCode();
 }
 
 function sumOf(
   all: readonly ({ readonly bytes: number; readonly totalBytes?: number | undefined } | undefined)[],
-): Progress | undefined {
+): DownloadProgress | undefined {
   const known = all.flatMap((one) =>
     one?.totalBytes === undefined ? [] : [{ bytes: one.bytes, totalBytes: one.totalBytes }],
   );
@@ -78,35 +78,4 @@ function sumOf(
     bytes: sum.bytes + one.bytes,
     totalBytes: sum.totalBytes + one.totalBytes,
   }));
-}
-
-/** Prints lines, with a download bar below them on a terminal. */
-function createProgress() {
-  let bar: SingleBar | undefined;
-  const removeBar = () => {
-    bar?.stop();
-    bar = undefined;
-  };
-  return {
-    line: (text: string): void => {
-      removeBar();
-      printNote(text);
-    },
-    fetching: (progress: Progress | undefined): void => {
-      if (progress === undefined || process.stderr.isTTY !== true) {
-        removeBar();
-        return;
-      }
-      const mib = Math.round(progress.totalBytes / 2 ** 20);
-      if (bar === undefined) {
-        bar = new SingleBar({
-          clearOnComplete: true,
-          format: "fetching {bar} {percentage}% of {mib} MiB, {eta_formatted} left",
-        });
-        bar.start(progress.totalBytes, progress.bytes, { mib });
-      }
-      bar.setTotal(progress.totalBytes);
-      bar.update(progress.bytes, { mib });
-    },
-  };
 }

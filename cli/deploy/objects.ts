@@ -26,18 +26,18 @@ export interface DeployFlags {
   readonly catalog?: readonly string[];
 }
 
-/** As a user would write them: defaults are left to the API server. */
+/** Objects without defaults, which the API server sets. */
 export interface DeployObjects {
-  /** Absent: the Model exists. */
+  /** Absent if the Model exists. */
   readonly model?: Model;
   readonly service: InferenceService;
-  /** The model of the catalog that was meant. */
+  /** Name of the catalog model, if the weights are from the catalog. */
   readonly catalogModel?: string | undefined;
 }
 
 const NAME_MAX = 50;
 
-/** `weights`: a Model of the namespace, else what `weightsOf` makes of it. Throws what that throws. */
+/** `weights` is a Model of the namespace, or any name that `weightsOf` resolves. Throws the errors of `weightsOf`. */
 export async function objectsOf(
   cluster: Cluster,
   weights: string,
@@ -61,7 +61,7 @@ export async function objectsOf(
   };
 }
 
-/** A Model's name is a DNS name: it has neither slash nor colon. */
+/** The name of a Model is a DNS name, without slash and colon. */
 async function isModel(cluster: Cluster, weights: string): Promise<boolean> {
   return /^[a-z0-9.-]+$/.test(weights) && (await findIfPresent(cluster, MODELS, weights)) !== undefined;
 }
@@ -101,7 +101,7 @@ function serviceOf(namespace: string, name: string, modelRef: string, flags: Dep
   };
 }
 
-/** The name of the file, repository or tag, as an object may have it: "qwen3-0.6b-q8-0". */
+/** A valid object name from the name of the file, repository or tag, such as "qwen3-0-6b-q8-0". */
 export function nameOf(source: ModelSource): string {
   const name = shortNameOf(source)
     .replace(/\.(gguf|safetensors)$/i, "")

@@ -15,11 +15,11 @@ import { explainFailure } from "../../src/kube/errors.ts";
 export interface ClusterReadings {
   readonly api: Reading<ApiAnswer>;
   readonly preflight: Reading<Readings["preflight"]>;
-  /** The local address of the route to it. */
+  /** The local address of the route to the API server. */
   readonly routed: string | undefined;
 }
 
-/** Where the kubeconfig leads; the error of one that cannot work. */
+/** Resolves with the error if the kubeconfig cannot work. */
 export async function openCluster(config: AgentConfig): Promise<KubeConnection | MetalbridgeError> {
   try {
     const { kubeconfig: kubeconfigPath, context } = config;
@@ -42,9 +42,9 @@ export async function readCluster(
     readonly config: AgentConfig;
     readonly up: ReadonlySet<string>;
     readonly runtimes: Promise<FoundRuntimes>;
-    /** Why the server's name has no address; undefined where it has one. */
+    /** Why the name of the API server cannot be resolved, if it cannot. */
     readonly serverFault: Promise<string | undefined>;
-    /** Timeout of each request. */
+    /** Time limit of each request. */
     readonly timeoutMs: number;
   },
 ): Promise<ClusterReadings> {
@@ -64,12 +64,12 @@ export async function readCluster(
       routed: undefined,
     };
   }
-  const [api, routed] = await Promise.all([askApi(connection, timeoutMs), routedAddress(server)]);
+  const [api, routed] = await Promise.all([queryVersion(connection, timeoutMs), routedAddress(server)]);
   if (api.failure !== undefined)
     return { api: { value: api }, preflight: { unknown: "the API server gave no answer" }, routed };
   const client = createClient(connection, { timeoutMs });
   const { hostName, addresses } = config;
-  // The agent may list Hosts, not get one.
+  // The role of the agent allows list for Hosts, but not get.
   const hosts = await client.list<Host>(HOSTS, { fieldSelector: `metadata.name=${hostName}` });
   const host = hosts.ok ? hosts.value.items[0] : undefined;
   const address = chooseAddress(
@@ -77,13 +77,13 @@ export async function readCluster(
     up,
   );
   const serverAheadMs = connection.serverAheadMs();
-  const seen = { host, address, runtimes: await runtimes, server, serverAheadMs };
-  const checks = await runPreflight(client, config, seen);
+  const observed = { host, address, runtimes: await runtimes, server, serverAheadMs };
+  const checks = await runPreflight(client, config, observed);
   return { api: { value: api }, preflight: { value: checks }, routed };
 }
 
-/** /version needs no right. */
-async function askApi(connection: KubeConnection, timeoutMs: number): Promise<ApiAnswer> {
+/** Any client may read /version. */
+async function queryVersion(connection: KubeConnection, timeoutMs: number): Promise<ApiAnswer> {
   const { server } = connection;
   const signal = AbortSignal.timeout(timeoutMs);
   const sentMs = Date.now();

@@ -1,10 +1,11 @@
-/** The life of the credential in a kubeconfig, as the credential itself says it. */
+/** Reads from the credential in a kubeconfig how long the credential is valid. */
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { CredentialReading, Reading } from "../../src/doctor/readings.ts";
 import { type KubeconfigSource, loadKubeconfig } from "../../src/kube/client/kubeconfig.ts";
+import { decodeToken } from "../../src/kube/token.ts";
 
-/** Undefined for a plugin, which renews what it gives. Throws MetalbridgeError where the kubeconfig cannot work. */
+/** Undefined for a plugin, which renews its credentials. Throws MetalbridgeError for a kubeconfig that cannot work. */
 export async function readCredential(
   source: KubeconfigSource,
 ): Promise<Reading<CredentialReading> | undefined> {
@@ -12,7 +13,7 @@ export async function readCredential(
   if (user === null || user.exec !== undefined) return undefined;
   const file = tokenFileOf(user.authProvider);
   const token = file === undefined ? user.token : (await readFile(file, "utf8")).trim();
-  if (token !== undefined && token !== "") return lifeOfToken(token);
+  if (token !== undefined && token !== "") return readTokenValidity(token);
   const certificate =
     user.certData === undefined
       ? user.certFile && (await readFile(user.certFile, "utf8"))
@@ -30,17 +31,10 @@ export function tokenFileOf(authProvider: unknown): string | undefined {
   return typeof file === "string" && file !== "" ? file : undefined;
 }
 
-/** Tokens of ServiceAccounts are JSON Web Tokens; their claims are read, not verified. */
-function lifeOfToken(token: string): Reading<CredentialReading> {
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString("utf8"));
-    const seconds = (name: string): number | undefined => {
-      const value: unknown =
-        typeof claims === "object" && claims !== null ? Reflect.get(claims, name) : undefined;
-      return typeof value === "number" ? value * 1_000 : undefined;
-    };
-    return { value: { kind: "token", fromMs: seconds("iat"), untilMs: seconds("exp") } };
-  } catch {
+function readTokenValidity(token: string): Reading<CredentialReading> {
+  const claims = decodeToken(token);
+  if (claims === undefined)
     return { unknown: "the token is not a JSON Web Token: how long it is valid cannot be read" };
-  }
+  const toMs = (seconds: unknown) => (typeof seconds === "number" ? seconds * 1_000 : undefined);
+  return { value: { kind: "token", fromMs: toMs(claims.iat), untilMs: toMs(claims.exp) } };
 }

@@ -1,4 +1,4 @@
-/** All readings of a Mac that its own tools give. */
+/** All readings from the tools of macOS. */
 import { join } from "node:path";
 import type { Reading, Readings } from "../../src/doctor/readings.ts";
 import { REPORTS_FOLDER, readCrashes } from "../../src/macos/doctor/crashes.ts";
@@ -27,11 +27,11 @@ import { knownReading, mapReading, readAll } from "./read-all.ts";
 import { readFileLimit, type SystemReadings, type Tools } from "./system.ts";
 
 export interface DarwinTools extends Pick<Tools, "run" | "engines" | "server" | "tryReach"> {
-  /** Checked for its inclusion in Time Machine backups. */
+  /** The folder to check for exclusion from backups. */
   readonly folder: string;
 }
 
-/** One reader per reading: doctor takes all at once, selftest one after the other. */
+/** One reader per reading: doctor runs them concurrently, selftest one after the other. */
 export const darwinReadings = {
   power: ({ run }) => readPower(run),
   powerSource: ({ run }) => readPowerSource(run),
@@ -58,12 +58,14 @@ export const darwinReadings = {
   readonly [Name in keyof SystemReadings]: (tools: DarwinTools) => Promise<NonNullable<SystemReadings[Name]>>;
 };
 
-type Begun = { readonly [Name in keyof typeof darwinReadings]: ReturnType<(typeof darwinReadings)[Name]> };
+type StartedReadings = {
+  readonly [Name in keyof typeof darwinReadings]: ReturnType<(typeof darwinReadings)[Name]>;
+};
 
 export function readDarwin({ config, limitMs, ...tools }: Tools): Promise<SystemReadings> {
-  const given = { ...tools, folder: join(config.stateDir, "models") };
-  const begun = Object.entries(darwinReadings).map(([name, read]) => [name, read(given)]);
-  return readAll(Object.fromEntries(begun) as Begun, limitMs);
+  const darwinTools = { ...tools, folder: join(config.stateDir, "models") };
+  const started = Object.entries(darwinReadings).map(([name, read]) => [name, read(darwinTools)]);
+  return readAll(Object.fromEntries(started) as StartedReadings, limitMs);
 }
 
 async function readGpuMemory(run: RunTool): Promise<Reading<Readings["gpuMemory"]>> {

@@ -1,4 +1,4 @@
-/** The engines on this machine, found as the agent finds them. */
+/** Finds the engines on this machine in the same way as the agent. */
 import { realpath, stat } from "node:fs/promises";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { HOST_ENGINES } from "../../agent/engines/registry.ts";
@@ -11,7 +11,7 @@ import { type EnginePlaces, llamaServerPaths } from "../engine/programs.ts";
 
 const FIRST_ANSWER_MS = 3_000;
 
-/** Never rejects: an engine that cannot be used is a finding. Programs get `env`; the agent finds its own as `agent` says. */
+/** Never rejects: an unusable engine is a finding. Programs run with `env`; `agent` has the paths that the agent searches. */
 export async function findEngines(
   config: AgentConfig,
   env: Readonly<Record<string, string>>,
@@ -21,13 +21,13 @@ export async function findEngines(
   const search = { env, firstAnswerTimeoutsMs: [FIRST_ANSWER_MS] };
   const found = await Promise.all(
     HOST_ENGINES.map(([key, { runtime, find }]) =>
-      find === undefined ? [] : one(runtime, () => find(configs[key], search)),
+      find === undefined ? [] : findEngine(runtime, () => find(configs[key], search)),
     ),
   );
   return found.flat().map((engine) => ({ ...engine, changeableBy: changeableBy(engine.path) }));
 }
 
-/** Undefined where only root may, and where the way to it cannot be read. */
+/** Undefined if only root may change the program, or if its path cannot be read. */
 function changeableBy(program: string): number | undefined {
   try {
     return program.startsWith("/") ? accountControlling(program)?.uid : undefined;
@@ -36,7 +36,7 @@ function changeableBy(program: string): number | undefined {
   }
 }
 
-/** Those of `metalbridge engine install`, and how their files differ from what was installed. */
+/** Engines of `metalbridge engine install`, with the files that changed since the installation. */
 export async function readPinnedEngines(prefix: string | undefined): Promise<Readings["pinnedEngines"]> {
   const owner = prefix === undefined ? 0 : (await stat(prefix).catch(() => ({ uid: 0 }))).uid;
   const engines = prefix === undefined ? [] : await listEngines(prefix);
@@ -46,7 +46,7 @@ export async function readPinnedEngines(prefix: string | undefined): Promise<Rea
   );
 }
 
-/** As the agent reports them. */
+/** Converts the engines to the form in which the agent reports them. */
 export function foundRuntimesOf(engines: readonly FoundEngine[]): FoundRuntimes {
   return {
     found: engines
@@ -58,7 +58,7 @@ export function foundRuntimesOf(engines: readonly FoundEngine[]): FoundRuntimes 
   };
 }
 
-/** With their real paths, which are what a firewall knows; those behind an address have none. */
+/** Programs by real path, which is what a firewall checks. Engines that are reached by address have no program. */
 export async function programsOf(engines: readonly FoundEngine[]) {
   const files = engines.filter(({ path }) => path.startsWith("/"));
   return Promise.all(
@@ -69,7 +69,7 @@ export async function programsOf(engines: readonly FoundEngine[]) {
   );
 }
 
-async function one(
+async function findEngine(
   runtime: string,
   find: () => Promise<{ readonly path: string; readonly version: string } | undefined>,
 ): Promise<readonly FoundEngine[]> {

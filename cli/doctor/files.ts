@@ -1,6 +1,6 @@
-/** The agent's own files: permissions, engines on disk, the running agent, the speed of their disk. */
+/** Reads the agent's files: permissions, engine folders, and the write speed of the disk. */
 import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -12,12 +12,14 @@ import {
   readRunFiles,
 } from "../../agent/instances/run-files/run-directory.ts";
 import type { EngineFolder, FileReading, Reading, Readings } from "../../src/doctor/readings.ts";
+import { ifExists } from "../../src/util/atomic-file.ts";
+import { listSubfolders } from "../../src/util/folder.ts";
 
 const SPEED_MS = 1_000;
 const CHUNK = 8 << 20;
 const MAX_BYTES = 64 << 20;
 
-/** Engines of the state folder, and what of this machine's processes and ports is theirs. */
+/** The engines in the state folder, with their processes and ports. */
 export interface OwnEngines {
   readonly folders: readonly EngineFolder[];
   readonly pids: ReadonlySet<number>;
@@ -26,47 +28,47 @@ export interface OwnEngines {
 
 const withPort = z.object({ port: z.number() });
 
-/** Throws the system's error where a folder may not be read. */
+/** Throws the system error if a folder cannot be read. */
 export function readOwnEngines(stateDir: string): OwnEngines {
   const { startTimeNow } = createIdentityReader(process.platform);
   const pids = new Set<number>();
   const ports = new Set<number>();
-  // A process that cannot be asked about may live.
+  // A process that cannot be inspected may be running.
   const isAlive = (mark: ProcessMark | undefined): boolean => {
     if (mark === undefined) return false;
     const now = startTimeNow(mark.pid);
-    const lives = now === "unknown" || now === mark.startTime;
-    if (lives) pids.add(mark.pid);
-    return lives;
+    const alive = now === "unknown" || now === mark.startTime;
+    if (alive) pids.add(mark.pid);
+    return alive;
   };
-  const look = (dir: string): boolean => {
+  const inspect = (dir: string): boolean => {
     const { session, main } = readRunFiles(dir);
     const isRunning = [session, main].map(isAlive).includes(true);
     const { data } = withPort.safeParse(readEngineRecord(dir));
     if (isRunning && data !== undefined) ports.add(data.port);
     return isRunning;
   };
-  const folders = foldersIn(join(stateDir, ENGINES_FOLDER)).map((uid): EngineFolder => {
+  const folders = listSubfolders(join(stateDir, ENGINES_FOLDER)).map((uid): EngineFolder => {
     const path = join(stateDir, ENGINES_FOLDER, uid);
     return {
       uid,
       path,
-      isRunning: look(path),
+      isRunning: inspect(path),
       isDesired: existsSync(join(stateDir, "desired", `${uid}.json`)),
     };
   });
   for (const parent of [DAEMONS_FOLDER, GATE_FOLDER])
-    for (const name of foldersIn(join(stateDir, parent))) look(join(stateDir, parent, name));
+    for (const name of listSubfolders(join(stateDir, parent))) inspect(join(stateDir, parent, name));
   return { folders, pids, ports };
 }
 
-/** Those that exist. Throws the system's error where one cannot be asked about. */
+/** Reads the files that exist. Throws the system error if the metadata of a file cannot be read. */
 export async function readFiles(
-  wanted: readonly { readonly path: string; readonly role: FileReading["role"] }[],
+  files: readonly { readonly path: string; readonly role: FileReading["role"] }[],
 ): Promise<readonly FileReading[]> {
   const found = await Promise.all(
-    wanted.map(async ({ path, role }) => {
-      const info = await statOf(path);
+    files.map(async ({ path, role }) => {
+      const info = await ifExists(stat(path));
       return info === undefined ? [] : [{ path, role, mode: info.mode & 0o7777, uid: info.uid }];
     }),
   );
@@ -74,21 +76,21 @@ export async function readFiles(
 }
 
 export async function readStateDir(path: string): Promise<Readings["stateDir"]> {
-  const info = await statOf(path);
+  const info = await ifExists(stat(path));
   const ownUid = process.getuid?.() ?? 0;
   return info === undefined ? { path, ownUid } : { path, ownUid, uid: info.uid };
 }
 
-/** Writes up to 64 MiB for a second at most, through to the disk. */
+/** Writes up to 64 MiB to the disk, for one second at most. */
 export async function readWriteSpeed(stateDir: string): Promise<Reading<Readings["writeSpeed"]>> {
-  if ((await statOf(stateDir)) === undefined) return { unknown: `${stateDir} does not exist yet` };
+  if ((await ifExists(stat(stateDir))) === undefined) return { unknown: `${stateDir} does not exist yet` };
   const file = join(stateDir, `.doctor-${process.pid}`);
   try {
     const handle = await open(file, "wx", 0o600);
     try {
-      // At once: however doctor ends, nothing stays.
+      // Removed at once, so that no file remains even if doctor is killed.
       await rm(file);
-      // Random: some disks compress.
+      // Random data, because some disks compress.
       const chunk = randomBytes(CHUNK);
       const startMs = performance.now();
       let bytes = 0;
@@ -103,25 +105,5 @@ export async function readWriteSpeed(stateDir: string): Promise<Reading<Readings
     }
   } finally {
     await rm(file, { force: true });
-  }
-}
-
-async function statOf(path: string) {
-  try {
-    return await stat(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
-  }
-}
-
-function foldersIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
   }
 }

@@ -1,4 +1,4 @@
-/** What `--fix` does: only what needs no root and loses nothing. Each step is printed as the command that it stands for. */
+/** Repairs for `--fix`: only steps that need no root and lose no data. Each step is printed as the equivalent command. */
 import { chmod, rm } from "node:fs/promises";
 import { dirname, sep } from "node:path";
 import { lockStateDir } from "../../agent/state-dir/lock.ts";
@@ -9,8 +9,8 @@ import { errorMessage } from "../../src/util/error-message.ts";
 export interface Fixed {
   readonly code: string;
   readonly command: string;
-  /** Absent: done. */
-  readonly failed?: string;
+  /** Absent after a success. */
+  readonly failed?: string | undefined;
 }
 
 export interface FixPorts {
@@ -19,19 +19,18 @@ export interface FixPorts {
   readonly tempDir: string;
 }
 
-/** In the order of the results; one that fails does not stop the others. */
+/** Repairs in the order of the results. A repair that fails does not stop the others. */
 export async function fixAll(results: readonly CheckResult[], ports: FixPorts): Promise<readonly Fixed[]> {
   const fixed: Fixed[] = [];
   for (const { code, repair, fix } of results) {
     if (repair === undefined) continue;
-    const done = { code, command: fix?.command ?? "" };
-    const failed = await apply(repair, ports).catch((error: unknown) => errorMessage(error));
-    fixed.push(failed === undefined ? done : { ...done, failed });
+    const failed = await apply(repair, ports).catch(errorMessage);
+    fixed.push({ code, command: fix?.command ?? "", failed });
   }
   return fixed;
 }
 
-/** Resolves with why it was not done; rejects with what the system says. */
+/** Resolves with the reason for a failure; rejects with the system error. */
 async function apply(repair: Repair, ports: FixPorts): Promise<string | undefined> {
   switch (repair.do) {
     case "chmod":
@@ -49,7 +48,7 @@ async function apply(repair: Repair, ports: FixPorts): Promise<string | undefine
   }
 }
 
-/** Under the agent's own lock: no agent can start meanwhile and take the folder for one that it must adopt. */
+/** Holds the agent's lock, so that no agent starts in the meantime and adopts the folder. */
 async function removeEngine(path: string, { stateDir, tempDir }: FixPorts): Promise<string | undefined> {
   if (!dirname(path).startsWith(stateDir + sep)) return `${path} is not in the state folder`;
   const lock = await lockStateDir(stateDir, tempDir);

@@ -1,4 +1,4 @@
-/** Every reading that doctor judges, taken at the same time. */
+/** Takes all readings that doctor checks, concurrently. */
 import { constants } from "node:fs";
 import { access } from "node:fs/promises";
 import { isIP } from "node:net";
@@ -34,16 +34,16 @@ import { knownReading, mapReading, readAll } from "./read-all.ts";
 import type { Tools } from "./system.ts";
 
 const API_SERVER = "API server";
-/** Some readings ask several tools. */
+/** Share of the limit for one tool: some readings run several tools. */
 const TOOL_SHARE = 0.6;
-/** For one request to the API server. */
+/** Share of the limit for one request to the API server. */
 const REQUEST_SHARE = 0.75;
 
 export interface GatherOptions {
   readonly config: AgentConfig;
-  /** For each reading. */
+  /** Time limit of each reading. */
   readonly limitMs: number;
-  /** The configuration file, where there is one. */
+  /** The configuration file, if there is one. */
   readonly configFile?: string | undefined;
   readonly toolPath: string;
   readonly tempDir: string;
@@ -57,19 +57,19 @@ export interface Gathered {
   readonly inventory: Reading<Inventory>;
 }
 
-export async function gather(asked: GatherOptions): Promise<Gathered> {
-  const { config, toolPath, limitMs } = asked;
+export async function gather(options: GatherOptions): Promise<Gathered> {
+  const { config, toolPath, limitMs } = options;
   const path = `${toolPath}:/usr/sbin:/sbin:${FIREWALL_FOLDER}`;
   const run = createRunTool(path, limitMs * TOOL_SHARE);
-  const { env } = asked;
-  const engines = findEngines(config, { PATH: env.PATH ?? toolPath, HOME: env.HOME ?? "/" }, asked);
+  const { env } = options;
+  const engines = findEngines(config, { PATH: env.PATH ?? toolPath, HOME: env.HOME ?? "/" }, options);
   const connection = await openCluster(config);
   const server = connection instanceof MetalbridgeError ? undefined : new URL(connection.server).hostname;
   const runtimes = engines.then(foundRuntimesOf);
   const names = readNames(server, config.huggingFace.endpoint);
   const serverFault = names.then((found) => found.find(({ use }) => use === API_SERVER)?.error);
   const timeoutMs = limitMs * REQUEST_SHARE;
-  const cluster = readCluster(connection, { config, up: addressesUp(), runtimes, serverFault, timeoutMs });
+  const cluster = readCluster(connection, { config, up: ownAddresses(), runtimes, serverFault, timeoutMs });
   const tools: Tools = {
     run,
     config,
@@ -79,28 +79,30 @@ export async function gather(asked: GatherOptions): Promise<Gathered> {
     tryReach,
     routed: cluster.then(({ routed }) => routed),
   };
-  const own = ownEngines(config.stateDir);
+  const own = tryReadOwnEngines(config.stateDir);
   const [common, system, inventory] = await Promise.all([
-    takeCommon(asked, { engines, cluster, own, names }),
+    takeCommon(options, { engines, cluster, own, names }),
     config.platform === "darwin" ? readDarwin(tools) : readLinux(tools),
     readInventoryOf(config.platform, limitMs),
   ]);
   if (!(connection instanceof MetalbridgeError)) connection.close();
-  const { programs, listeners, ephemeral, ...rest } = system;
+  const { programs, listeners, ephemeral, ...otherReadings } = system;
   const agentPid = Number(valueOfReading(common.agent)?.pid);
   return {
     inventory,
     taken: {
       ...common,
-      ...rest,
+      ...otherReadings,
       nowMs: { value: Date.now() },
       disks: mapReading(inventory, ({ diskLayout }) => diskLayout),
       ...(programs && {
-        processes: both(programs, own, (found, { pids }) => seenProcesses(found, pids, agentPid)),
+        processes: combineReadings(programs, own, (found, { pids }) =>
+          classifyProcesses(found, pids, agentPid),
+        ),
       }),
       ...(listeners && {
-        ports: both(listeners, own, (found, mine) =>
-          seenPorts(config.portRange, found, mine, valueOfReading(ephemeral)),
+        ports: combineReadings(listeners, own, (found, engines) =>
+          classifyPorts(config.portRange, found, engines, valueOfReading(ephemeral)),
         ),
       }),
       engineFolders: mapReading(own, ({ folders }) => folders),
@@ -117,19 +119,19 @@ async function readInventoryOf(
   return { unknown: `systeminformation runs on ${process.platform} here` };
 }
 
-interface Begun {
+interface StartedReadings {
   readonly engines: Promise<readonly FoundEngine[]>;
   readonly cluster: ReturnType<typeof readCluster>;
   readonly own: Reading<OwnEngines>;
   readonly names: ReturnType<typeof readNames>;
 }
 
-/** What is read the same way everywhere. */
-function takeCommon(asked: GatherOptions, begun: Begun): Promise<TakenReadings> {
-  const { config, configFile, limitMs, toolPath, tempDir, env } = asked;
+/** The readings that are the same on every platform. */
+function takeCommon(options: GatherOptions, started: StartedReadings): Promise<TakenReadings> {
+  const { config, configFile, limitMs, toolPath, tempDir, env } = options;
   const { stateDir, kubeconfig, context } = config;
   const host = createHostReader(config.platform, createRunCommand(toolPath, limitMs * TOOL_SHARE));
-  const { engines, cluster, names } = begun;
+  const { engines, cluster, names } = started;
   return readAll(
     {
       machine: host.info().then(machineOf),
@@ -141,7 +143,7 @@ function takeCommon(asked: GatherOptions, begun: Begun): Promise<TakenReadings> 
       preflight: cluster.then((read) => read.preflight),
       credential: readCredential({ kubeconfigPath: kubeconfig, context }),
       engines: knownReading(engines),
-      pinnedEngines: knownReading(readPinnedEngines(asked.prefix)),
+      pinnedEngines: knownReading(readPinnedEngines(options.prefix)),
       agent: readAgent(stateDir, tempDir),
       stateDir: knownReading(readStateDir(stateDir)),
       files: knownReading(readFiles(ownFiles(config, configFile, env))),
@@ -171,16 +173,14 @@ async function readSpace({ stateDir, disk }: AgentConfig): Promise<Readings["sto
 }
 
 async function readNames(server: string | undefined, hub: string): Promise<Readings["names"]> {
-  const wanted = [
+  const targets = [
     ...(server === undefined ? [] : [{ name: server.replace(/^\[|\]$/g, ""), use: API_SERVER }]),
     { name: new URL(hub).hostname, use: "model source" },
   ];
-  const asked = wanted.filter(({ name }) => isIP(name) === 0);
   return Promise.all(
-    asked.map(async (one) => {
-      const error = await lookupFault(one.name);
-      return error === undefined ? one : { ...one, error };
-    }),
+    targets
+      .filter(({ name }) => isIP(name) === 0)
+      .map(async (target) => ({ ...target, error: await lookupFault(target.name) })),
   );
 }
 
@@ -199,24 +199,24 @@ function memoryOf(memory: Awaited<ReturnType<HostReader["memory"]>>): Reading<Re
     : { value: memory };
 }
 
-/** Whose state folder cannot be entered may have a running agent all the same. */
+/** An agent may be running even if this user cannot enter its state folder. */
 async function readAgent(stateDir: string, tempDir: string): Promise<Reading<Readings["agent"]>> {
-  const refused = await access(stateDir, constants.X_OK).catch(systemCode);
-  if (refused === "EACCES") return { unknown: `${stateDir} cannot be entered by this user` };
+  const denied = await access(stateDir, constants.X_OK).catch(systemCode);
+  if (denied === "EACCES") return { unknown: `${stateDir} cannot be entered by this user` };
   const pid = await findRunningAgent(stateDir, tempDir);
   return { value: pid === undefined ? { isRunning: false } : { isRunning: true, pid } };
 }
 
-function ownEngines(stateDir: string): Reading<OwnEngines> {
+function tryReadOwnEngines(stateDir: string): Reading<OwnEngines> {
   try {
     return { value: readOwnEngines(stateDir) };
   } catch (error) {
-    return { unknown: `${stateDir} cannot be read: ${messageOf(error)}` };
+    return { unknown: `${stateDir} cannot be read: ${errorMessage(error)}` };
   }
 }
 
-/** Ours are the engines, the agent, this doctor, and everything that they started. */
-function seenProcesses(
+/** The engines, the agent, this doctor and all their child processes count as ours. */
+function classifyProcesses(
   programs: readonly RunningProgram[],
   pids: ReadonlySet<number>,
   agentPid: number,
@@ -228,29 +228,25 @@ function seenProcesses(
   return programs.map(({ pid, command }) => ({ pid, command, isOurs: isOurs(pid) }));
 }
 
-function seenPorts(
+function classifyPorts(
   [first, last]: AgentConfig["portRange"],
   listeners: readonly Listener[],
   own: OwnEngines,
   ephemeral: readonly [number, number] | undefined,
 ): Readings["ports"] {
-  const seen = listeners.map((one) => ({
+  const classified = listeners.map((one) => ({
     ...one,
     isOurs: own.ports.has(one.port) || (one.pid !== undefined && own.pids.has(one.pid)),
   }));
-  return { first, last, listeners: seen, ephemeral };
+  return { first, last, listeners: classified, ephemeral };
 }
 
-function addressesUp(): ReadonlySet<string> {
+function ownAddresses(): ReadonlySet<string> {
   return new Set(
     Object.values(networkInterfaces()).flatMap((found) => (found ?? []).map(({ address }) => address)),
   );
 }
 
-function messageOf(error: unknown): string {
-  return errorMessage(error);
-}
-
-function both<A, B, C>(a: Reading<A>, b: Reading<B>, join: (a: A, b: B) => C): Reading<C> {
+function combineReadings<A, B, C>(a: Reading<A>, b: Reading<B>, join: (a: A, b: B) => C): Reading<C> {
   return "unknown" in a ? a : mapReading(b, (value) => join(a.value, value));
 }

@@ -1,8 +1,8 @@
 import { errorMessage } from "../../src/util/error-message.ts";
 
 /**
- * Asks systeminformation for the machine's inventory once, prints it as JSON and exits. A process of its own: the package
- * runs dozens of programs, some of them while it blocks this thread, and no long-lived process shall carry it.
+ * Reads the machine's inventory with systeminformation once, prints it as JSON and exits. It runs in a separate process
+ * because the package runs dozens of programs and blocks the thread for some of them.
  */
 try {
   const { default: machine } = await import("systeminformation");

@@ -1,10 +1,11 @@
-/** The machine's inventory by systeminformation, in a process that ends. Serial numbers and addresses are left out. */
+/** Reads the machine's inventory with systeminformation in a short-lived process, without serial numbers and addresses. */
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { packageRoot } from "../../local/package-root.ts";
 import type { Reading } from "../../src/doctor/readings.ts";
+import { parseJson } from "../../src/util/parse-json.ts";
 
 const text = z.string().default("");
 const controller = z.object({ vendor: text, model: text, driverVersion: z.string().optional() });
@@ -21,7 +22,7 @@ const inventorySchema = z.object({
 
 export type Inventory = z.output<typeof inventorySchema>;
 
-/** Only of the machine that this runs on: systeminformation knows no other. Killed after `timeoutMs`. */
+/** Reads only this machine, because systeminformation has no support for others. The process is killed after `timeoutMs`. */
 export function readInventory(timeoutMs: number): Promise<Reading<Inventory>> {
   const bundled = join(packageRoot(), "dist", "inventory.mjs");
   const source = join(packageRoot(), "cli", "doctor", "inventory.mjs");
@@ -34,18 +35,10 @@ export function readInventory(timeoutMs: number): Promise<Reading<Inventory>> {
           error.killed === true ? `did not end within ${timeoutMs / 1_000} s` : stderr.split("\n")[0];
         return resolve({ unknown: `systeminformation ${why}` });
       }
-      const parsed = inventorySchema.safeParse(jsonOf(stdout));
+      const parsed = inventorySchema.safeParse(parseJson(stdout));
       resolve(
         parsed.success ? { value: parsed.data } : { unknown: "systeminformation's answer is not understood" },
       );
     });
   });
-}
-
-function jsonOf(stdout: string): unknown {
-  try {
-    return JSON.parse(stdout);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,4 @@
-/** All readings of a Linux host. */
+/** Takes all readings of a Linux host. */
 import { networkInterfaces } from "node:os";
 import {
   linuxRoots,

@@ -1,4 +1,4 @@
-/** Linux hosts, from /proc, /sys and systemctl: the counterparts of what src/macos/doctor reads of a Mac. */
+/** Readings of Linux hosts from /proc, /sys and systemctl: the counterparts of src/macos/doctor. */
 import { constants } from "node:fs";
 import { access, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const UNIT = "metalbridge-agent.service";
 const ENGINE_UNITS = TRACES.flatMap(({ units }) => (units === undefined ? [] : [units]));
 const LISTEN = "0A";
 
-/** Folders of the system, so that tests can lay out another one. */
+/** Root folders of the system, which tests replace. */
 export interface LinuxRoots {
   readonly proc: string;
   readonly sys: string;
@@ -20,17 +20,17 @@ export interface LinuxRoots {
 
 export const linuxRoots: LinuxRoots = { proc: "/proc", sys: "/sys", dev: "/dev" };
 
-/** Keeps only what a shell of this kernel says it has; kernel threads have no command line. */
+/** Lists the processes with a command line; kernel threads have none. */
 export async function readLinuxPrograms({ proc }: LinuxRoots): Promise<Reading<readonly RunningProgram[]>> {
-  const pids = (await namesIn(proc)).filter((name) => /^\d+$/.test(name));
+  const pids = (await listNames(proc)).filter((name) => /^\d+$/.test(name));
   if (pids.length === 0) return { unknown: `${proc} lists no process` };
   const found = await Promise.all(
     pids.map(async (pid): Promise<RunningProgram | undefined> => {
       const [line, stat] = await Promise.all([
-        textOf(join(proc, pid, "cmdline")),
-        textOf(join(proc, pid, "stat")),
+        readText(join(proc, pid, "cmdline")),
+        readText(join(proc, pid, "stat")),
       ]);
-      // The name in parentheses may hold anything.
+      // The name in parentheses may contain any character.
       const parent = /^\d+ \(.*\) \S (\d+)/s.exec(stat ?? "")?.[1];
       if (line === undefined || line === "" || parent === undefined) return undefined;
       return {
@@ -43,9 +43,9 @@ export async function readLinuxPrograms({ proc }: LinuxRoots): Promise<Reading<r
   return { value: found.filter((one) => one !== undefined) };
 }
 
-/** Programs are not named: that would need root for those of others. */
+/** Ports without their programs, which only root can read for other users. */
 export async function readLinuxListeners({ proc }: LinuxRoots): Promise<Reading<readonly Listener[]>> {
-  const tables = await Promise.all(["tcp", "tcp6"].map((name) => textOf(join(proc, "net", name))));
+  const tables = await Promise.all(["tcp", "tcp6"].map((name) => readText(join(proc, "net", name))));
   if (tables.every((table) => table === undefined)) return { unknown: `${proc}/net/tcp cannot be read` };
   const ports = tables.flatMap((table) =>
     [...(table ?? "").matchAll(/^\s*\d+: \S+:([0-9A-F]{4}) \S+ ([0-9A-F]{2})/gm)].flatMap(
@@ -58,22 +58,22 @@ export async function readLinuxListeners({ proc }: LinuxRoots): Promise<Reading<
 export async function readLinuxEphemeralPorts({
   proc,
 }: LinuxRoots): Promise<readonly [number, number] | undefined> {
-  const [first, last] = ((await textOf(join(proc, "sys/net/ipv4/ip_local_port_range"))) ?? "")
+  const [first, last] = ((await readText(join(proc, "sys/net/ipv4/ip_local_port_range"))) ?? "")
     .trim()
     .split(/\s+/)
     .map(Number);
   return first === undefined || last === undefined || Number.isNaN(first + last) ? undefined : [first, last];
 }
 
-/** A machine without any supply listed has no battery. */
+/** A machine that lists no power supply has no battery. */
 export async function readLinuxPowerSource({ sys }: LinuxRoots): Promise<Reading<Readings["powerSource"]>> {
   const folder = join(sys, "class/power_supply");
   const supplies = await Promise.all(
-    (await namesIn(folder)).map(async (name) => ({
-      type: (await textOf(join(folder, name, "type")))?.trim(),
-      status: (await textOf(join(folder, name, "status")))?.trim(),
-      // A mouse has a battery too.
-      scope: (await textOf(join(folder, name, "scope")))?.trim(),
+    (await listNames(folder)).map(async (name) => ({
+      type: (await readText(join(folder, name, "type")))?.trim(),
+      status: (await readText(join(folder, name, "status")))?.trim(),
+      // A mouse has a battery too, with the scope Device.
+      scope: (await readText(join(folder, name, "scope")))?.trim(),
     })),
   );
   const batteries = supplies.filter(({ type, scope }) => type === "Battery" && scope !== "Device");
@@ -82,16 +82,16 @@ export async function readLinuxPowerSource({ sys }: LinuxRoots): Promise<Reading
 }
 
 export async function readOomKills({ proc }: LinuxRoots): Promise<Reading<number>> {
-  const count = /^oom_kill (\d+)$/m.exec((await textOf(join(proc, "vmstat"))) ?? "")?.[1];
+  const count = /^oom_kill (\d+)$/m.exec((await readText(join(proc, "vmstat"))) ?? "")?.[1];
   return count === undefined ? { unknown: `${proc}/vmstat counts no OOM kills` } : { value: Number(count) };
 }
 
 export async function readPsi({ proc }: LinuxRoots): Promise<Reading<boolean>> {
-  // The file may exist and refuse to be read: PSI is compiled in, and off.
-  return { value: (await textOf(join(proc, "pressure/memory"))) !== undefined };
+  // The file exists but cannot be read if PSI is compiled in and disabled.
+  return { value: (await readText(join(proc, "pressure/memory"))) !== undefined };
 }
 
-/** Loopback, bridges and virtual links have no device of their own. */
+/** Skips loopback, bridges and virtual links, which have no device, unless the route uses them. */
 export async function readLinuxLinks(
   { sys }: LinuxRoots,
   routed: string | undefined,
@@ -99,12 +99,12 @@ export async function readLinuxLinks(
 ): Promise<Reading<readonly Link[]>> {
   const folder = join(sys, "class/net");
   const links = await Promise.all(
-    (await namesIn(folder)).map(async (name): Promise<Link | undefined> => {
+    (await listNames(folder)).map(async (name): Promise<Link | undefined> => {
       const own = addresses.get(name) ?? [];
       const isRoute = routed !== undefined && own.includes(routed);
       if (!isRoute && !(await exists(join(folder, name, "device")))) return undefined;
       const [state, speed] = await Promise.all(
-        ["operstate", "speed"].map((file) => textOf(join(folder, name, file))),
+        ["operstate", "speed"].map((file) => readText(join(folder, name, file))),
       );
       const megabits = Number(speed?.trim() || Number.NaN);
       const isWifi = await exists(join(folder, name, "wireless"));
@@ -122,7 +122,7 @@ export async function readLinuxLinks(
   return { value: links.filter((link) => link !== undefined) };
 }
 
-/** The unit's settings as systemd has them now, not as a file says. */
+/** Reads the settings that systemd has loaded, which may differ from the unit file. */
 export async function readUnit(run: RunTool): Promise<Reading<ServiceReading>> {
   const names = [
     "LoadState",
@@ -173,22 +173,22 @@ export async function readLinuxSupervised(run: RunTool): Promise<Reading<Reading
   return { value: names.map((name) => ({ name, stop: `sudo systemctl disable --now ${name}` })) };
 }
 
-/** Empty on a machine that runs without systemd: it has no units. */
+/** Empty on a machine without systemd, which has no units. */
 async function systemctl(run: RunTool, args: readonly string[]): Promise<Reading<string>> {
   const answer = await run("systemctl", args);
   if ("failed" in answer) return { unknown: answer.failed };
   if (answer.code === 0) return { value: answer.stdout };
   if (/not been booted with systemd/.test(answer.stderr)) return { value: "" };
-  const said = answer.stderr.trim().split("\n")[0];
-  return { unknown: `systemctl ${args[0]} exited with ${answer.code}: ${said}` };
+  const firstLine = answer.stderr.trim().split("\n")[0];
+  return { unknown: `systemctl ${args[0]} exited with ${answer.code}: ${firstLine}` };
 }
 
-/** ufw says so in a file that everyone may read. */
+/** The state of ufw is in a file that every user may read. */
 export async function readHostFirewall(
   run: RunTool,
   etc = "/etc",
 ): Promise<Reading<Readings["hostFirewall"]>> {
-  if (/^ENABLED=yes/m.test((await textOf(join(etc, "ufw/ufw.conf"))) ?? ""))
+  if (/^ENABLED=yes/m.test((await readText(join(etc, "ufw/ufw.conf"))) ?? ""))
     return { value: { active: "ufw" } };
   const answer = await run("systemctl", ["is-active", "firewalld"]);
   if ("failed" in answer) return { value: {} };
@@ -207,13 +207,13 @@ const VENDORS: readonly GpuVendor[] = [
   { id: "0x1002", name: "AMD GPU", device: "kfd" },
 ];
 
-/** Display controllers of the PCI bus, one entry for each vendor. */
+/** Display controllers on the PCI bus, one entry per vendor. */
 export async function readLinuxGpuVendors({ sys, dev }: LinuxRoots): Promise<Reading<Readings["gpus"]>> {
   const folder = join(sys, "bus/pci/devices");
   const seen = new Set<string>();
-  for (const name of await namesIn(folder)) {
+  for (const name of await listNames(folder)) {
     const [kind, vendor] = await Promise.all(
-      ["class", "vendor"].map((file) => textOf(join(folder, name, file))),
+      ["class", "vendor"].map((file) => readText(join(folder, name, file))),
     );
     if (kind?.startsWith("0x03") === true) seen.add(vendor?.trim() ?? "");
   }
@@ -238,10 +238,10 @@ function exists(path: string): Promise<boolean> {
   );
 }
 
-function namesIn(folder: string): Promise<readonly string[]> {
+function listNames(folder: string): Promise<readonly string[]> {
   return readdir(folder).catch(() => []);
 }
 
-function textOf(path: string): Promise<string | undefined> {
+function readText(path: string): Promise<string | undefined> {
   return readFile(path, "utf8").catch(() => undefined);
 }

@@ -36,10 +36,10 @@ test("several hosts are a table with errors first, then those that are well", ()
     "mac-2 warning SwapHeavy",
     "mac-3 unknown FileVaultOn",
     "mac-2 note PowerNapOn",
-    "1 of 4 hosts well: mac-1",
-    "why and what to do: metalbridge doctor --host <name>",
+    "1 of 4 hosts without findings: mac-1",
+    "for reasons and fixes: metalbridge doctor --host <name>",
   ]);
-  expect(renderHostReports([well, well], false)).toBe("2 of 2 hosts well: mac-1, mac-1");
+  expect(renderHostReports([well, well], false)).toBe("2 of 2 hosts without findings: mac-1, mac-1");
   expect(renderHostReports([], false)).toBe("there are no hosts");
 });
 
@@ -92,15 +92,15 @@ test("a host cannot answer with anything but a report, and one of a reasonable s
 test.each<[string, RegExp, (response: ServerResponse) => unknown]>([
   [
     "ends early",
-    /mac sent no whole report of doctor: aborted/,
+    /mac sent an incomplete doctor report: aborted/,
     (response) => response.write("{", () => response.destroy()),
   ],
   [
     "is too long",
-    /mac sent no whole report of doctor: .* longer than 4194304 bytes/,
+    /mac sent an incomplete doctor report: .* longer than 4194304 bytes/,
     (response) => response.end("x".repeat(5 << 20)),
   ],
-  ["does not end", /mac sent no whole report of doctor: aborted/, (response) => response.write("{")],
+  ["does not end", /mac sent an incomplete doctor report: aborted/, (response) => response.write("{")],
 ])("a report that %s is the failure of its host, not of the command", async (_, why, send) => {
   const host = await serveModel((_request, response) => void send(response));
   const asked = request(host.url, { signal: AbortSignal.timeout(500) });

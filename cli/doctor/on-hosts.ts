@@ -1,4 +1,4 @@
-/** `metalbridge doctor --host`: reports of other machines, whose agents run doctor with their own rights. */
+/** `metalbridge doctor --host`: gets reports from other machines, whose agents run doctor with their own rights. */
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
@@ -14,11 +14,11 @@ import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { askHost } from "../remote/ask.ts";
+import { requestHost } from "../remote/request.ts";
 import type { DoctorReport } from "./render.ts";
 
 export interface OnHosts {
-  /** Absent: all hosts. */
+  /** All hosts if absent. */
   readonly hosts: readonly string[] | undefined;
   readonly direct: boolean;
 }
@@ -29,7 +29,7 @@ export type HostReport =
   | { readonly host: string; readonly error: MetalbridgeError };
 
 const MAX_BYTES = 4 << 20;
-/** Longer than the 30 s that an agent gives doctor. */
+/** Longer than the 30 s after which an agent kills doctor. */
 const ANSWER_MS = 45_000;
 
 const text = z.string().max(10_000);
@@ -52,19 +52,19 @@ const reportSchema = z.object({
     .max(1_000),
 });
 
-/** In the order asked for. Throws HostNotFound. */
+/** Reports in the order of `hosts`. Throws HostNotFound. */
 export function doctorOnHosts(
   flags: ClusterFlags,
   { hosts, direct }: OnHosts,
 ): Promise<readonly HostReport[]> {
   return withCluster("doctor", flags, async (cluster) => {
-    const meant =
+    const selected =
       hosts === undefined
         ? await listAll(cluster, HOSTS)
         : await Promise.all(hosts.map((name) => findObject(cluster, HOSTS, name)));
     const { signal } = listenForStop();
     const reports: HostReport[] = [];
-    await forEachConcurrently(meant.entries(), async ([index, host]) => {
+    await forEachConcurrently(selected.entries(), async ([index, host]) => {
       reports[index] = await reportOf(cluster, host, direct, signal);
     });
     return reports;
@@ -79,14 +79,14 @@ async function reportOf(
 ): Promise<HostReport> {
   const { name } = host.metadata;
   try {
-    return { host: name, report: await ask(cluster, host, direct, signal) };
+    return { host: name, report: await requestReport(cluster, host, direct, signal) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { host: name, error };
   }
 }
 
-async function ask(
+async function requestReport(
   cluster: Cluster,
   host: Host,
   direct: boolean,
@@ -100,12 +100,12 @@ async function ask(
     throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
   }
   // A limit for the whole report: a host that sends it byte by byte must not delay the reports of the others.
-  const ends = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
-  const answer = await askHost({
+  const reportSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
+  const answer = await requestHost({
     cluster,
     host,
     direct,
-    signal: ends,
+    signal: reportSignal,
     timeoutMs: ANSWER_MS,
     path: "/v1/doctor",
     account: { namespace: NAMESPACE_SYSTEM, name: DOCTOR_ACCOUNT },
@@ -118,8 +118,8 @@ async function ask(
     tookMs,
     inventory,
     fixed: [],
-    machine: "checked there by its agent, with its account's rights",
-    // A code of a newer agent is shown as it is.
+    machine: "checked by its agent, with the rights of the agent's account",
+    // An unknown code of a newer agent is printed unchanged.
     results: results as readonly CheckResult[],
   };
 }
@@ -131,7 +131,7 @@ export async function readReport(
 ): Promise<z.output<typeof reportSchema>> {
   const body = await readApiBody(answer, MAX_BYTES).catch((cause: unknown) => {
     const why = errorMessage(cause);
-    const message = `host ${host} sent no whole report of doctor: ${why}`;
+    const message = `host ${host} sent an incomplete doctor report: ${why}`;
     throw new MetalbridgeError("RemoteHostUnreachable", message, undefined, { cause });
   });
   return parseReport(body, host);
@@ -142,7 +142,7 @@ export function parseReport(body: string, host: string): z.output<typeof reportS
   try {
     return reportSchema.parse(JSON.parse(body));
   } catch (cause) {
-    const message = `host ${host} sent no report of doctor: its agent may be of another version`;
+    const message = `host ${host} sent an invalid doctor report: its agent may have another version`;
     throw new MetalbridgeError("RemoteRequestRefused", message, undefined, { cause });
   }
 }

@@ -1,5 +1,4 @@
-/** A pod that connects to addresses of a host and ends: as a node's clients do, through the pod network. Pure. */
-
+/** A pod that connects to addresses of a host through the pod network, and exits. Pure. */
 import {
   probeState,
   readWaitingPod,
@@ -8,7 +7,7 @@ import {
 } from "../../controller/workload/one-shot-pod.ts";
 import type { Pod, PodSpec } from "../../src/kube/workload-objects.ts";
 
-/** A connection that is not made in this time is not made. */
+/** Time limit for one connection. */
 const CONNECT_MS = 5_000;
 
 export interface ReachPodPlan {
@@ -46,7 +45,7 @@ export function probePod({ name, namespace, targets, ...plan }: ReachPodPlan): P
       annotations: WITHOUT_MESH.annotations,
     },
     spec: runOnceContainer(plan, {
-      // In the controller's image Node is in no folder of the usual PATH.
+      // In the controller's image, Node is in a folder outside the usual PATH.
       env: [{ name: "PATH", value: "/nodejs/bin:/usr/local/bin:/usr/bin:/bin" }],
       command: ["node", "-e", SCRIPT, ...targets],
       resources: { requests: { cpu: "10m", memory: "32Mi" }, limits: { memory: "128Mi" } },
@@ -55,22 +54,22 @@ export function probePod({ name, namespace, targets, ...plan }: ReachPodPlan): P
 }
 
 export type ReachProbeResult =
-  /** By target: why there was no connection. Empty where all were made. */
+  /** Error code by target, for failed connections only. */
   | { readonly at: "ran"; readonly failed: ReadonlyMap<string, string>; readonly node: string }
   | { readonly at: "waiting"; readonly why: string }
-  /** It will not run without a change. */
+  /** The pod will not run without a change. */
   | { readonly at: "stuck"; readonly why: string };
 
 export function readProbe(pod: Pod): ReachProbeResult {
   const node = pod.spec.nodeName ?? "?";
   const ended = probeState(pod)?.terminated;
-  // A proxy that a mesh adds all the same keeps the pod running.
+  // The proxy of a service mesh may keep the pod running after the probe has exited.
   const phase = ended === undefined ? pod.status?.phase : ended.exitCode === 0 ? "Succeeded" : "Failed";
   switch (phase) {
     case "Succeeded":
       return { at: "ran", failed: new Map(), node };
     case "Failed": {
-      const failed = failuresIn(ended?.message ?? "");
+      const failed = parseFailures(ended?.message ?? "");
       return failed.size > 0 ? { at: "ran", failed, node } : { at: "stuck", why: failureText(pod) };
     }
     default:
@@ -84,7 +83,7 @@ function failureText(pod: Pod): string {
   return [pod.status?.reason ?? reason, pod.status?.message ?? message, exit].filter(Boolean).join(": ");
 }
 
-function failuresIn(printed: string): ReadonlyMap<string, string> {
+function parseFailures(printed: string): ReadonlyMap<string, string> {
   const lines = printed.split("\n").map((line) => /^(\S+:\d+) ([A-Z_]+)$/.exec(line));
   return new Map(lines.flatMap((found) => (found === null ? [] : [[found[1] ?? "", found[2] ?? ""]])));
 }

@@ -1,4 +1,4 @@
-/** Checks that names resolve and that machines on the network answer. */
+/** Checks whether names can be resolved and whether machines on the network answer. */
 import { execFile } from "node:child_process";
 import { connect } from "node:net";
 import type { Reach } from "../../src/doctor/readings.ts";
@@ -7,7 +7,7 @@ const REACH_MS = 800;
 /** Ports on which routers and computers usually accept or refuse. */
 const PORTS = [53, 22, 443, 80];
 
-/** A refusal is an answer. */
+/** A refused connection counts as an answer. */
 export async function tryReach(address: string): Promise<Reach> {
   const answers = await Promise.all(PORTS.map((port) => tryPort(address, port)));
   if (answers.includes("answers")) return "answers";
@@ -21,7 +21,7 @@ function tryPort(host: string, port: number): Promise<Reach> {
       socket.destroy();
       resolve(reach);
     };
-    // An answer that came while this process was held up is still to be read.
+    // Lets an answer win that arrived while this process was blocked.
     socket.setTimeout(REACH_MS, () => setImmediate(finish, "silent"));
     socket.once("connect", () => finish("answers"));
     socket.once("error", (error: NodeJS.ErrnoException) => {
@@ -36,8 +36,8 @@ const LOOKUP =
   "require('node:dns').lookup(process.argv[1], (error) => process.stdout.write(error === null ? '' : String(error.code)))";
 
 /**
- * Undefined when the name has an address. In a process that can be ended: a lookup that no server answers would hold one of
- * this process's four threads for half a minute, and with all of them held no file could be read, nor the process exit.
+ * Undefined if the name can be resolved. The lookup runs in a process that can be killed: without an answer, it would block
+ * one of the four threads of this process for half a minute. With all four blocked, this process could not read files or exit.
  */
 export function lookupFault(name: string): Promise<string | undefined> {
   return new Promise((resolve) => {

@@ -1,14 +1,14 @@
-/** Waits for readings side by side, each within the same limit: a tool that hangs costs its own answer, not the others. */
+/** Waits for readings concurrently, each with the same time limit, so that a tool that hangs delays no other reading. */
 import type { Reading } from "../../src/doctor/readings.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 
-/** Never rejects: what goes wrong in a reader is its reading. What a system does not have is left out. */
+/** Never rejects: a failure becomes an unknown reading. Readings that a system does not have are omitted. */
 export async function readAll<T extends object>(
-  begun: { readonly [Key in keyof T]: Promise<T[Key]> },
+  started: { readonly [Key in keyof T]: Promise<T[Key]> },
   limitMs: number,
 ): Promise<{ readonly [Key in keyof T]?: Exclude<T[Key], undefined> }> {
   const taken = await Promise.all(
-    Object.entries<Promise<unknown>>(begun).map(
+    Object.entries<Promise<unknown>>(started).map(
       async ([name, reading]) => [name, await within(name, reading, limitMs)] as const,
     ),
   );
@@ -17,7 +17,7 @@ export async function readAll<T extends object>(
   };
 }
 
-/** A value that is asked for without a reason for its absence. */
+/** Wraps a value that is always known. */
 export async function knownReading<T>(value: Promise<T>): Promise<Reading<T>> {
   return { value: await value };
 }
@@ -32,11 +32,11 @@ function within<T>(
   limitMs: number,
 ): Promise<T | { readonly unknown: string }> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<{ readonly unknown: string }>((resolve) => {
+  const timedOut = new Promise<{ readonly unknown: string }>((resolve) => {
     timer = setTimeout(() => resolve({ unknown: `${name}: no answer within ${limitMs / 1_000} s` }), limitMs);
   });
   const failed = (error: unknown) => ({
     unknown: `${name}: ${errorMessage(error)}`,
   });
-  return Promise.race([reading.catch(failed), late]).finally(() => clearTimeout(timer));
+  return Promise.race([reading.catch(failed), timedOut]).finally(() => clearTimeout(timer));
 }

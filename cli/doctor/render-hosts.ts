@@ -1,4 +1,4 @@
-/** Reports of several hosts, errors first. Pure. */
+/** Renders the reports of several hosts, errors first. Pure. */
 import { describeError, type MetalbridgeError } from "../../src/api/errors.ts";
 import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
@@ -8,7 +8,7 @@ import { doctorExitCode, renderDoctorReport, reportFields } from "./render.ts";
 
 const RANK = ["error", "warning", "unknown", "note"] as const;
 
-/** One host in full; several as a table of findings. */
+/** Renders one host in full, and several hosts as a table of findings. */
 export function renderHostReports(reports: readonly HostReport[], isAll: boolean): string {
   const [only] = reports;
   if (only === undefined) return "there are no hosts";
@@ -17,12 +17,14 @@ export function renderHostReports(reports: readonly HostReport[], isAll: boolean
       ? `${renderDoctorReport(only.report, { isAll })}\n${notRunRemotely(only.report.results, only.host)}`
       : renderUnchecked(only.host, only.error);
   const rows = reports.flatMap(rowsOf).sort(([, a = ""], [, b = ""]) => rank(a) - rank(b));
-  const well = reports.filter((one) => rowsOf(one).length === 0).map(({ host }) => host);
+  const healthy = reports.filter((one) => rowsOf(one).length === 0).map(({ host }) => host);
   const table = rows.length === 0 ? [] : alignColumns([["HOST", "STATUS", "CODE", "FINDING"], ...rows]);
-  const good =
-    well.length === 0 ? [] : [`${well.length} of ${reports.length} hosts well: ${well.join(", ")}`];
-  const more = rows.length === 0 ? [] : ["why and what to do: metalbridge doctor --host <name>"];
-  return [...table, ...good, ...more].join("\n");
+  const healthyLine =
+    healthy.length === 0
+      ? []
+      : [`${healthy.length} of ${reports.length} hosts without findings: ${healthy.join(", ")}`];
+  const hint = rows.length === 0 ? [] : ["for reasons and fixes: metalbridge doctor --host <name>"];
+  return [...table, ...healthyLine, ...hint].join("\n");
 }
 
 function renderUnchecked(host: string, { code, message, remedy }: MetalbridgeError): string {
@@ -31,7 +33,7 @@ function renderUnchecked(host: string, { code, message, remedy }: MetalbridgeErr
   return [...head, `         fix: ${remedy.summary}`, ...command].join("\n");
 }
 
-/** For scripts: always a list. */
+/** Always a list, for scripts. */
 export function hostFields(reports: readonly HostReport[]): readonly object[] {
   return reports.map((one) =>
     "report" in one
@@ -40,7 +42,7 @@ export function hostFields(reports: readonly HostReport[]): readonly object[] {
   );
 }
 
-/** A host that cannot be asked is a failure. */
+/** A host without a report is a failure. */
 export function exitCodeOfHosts(reports: readonly HostReport[]): number {
   if (reports.some((one) => "error" in one)) return exitCodes.failed;
   return doctorExitCode(reports.flatMap((one) => ("report" in one ? one.report.results : [])));

@@ -1,4 +1,4 @@
-/** doctor's report as text and as JSON. Pure. */
+/** Renders the report of doctor as text and as JSON. Pure. */
 import type { CheckResult, Status } from "../../src/doctor/checks/check.ts";
 import { exitCodes } from "../program/exit-codes.ts";
 import { alignColumns } from "../program/table.ts";
@@ -11,7 +11,7 @@ export interface DoctorReport {
   readonly tookMs: number;
   readonly results: readonly CheckResult[];
   readonly fixed: readonly Fixed[];
-  /** What systeminformation found, or why it found nothing. */
+  /** The inventory from systeminformation, or the reason for its absence. */
   readonly inventory: object;
 }
 
@@ -24,7 +24,7 @@ const STATUSES = [
   "notApplicable",
 ] as const satisfies readonly Status[];
 
-/** Errors first; passed checks by name only with `isAll`. */
+/** Errors come first. Passed checks are listed only with `isAll`. */
 export function renderDoctorReport(report: DoctorReport, { isAll }: { readonly isAll: boolean }): string {
   const { results, fixed, host, machine, tookMs } = report;
   const counts = countOf(results);
@@ -67,16 +67,16 @@ function countOf(results: readonly CheckResult[]): Readonly<Record<Status, numbe
 
 function sectionOf({ status, code, finding, reason, fix, repair }: CheckResult): readonly string[] {
   const head = `${status.padEnd(7)}  ${code}: ${finding}`;
-  const safe = repair === undefined ? "" : " (or --fix)";
+  const hint = repair === undefined ? "" : " (or --fix)";
   return [
     head,
     `         why: ${reason}`,
-    ...(fix === undefined ? [] : [`         fix: ${fix.summary}${safe}`]),
+    ...(fix === undefined ? [] : [`         fix: ${fix.summary}${hint}`]),
     ...(fix?.command === undefined ? [] : [`           ${fix.command}`]),
   ];
 }
 
-/** One tool that fails makes many checks unknown: its reason is shown once. */
+/** A tool that fails can make many checks unknown, so each reason is printed once. */
 function unknownLines(results: readonly CheckResult[]): readonly string[] {
   const unknown = results.filter(({ status }) => status === "unknown");
   const reasons = [...new Set(unknown.map(({ finding }) => finding))];

@@ -1,14 +1,14 @@
-/** Runs doctor for an agent in a process of its own: its memory is freed, and it can be killed. */
+/** Runs doctor for an agent in a separate process, which can be killed and whose memory is freed. */
 import { spawn } from "node:child_process";
 import type { AgentConfig } from "../../agent/config/schema.ts";
 
-/** doctor limits itself to 5 s; on a busy machine each of its readings is late. */
+/** Time limit for doctor, which limits itself to 5 s but may take longer on a busy machine. */
 const MAX_MS = 30_000;
 const MAX_BYTES = 4 << 20;
 
 /**
- * Checks `config`, which the agent runs with: its file may have changed since it started, and its flags are in no file. `file` is
- * where it came from. Resolves with the JSON report, whatever its findings. Rejects if doctor does not end in time.
+ * Checks `config`, with which the agent runs: the configuration file may have changed since then, and flags are in no file.
+ * `file` is the path of that file. Resolves with the JSON report. Rejects if doctor does not finish in time.
  */
 export function runDoctor(
   config: AgentConfig,
@@ -19,7 +19,7 @@ export function runDoctor(
   if (file !== undefined) args.push("--config", file);
   const program = process.argv[1] ?? "";
   return new Promise((resolve, reject) => {
-    // A process group of its own: killing it also kills the tools that doctor runs.
+    // A separate process group, so that killing it also kills the tools that doctor runs.
     const child = spawn(process.execPath, [program, ...args], {
       stdio: ["pipe", "pipe", "ignore"],
       detached: true,
@@ -37,9 +37,9 @@ export function runDoctor(
       else chunks.push(chunk);
     });
     child.once("error", reject);
-    // A doctor that has exited before it has read all of it; `close` says how it ended.
+    // doctor may exit before it has read all input; `close` reports the exit.
     child.stdin.on("error", () => undefined);
-    // Not as arguments, which every account of the machine can read: it may hold tokens.
+    // Not passed as arguments, which every account can read, because the configuration may contain tokens.
     child.stdin.end(JSON.stringify(config));
     child.once("close", (code, killedBy) => {
       clearTimeout(timer);

@@ -1,4 +1,4 @@
-/** What the readers of one system get, and what they give. */
+/** Input and output of the readers of one operating system. */
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import type { FoundEngine, Reach, Reading, Readings, TakenReadings } from "../../src/doctor/readings.ts";
 import type { Listener, RunningProgram } from "../../src/macos/doctor/programs.ts";
@@ -8,24 +8,24 @@ import type { RunTool } from "../../src/util/command.ts";
 export interface Tools {
   readonly run: RunTool;
   readonly config: AgentConfig;
-  /** For each reading. */
+  /** Time limit of each reading. */
   readonly limitMs: number;
   readonly tryReach: (address: string) => Promise<Reach>;
   readonly engines: Promise<readonly FoundEngine[]>;
   /** Name or address of the API server; undefined without a kubeconfig. */
   readonly server: string | undefined;
-  /** The local address of the route to it. */
+  /** The local address of the route to the API server. */
   readonly routed: Promise<string | undefined>;
 }
 
-/** Programs and ports are not judged before it is known which of them are ours. */
+/** Programs and ports are unclassified here; gather.ts marks the ones that belong to Metalbridge. */
 export type SystemReadings = Omit<TakenReadings, "processes" | "ports"> & {
   readonly programs?: Reading<readonly RunningProgram[]>;
   readonly listeners?: Reading<readonly Listener[]>;
   readonly ephemeral?: Reading<readonly [number, number] | undefined>;
 };
 
-/** Node raises its own limit to the highest that it may have; what it starts inherits that. */
+/** Reads the limit in a shell. Node raises its own limit to the maximum, which child processes inherit. */
 export function readFileLimit(run: RunTool): Promise<Reading<Readings["fileLimit"]>> {
   return readTool(run, ["sh", "-c", "ulimit -n"], (text) => {
     const limit = text.trim();

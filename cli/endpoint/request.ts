@@ -1,4 +1,4 @@
-/** One request to an engine, answered in pieces as they arrive. */
+/** Sends a request to an engine and reads the response as a stream or as JSON. */
 import { Agent, type IncomingMessage, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
@@ -17,12 +17,12 @@ export interface EndpointCall {
 
 const ERROR_SHOWN = 300;
 
-/** Keeps connections for the requests that share it. */
+/** Reuses connections for the requests that share it. */
 export function newAgent({ tls }: EndpointTarget): Agent {
   return tls === undefined ? new Agent({ keepAlive: true }) : new TlsAgent({ keepAlive: true });
 }
 
-/** The data of each server-sent event but the last, `[DONE]`. Throws NoAnswer, or what `signal` was aborted with. */
+/** Yields the data of each server-sent event except `[DONE]`. Throws NoAnswer, or the reason of the aborted `signal`. */
 export async function* streamEvents(call: EndpointCall): AsyncGenerator<unknown> {
   const response = await open(call);
   const events: unknown[] = [];
@@ -37,17 +37,17 @@ export async function* streamEvents(call: EndpointCall): AsyncGenerator<unknown>
       yield* events.splice(0);
     }
   } catch (error) {
-    throw call.signal.aborted ? call.signal.reason : broken(call, error);
+    throw call.signal.aborted ? call.signal.reason : connectionFailed(call, error);
   }
 }
 
-/** A JSON answer as a whole. Throws NoAnswer. */
+/** Reads a complete JSON response. Throws NoAnswer. */
 export async function readJsonResponse(call: EndpointCall): Promise<unknown> {
   const response = await open(call);
   try {
     return JSON.parse(await textOf(response));
   } catch (error) {
-    throw call.signal.aborted ? call.signal.reason : broken(call, error);
+    throw call.signal.aborted ? call.signal.reason : connectionFailed(call, error);
   }
 }
 
@@ -60,7 +60,7 @@ function open(call: EndpointCall): Promise<IncomingMessage> {
       ...tls,
       method: "POST",
       signal,
-      ...(agent === undefined ? {} : { agent }),
+      agent,
       headers: {
         "content-type": "application/json",
         "content-length": Buffer.byteLength(text),
@@ -68,17 +68,17 @@ function open(call: EndpointCall): Promise<IncomingMessage> {
       },
     });
     outgoing.once("error", (error) => {
-      // The engine closed a kept connection at the moment it was used again: nothing was computed.
+      // The engine closed an idle connection just as it was reused, so it has not processed the request.
       if (outgoing.reusedSocket && !signal.aborted)
         open({ ...call, agent: newAgent(target) }).then(resolve, reject);
-      else reject(signal.aborted ? signal.reason : broken(call, error));
+      else reject(signal.aborted ? signal.reason : connectionFailed(call, error));
     });
     outgoing.once("response", (response) => {
       const { statusCode = 0 } = response;
       if (statusCode === 200) return resolve(response);
       textOf(response).then(
         (answer) => reject(refused(call, statusCode, answer)),
-        (error: unknown) => reject(broken(call, error)),
+        (error: unknown) => reject(connectionFailed(call, error)),
       );
     });
     outgoing.end(text);
@@ -91,7 +91,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return text;
 }
 
-function broken({ target, endpoint, path }: EndpointCall, cause: unknown): MetalbridgeError {
+function connectionFailed({ target, endpoint, path }: EndpointCall, cause: unknown): MetalbridgeError {
   const why = errorMessage(cause);
   return new MetalbridgeError("NoAnswer", `${urlOf(target, endpoint)}${path}: ${why}`, undefined, { cause });
 }

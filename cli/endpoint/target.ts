@@ -7,6 +7,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { serviceName } from "../../src/api/names.ts";
 import { ENDPOINT_SLICES, SECRETS } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
+import { hostInUrl } from "../../src/util/host-in-url.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
@@ -89,7 +90,7 @@ function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
 /** `http://address:port`, or `https://…` */
 export function urlOf({ tls }: Pick<EndpointTarget, "tls">, { address, port }: ServerEndpoint): string {
   const scheme = tls === undefined ? "http" : "https";
-  return `${scheme}://${address.includes(":") ? `[${address}]` : address}:${port}`;
+  return `${scheme}://${hostInUrl(address)}:${port}`;
 }
 
 /** From a file, or from the Secret that the service names. */

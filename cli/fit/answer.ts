@@ -1,4 +1,4 @@
-/** The answer of `metalbridge fit`: what the controller would find out, from the same functions and the same objects. */
+/** Computes the answer of `metalbridge fit` with the same functions and objects as the controller. */
 import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
@@ -12,17 +12,17 @@ import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
 
 export interface FitAnswer extends FitReport {
-  /** `namespace/name`; made up where only a model was named. */
+  /** `namespace/name`, which is generated if only a model was given. */
   readonly service: string;
   readonly model: { readonly name: string; readonly source: string; readonly quantization?: string };
-  /** What a host must have: spec.runtime, or what was chosen. */
+  /** The required runtime: spec.runtime, or the selected one. */
   readonly runtime: string;
   readonly priority: string;
   readonly contextSize: number;
   readonly parallelSlots: number;
-  /** Absent where only a host can tell. */
+  /** Absent if only a host can compute it. */
   readonly claim?: ReplicaMemory;
-  /** Services that wait for capacity and go first. */
+  /** Services that are ahead in the queue. */
   readonly waitingBefore: readonly string[];
   readonly notes: readonly string[];
 }
@@ -44,7 +44,7 @@ export async function answerFit(
   const { report, demand, template, claim } = fit;
   return {
     service: keyOf(service.metadata),
-    model: aboutModel(target),
+    model: describeModel(target),
     runtime: demand.runtime,
     priority: service.spec.priority,
     contextSize: template.engine.contextSize ?? 0,
@@ -61,13 +61,12 @@ export async function answerFit(
   };
 }
 
-function aboutModel({ model }: FitTarget): FitAnswer["model"] {
+function describeModel({ model }: FitTarget): FitAnswer["model"] {
   const quantization = model.status?.gguf?.quantization ?? model.spec.quantization;
-  const about = { name: model.metadata.name, source: model.spec.source };
-  return quantization === undefined ? about : { ...about, quantization };
+  return { name: model.metadata.name, source: model.spec.source, quantization };
 }
 
-/** Those with a better turn; the place of the one that is asked about would be behind them. */
+/** Queued services with at least the priority of this service, which would be scheduled after them. */
 function waitingBefore(services: readonly InferenceService[], { spec }: InferenceService): readonly string[] {
   return services
     .filter(({ status }) => (status?.queuePosition ?? 0) > 0)

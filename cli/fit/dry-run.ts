@@ -1,5 +1,4 @@
-/** What the API server makes of a service: its defaults, its rules and admission, and nothing kept. */
-
+/** Dry run of a service: the API server applies defaults, validation and admission, and stores nothing. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
@@ -11,16 +10,16 @@ import { explainAttempt } from "../cluster/failure.ts";
 
 export type DryRun =
   | { readonly at: "accepted"; readonly service: InferenceService }
-  /** The credential may look and not write. */
+  /** The credential may read but not write. */
   | { readonly at: "notChecked"; readonly why: string };
 
 interface Attempt {
-  /** As RBAC names it. */
+  /** The verb for RBAC. */
   readonly verb: "create" | "update";
   readonly result: ApiResult<InferenceService>;
 }
 
-/** Throws `ManifestInvalid` with the API server's own words for what it refuses. */
+/** Throws `ManifestInvalid` with the message of the API server. */
 export async function dryRunService(
   cluster: Cluster,
   service: InferenceService,
@@ -32,13 +31,13 @@ export async function dryRunService(
   const { kind, message } = result.error;
   if (kind === "forbidden" && !(await mayWrite(cluster, verb, { name, namespace })))
     return { at: "notChecked", why: message };
-  // Policies, webhooks and quotas answer 403 too, to those who may write.
+  // Policies, webhooks and quotas also answer 403 to users who may write.
   if (kind === "invalid" || kind === "notFound" || kind === "forbidden")
     throw new MetalbridgeError("ManifestInvalid", `${file}: the API server refuses it: ${message}`);
   throw explainAttempt({ verb: "patch", kind: INFERENCE_SERVICES, name, namespace }, result.error);
 }
 
-/** As an apply would: rights and policies differ between a service that exists and one that does not. */
+/** Creates or updates as an apply would, because rights and policies differ between the two. */
 async function attempt({ client }: Cluster, service: InferenceService): Promise<Attempt> {
   const { name, namespace = "default" } = service.metadata;
   const options = { isDryRun: true };
@@ -51,7 +50,7 @@ async function attempt({ client }: Cluster, service: InferenceService): Promise<
   return { verb: "update", result: await client.update(INFERENCE_SERVICES, changed, options) };
 }
 
-/** Anyone may ask what they may do; where even that is not answered, the refusal is taken for one of rights. */
+/** Any user may create an access review. Without an answer, the refusal counts as missing rights. */
 async function mayWrite(
   { client }: Cluster,
   verb: Attempt["verb"],

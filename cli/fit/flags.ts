@@ -1,5 +1,4 @@
-/** The flags of `metalbridge fit` as the fields of an InferenceService that they stand for. */
-
+/** Converts the flags of `metalbridge fit` to fields of an InferenceService. */
 import { InvalidArgumentError } from "commander";
 import { defined } from "../../src/util/defined.ts";
 
@@ -16,12 +15,12 @@ export interface FitFlags {
   readonly flashAttention?: "on" | "off";
   readonly priority?: string;
   readonly selector?: Readonly<Record<string, string>>;
-  /** Chosen where a source has several. */
+  /** Selects one of several quantizations of a source. */
   readonly quantization?: string | undefined;
   readonly catalog?: readonly string[];
 }
 
-/** Only what was given; the schema fills in the rest. */
+/** Only the given fields. The schema adds the defaults. */
 export function specOf(flags: FitFlags): Record<string, unknown> {
   const { context, slots, promptCache, batch, ubatch, flashAttention, priority, selector } = flags;
   const given = {

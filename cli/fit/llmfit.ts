@@ -1,11 +1,11 @@
-/** `metalbridge fit --compat llmfit`: the same question, answered with llmfit's formulas. */
+/** `metalbridge fit --compat llmfit`: computes the fit with the formulas of llmfit. */
 import type { LlmfitRow } from "../../fitness/llmfit/fit.ts";
 import type { LlmfitSystem } from "../../fitness/llmfit/system.ts";
 import type { Machine } from "../../fitness/scoring/machine.ts";
 import { formatTable } from "../program/table.ts";
 
 const GIB = 1024 ** 3;
-/** What llmfit takes for free of memory that it is given by hand. */
+/** Share of manually specified memory that llmfit counts as free. */
 const FREE_SHARE = 0.9;
 
 export function renderLlmfit(rows: readonly LlmfitRow[]): string {

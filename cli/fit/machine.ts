@@ -38,8 +38,10 @@ async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise
     return withCluster("fit", clusterFlags, async (cluster) =>
       machineOf(await findObject(cluster, HOSTS, host)),
     );
-  if (memory === undefined && chip === undefined)
-    return readMachine({ ...(await thisMachine()), ...(gpuCores === undefined ? {} : { gpuCores }) });
+  if (memory === undefined && chip === undefined) {
+    const machine = await thisMachine();
+    return readMachine({ ...machine, gpuCores: gpuCores ?? machine.gpuCores });
+  }
   const memoryBytes = parseQuantity(memory ?? "");
   if (memoryBytes === undefined)
     return { at: "unusable", why: `--memory ${memory ?? "is missing: it"} must be a size such as 32Gi` };

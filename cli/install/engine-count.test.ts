@@ -43,7 +43,7 @@ test.each([
   ["a gate that exited", { "gate/2/pid": "gone", "engines/a/engine.json": "{}" }, 0],
   ["a shared daemon", { "daemons/ollama/pid": "alive" }, 1],
   ["nothing", {}, 0],
-])("%s counts", async (_, files, count) => {
+])("countEngines counts %s", async (_, files, count) => {
   await using folder = await temporaryFolder();
   for (const [name, text] of Object.entries(files)) {
     const file = path.join(folder.path, name);
@@ -53,8 +53,11 @@ test.each([
   expect(countEngines(folder.path)).toBe(count);
 });
 
-test.each(["engines", "daemons", "gate"])("what cannot be read is not none: %s", async (kind) => {
-  await using folder = await temporaryFolder();
-  symlinkSync(kind, path.join(folder.path, kind));
-  expect(countEngines(folder.path)).toBeUndefined();
-});
+test.each(["engines", "daemons", "gate"])(
+  "countEngines returns undefined if the folder %s cannot be read",
+  async (kind) => {
+    await using folder = await temporaryFolder();
+    symlinkSync(kind, path.join(folder.path, kind));
+    expect(countEngines(folder.path)).toBeUndefined();
+  },
+);

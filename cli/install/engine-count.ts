@@ -1,27 +1,28 @@
-/** How many engines a state folder holds that serve, whether or not an agent runs. */
-import { existsSync, readdirSync } from "node:fs";
+/** Counts the running engines of a state folder, with or without a running agent. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DAEMONS_FOLDER, ENGINES_FOLDER, GATE_FOLDER } from "../../agent/instances/instances.ts";
 import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
 import { type ProcessMark, readRunFiles } from "../../agent/instances/run-files/run-directory.ts";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
+import { listSubfolders } from "../../src/util/folder.ts";
 
-/** What a folder of an engine, a shared daemon or a gate says. */
-interface Found {
+/** The run folder of an engine, a shared daemon or a gate. */
+interface RunFolder {
   readonly kind: string;
   readonly marks: readonly ProcessMark[];
-  /** A replica has a reservation here. */
+  /** True if the folder holds the reservation of a replica. */
   readonly isReserved: boolean;
 }
 
 /**
- * By pid and start time, as the agent does: a pid alone may belong to a stranger by now. A replica in a daemon that others
- * started has no process of its own: it serves as long as a gate lives. Undefined when a folder or a mark cannot be read.
+ * Identifies processes by pid and start time, as the agent does, because a pid can be reused. A replica in a daemon that the
+ * agent did not start has no process: it serves while a gate is running. Undefined if a folder or a mark cannot be read.
  */
 export function countEngines(stateDir: string): number | undefined {
   const { startTimeNow } = createIdentityReader(process.platform);
-  const isAlive = ({ marks }: Found) =>
+  const isAlive = ({ marks }: RunFolder) =>
     marks.some(({ pid, startTime }) => [startTime, "unknown"].includes(startTimeNow(pid) ?? ""));
   const found = asOwnerOf(stateDir, () => readFolders(stateDir));
   if (found === undefined) return undefined;
@@ -32,12 +33,12 @@ export function countEngines(stateDir: string): number | undefined {
   return Math.max(engines.length, gates.length);
 }
 
-/** Undefined where an error other than "there is none" hides what may be an engine that serves. */
-function readFolders(stateDir: string): readonly Found[] | undefined {
-  const found: Found[] = [];
+/** Undefined if an unreadable folder may hide a running engine. A missing folder is empty. */
+function readFolders(stateDir: string): readonly RunFolder[] | undefined {
+  const found: RunFolder[] = [];
   try {
     for (const kind of [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER])
-      for (const name of namesIn(join(stateDir, kind))) {
+      for (const name of listSubfolders(join(stateDir, kind))) {
         const dir = join(stateDir, kind, name);
         found.push({ kind, marks: marksIn(dir), isReserved: existsSync(join(dir, "engine.json")) });
       }
@@ -48,27 +49,13 @@ function readFolders(stateDir: string): readonly Found[] | undefined {
   }
 }
 
-/** None where the files are not as the agent and its shim write them. */
+/** Empty if the files are not of the kind that the agent and its shim write. */
 function marksIn(dir: string): readonly ProcessMark[] {
   try {
     const { session, main } = readRunFiles(dir);
     return [session, main].filter((mark) => mark !== undefined);
   } catch (error) {
-    return noneIf(error, ["EINVAL", "EFBIG", "ELOOP", "ENXIO", "EOPNOTSUPP"]);
+    if (["EINVAL", "EFBIG", "ELOOP", "ENXIO", "EOPNOTSUPP"].includes(systemCode(error) ?? "")) return [];
+    throw error;
   }
-}
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map(({ name }) => name);
-  } catch (error) {
-    return noneIf(error, ["ENOENT", "ENOTDIR"]);
-  }
-}
-
-function noneIf(error: unknown, codes: readonly string[]): readonly never[] {
-  if (codes.includes(systemCode(error) ?? "")) return [];
-  throw error;
 }

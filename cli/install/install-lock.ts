@@ -1,5 +1,4 @@
-/** One command at a time changes an installation. */
-
+/** Ensures that only one command changes an installation at a time. */
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { InstallLayout } from "../../launchd/layout/layout.ts";
@@ -10,7 +9,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { sha256Hex } from "../../src/util/hash.ts";
 import { holderOf, tryLock } from "../../src/util/process-lock.ts";
 
-/** Throws RootRequired, and InstallBusy with the pid of the other command. The kernel frees the lock of one that was killed. */
+/** Throws RootRequired, and InstallBusy with the pid of the other command. The kernel releases the lock of a killed command. */
 export async function withInstallLock(
   { layout }: Choices,
   { euid }: Pick<InstallPorts, "euid">,
@@ -28,7 +27,7 @@ export async function withInstallLock(
   }
 }
 
-/** Not below the prefix, which install makes and uninstall removes; root's folder is closed to others. */
+/** Outside the prefix, which install creates and uninstall removes. Only root can write to /var/run. */
 function lockName({ domain, prefix }: InstallLayout): string {
   const digest = sha256Hex(prefix).slice(0, 12);
   return join(domain === "system" ? "/var/run" : tmpdir(), `metalbridge-install-${digest}`);

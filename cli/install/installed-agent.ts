@@ -1,4 +1,4 @@
-/** The installed agent: what doctor checks and join stores a credential for, unless they are given another. */
+/** The installed agent, which doctor and join use by default. */
 import { spawnSync } from "node:child_process";
 import type { Stats } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -9,15 +9,15 @@ import { type InstallScopeFlags, installedChoices } from "./context.ts";
 export interface InstalledAgent {
   readonly configFile: string;
   readonly stateDir: string;
-  /** Where its versions and engines are. */
+  /** Folder of the installed versions and engines. */
   readonly prefix: string;
-  /** As launchd or systemd gives it to an agent with an account of its own. */
+  /** The environment from launchd or systemd for an agent with a separate account. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 /**
- * Undefined when none is installed. From here on this process has the agent's rights and no others: root would find
- * readable what the agent cannot read, leave files that it cannot change, and run the engines of others as root. Throws
+ * Undefined if no agent is installed. Switches this process to the account of the agent for good: root could read files that
+ * the agent cannot read, create files that the agent cannot change, and run engines of other accounts as root. Throws
  * RootRequired.
  */
 export async function becomeAgentUser(flags: InstallScopeFlags): Promise<InstalledAgent | undefined> {
@@ -27,32 +27,32 @@ export async function becomeAgentUser(flags: InstallScopeFlags): Promise<Install
   const owner = await stat(stateDir).catch(() => undefined);
   if (account === undefined || owner === undefined) return { configFile, stateDir, prefix };
   const euid = process.geteuid?.();
-  if (euid === 0) takeRights(account, owner);
+  if (euid === 0) switchAccount(account, owner);
   else if (euid !== owner.uid)
     throw new MetalbridgeError(
       "RootRequired",
-      `the agent runs as ${account}, and ${stateDir} is closed to others`,
+      `the agent runs as ${account}, and other users cannot read ${stateDir}`,
     );
   return { configFile, stateDir, prefix, env: environmentBesideAgent(stateDir) };
 }
 
 /**
- * The agent's environment for a process that root has started and that keeps root's terminal: programs are looked for and
- * run, and those in a cache below the agent's folder are its account's.
+ * The environment of the agent for a process that root has started and that has the terminal of root. The process searches and
+ * runs programs, so it must not use a cache that the account of the agent can change.
  */
 export function environmentBesideAgent(stateDir: string): NonNullable<InstalledAgent["env"]> {
   return { ...agentEnvironment(stateDir), METALBRIDGE_CACHE: "/var/empty" };
 }
 
-function takeRights(account: string, { uid, gid }: Stats): void {
-  // The folder that sudo was called in may be closed to the account.
+function switchAccount(account: string, { uid, gid }: Stats): void {
+  // The account may have no access to the current folder.
   process.chdir("/");
   process.setgroups?.([gid, ...groupsOf(account)]);
   process.setgid?.(gid);
   process.setuid?.(uid);
 }
 
-/** Those that a GPU's device is open to, for example. */
+/** All groups of the account, such as the group with access to the GPU. */
 function groupsOf(account: string): readonly number[] {
   const { stdout } = spawnSync("id", ["-G", account], { encoding: "utf8" });
   return (stdout ?? "").split(/\s+/).filter(Boolean).map(Number);

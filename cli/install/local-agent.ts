@@ -1,4 +1,4 @@
-/** Which agent's state folder on this machine a verb means: the installed one's, or that of the demo that is in use. */
+/** Finds the state folder of the agent on this machine: of the installed agent, or of the demo. */
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { loadAgentConfig } from "../../agent/config/load.ts";
@@ -9,7 +9,7 @@ import { currentPlatform, type InstallScopeFlags, installedChoices } from "./con
 export interface LocalAgent {
   readonly stateDir: string;
   readonly hostName: string;
-  /** For root: it is the installed agent's, so its files are read with the rights of its account. */
+  /** Set for root if the folder belongs to the installed agent. Its files must be read as the account of the agent. */
   readonly installed?: InstallScopeFlags | undefined;
 }
 
@@ -24,8 +24,8 @@ interface Flags {
 const DEMO_FOLDER = ".metalbridge";
 
 /**
- * What the flags name. Else the demo whose kubeconfig is in use, for root the installed agent, the default folder of an
- * agent, or the demo that runs in this folder, whichever is first.
+ * The flags have priority. Otherwise, the first of: the demo with the current kubeconfig, the installed agent (for root), the
+ * default folder of an agent, and the demo that runs in this folder.
  */
 export async function findLocalAgent(flags: Flags, folder = DEMO_FOLDER): Promise<LocalAgent> {
   const { stateDir, hostName, kubeconfig } = loadAgentConfig({
@@ -43,7 +43,7 @@ export async function findLocalAgent(flags: Flags, folder = DEMO_FOLDER): Promis
     return { stateDir: installed, hostName: own.hostName, installed: place };
   }
   if (existsSync(stateDir)) return { stateDir, hostName };
-  // One that does not answer runs too.
+  // A control plane that does not answer counts as running.
   const isRunning = await findControlPlaneSession(path.join(folder, "control-plane")).then(
     (found) => found !== undefined,
     () => true,
@@ -59,7 +59,7 @@ async function installedFolder(place: InstallScopeFlags): Promise<string | undef
   return found?.layout.stateDir;
 }
 
-/** The agent's folder beside the control plane that the kubeconfig leads to. */
+/** The folder of the agent, next to the control plane of the kubeconfig. */
 function demoOf(kubeconfig: string | undefined): string | undefined {
   if (kubeconfig === undefined) return undefined;
   const plane = path.dirname(path.resolve(kubeconfig));

@@ -1,16 +1,17 @@
-/** Replicas whose engines this machine's agent has, read from its state folder: no API server is needed for that. */
+/** Reads the replicas of this machine from the state folder of its agent, without the API server. */
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
 import { undefinedIfMissing } from "../../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { readPlainFile } from "../../src/util/plain-file.ts";
+import { compareText } from "../../src/util/text.ts";
 
 export interface LocalReplica {
   readonly namespace: string;
   readonly name: string;
   readonly service: string;
-  /** The engine's folder, with its log; it may not exist yet. */
+  /** The folder of the engine with its log, which may not exist yet. */
   readonly dir: string;
 }
 
@@ -23,25 +24,25 @@ const desiredFile = z.object({
 const engineFile = z.object({ namespace: z.string(), name: z.string(), service: z.string() });
 
 /**
- * Replicas from `desired/`, and those being stopped from `engines/`; of a replica that was made again under its name the newer
- * one. Files that cannot be understood are left out; throws if they may not be read.
+ * Replicas from `desired/`, and replicas that are being stopped from `engines/`. Of two replicas with the same name, the newer
+ * one is returned. Invalid files are skipped. Throws if a file may not be read.
  */
 export function readLocalReplicas(stateDir: string): readonly LocalReplica[] {
   const enginesDir = path.join(stateDir, "engines");
   const desiredDir = path.join(stateDir, "desired");
-  const stopping = namesIn(enginesDir).flatMap((uid): LocalReplica[] => {
+  const stopping = listNames(enginesDir).flatMap((uid): LocalReplica[] => {
     const dir = path.join(enginesDir, uid);
     const { data } = engineFile.safeParse(readJson(path.join(dir, "engine.json")));
     return data === undefined ? [] : [{ ...data, dir }];
   });
-  const desired = namesIn(desiredDir).flatMap((file) => {
+  const desired = listNames(desiredDir).flatMap((file) => {
     const uid = /^(.+)\.json$/.exec(file)?.[1];
     if (uid === undefined) return [];
     const { data } = desiredFile.safeParse(readJson(path.join(desiredDir, file)));
     return data === undefined ? [] : [{ ...data, dir: path.join(enginesDir, uid) }];
   });
   const byAge = desired.sort((a, b) =>
-    a.metadata.creationTimestamp.localeCompare(b.metadata.creationTimestamp),
+    compareText(a.metadata.creationTimestamp, b.metadata.creationTimestamp),
   );
   const known = byAge.map(({ metadata: { namespace, name }, spec, dir }) => ({
     namespace,
@@ -52,7 +53,7 @@ export function readLocalReplicas(stateDir: string): readonly LocalReplica[] {
   return [...new Map([...stopping, ...known].map((one) => [`${one.namespace}/${one.name}`, one])).values()];
 }
 
-/** A replica's name, else a service's; undefined where neither is known here. Throws NameAmbiguous. */
+/** Matches the name of a replica first, then of a service. Undefined if neither matches. Throws NameAmbiguous. */
 export function chooseLocal(
   replicas: readonly LocalReplica[],
   name: string,
@@ -61,11 +62,11 @@ export function chooseLocal(
 ): LocalReplica | undefined {
   const visible = replicas.filter((one) => namespace === undefined || one.namespace === namespace);
   const named = visible.filter((one) => one.name === name);
-  const meant = named.length > 0 ? named : visible.filter((one) => one.service === name);
-  const [first] = meant;
-  if (first === undefined || meant.length === 1) return first;
-  const list = meant.map((one) => `${one.namespace}/${one.name}`);
-  throw ambiguousName(`${name} fits ${list.sort().join(", ")}`, first, verb);
+  const matches = named.length > 0 ? named : visible.filter((one) => one.service === name);
+  const [first] = matches;
+  if (first === undefined || matches.length === 1) return first;
+  const list = matches.map((one) => `${one.namespace}/${one.name}`);
+  throw ambiguousName(`${name} matches ${list.sort().join(", ")}`, first, verb);
 }
 
 export function ambiguousName(
@@ -79,11 +80,11 @@ export function ambiguousName(
   });
 }
 
-function namesIn(folder: string): readonly string[] {
+function listNames(folder: string): readonly string[] {
   return undefinedIfMissing(() => readdirSync(folder)) ?? [];
 }
 
-/** Undefined if there is none, only a part of it, or no regular file. */
+/** Undefined if the file is missing, incomplete or not a regular file. */
 function readJson(file: string): unknown {
   try {
     return JSON.parse(readPlainFile(file, { maxBytes: MAX_BYTES }));

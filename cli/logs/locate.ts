@@ -51,7 +51,7 @@ export async function useLocal(
   const choose = () => chooseLocal(readLocalReplicas(stateDir), name, flags.namespace, lookup.verb);
   try {
     const found = installed === undefined ? choose() : asOwnerOf(stateDir, choose);
-    // Only now: the cluster may need a kubeconfig that only root can read.
+    // Root privileges are dropped only now, because the cluster may need a kubeconfig that only root can read.
     if (found !== undefined && installed !== undefined) await becomeAgentUser(installed);
     if (found !== undefined) return await use(found);
   } catch (error) {
@@ -72,7 +72,7 @@ function unreadable(
   stateDir: string,
   { verb, codes }: LocalLookup,
 ): MetalbridgeError {
-  // The account of the agent, and thereby an engine, can replace a log with a link, which is never followed.
+  // An engine runs under the account of the agent and can replace a log with a link. Such a link is never followed.
   if (codeOf(error) === "ELOOP")
     return new MetalbridgeError(codes.refused, `${error.message}: the file is a symbolic link`, {
       summary: "the agent creates no links there: find the program that created it, and remove the link",
@@ -83,7 +83,7 @@ function unreadable(
   });
 }
 
-/** The cluster cannot be read either, so that only the local folder is known. */
+/** Used if the cluster cannot be read either, so that only the local folder is known. */
 function missingOnHost(
   { code, message }: MetalbridgeError,
   name: string,

@@ -1,4 +1,4 @@
-/** Logs of a service's pods, as the API server hands them on from their nodes; where the service runs on hosts too, says so. */
+/** Prints the logs of the pods of a service from the API server, and names the hosts that also run the service. */
 import { createInterface } from "node:readline";
 import { ENGINE_CONTAINER } from "../../controller/workload/container.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -7,6 +7,7 @@ import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { PODS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
+import { compareText } from "../../src/util/text.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent, listAll } from "../cluster/find.ts";
 import { printLine, printNote } from "../program/output.ts";
@@ -20,10 +21,10 @@ export interface PodLogFlags {
   readonly container?: string;
 }
 
-/** For the head of each answer; a log that is followed has no end. */
+/** Time limit for the response headers only, because a followed log has no end. */
 const HEAD_MS = 15_000;
 
-/** False where the name means no pod of a service. */
+/** Resolves with false if the name matches no pod of a service. */
 export async function printPodLogs(cluster: Cluster, name: string, flags: PodLogFlags): Promise<boolean> {
   if ((await findIfPresent(cluster, INFERENCE_REPLICAS, name)) !== undefined) return false;
   const pods = await podsOf(cluster, name);
@@ -34,10 +35,14 @@ export async function printPodLogs(cluster: Cluster, name: string, flags: PodLog
   for (const { metadata, spec } of others)
     printNote(`replica ${metadata.name} is on host ${spec.template.hostName}: run metalbridge logs there`);
   const stop = listenForStop();
-  const isAlone = pods.length === 1;
   const ends = await Promise.all(
     pods.map((pod) =>
-      print(cluster, pod, { ...flags, prefix: isAlone ? "" : `[${pod.metadata.name}] ` }, stop.signal),
+      print(
+        cluster,
+        pod,
+        { ...flags, prefix: pods.length === 1 ? "" : `[${pod.metadata.name}] ` },
+        stop.signal,
+      ),
     ),
   );
   const failed = ends.filter((end) => end !== undefined);
@@ -48,17 +53,17 @@ export async function printPodLogs(cluster: Cluster, name: string, flags: PodLog
   return true;
 }
 
-/** Oldest first. */
+/** The pods of the service or the pod of that name, oldest first. */
 async function podsOf(cluster: Cluster, name: string): Promise<readonly Pod[]> {
   const { namespace } = cluster;
   const ofService = await listAll(cluster, PODS, { namespace, labelSelector: `${LABEL_SERVICE}=${name}` });
-  const born = ({ metadata }: Pod) => metadata.creationTimestamp ?? "";
-  if (ofService.length > 0) return [...ofService].sort((a, b) => (born(a) < born(b) ? -1 : 1));
+  const createdAt = ({ metadata }: Pod) => metadata.creationTimestamp ?? "";
+  if (ofService.length > 0) return [...ofService].sort((a, b) => compareText(createdAt(a), createdAt(b)));
   const exact = await findIfPresent(cluster, PODS, name);
   return exact?.metadata.labels?.[LABEL_SERVICE] === undefined ? [] : [exact];
 }
 
-/** Resolves with why there was nothing to print. */
+/** Resolves with an error if there is no log to print. */
 async function print(
   { connection, namespace }: Cluster,
   { metadata: { name } }: Pod,

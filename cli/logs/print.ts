@@ -1,4 +1,4 @@
-/** Writes a log to standard output, no faster than its reader takes it. */
+/** Writes a log to standard output, at the speed of its reader. */
 import { pipeline } from "node:stream/promises";
 import type { StopRequest } from "../program/stop-signals.ts";
 
@@ -11,7 +11,7 @@ export async function printBytes(
     await pipeline(output, process.stdout, { signal, end: false });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // `metalbridge logs X -f | head`
+    // A closed pipe is no failure: `metalbridge logs X -f | head`.
     const isPipeClosed = code === "EPIPE" || code === "ERR_STREAM_PREMATURE_CLOSE";
     if (!signal.aborted && !isPipeClosed) throw error;
   }

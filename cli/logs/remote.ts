@@ -1,4 +1,4 @@
-/** Prints the log of a replica on another host, where that host's administrator lets users of the cluster read it. */
+/** Prints the log of a replica on another host, if the administrator of that host has enabled remote access to logs. */
 import { StringDecoder } from "node:string_decoder";
 import { LOGS_ACCOUNT, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -9,7 +9,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent } from "../cluster/find.ts";
 import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { askHost } from "../remote/ask.ts";
+import { requestHost } from "../remote/request.ts";
 import { resolveReplica } from "./not-local.ts";
 import { printBytes } from "./print.ts";
 
@@ -21,13 +21,13 @@ export interface RemoteLogFlags {
 }
 
 const HEAD_MS = 15_000;
-const ENDS: Readonly<Record<string, string>> = {
+const END_NOTES: Readonly<Record<string, string>> = {
   left: "the replica has left this host, and its log with it",
   time: "the host stops following a log after an hour: run the command again, with --tail",
   size: "the host sends no more than this at once: read the rest with --tail",
 };
 
-/** False where the host offers no logs. */
+/** Resolves with false if the host offers no logs. */
 export async function printRemoteLog(
   cluster: Cluster,
   name: string,
@@ -42,7 +42,7 @@ export async function printRemoteLog(
   if (tail !== undefined) query.set("tail", String(tail));
   const stop = listenForStop();
   const { namespace = cluster.namespace } = metadata;
-  const answer = await askHost({
+  const answer = await requestHost({
     cluster,
     host,
     direct,
@@ -52,14 +52,14 @@ export async function printRemoteLog(
     account: { namespace, name: LOGS_ACCOUNT },
     role: "metalbridge-host-logs",
   });
-  await printBytes(cleaned(answer, host.metadata.name, stop.signal), stop);
-  if (!stop.signal.aborted) printEnd(answer.trailers);
+  await printBytes(withoutControlCharacters(answer, host.metadata.name, stop.signal), stop);
+  if (!stop.signal.aborted) printEndNotes(answer.trailers);
   process.exitCode = stop.exitCode();
   return true;
 }
 
-/** Without control characters: the text comes from another machine. */
-async function* cleaned(
+/** Removes control characters, because the text comes from another machine. */
+async function* withoutControlCharacters(
   answer: AsyncIterable<Buffer>,
   host: string,
   signal: AbortSignal,
@@ -68,18 +68,18 @@ async function* cleaned(
   try {
     for await (const bytes of answer) yield terminalText(decoder.write(bytes));
   } catch (error) {
-    if (!signal.aborted) throw cut(host, error);
+    if (!signal.aborted) throw logInterrupted(host, error);
   }
 }
 
-function printEnd(trailers: NodeJS.Dict<string>): void {
+function printEndNotes(trailers: NodeJS.Dict<string>): void {
   if ((trailers[TRAILER_LOSSES] ?? "0") !== "0")
     printNote("a part of the log was rotated away before it could be read");
-  const why = ENDS[trailers[TRAILER_END] ?? ""];
-  if (why !== undefined) printNote(why);
+  const note = END_NOTES[trailers[TRAILER_END] ?? ""];
+  if (note !== undefined) printNote(note);
 }
 
-function cut(host: string, cause: unknown): MetalbridgeError {
+function logInterrupted(host: string, cause: unknown): MetalbridgeError {
   const why = errorMessage(cause);
   return new MetalbridgeError("RemoteHostUnreachable", `host ${host} ended the log: ${why}`, undefined, {
     cause,

@@ -1,4 +1,4 @@
-/** A TLS connection to a host, through the cluster or directly, whose certificate has proved that it is that host. */
+/** Opens a TLS connection to a host, through the cluster or directly, and verifies the host by its certificate. */
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
@@ -15,7 +15,7 @@ import type { Cluster } from "../cluster/cluster.ts";
 export interface SocketOptions {
   readonly cluster: Cluster;
   readonly host: Host;
-  /** Not through the cluster. */
+  /** Connects to the host without the tunnel through the cluster. */
   readonly direct: boolean;
   readonly signal: AbortSignal;
 }
@@ -29,11 +29,11 @@ export async function openHostSocket(options: SocketOptions): Promise<TLSSocket>
   const fingerprint = host.status?.remote?.fingerprint;
   const place = remotePlaceOf(host);
   if (place === undefined || fingerprint === undefined)
-    throw new MetalbridgeError("RemoteAccessOff", `host ${name} is at no address that its spec allows`);
+    throw new MetalbridgeError("RemoteAccessOff", `host ${name} has no address that its spec allows`);
   const raw = direct
     ? connect({ host: place.address, port: place.port, signal })
     : await openTunnel(options, name);
-  return prove(raw, name, fingerprint);
+  return verifyHost(raw, name, fingerprint);
 }
 
 async function openTunnel({ cluster, signal }: SocketOptions, host: string): Promise<Duplex> {
@@ -58,8 +58,8 @@ function explainTunnel(failure: ApiFailure, host: string): MetalbridgeError {
   return explainFailure(failure);
 }
 
-/** End to end: the API server and the controller in between see only TLS. */
-function prove(raw: Duplex, host: string, fingerprint: string): Promise<TLSSocket> {
+/** TLS is end to end: the API server and the controller cannot read the traffic. */
+function verifyHost(raw: Duplex, host: string, fingerprint: string): Promise<TLSSocket> {
   return new Promise((resolve, reject) => {
     const socket = connectTls({ socket: raw, rejectUnauthorized: false, minVersion: "TLSv1.3" });
     const fail = (why: string): void => {
@@ -75,9 +75,7 @@ function prove(raw: Duplex, host: string, fingerprint: string): Promise<TLSSocke
     socket.once("close", () => fail("the connection was closed"));
     socket.once("secureConnect", () => {
       if (fingerprintOf(socket) !== fingerprint)
-        return fail(
-          "it has another certificate than its Host's status; its agent may have restarted a moment ago",
-        );
+        return fail("its certificate differs from the status of the Host; the agent may have just restarted");
       clearTimeout(timer);
       socket.removeListener("error", onError);
       socket.on("error", () => socket.destroy());

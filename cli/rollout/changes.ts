@@ -1,21 +1,21 @@
-/** What differs between two specs, field by field. Pure. */
+/** Compares two specs field by field. Pure. */
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { truncate } from "../../src/util/text.ts";
 
-/** A chat template is thousands of characters long. */
+/** Maximum length of a printed value; a chat template can have thousands of characters. */
 const MAX_VALUE = 200;
 
 export interface SpecChange {
   /** Dotted path below spec. */
   readonly field: string;
-  /** Undefined: not set. */
+  /** Undefined if the field is not set. */
   readonly from: unknown;
   readonly to: unknown;
 }
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Objects are compared inside; lists and everything else as a whole. */
+/** Compares objects field by field, and all other values, such as lists, as a unit. */
 export function changesBetween(from: Fields, to: Fields, prefix = ""): readonly SpecChange[] {
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])].sort();
   return names.flatMap((name) => {

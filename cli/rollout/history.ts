@@ -12,11 +12,11 @@ export interface HistoryEntry {
   readonly hash: string;
   readonly createdAt: string | undefined;
   readonly isNewest: boolean;
-  /** The revision that serves, as the controller says. */
+  /** True for the revision that serves, according to the controller. */
   readonly isServing: boolean;
-  /** Undefined where the ControllerRevision cannot be understood. */
+  /** Undefined if the ControllerRevision cannot be parsed. */
   readonly data: RevisionData | undefined;
-  /** Against the revision before; empty for the first, and where only the Model changed. */
+  /** Changes since the previous revision. Empty for the first one. */
   readonly changes: readonly SpecChange[];
 }
 
@@ -44,7 +44,7 @@ export function historyOf(
   });
 }
 
-/** The spec's fields and, since a new revision comes of that too, the Model's source and what it had. */
+/** Includes the source and content of the Model, because their changes also create a revision. */
 function changesOf(before: RevisionData, after: RevisionData): readonly SpecChange[] {
   const weights = ({ model: { name, source, revision } }: RevisionData) => ({
     [`Model ${name} source`]: source,

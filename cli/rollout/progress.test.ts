@@ -147,7 +147,7 @@ describe("progress of a rollout", () => {
       "is done for a suspended service",
       { status: { desiredReplicas: 0, replicas: 0 } },
       "done",
-      /wants no replicas/,
+      /is scaled to 0 replicas/,
     ],
     [
       "waits for what a suspended service still has",

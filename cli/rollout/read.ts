@@ -1,4 +1,4 @@
-/** A service and its revisions, as the API server has them now. */
+/** Reads a service and its revisions from the API server. */
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";

@@ -1,11 +1,11 @@
-/** Revisions as text. Pure. */
+/** Renders revisions as text. Pure. */
 import { stringify } from "yaml";
 import { ageOf } from "../program/age.ts";
 import { alignColumns } from "../program/table.ts";
 import { renderChange } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
 
-/** One line per revision, oldest first, as `kubectl rollout history` has it. */
+/** One line per revision, oldest first, as in `kubectl rollout history`. */
 export function renderHistory(entries: readonly HistoryEntry[], historyLimit: number, nowMs: number): string {
   if (entries.length === 0) return "no revisions yet";
   const rows = entries.map((entry) => [
@@ -19,7 +19,7 @@ export function renderHistory(entries: readonly HistoryEntry[], historyLimit: nu
   return [...table, ...missingLine(entries, historyLimit)].join("\n");
 }
 
-/** A gap alone does not say that a revision was removed: one that is restored leaves its number behind. */
+/** A gap does not prove that a revision was removed, because a restored revision gets a new number. */
 function missingLine(entries: readonly HistoryEntry[], historyLimit: number): readonly string[] {
   const missing = Math.max(...entries.map(({ revision }) => revision)) - entries.length;
   if (missing <= 0) return [];
@@ -33,11 +33,11 @@ function missingLine(entries: readonly HistoryEntry[], historyLimit: number): re
       ];
 }
 
-/** Everything of one revision. */
+/** All data of one revision. */
 export function renderRevision({ revision, hash, createdAt, data, changes }: HistoryEntry): string {
   const about = { revision, hash, createdAt, changes: changes.map(renderChange) };
-  const kept = data === undefined ? {} : { model: data.model, spec: data.spec, template: data.template };
-  return stringify({ ...about, ...kept }, { aliasDuplicateObjects: false }).trimEnd();
+  const stored = data === undefined ? {} : { model: data.model, spec: data.spec, template: data.template };
+  return stringify({ ...about, ...stored }, { aliasDuplicateObjects: false }).trimEnd();
 }
 
 function stateOf({ isNewest, isServing }: HistoryEntry): string {

@@ -1,5 +1,4 @@
-/** Going back to an earlier revision: which one, and what that changes in the service's spec. Pure. */
-
+/** Plans a rollback: the revision, and the changes to the spec of the service. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -17,14 +16,14 @@ import type { HistoryEntry } from "./history.ts";
 export interface UndoPlan {
   readonly target: HistoryEntry;
   readonly changes: readonly SpecChange[];
-  /** Empty when the service asks for that revision's spec already. */
+  /** Empty if the service already has the spec of the revision. */
   readonly operations: readonly JsonPatchOp[];
-  /** What going back does not bring back. */
+  /** Notes about content that a rollback does not restore. */
   readonly notes: readonly string[];
 }
 
 /**
- * 0 is the one that serves while another is brought in, and otherwise, as with kubectl, the last but one. Throws
+ * Revision 0 means the serving revision during a rollout and, as in kubectl, the second newest otherwise. Throws
  * RevisionNotFound.
  */
 export function chooseRevision(
@@ -36,17 +35,17 @@ export function chooseRevision(
   if (toRevision !== 0) {
     const found = history.find(({ revision }) => revision === toRevision);
     if (found !== undefined) return found;
-    const kept = numbers === "" ? "none is kept" : `kept are ${numbers}`;
+    const available = numbers === "" ? "no revision is stored" : `stored revisions: ${numbers}`;
     throw new MetalbridgeError(
       "RevisionNotFound",
-      `service ${metadata.name} has no revision ${toRevision}; ${kept}`,
+      `service ${metadata.name} has no revision ${toRevision}; ${available}`,
       {
-        summary: "choose one that is kept",
+        summary: "choose a stored revision",
         command: `metalbridge rollout history ${metadata.name} -n ${metadata.namespace}`,
       },
     );
   }
-  // The newest revision is then not that of the spec, and "the one before" would be one too early.
+  // The newest revision is older than the spec, so the second newest would be one too old.
   if ((status?.observedGeneration ?? 0) < (metadata.generation ?? 0)) {
     throw new MetalbridgeError(
       "RevisionNotFound",
@@ -54,20 +53,20 @@ export function chooseRevision(
       { summary: `try again in a moment, or name a revision (${numbers || "none yet"}) with --to-revision` },
     );
   }
-  // What lies between was never rolled out: the last but one may be what the newest was to correct.
+  // Revisions after the serving one were never rolled out, and the second newest may be the one that the newest fixes.
   const before = history.find(({ isServing, isNewest }) => isServing && !isNewest) ?? history.at(-2);
   if (before !== undefined) return before;
   throw new MetalbridgeError("RevisionNotFound", `service ${metadata.name} has no earlier revision`);
 }
 
-/** Throws RevisionNotRestorable. `data` names the Model that must be looked up for the notes. */
+/** Throws RevisionNotRestorable. */
 export function restorable({ revision, data }: HistoryEntry): RevisionData {
   if (data !== undefined) return data;
-  const message = `revision ${revision} holds no spec that could be written back`;
+  const message = `revision ${revision} has no spec that can be restored`;
   throw new MetalbridgeError("RevisionNotRestorable", message);
 }
 
-/** `model` is the Model that the revision names, as it is now. */
+/** `model` is the current Model with the name from the revision. */
 export function planUndo(
   service: InferenceService,
   target: HistoryEntry,
@@ -81,13 +80,13 @@ export function planUndo(
     ...revisionSpec(spec, spec.runtime ?? status?.runtime, side),
     ...(modelRevision === undefined ? {} : { modelRevision }),
   };
-  const wanted = { ...storedSpec(data), ...earlierContent(data, model) };
-  const changes = changesBetween(current, wanted);
-  const operations = changes.length === 0 ? [] : operationsOf(service, changes, wanted);
+  const desired = { ...storedSpec(data), ...earlierContent(data, model) };
+  const changes = changesBetween(current, desired);
+  const operations = changes.length === 0 ? [] : operationsOf(service, changes, desired);
   return { target, changes, operations, notes: notesOf(data, model) };
 }
 
-/** Set where the revision had other content of the Model than there is now, from the same source. */
+/** Not empty if the revision had different content of the Model from the same source. */
 function earlierContent({ template, model }: RevisionData, now: Model | undefined): Fields {
   const { name: _, source, revision } = model;
   const isCurrent = revision === undefined || revision === contentOf(now?.status?.pinned);
@@ -99,13 +98,13 @@ function earlierContent({ template, model }: RevisionData, now: Model | undefine
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Whole fields of spec, and only onto the spec that was read: the generation changes with every write to it, and not with
- * the controller's many writes to status.
+ * Replaces complete fields of spec. The test of the generation ensures that the spec has not changed since it was read; status
+ * updates do not change the generation.
  */
 function operationsOf(
   { metadata, spec }: InferenceService,
   changes: readonly SpecChange[],
-  wanted: Fields,
+  desired: Fields,
 ): readonly JsonPatchOp[] {
   const touched = new Set(changes.map(({ field }) => field.split(".")[0] ?? field));
   return [
@@ -113,7 +112,7 @@ function operationsOf(
     { op: "test", path: "/metadata/generation", value: metadata.generation },
     ...[...touched].map((field): JsonPatchOp => {
       const path = `/spec/${field}`;
-      const value = field === "endpoint" ? endpointWith(spec.endpoint, wanted[field]) : wanted[field];
+      const value = field === "endpoint" ? endpointWith(spec.endpoint, desired[field]) : desired[field];
       return value === undefined ? { op: "remove", path } : { op: "add", path, value };
     }),
   ];

@@ -1,5 +1,4 @@
-/** Engines under the agent's shim whose parent is killed before this process adopts them, as after an agent's crash. */
-
+/** Starts engines under the shim, kills their parent and adopts them, as after a crash of the agent. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -15,7 +14,7 @@ import { createJsonLog } from "../program/json-log.ts";
 import { printLine } from "../program/output.ts";
 import type { Bench } from "./step.ts";
 
-/** Hidden: it starts one engine, reports its pid, and then waits to be killed. */
+/** Hidden flag of the parent, which starts one engine, reports its pid, and waits to be killed. */
 export const PARENT_FLAG = "--as-parent";
 
 const commandSchema = z.object({
@@ -33,7 +32,7 @@ export interface Adopted {
   readonly until: (at: ProcessState["at"], signal: AbortSignal) => Promise<ProcessState>;
 }
 
-/** Long: only the FIFOs are to bring news. */
+/** Long, so that only the FIFOs report changes. */
 export const SELFTEST_SWEEP_MS = 60_000;
 
 const engines = () =>
@@ -44,13 +43,12 @@ const engines = () =>
     sweepMs: SELFTEST_SWEEP_MS,
   });
 
-/** The other side of {@link startAbandoned}: one JSON line on standard input; it ends with that input. */
+/** The parent in {@link startAbandoned}. Reads one JSON line from standard input, and exits when standard input ends. */
 export async function runAsParent(): Promise<void> {
   const input = createInterface({ input: process.stdin });
   const [line] = await once(input, "line");
   const { dir, ...command } = commandSchema.parse(JSON.parse(String(line)));
-  let wake = (): void => {};
-  const changed = new Promise<void>((resolve) => (wake = resolve));
+  const { promise: changed, resolve: wake } = Promise.withResolvers<void>();
   const engine = await engines().startEngine(dir, { ...command, record: { by: "selftest" } }, () => wake());
   if (engine.state().at === "starting") await changed;
   const state = engine.state();
@@ -59,7 +57,7 @@ export async function runAsParent(): Promise<void> {
   engine.close();
 }
 
-/** `name` is that of the run directory. Ended with everything it started when the bench is cleaned up. */
+/** `name` is the name of the run directory. The clean-up of the bench kills all processes. */
 export async function startAbandoned(
   bench: Bench,
   name: string,
@@ -72,39 +70,39 @@ export async function startAbandoned(
     stdio: ["pipe", "pipe", "inherit"],
   });
   const exited = once(parent, "exit");
-  // Before the engine is looked for: until then the parent may still start it.
+  // Registered last and so run first: until the parent is dead, it may still start the engine.
   bench.cleanUp(async () => {
     if (parent.kill("SIGKILL")) await exited;
   });
   const lines = createInterface({ input: parent.stdout });
   parent.stdin.write(`${JSON.stringify({ dir, ...command })}\n`);
-  const [said] = await Promise.race([once(lines, "line", { signal: bench.signal }), exited]);
+  const [reportedPid] = await Promise.race([once(lines, "line", { signal: bench.signal }), exited]);
   parent.kill("SIGKILL");
   await exited;
   const adopted = await adopt(dir);
   const state = adopted?.process.state();
-  if (adopted === undefined || state?.at !== "running" || String(state.pid) !== said)
+  if (adopted === undefined || state?.at !== "running" || String(state.pid) !== reportedPid)
     throw new MetalbridgeError(
       "EngineStartFailed",
-      `started with pid ${said}, and found ${state === undefined ? "nothing" : JSON.stringify(state)} after its parent was killed`,
+      `started with pid ${reportedPid}, but found ${state === undefined ? "nothing" : JSON.stringify(state)} after its parent was killed`,
     );
   return { ...adopted, pid: state.pid };
 }
 
 async function adopt(dir: string): Promise<Omit<Adopted, "pid"> | undefined> {
-  const looks = new Set<() => void>();
+  const checks = new Set<() => void>();
   const engine = await engines().adoptEngine(dir, () => {
-    for (const look of looks) look();
+    for (const check of checks) check();
   });
   if (engine === undefined) return undefined;
   const until: Adopted["until"] = (at, signal) =>
     new Promise((resolve, reject) => {
-      const look = (): void => {
+      const check = (): void => {
         if (engine.state().at === at) resolve(engine.state());
       };
-      looks.add(look);
+      checks.add(check);
       signal.addEventListener("abort", () => reject(new Error(`never ${at}`)), { once: true });
-      look();
+      check();
     });
   return { process: engine, dir, until };
 }
@@ -112,9 +110,9 @@ async function adopt(dir: string): Promise<Omit<Adopted, "pid"> | undefined> {
 const END_MS = 5_000;
 
 async function endEngine(dir: string): Promise<void> {
-  const left = await adopt(dir);
-  if (left === undefined) return;
-  await left.process.signal("KILL");
-  left.process.killGroup();
-  await left.until("gone", AbortSignal.timeout(END_MS)).finally(() => left.process.close());
+  const adopted = await adopt(dir);
+  if (adopted === undefined) return;
+  await adopted.process.signal("KILL");
+  adopted.process.killGroup();
+  await adopted.until("gone", AbortSignal.timeout(END_MS)).finally(() => adopted.process.close());
 }

@@ -1,4 +1,4 @@
-/** The real llama-server on a tiny generated model: what it serves, where, and the memory it takes. */
+/** Checks llama-server with a tiny generated model: responses, addresses and memory. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
@@ -33,13 +33,13 @@ import {
 import { commandOf } from "./tools.ts";
 
 const ENGINE_MS = 60_000;
-const ASK_MS = 10_000;
+const REQUEST_MS = 10_000;
 const READY_CHECK_MS = 100;
 const SETTINGS = { mode: "chat", contextSize: 2048, parallelSlots: 1, promptCacheMiB: 0 } as const;
-/** How far Metal's own figure may be from the recorded one. */
+/** Maximum relative difference between the budget that Metal reports and the recorded one. */
 const BUDGET_PART = 0.02;
 
-/** Steps share one engine: the one that starts it comes first. */
+/** The steps share one engine, which an early step starts. */
 export function engineSteps(): readonly SelftestStep[] {
   let serving: Serving | undefined;
   const withEngine =
@@ -134,7 +134,12 @@ async function startEngine(bench: Bench): Promise<Serving | undefined> {
     env: { ...bench.env, GGML_NO_BACKTRACE: "1" },
   });
   const isReady = async (): Promise<boolean> => {
-    const answer = await sendEngineRequest({ host: "127.0.0.1", port, path: "/health", timeoutMs: ASK_MS });
+    const answer = await sendEngineRequest({
+      host: "127.0.0.1",
+      port,
+      path: "/health",
+      timeoutMs: REQUEST_MS,
+    });
     return "status" in answer && answer.status === 200;
   };
   while (!(await isReady())) {
@@ -150,12 +155,12 @@ async function startEngine(bench: Bench): Promise<Serving | undefined> {
   return { ...{ pid: engine.pid, port, address, claimBytes, log } };
 }
 
-/** The engine runs here, whatever machine the tools are from. */
+/** Depends on this machine, where the engine runs, even if the tools are a recording. */
 const tableOf = () => (process.platform === "darwin" ? COMPUTE_TABLES.metal : COMPUTE_TABLES.cpu);
 
 async function checkAnswer({ port, pid }: Serving): Promise<SelftestOutcome> {
   const answer = await sendEngineRequest({
-    ...{ host: "127.0.0.1", port, path: "/v1/chat/completions", timeoutMs: ASK_MS },
+    ...{ host: "127.0.0.1", port, path: "/v1/chat/completions", timeoutMs: REQUEST_MS },
     body: { max_tokens: 8, messages: [{ role: "user", content: "Hello" }] },
   });
   if ("failed" in answer) return failedStep(answer.failed);
@@ -188,7 +193,7 @@ async function checkFootprint(
 async function checkMetal({ log }: Serving): Promise<SelftestOutcome> {
   if (process.platform !== "darwin") return notApplicableStep("not a Mac");
   const line = /offloaded (\d+)\/(\d+) layers to GPU/.exec(await log());
-  if (line === null) return unknownStep("the engine's log does not say");
+  if (line === null) return unknownStep("the engine's log has no line about offloaded layers");
   return line[1] === line[2] ? passedStep(line[0]) : failedStep(line[0]);
 }
 
@@ -219,7 +224,7 @@ async function checkBuffers(bench: Bench): Promise<SelftestOutcome> {
   const both = `${printed.backends.join(" and ")}: printed ${formatBytes(printed.totalBytes)}, claimed ${formatBytes(claimed)}`;
   if (process.platform === "darwin" && !printed.backends.some((name) => /^(MTL|Metal)/.test(name)))
     return failedStep(`no buffer is Metal's: ${both}`);
-  // Sizes are printed with two digits.
+  // The tolerance covers the rounding of printed sizes.
   return printed.totalBytes <= claimed + PRINTED_BYTES
     ? passedStep(both)
     : failedStep(`more than its claim: ${both}`);

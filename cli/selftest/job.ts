@@ -1,4 +1,4 @@
-/** A throwaway job in the user's own launchd domain: the plist of an installation, with a program that only waits. */
+/** Runs a temporary job in the launchd domain of the user, with the plist of an installation and a program that only waits. */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createIdentityReader } from "../../agent/instances/process/identity/identity.ts";
@@ -24,7 +24,7 @@ import {
 const START_MS = 15_000;
 const LEAVE_MS = 10_000;
 
-/** Everything is below the bench's folder, as if that were the user's home. An agent that is installed is left alone. */
+/** Uses the folder of the bench as the home folder. An installed agent is not changed. */
 export async function checkJob(bench: Bench): Promise<SelftestOutcome> {
   const { folder, path, runPrivately, isReplayed, cleanUp } = bench;
   if (isReplayed) return notApplicableStep("a recording has no launchd");
@@ -42,7 +42,7 @@ export async function checkJob(bench: Bench): Promise<SelftestOutcome> {
   });
   const before = await launchctl.observe();
   if (installed.value.found !== undefined || before.at !== "absent" || before.isDisabled)
-    return notApplicableStep(`${LAUNCHD_LABEL} is installed or disabled, and is left alone`);
+    return notApplicableStep(`${LAUNCHD_LABEL} is installed or disabled, and is not changed`);
   const children = await writeJob(own);
   cleanUp(() => endChildren(children));
   cleanUp(() => launchctl.unload());
@@ -54,17 +54,17 @@ async function runJob(launchctl: Supervisor, children: string): Promise<Selftest
   const first = await startedPid(launchctl, children, 1);
   await launchctl.restart();
   const second = await startedPid(launchctl, children, 2, first);
-  if (first === undefined || second === undefined) return failedStep("the job was loaded, and did not start");
+  if (first === undefined || second === undefined) return failedStep("the job was loaded but did not start");
   await launchctl.unload();
   if ((await launchctl.observe()).at !== "absent") return failedStep("the job is loaded after bootout");
   const { startTimeNow } = createIdentityReader(process.platform);
   const survived = (await pidsIn(children)).filter((pid) => startTimeNow(pid) !== undefined).length;
   return survived === 2
-    ? passedStep(`pid ${first}, restarted as ${second}, unloaded; what they started lives on`)
-    : failedStep("what the job had started was killed with it, in spite of AbandonProcessGroup");
+    ? passedStep(`pid ${first}, restarted as ${second}, unloaded; their child processes are still running`)
+    : failedStep("child processes of the job were killed with it despite AbandonProcessGroup");
 }
 
-/** Once the job's program has started something of its own for the `count`th time. */
+/** Resolves when the program of the job has started its `count`th child process. */
 async function startedPid(
   launchctl: Supervisor,
   children: string,
@@ -80,7 +80,7 @@ async function startedPid(
   return isStarted ? pid : undefined;
 }
 
-/** Resolves with the file of the pids that the program starts. */
+/** Resolves with the file to which the program writes the pids of its child processes. */
 async function writeJob(layout: InstallLayout): Promise<string> {
   const program = join(layout.prefix, "current", "bin", "node");
   const children = join(layout.prefix, "children");

@@ -1,4 +1,4 @@
-/** Processes, FIFOs and ports of this machine's kernel, as the agent relies on them: run natively, replay or not. */
+/** Checks processes, FIFOs and ports of the kernel, on which the agent relies. Never uses recordings. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -20,7 +20,7 @@ import {
 
 const BOTH = ["darwin", "linux"] as const;
 /** The FIFOs must report an exit long before the sweep would. */
-const NEWS_MS = SELFTEST_SWEEP_MS / 3;
+const MAX_REPORT_MS = SELFTEST_SWEEP_MS / 3;
 
 export const processSteps: readonly SelftestStep[] = [
   { name: "identity", proves: "pid and start time identify a process", platforms: BOTH, run: checkIdentity },
@@ -56,7 +56,7 @@ export const processSteps: readonly SelftestStep[] = [
   },
 ];
 
-/** Not a program of the system: macOS hides the environment of those. */
+/** Not a system program, because macOS hides the environment of system programs. */
 const IDLE = ["-e", "console.log('idle'); setInterval(() => {}, 1_000_000)"];
 const idle = (bench: Bench, name: string) =>
   startAbandoned(bench, name, { argv: [process.execPath, ...IDLE], env: { PATH: bench.path } });
@@ -81,12 +81,13 @@ async function checkActivity({ signal, cleanUp }: Bench): Promise<SelftestOutcom
   cleanUp(async () => void child.kill("SIGKILL"));
   await once(child, "spawn");
   const pid = child.pid ?? 0;
-  for (const [change, wanted] of [
+  for (const [change, expected] of [
     ["SIGCONT", "asleep"],
     ["SIGSTOP", "stopped"],
   ] as const) {
     child.kill(change);
-    while ((await activity(pid)) !== wanted) if (signal.aborted) return failedStep(`never seen as ${wanted}`);
+    while ((await activity(pid)) !== expected)
+      if (signal.aborted) return failedStep(`never seen as ${expected}`);
   }
   return passedStep("asleep, then stopped");
 }
@@ -118,10 +119,10 @@ async function checkFifo(bench: Bench): Promise<SelftestOutcome> {
   const tookMs = Math.round(performance.now() - startMs);
   const exit = state.at === "gone" ? JSON.stringify(state.exit) : "";
   if (exit !== '{"signal":"SIGSEGV"}') return failedStep(`the exit is ${exit}`);
-  return tookMs <= NEWS_MS ? passedStep(`after ${tookMs} ms`) : failedStep(`only after ${tookMs} ms`);
+  return tookMs <= MAX_REPORT_MS ? passedStep(`after ${tookMs} ms`) : failedStep(`only after ${tookMs} ms`);
 }
 
-/** That engines bind to: configured, or of the default route. */
+/** The address that engines bind to: configured, or from the default route. */
 export async function ownAddress({ config }: Pick<Bench, "config">): Promise<string | undefined> {
   return config.addresses[0] ?? (await routedAddress("http://127.0.0.1"));
 }

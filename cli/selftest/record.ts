@@ -1,5 +1,4 @@
-/** Recordings of this machine's tools in the form of test/macos, with whatever identifies it replaced. */
-
+/** Records the output of tools in the form of test/macos, and replaces everything that identifies the machine. */
 import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
@@ -9,23 +8,24 @@ import { parseCount, parseSwVers, parseSysctl } from "../../src/macos/parse.ts";
 import type { RunTool, ToolResult } from "../../src/util/command.ts";
 import { defined } from "../../src/util/defined.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
+import { compareText } from "../../src/util/text.ts";
 import { createRedaction, leftovers, type Names, type Redaction } from "./redact.ts";
 
 export interface Recorder {
-  /** Keeps what the tool answers. */
+  /** Runs a tool and records its output. */
   readonly run: RunTool;
-  /** By file name; asks what no step has asked. */
+  /** Resolves with the files of the recording. Also runs tools that no step has run. */
   readonly files: () => Promise<Recorded>;
 }
 
 export interface Recorded {
-  /** For the folder: chip, memory and version. */
+  /** Folder name from model, chip, memory and version. */
   readonly machine: string;
   readonly files: ReadonlyMap<string, string>;
   readonly redaction: Redaction;
 }
 
-/** In this order in `sysctl.txt`, and whatever else was asked behind them. */
+/** Keys in the order of `sysctl.txt`. Other recorded keys follow. */
 const SYSCTL_KEYS = [
   "machdep.cpu.brand_string",
   "hw.model",
@@ -49,7 +49,7 @@ const SYSCTL_KEYS = [
   "vm.page_purgeable_count",
   "vm.page_pageable_external_count",
 ];
-/** Command lines whose end differs from machine to machine. */
+/** Command lines whose last argument differs between machines. */
 const OPEN_ENDED = [
   "socketfilterfw --getappblocked ",
   "tmutil isexcluded ",
@@ -59,7 +59,7 @@ const OPEN_ENDED = [
   "launchctl print gui/",
   "launchctl print user/",
 ];
-/** Programs that doctor knows by name; of all others only the number is kept. */
+/** Programs that doctor knows by name. Other names are replaced. */
 const KNOWN = new RegExp(
   ["^/sbin/launchd$", "metalbridge", "llama", "mlx", "LM Studio", "^node$", ...ENGINE_PROGRAMS].join("|"),
   "i",
@@ -71,7 +71,7 @@ export function createRecorder(run: RunTool): Recorder {
   const sysctl = new Map<string, string>();
   const tools = new Map<string, ToolResult>();
   let serial: string | undefined;
-  const keep = (program: string, args: readonly string[], answer: ToolResult): void => {
+  const record = (program: string, args: readonly string[], answer: ToolResult): void => {
     if ("failed" in answer) return;
     const { stdout } = answer;
     if (program === "sw_vers" || program === "vm_stat") texts.set(`${program}.txt`, stdout);
@@ -86,7 +86,7 @@ export function createRecorder(run: RunTool): Recorder {
   };
   const recording: RunTool = async (program, args) => {
     const answer = await run(program, args);
-    keep(program, args, answer);
+    record(program, args, answer);
     return answer;
   };
   return {
@@ -96,7 +96,7 @@ export function createRecorder(run: RunTool): Recorder {
       await recording("vm_stat", []);
       const redaction = createRedaction(await namesOf(run, serial));
       const lines = [...new Set([...SYSCTL_KEYS, ...sysctl.keys()])].filter((key) => sysctl.has(key));
-      // Only values: a machine may have the name of a key's part.
+      // Only values are redacted, because the name of the machine may be part of a key.
       const values = lines.map((key) => `${key}: ${redaction.redact(sysctl.get(key) ?? "")}\n`);
       texts.set("tools.yaml", `${HEAD}${stringify(fieldsOf(tools), { lineWidth: 0 })}`);
       const files = new Map([...texts].map(([name, text]) => [name, redaction.redact(text)]));
@@ -108,9 +108,9 @@ export function createRecorder(run: RunTool): Recorder {
   };
 }
 
-const HEAD = "# More tools of this machine, by command line; `*` stands for an argument that differs.\n";
+const HEAD = "# More tools of this machine, by command line; `*` replaces an argument that differs.\n";
 
-/** Into a folder of the machine's name; resolves with its path. */
+/** Writes the files into a new folder with the name of the machine. Resolves with its path. */
 export async function writeRecording(folder: string, { machine, files }: Recorded): Promise<string> {
   const path = join(folder, machine);
   try {
@@ -132,9 +132,9 @@ function keyOf(program: string, args: readonly string[]): string {
   return start === undefined ? line : `${start}*`;
 }
 
-/** As doctor-replay reads it: an answer alone, or with what differs from a plain success. */
+/** The form that doctor-replay reads: the output, or an object if the exit code or stderr must be recorded. */
 function fieldsOf(tools: ReadonlyMap<string, ToolResult>): object {
-  const byLine = [...tools].sort(([one], [other]) => (one < other ? -1 : 1));
+  const byLine = [...tools].sort(([one], [other]) => compareText(one, other));
   return Object.fromEntries(byLine.map(([line, answer]) => [line, fieldOf(line, answer)]));
 }
 
@@ -147,7 +147,7 @@ function fieldOf(line: string, answer: ToolResult): string | object | undefined 
   return defined(fields);
 }
 
-/** Other programs of the user are no one's business. */
+/** Replaces the names of other programs of the user. */
 function withoutOthers(line: string, text: string): string {
   if (line.startsWith("ps "))
     return text.replace(/^(\s*\d+\s+\d+\s+)(.+)$/gm, (whole, start: string, command: string) =>
@@ -162,7 +162,7 @@ function withoutOthers(line: string, text: string): string {
   return text.replace(/^(\s+[A-Za-z_]\w* => ).*$/gm, "$1removed");
 }
 
-/** Keeps only listed properties of the platform's device, because it has serial numbers under many names, some in hex. */
+/** Keeps only known properties of the platform device, because its serial numbers have many names, some in hex. */
 function withoutIdentity(text: string): string {
   const isDevice = /class IOPlatformExpertDevice/.test(text);
   if (!isDevice) return text;
@@ -174,7 +174,7 @@ function withoutIdentity(text: string): string {
     .join("\n");
 }
 
-const NAME_QUESTIONS = [
+const NAME_COMMANDS = [
   ["hosts", "scutil", "--get", "ComputerName"],
   ["hosts", "scutil", "--get", "LocalHostName"],
   ["hosts", "scutil", "--get", "HostName"],
@@ -185,7 +185,7 @@ const NAME_QUESTIONS = [
 
 async function namesOf(run: RunTool, serial: string | undefined): Promise<Names> {
   const found = await Promise.all(
-    NAME_QUESTIONS.map(async ([kind, program, ...args]) => {
+    NAME_COMMANDS.map(async ([kind, program, ...args]) => {
       const answer = await run(program, args);
       const name = "failed" in answer || answer.code !== 0 ? "" : answer.stdout.trim();
       return {

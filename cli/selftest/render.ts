@@ -1,4 +1,4 @@
-/** selftest's report as text and as JSON. Pure. */
+/** Renders the report of selftest. Pure. */
 import { exitCodes } from "../program/exit-codes.ts";
 import type { SelftestOutcome, SelftestResult } from "./step.ts";
 
@@ -10,7 +10,7 @@ const STATUSES = [
 ] as const satisfies readonly SelftestOutcome["status"][];
 const LABELS = { failed: "failed", unknown: "unknown", ok: "ok", notApplicable: "-" } as const;
 
-/** One line, printed as soon as the step is done; what was to be proved follows where it was not. */
+/** One line, printed after each step. The expected fact follows if it was not confirmed. */
 export function renderResult({ name, proves, status, found }: SelftestResult): string {
   const head = `${LABELS[status].padEnd(7)}  ${name.padEnd(NAME)}  ${found}`;
   return status === "failed" || status === "unknown" ? `${head}\n         expected: ${proves}` : head;
@@ -23,7 +23,7 @@ export function renderSummary(results: readonly SelftestResult[]): string {
   return `${counts.failed} failed, ${counts.unknown} unknown, ${counts.ok} passed, ${counts.notApplicable} not applicable`;
 }
 
-/** 1 where a fact does not hold, 3 where one could not be checked, else 0; as doctor's. */
+/** As in doctor: 1 if a step failed, 3 if a fact could not be checked, else 0. */
 export function selftestExitCode(results: readonly SelftestResult[]): number {
   const { failed, unknown } = countByStatus(results);
   if (failed > 0) return exitCodes.failed;

@@ -1,11 +1,11 @@
-/** One proof after the other, each within its limit; whatever they started is ended and removed afterwards. */
+/** Runs the steps of selftest in sequence, each with a time limit, and cleans up afterwards. */
 import type { AgentConfig } from "../../agent/config/schema.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Reading } from "../../src/doctor/readings.ts";
 import type { RunTool } from "../../src/util/command.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 
-/** failed: this machine contradicts what the code assumes. unknown: it could not be read. */
+/** failed: this machine contradicts an assumption of the code. unknown: the fact could not be read. */
 export interface SelftestOutcome {
   readonly status: "ok" | "failed" | "unknown" | "notApplicable";
   readonly found: string;
@@ -27,30 +27,30 @@ export interface SelftestResult extends SelftestOutcome {
   readonly tookMs: number;
 }
 
-/** What steps work with. */
+/** The environment of the steps. */
 export interface Bench {
   readonly config: AgentConfig;
-  /** Tools whose answers may be recorded. */
+  /** Runs tools; their output may be recorded. */
   readonly run: RunTool;
-  /** The same tools for answers that name other programs of this user, and are never recorded. */
+  /** Runs the same tools without recording, for output that names other programs of the user. */
   readonly runPrivately: RunTool;
-  /** Where programs are searched. */
+  /** PATH for programs. */
   readonly path: string;
   readonly env: Readonly<Record<string, string>>;
-  /** The tools are those of another machine: their answers cannot be compared with this one. */
+  /** True if the output of tools is from another machine and cannot be compared with this one. */
   readonly isReplayed: boolean;
-  /** Removed at the end. */
+  /** Temporary folder, which is removed at the end. */
   readonly folder: string;
-  /** Aborted at the step's limit, and by Ctrl-C. */
+  /** Aborted at the time limit of the step, and by Ctrl-C. */
   readonly signal: AbortSignal;
-  /** Runs when all steps are done, the last one first. */
+  /** Registers a function that runs after all steps, in reverse order. */
   readonly cleanUp: (undo: () => Promise<void>) => void;
 }
 
 const LIMIT_MS = 60_000;
 const CLEAN_UP_MS = 10_000;
 
-/** Only steps of this system. Ends early, without the remaining results, once `stop` is aborted. */
+/** Runs the steps for this platform. Returns early, without the remaining results, if `stop` is aborted. */
 export async function runSteps(
   steps: readonly SelftestStep[],
   bench: Omit<Bench, "signal" | "cleanUp">,
@@ -84,12 +84,12 @@ async function runStep(
   const { name, proves, limitMs = LIMIT_MS } = step;
   const startMs = performance.now();
   const signal = AbortSignal.any([stop, AbortSignal.timeout(limitMs)]);
-  const late: SelftestOutcome = { status: "failed", found: `not done within ${limitMs / 1_000} s` };
-  const outcome = (await settled(step.run({ ...bench, signal }).catch(rejected), signal)) ?? late;
+  const timedOut: SelftestOutcome = { status: "failed", found: `not finished within ${limitMs / 1_000} s` };
+  const outcome = (await settled(step.run({ ...bench, signal }).catch(rejected), signal)) ?? timedOut;
   return { name, proves, ...outcome, tookMs: Math.round(performance.now() - startMs) };
 }
 
-/** Undefined where the signal came first. */
+/** Undefined if the signal is aborted first. */
 async function settled<T>(work: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   let stop = (): void => {};
   const aborted = new Promise<undefined>((resolve) => {
@@ -110,7 +110,7 @@ export const failedStep = (found: string): SelftestOutcome => ({ status: "failed
 export const unknownStep = (found: string): SelftestOutcome => ({ status: "unknown", found });
 export const notApplicableStep = (found: string): SelftestOutcome => ({ status: "notApplicable", found });
 
-/** A tool whose answer is not understood contradicts the reader. */
+/** Output that the reader cannot parse is a failure. */
 export function interpretReading<T>(reading: Reading<T>, describe: (value: T) => string): SelftestOutcome {
   return "unknown" in reading ? failedStep(reading.unknown) : passedStep(describe(reading.value));
 }

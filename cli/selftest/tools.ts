@@ -1,4 +1,4 @@
-/** Every tool of macOS that Metalbridge asks: each answers, and is understood, on this machine. */
+/** Checks that every macOS tool that Metalbridge runs works, and that its output can be parsed. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
@@ -23,10 +23,10 @@ import {
   unknownStep,
 } from "./step.ts";
 
-/** Two readings a moment apart differ by what programs did meanwhile. */
+/** Maximum relative difference between two readings, because other programs run in between. */
 const MEMORY_PART = 0.25;
 
-/** launchd alone may take 10 s to end a job. */
+/** launchd may take 10 s to stop a job. */
 const LIMIT_MS = 30_000;
 
 type ToolStep = readonly [name: string, proves: string, run: SelftestStep["run"]];
@@ -71,7 +71,7 @@ export const toolSteps: readonly SelftestStep[] = steps.map(([name, proves, run]
   limitMs: LIMIT_MS,
 }));
 
-/** As doctor takes it, by the tools of the bench. */
+/** Takes a reading of doctor with the tools of the bench. */
 function read<Name extends keyof typeof darwinReadings>(
   name: Name,
   { run, folder, config, env }: Bench,
@@ -81,7 +81,7 @@ function read<Name extends keyof typeof darwinReadings>(
     folder,
     server: undefined,
     tryReach,
-    // Runs programs, and one reading alone needs it.
+    // Lazy, because it runs programs and only one reading needs it.
     get engines() {
       return findEngines(config, env);
     },
@@ -101,7 +101,7 @@ const words = (fields: object): string =>
     .map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`)
     .join(", ");
 
-/** RunCommand over RunTool: readers of both kinds are recorded in one place. */
+/** Adapts RunTool to RunCommand, so that one recorder serves both. */
 export function commandOf(run: RunTool): RunCommand {
   return async (program, args, { partial = false } = {}) => {
     const answer = await run(program, args);
@@ -114,8 +114,15 @@ const readerOf = ({ run }: Bench) => createHostReader("darwin", commandOf(run));
 
 async function checkMachine(bench: Bench): Promise<SelftestOutcome> {
   const info = await readerOf(bench).info();
-  const wanted = ["machineId", "osVersion", "chip", "hardwareModel", "performanceCores", "gpuCores"] as const;
-  const missing = [...wanted, "memoryBytes" as const, "bootTime" as const].filter(
+  const required = [
+    "machineId",
+    "osVersion",
+    "chip",
+    "hardwareModel",
+    "performanceCores",
+    "gpuCores",
+  ] as const;
+  const missing = [...required, "memoryBytes" as const, "bootTime" as const].filter(
     (key) => info[key] === undefined,
   );
   if (missing.length > 0) return failedStep(`cannot be read: ${missing.join(", ")}`);
@@ -155,7 +162,7 @@ async function checkBoot({ run }: Bench): Promise<SelftestOutcome> {
   return id === undefined ? failedStep("sysctl does not know the key") : passedStep("present");
 }
 
-/** As the agent does it while engines run (agent/host/keep-awake.ts). */
+/** Uses caffeinate as agent/host/keep-awake.ts does. */
 async function checkAwake({ path, runPrivately, signal, cleanUp }: Bench): Promise<SelftestOutcome> {
   const child = spawn("caffeinate", ["-i", "-w", String(process.pid)], {
     stdio: "ignore",

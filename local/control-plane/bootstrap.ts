@@ -1,5 +1,4 @@
-/** The first objects of a fresh cluster: our custom resource definitions, namespaces, roles, policies and priority classes, applied again at each start. */
-
+/** Applies the CRDs, namespaces, roles, policies and priority classes of Metalbridge at each start of a local control plane. */
 import { setTimeout as pause } from "node:timers/promises";
 import { priorityClasses } from "../../controller/workload/priorities.ts";
 import { clusterAccess } from "../../src/api/access/cluster.ts";
@@ -18,7 +17,7 @@ import type { KubeObject } from "../../src/kube/types.ts";
 import { truncate } from "../../src/util/text.ts";
 import { type ApiAccess, callApi } from "./request.ts";
 
-/** The part of a definition that is read here; the whole object is sent. */
+/** The field of a CRD that this file reads. The complete object is sent. */
 export interface CrdObject {
   readonly metadata: { readonly name: string };
 }
@@ -36,7 +35,7 @@ const KINDS = [
   PRIORITY_CLASSES,
 ];
 
-/** Each with the path that it is applied to. */
+/** The objects with their API paths. */
 export function basicObjects(
   crds: readonly CrdObject[],
 ): readonly (readonly [path: string, object: object])[] {
@@ -51,20 +50,20 @@ export function basicObjects(
   ];
 }
 
-/** Returns when every definition is served and everything else exists. */
+/** Resolves when every CRD is served and all other objects exist. */
 export async function installBasics(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
   await Promise.all(basicObjects(crds).map(([path, object]) => apply(access, path, object)));
   await waitUntilServed(access, crds);
 }
 
-/** Returns when every definition is served. */
+/** Resolves when every CRD is served. */
 export async function waitUntilServed(access: ApiAccess, crds: readonly CrdObject[]): Promise<void> {
   await Promise.all(crds.map((crd) => established(access, crd.metadata.name)));
 }
 
 function pathOf({ kind, metadata: { name } }: KubeObject): string {
   const known = KINDS.find((candidate) => candidate.kind === kind);
-  if (known === undefined) throw new Error(`${kind} is not a kind of the first objects`);
+  if (known === undefined) throw new Error(`${kind} is not a known kind`);
   return objectPath(known, { name });
 }
 
@@ -75,12 +74,12 @@ async function apply(access: ApiAccess, path: string, object: unknown): Promise<
     body: JSON.stringify(object),
     contentType: APPLY,
   });
-  if (reply.status >= 300) throw refused(path, reply.body);
+  if (reply.status >= 300) throw installFailed(path, reply.body);
 }
 
 /**
- * Returns when objects of the kind can be listed: for a moment after a definition is Established the API server still
- * answers 429 with a second to wait, which every first list of ours would have to sit out.
+ * Resolves when objects of the kind can be listed. For a moment after a CRD is Established, the API server still answers 429
+ * with a delay of one second, which the first list of every client would have to wait for.
  */
 async function established(access: ApiAccess, name: string): Promise<void> {
   const deadline = performance.now() + ESTABLISHED_WITHIN_MS;
@@ -90,11 +89,11 @@ async function established(access: ApiAccess, name: string): Promise<void> {
     if (conditions.some((condition) => condition.type === "Established" && condition.status === "True")) {
       if (await isListable(access, name)) return;
     }
-    const clash = conditions.find(
+    const conflict = conditions.find(
       (condition) => condition.type === "NamesAccepted" && condition.status === "False",
     );
-    if (clash !== undefined) throw refused(name, clash.message ?? "its names are taken");
-    if (performance.now() > deadline) throw refused(name, "not established in time");
+    if (conflict !== undefined) throw installFailed(name, conflict.message ?? "its names are taken");
+    if (performance.now() > deadline) throw installFailed(name, "not established in time");
     await pause(25);
   }
 }
@@ -117,6 +116,6 @@ function conditionsOf(body: string): readonly CrdCondition[] {
   return object.status?.conditions ?? [];
 }
 
-function refused(what: string, why: string): MetalbridgeError {
-  return new MetalbridgeError("CrdInstallFailed", `${what}: ${truncate(why, 2_000)}`);
+function installFailed(name: string, why: string): MetalbridgeError {
+  return new MetalbridgeError("CrdInstallFailed", `${name}: ${truncate(why, 2_000)}`);
 }

@@ -1,4 +1,4 @@
-/** The environment that decides where the control plane's programs are looked for, read once. */
+/** Reads the environment variables with the locations of programs. */
 import { homedir } from "node:os";
 import path, { delimiter } from "node:path";
 import { z } from "zod";
@@ -22,9 +22,9 @@ const environment = z.object({
 export interface PartsConfig {
   readonly cacheDir: string;
   readonly assetsDir?: string;
-  /** A llama-server that the user names. */
+  /** A llama-server from the user. */
   readonly llamaServer?: string;
-  /** An Ollama that the user names. */
+  /** An Ollama from the user. */
   readonly ollama?: string;
   /** Folders of PATH. */
   readonly programFolders: readonly string[];
@@ -38,7 +38,7 @@ interface Machine {
   readonly home: string;
 }
 
-/** Where setup keeps what it provides: the same order as in scripts/setup/cache.mjs. */
+/** The cache folder is chosen as in scripts/setup/cache.mjs. Throws BadEnvironment. */
 export function readPartsConfig(
   env: Readonly<Record<string, string | undefined>> = process.env,
   machine: Machine = { platform: process.platform, arch: process.arch, home: env.HOME ?? homedir() },
@@ -51,17 +51,15 @@ export function readPartsConfig(
       `${issue?.path.join(".") ?? "environment"} ${issue?.message ?? ""}`,
     );
   }
-  const { KUBEBUILDER_ASSETS: assetsDir, METALBRIDGE_LLAMA_SERVER: llamaServer } = parsed.data;
-  const { METALBRIDGE_OLLAMA: ollama } = parsed.data;
-  const { platform, arch } = machine;
+  const { data } = parsed;
   return {
-    cacheDir: parsed.data.METALBRIDGE_CACHE ?? defaultCacheDir(machine, parsed.data.XDG_CACHE_HOME),
-    programFolders: parsed.data.PATH.split(delimiter).filter((folder) => folder !== ""),
-    platform,
-    arch,
-    assetsDir,
-    llamaServer,
-    ollama,
+    cacheDir: data.METALBRIDGE_CACHE ?? defaultCacheDir(machine, data.XDG_CACHE_HOME),
+    programFolders: data.PATH.split(delimiter).filter((folder) => folder !== ""),
+    platform: machine.platform,
+    arch: machine.arch,
+    assetsDir: data.KUBEBUILDER_ASSETS,
+    llamaServer: data.METALBRIDGE_LLAMA_SERVER,
+    ollama: data.METALBRIDGE_OLLAMA,
   };
 }
 

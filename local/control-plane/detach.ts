@@ -1,4 +1,4 @@
-/** Starts `metalbridge up` in a session of its own and waits until it says that it is ready. */
+/** Starts `metalbridge up` in a separate session and waits until it reports ready. */
 import { spawn } from "node:child_process";
 import { closeSync, mkdirSync, openSync } from "node:fs";
 import path from "node:path";
@@ -13,13 +13,13 @@ import { controlPlaneLayoutOf } from "./state/layout.ts";
 const READY_WITHIN_MS = 120_000;
 const POLL_MS = 100;
 
-/** Throws ControlPlanePartFailed with the end of its log when it ends instead. */
+/** Throws ControlPlanePartFailed with the end of the log if the process exits or is not ready in time. */
 export async function startDetached(options: {
   readonly dir: string;
   readonly port?: number | undefined;
 }): Promise<SessionInfo> {
   const layout = controlPlaneLayoutOf(options.dir);
-  ensureFolder(layout.dir);
+  await ensureFolder(layout.dir);
   mkdirSync(layout.logs, { recursive: true, mode: 0o700 });
   const logFile = layout.log("up");
   const log = openSync(logFile, "w", 0o600);
@@ -35,7 +35,7 @@ export async function startDetached(options: {
     ended = error.message;
   });
   child.once("exit", (code, signal) => {
-    ended = `it ended with ${signal ?? `exit code ${code}`}`;
+    ended = `it exited with ${signal ?? `exit code ${code}`}`;
   });
   const deadline = performance.now() + READY_WITHIN_MS;
   while (ended === undefined && performance.now() < deadline) {

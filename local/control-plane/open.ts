@@ -1,4 +1,4 @@
-/** A control plane ready for use: alone on its folder, with our kinds and namespaces installed. */
+/** Opens a control plane: the only one in its folder, with the CRDs and namespaces installed. */
 import type { Log } from "../../src/util/ports.ts";
 import { type CrdObject, installBasics } from "./bootstrap.ts";
 import type { ClusterParts } from "./parts.ts";
@@ -12,26 +12,26 @@ export interface OpenOptions {
   readonly crds: readonly CrdObject[];
   readonly log: Log;
   readonly port?: number | undefined;
-  /** The one address to listen on; loopback unless given. */
+  /** Address to listen on. The default is loopback. */
   readonly bindAddress?: string | undefined;
   /** False by default: there are no nodes. */
   readonly scheduler?: boolean;
-  /** False only for tests: a crash of the machine then loses data. */
+  /** False only in tests, where a crash of the machine may lose data. */
   readonly fsync?: boolean;
   readonly signal?: AbortSignal | undefined;
-  /** Another process asked for the end (`metalbridge down`); the connection it waits on ends with this promise. */
+  /** Called when another process requests a stop (`metalbridge down`), which waits for this promise. */
   readonly onStopOrder: () => Promise<void>;
 }
 
 export interface OpenControlPlane {
   readonly controlPlane: ControlPlane;
-  /** Stops the parts, then frees the folder. */
+  /** Stops the parts, then releases the folder. */
   readonly close: () => Promise<void>;
 }
 
-/** Throws ControlPlaneRunning when the folder is in use; on any failure nothing is left running. */
+/** Throws ControlPlaneRunning if the folder is in use. After a failure, nothing is left running. */
 export async function openControlPlane(options: OpenOptions): Promise<OpenControlPlane> {
-  ensureFolder(options.dir);
+  await ensureFolder(options.dir);
   let info: SessionInfo = { pid: process.pid, state: "starting", kubeconfig: "" };
   const session = await openSession({ dir: options.dir, info: () => info, onStop: options.onStopOrder });
   let controlPlane: ControlPlane | undefined;

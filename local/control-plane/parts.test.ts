@@ -16,7 +16,7 @@ async function program(file: string): Promise<string> {
 
 const machine = { platform: "linux", arch: "arm64", programFolders: [] };
 
-test("programs come from KUBEBUILDER_ASSETS first, and one by one from the cache", async () => {
+test("findClusterParts finds each program in KUBEBUILDER_ASSETS first, then in the cache", async () => {
   await using folder = await temporaryFolder();
   const config: PartsConfig = {
     ...machine,
@@ -31,7 +31,7 @@ test("programs come from KUBEBUILDER_ASSETS first, and one by one from the cache
   expect(findClusterParts(config)).toEqual({ etcd, kubeApiserver });
 });
 
-test("what is missing is named, with the way to get it", async () => {
+test("findClusterParts names the missing programs and the command that installs them", async () => {
   await using folder = await temporaryFolder();
   const config: PartsConfig = { ...machine, cacheDir: folder.path };
   await program(path.join(partFolders(config)[0] ?? "", "etcd"));
@@ -48,7 +48,7 @@ test("what is missing is named, with the way to get it", async () => {
   expect(String(error)).not.toMatch(/etcd and/);
 });
 
-test("llama-server: named, then PATH, then the newest in the cache", async () => {
+test("findLlamaServer prefers the configured program, then PATH, then the newest in the cache", async () => {
   await using folder = await temporaryFolder();
   const at = (...names: string[]) => path.join(folder.path, ...names);
   const config: PartsConfig = { ...machine, cacheDir: at("cache"), programFolders: [at("bin")] };
@@ -63,7 +63,7 @@ test("llama-server: named, then PATH, then the newest in the cache", async () =>
   expect(findLlamaServer({ ...config, llamaServer: named })).toBe(named);
 });
 
-test("the demo's engine is the one that is asked for, or an error with the command that installs it", async () => {
+test("engineFlags finds the requested engine, or throws with the command that installs it", async () => {
   await using folder = await temporaryFolder();
   const config: PartsConfig = { ...machine, cacheDir: folder.path };
   await program(path.join(folder.path, "llama-server", "b900", "bin", "llama-server"));

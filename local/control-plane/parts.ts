@@ -1,10 +1,10 @@
-/** Finds the real programs of the control plane: a folder named by KUBEBUILDER_ASSETS first, then what setup put into the cache. */
+/** Finds the programs of the control plane, first in KUBEBUILDER_ASSETS, then in the cache of setup. */
 import { accessSync, constants } from "node:fs";
 import path from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { PartsConfig } from "./config.ts";
 
-/** The versions that setup provides; the folder's name holds them, so that an upgrade never meets old programs. */
+/** The versions from setup. They are part of the folder name, so that an upgrade does not use old programs. */
 export const CLUSTER_PARTS_VERSION = "v1.36.3-etcd-v3.7.3";
 
 export interface ClusterParts {
@@ -17,15 +17,15 @@ export interface ClusterParts {
   readonly kubelet?: string;
 }
 
-/** Paths of every program found; etcd and kube-apiserver are required, the rest may be absent. */
+/** Paths of the programs. etcd and kube-apiserver are required. Throws ClusterPartsMissing. */
 export function findClusterParts(config: PartsConfig): ClusterParts {
   const folders = partFolders(config);
   const find = (name: string) => folders.map((folder) => path.join(folder, name)).find(isExecutable);
   const etcd = find("etcd");
   const kubeApiserver = find("kube-apiserver");
   if (etcd === undefined || kubeApiserver === undefined) {
-    const missing = [etcd ?? "etcd", kubeApiserver ?? "kube-apiserver"].filter(
-      (name) => !path.isAbsolute(name),
+    const missing = Object.entries({ etcd, "kube-apiserver": kubeApiserver }).flatMap(([name, file]) =>
+      file === undefined ? [name] : [],
     );
     throw new MetalbridgeError(
       "ClusterPartsMissing",
@@ -35,15 +35,15 @@ export function findClusterParts(config: PartsConfig): ClusterParts {
   return {
     etcd,
     kubeApiserver,
-    ...optional("kubectl", find("kubectl")),
-    ...optional("kubeControllerManager", find("kube-controller-manager")),
-    ...optional("kubeProxy", find("kube-proxy")),
-    ...optional("kubeScheduler", find("kube-scheduler")),
-    ...optional("kubelet", find("kubelet")),
+    kubectl: find("kubectl"),
+    kubeControllerManager: find("kube-controller-manager"),
+    kubeProxy: find("kube-proxy"),
+    kubeScheduler: find("kube-scheduler"),
+    kubelet: find("kubelet"),
   };
 }
 
-/** Folders in the order they are searched, program by program: envtest's archives lack some that the cache has. */
+/** Folders in search order for each program, because the archives of envtest lack some programs. */
 export function partFolders(config: PartsConfig): readonly string[] {
   const name = `${CLUSTER_PARTS_VERSION}-${config.platform}-${config.arch}`;
   const cached = path.join(config.cacheDir, "cluster-parts", name);
@@ -58,8 +58,4 @@ export function isExecutable(file: string): boolean {
   } catch {
     return false;
   }
-}
-
-function optional<K extends string>(key: K, value: string | undefined): { [P in K]?: string } {
-  return value === undefined ? {} : ({ [key]: value } as { [P in K]?: string });
 }

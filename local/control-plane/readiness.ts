@@ -1,4 +1,4 @@
-/** Waits until the API server is ready, or says why it will not be. */
+/** Waits until the API server is ready. */
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -9,7 +9,7 @@ import { type ApiAccess, callApi } from "./request.ts";
 import { isDiskFull } from "./state/disk.ts";
 
 const POLL_MS = 100;
-/** A part that exited this often before it was ever ready will not recover without a change. */
+/** After this many exits before it is ready, a part cannot recover without a change. */
 const TERMINAL_CRASHES = 3;
 
 export interface ReadinessInput {
@@ -21,19 +21,19 @@ export interface ReadinessInput {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Resolves with what a client needs; throws StateDiskFull, or ControlPlanePartFailed with the end of the log of the part that failed. */
+/** Throws StateDiskFull, or ControlPlanePartFailed with the end of the log of the failed part. */
 export async function waitUntilReady(input: ReadinessInput): Promise<ApiAccess> {
   const deadline = performance.now() + input.timeoutMs;
   const crashesBefore = new Map(input.parts.map((part) => [part, part.supervised.crashes()]));
   let last = "no answer yet";
   while (performance.now() < deadline) {
     input.signal?.throwIfAborted();
-    const answer = await askReadiness(input);
+    const answer = await checkReadiness(input);
     if (typeof answer === "object") return answer;
     last = answer;
     for (const part of input.parts) {
       const crashes = part.supervised.crashes() - (crashesBefore.get(part) ?? 0);
-      if (crashes >= TERMINAL_CRASHES) throw partFailed(part, `ended ${crashes} times while starting`);
+      if (crashes >= TERMINAL_CRASHES) throw partFailed(part, `exited ${crashes} times while starting`);
     }
     await pause(POLL_MS);
   }
@@ -44,7 +44,7 @@ export async function waitUntilReady(input: ReadinessInput): Promise<ApiAccess> 
   throw partFailed(slowest, `not ready after ${seconds} s: ${last}`);
 }
 
-async function askReadiness(input: ReadinessInput): Promise<ApiAccess | string> {
+async function checkReadiness(input: ReadinessInput): Promise<ApiAccess | string> {
   try {
     const certificateAuthority = readFileSync(input.certificateFile, "utf8");
     const access = { url: input.url, certificateAuthority, token: input.token };

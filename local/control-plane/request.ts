@@ -1,4 +1,4 @@
-/** Small requests to the API server we started, for readiness and the first objects, before any client exists. */
+/** Sends small requests to the local API server for readiness and the first objects, before there is a client. */
 import { request as httpsRequest } from "node:https";
 
 export interface ApiAccess {
@@ -20,7 +20,7 @@ interface Call {
   readonly timeoutMs?: number;
 }
 
-/** Rejects only when no response came in time. */
+/** Rejects if there is no complete response in time. */
 export function callApi(access: ApiAccess, call: Call): Promise<ApiReply> {
   const { method, path, body, contentType = "application/json", timeoutMs = 10_000 } = call;
   return new Promise((resolve, reject) => {

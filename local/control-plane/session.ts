@@ -1,10 +1,10 @@
 /** One control plane per folder: its process listens on a socket that describes it and accepts a request to stop. */
-import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import path from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { sha256Hex } from "../../src/util/hash.ts";
 import { shellWord } from "../shell-word.ts";
 
 export interface SessionInfo {
@@ -15,41 +15,41 @@ export interface SessionInfo {
 }
 
 export interface ControlPlaneSession {
-  /** No longer answers new questions; an order to stop that is being carried out still gets its answer. */
+  /** Accepts no new requests. A stop request in progress still gets its response. */
   readonly close: () => void;
 }
 
 interface SessionOptions {
   readonly dir: string;
   readonly info: () => SessionInfo;
-  /** Called at most once per order; the connection ends when it has finished. */
+  /** Called once per stop request. The connection ends when the promise settles. */
   readonly onStop: () => Promise<void>;
 }
 
 const MAX_SOCKET_PATH = 103;
-/** A socket without a listener refuses at once: this is for a process that is busy. */
+/** Time limit for a busy process. A socket without a listener refuses at once. */
 const ANSWER_TIMEOUT_MS = 10_000;
 
-/** Beside the state where the system's limit on socket names allows it, else in the temporary folder. */
+/** In the state folder if the system allows a socket path of that length, else in the temporary folder. */
 export function socketPath(dir: string): string {
-  const beside = path.join(path.resolve(dir), "up.sock");
-  if (Buffer.byteLength(beside) <= MAX_SOCKET_PATH) return beside;
-  const digest = createHash("sha256").update(path.resolve(dir)).digest("hex").slice(0, 16);
+  const inStateFolder = path.join(path.resolve(dir), "up.sock");
+  if (Buffer.byteLength(inStateFolder) <= MAX_SOCKET_PATH) return inStateFolder;
+  const digest = sha256Hex(path.resolve(dir)).slice(0, 16);
   return path.join(tmpdir(), `metalbridge-${userInfo().uid}-${digest}.sock`);
 }
 
-/** Throws ControlPlaneRunning when another process holds the folder; a socket without a listener is replaced. */
+/** Throws ControlPlaneRunning if another process uses the folder. A socket without a listener is replaced. */
 export async function openSession(options: SessionOptions): Promise<ControlPlaneSession> {
   const file = socketPath(options.dir);
   const server = createServer((socket) => serve(socket, options));
   const first = await listen(server, file);
   if (first === "taken") {
-    const answer = await ask(file, "info\n", ANSWER_TIMEOUT_MS);
+    const answer = await sendRequest(file, "info\n", ANSWER_TIMEOUT_MS);
     if (answer !== undefined) throw running(options.dir, infoOf(answer));
     rmSync(file, { force: true });
     if ((await listen(server, file)) === "taken") throw running(options.dir, undefined);
   }
-  // Two starters may both have replaced a dead socket; the one that the name now leads to has won.
+  // Two processes may both have replaced a stale socket. The process that answers on the path owns the folder.
   const owner = await findControlPlaneSession(options.dir).catch(() => undefined);
   if (owner?.pid !== process.pid) {
     server.close();
@@ -58,15 +58,15 @@ export async function openSession(options: SessionOptions): Promise<ControlPlane
   return { close: () => void server.close() };
 }
 
-/** The process that runs the control plane of this folder, if any. Throws ControlPlanePartFailed when it does not answer. */
+/** Finds the process that runs the control plane of this folder. Throws ControlPlanePartFailed if it does not answer. */
 export async function findControlPlaneSession(
   dir: string,
   timeoutMs = ANSWER_TIMEOUT_MS,
 ): Promise<SessionInfo | undefined> {
-  const answer = await ask(socketPath(dir), "info\n", timeoutMs);
+  const answer = await sendRequest(socketPath(dir), "info\n", timeoutMs);
   if (answer === undefined) return undefined;
   const info = infoOf(answer);
-  if (info === undefined) throw silent(dir);
+  if (info === undefined) throw unresponsive(dir);
   return info;
 }
 
@@ -78,9 +78,9 @@ function infoOf(answer: string): SessionInfo | undefined {
   }
 }
 
-/** Resolves when the other process has stopped everything; false when there was none. */
+/** Resolves when the other process has stopped everything, or with false if there is none. */
 export async function stopSession(dir: string, timeoutMs: number): Promise<boolean> {
-  const answer = await ask(socketPath(dir), "stop\n", timeoutMs);
+  const answer = await sendRequest(socketPath(dir), "stop\n", timeoutMs);
   return answer !== undefined && answer !== "";
 }
 
@@ -112,14 +112,14 @@ function listen(server: Server, file: string): Promise<"listening" | "taken"> {
     server.once("error", onError);
     server.listen(file, () => {
       server.off("error", onError);
-      server.on("error", () => {}); // the client retries a connection that no descriptor was free for
+      server.on("error", () => {}); // The client retries if no descriptor was free for its connection.
       resolve("listening");
     });
   });
 }
 
-/** Undefined: there is no listener. Empty: it is silent. */
-function ask(file: string, question: string, timeoutMs: number): Promise<string | undefined> {
+/** Undefined without a listener; empty if the listener does not answer. */
+function sendRequest(file: string, request: string, timeoutMs: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     const socket = createConnection(file);
@@ -128,18 +128,17 @@ function ask(file: string, question: string, timeoutMs: number): Promise<string 
       resolve(answer);
     };
     socket.setTimeout(timeoutMs, () => finish(""));
-    socket.once("connect", () => socket.write(question));
+    socket.once("connect", () => socket.write(request));
     socket.on("data", (chunk: Buffer) => chunks.push(chunk));
     socket.once("error", () => finish(undefined));
     socket.once("end", () => finish(Buffer.concat(chunks).toString("utf8") || undefined));
   });
 }
 
-/** Only the system knows which process holds the socket. */
-function silent(dir: string): MetalbridgeError {
+function unresponsive(dir: string): MetalbridgeError {
   const message = `the process that runs a control plane on ${dir} does not answer`;
   return new MetalbridgeError("ControlPlanePartFailed", message, {
-    summary: "end it by force; its parts end with it",
+    summary: "kill the process, which also stops its parts",
     command: `kill -KILL $(lsof -t ${shellWord(socketPath(dir))})`,
   });
 }

@@ -1,10 +1,11 @@
-/** Starts the real control plane in a folder and hands back the one handle that stops it. */
+/** Starts a control plane in a folder. */
 import { randomBytes } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { writeFileAtomicSync } from "../../src/util/atomic-file.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
+import { hostInUrl } from "../../src/util/host-in-url.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { describeApiServer } from "./components/api-server.ts";
 import type { Component } from "./components/component.ts";
@@ -28,18 +29,18 @@ export interface ControlPlaneOptions {
   readonly dir: string;
   readonly parts: ClusterParts;
   readonly log: Log;
-  /** Free and kept from run to run unless given. */
+  /** By default, a free port that is reused by later runs. */
   readonly port?: number | undefined;
-  /** The one address to listen on; loopback unless given. */
+  /** Address to listen on. The default is loopback. */
   readonly bindAddress?: string | undefined;
-  /** Only for tests: a crash of the machine loses data, and a third less CPU time costs memory. */
+  /** Only for tests: uses a third less CPU time and more memory, and may lose data if the machine crashes. */
   readonly isThrowaway?: boolean;
   readonly controllerManager?: boolean;
   /** False by default: there are no nodes. */
   readonly scheduler?: boolean;
-  /** More flags of kube-apiserver. */
+  /** Additional flags of kube-apiserver. */
   readonly apiServerArgs?: readonly string[] | undefined;
-  /** More flags of kube-controller-manager. */
+  /** Additional flags of kube-controller-manager. */
   readonly controllerManagerArgs?: readonly string[] | undefined;
   readonly readyTimeoutMs?: number;
   readonly signal?: AbortSignal | undefined;
@@ -51,22 +52,22 @@ export interface ControlPlane {
   readonly url: string;
   readonly access: ApiAccess;
   readonly port: number;
-  /** For compaction and other things the API server cannot be asked for. */
+  /** For operations that the API server does not offer, such as compaction. */
   readonly etcdSocket: string;
-  /** Names of the parts that run. */
+  /** Names of the running parts. */
   readonly running: () => readonly string[];
   readonly stop: () => Promise<void>;
   readonly stopApiServer: () => Promise<void>;
-  /** Same port, same certificate; resolves when it is ready. */
+  /** Uses the same port and certificate. Resolves when the API server is ready. */
   readonly startApiServer: () => Promise<void>;
-  /** KILL without warning; supervision brings it back. */
+  /** Kills the part without warning. The supervisor restarts it. */
   readonly crash: (part: "etcd" | "kube-apiserver" | "kube-controller-manager" | "kube-scheduler") => void;
 }
 
 const READY_TIMEOUT_MS = 90_000;
 const MAX_OLD_LOG_BYTES = 8 * 1024 * 1024;
 
-/** Resolves when /readyz says ok; on failure everything it started has been stopped. */
+/** Resolves when /readyz reports ok. After a failure, all started parts are stopped. */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
   const address = options.bindAddress ?? "127.0.0.1";
   await requireFreeSpace(options.dir, CONTROL_PLANE_FREE_BYTES, "etcd allocates its log when it starts");
@@ -74,7 +75,7 @@ export async function startControlPlane(options: ControlPlaneOptions): Promise<C
   const credentials = ensureCredentials(layout);
   dropOldCertificate(layout.certificates(address), Date.now());
   const port = await chooseApiPort({
-    asked: options.port,
+    requested: options.port,
     previous: readSettings(layout.settings)?.port,
     address,
   });
@@ -115,13 +116,13 @@ interface Plan {
   readonly url: string;
 }
 
-/** The running parts. Order matters: an API server that outlives etcd hangs when it is stopped. */
+/** The running parts. The API server is stopped before etcd, because it hangs without etcd. */
 function startParts(options: ControlPlaneOptions, plan: Plan) {
   const { layout, address, port } = plan;
   const { log } = options;
   const running = new Map<string, Supervised>();
   const isThrowaway = options.isThrowaway === true;
-  // Each collects garbage only near the limit.
+  // Collects garbage only near the memory limit.
   const env: Record<string, string> = isThrowaway ? { GOGC: "off", GOMEMLIMIT: "512MiB" } : {};
   const start = (component: Component) =>
     running.set(component.name, supervise({ ...component, env: { ...component.env, ...env } }, log));
@@ -184,16 +185,11 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
   };
 }
 
-function kubeconfigFor(access: ApiAccess, token: string, user: string): string {
-  return renderKubeconfig({
-    url: access.url,
-    certificateAuthority: access.certificateAuthority,
-    token,
-    user,
-  });
+function kubeconfigFor({ url, certificateAuthority }: ApiAccess, token: string, user: string): string {
+  return renderKubeconfig({ url, certificateAuthority, token, user });
 }
 
-/** Folders of this run, private to this user; what earlier runs left is removed. */
+/** Creates the folders of this run for this user only, and removes the folders of earlier runs. */
 function prepareFolder(dir: string, address: string): ControlPlaneLayout {
   const layout = controlPlaneLayoutOf(dir, `${process.pid}-${randomBytes(3).toString("hex")}`);
   try {
@@ -216,8 +212,4 @@ function prepareFolder(dir: string, address: string): ControlPlaneLayout {
     const message = `${layout.dir}: ${errorMessage(cause)}`;
     throw new MetalbridgeError("StateFolderUnusable", message, undefined, { cause });
   }
-}
-
-function hostInUrl(address: string): string {
-  return address.includes(":") ? `[${address}]` : address;
 }

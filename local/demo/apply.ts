@@ -1,4 +1,4 @@
-/** Applies the demo's manifests and keeps what the user has changed since: a field has the manager that last set it. */
+/** Applies the manifests of the demo and preserves changes of the user, which server-side apply reports as conflicts. */
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
@@ -10,11 +10,11 @@ const MANAGER = "metalbridge-demo";
 
 export interface AppliedManifests {
   readonly applied: AppliedObjects;
-  /** Fields left as the user has set them, such as `InferenceService spec.replicas`. */
-  readonly kept: readonly string[];
+  /** Fields with the values of the user, such as `InferenceService spec.replicas`. */
+  readonly preserved: readonly string[];
 }
 
-/** What the command line names wins over what the user has changed in the objects. */
+/** Options of the command line override changes of the user in the objects. */
 export async function applyManifests(
   client: KubeClient,
   { model, service }: DemoManifests,
@@ -22,31 +22,32 @@ export async function applyManifests(
 ): Promise<AppliedManifests> {
   const chosenSource = options.model === undefined ? [] : [".spec.source"];
   const chosenRuntime = options.engine === "llamacpp" ? [] : [".spec.runtime"];
-  const first = await applyKeeping(client, MODELS, model, chosenSource);
-  const second = await applyKeeping(client, INFERENCE_SERVICES, service, chosenRuntime);
+  const first = await applyPreserving(client, MODELS, model, chosenSource);
+  const second = await applyPreserving(client, INFERENCE_SERVICES, service, chosenRuntime);
   return {
     applied: { model: first.object, service: second.object },
-    kept: [...first.kept, ...second.kept],
+    preserved: [...first.preserved, ...second.preserved],
   };
 }
 
-async function applyKeeping<T extends KubeObject>(
+async function applyPreserving<T extends KubeObject>(
   client: KubeClient,
   kind: Kind<T>,
   object: T,
   chosen: readonly string[],
-): Promise<{ readonly object: T; readonly kept: readonly string[] }> {
-  const asked = await client.apply(kind, object, { manager: MANAGER, isForced: false });
-  if (asked.ok) return { object: asked.value.object, kept: [] };
-  const { conflictFields } = asked.error;
-  if (conflictFields === undefined) throw explainFailure(asked.error);
-  const kept = conflictFields.filter((field) => !chosen.includes(field));
-  const forced = await client.apply(kind, withoutFields(object, kept), { manager: MANAGER });
+): Promise<{ readonly object: T; readonly preserved: readonly string[] }> {
+  const first = await client.apply(kind, object, { manager: MANAGER, isForced: false });
+  if (first.ok) return { object: first.value.object, preserved: [] };
+  const { conflictFields } = first.error;
+  if (conflictFields === undefined) throw explainFailure(first.error);
+  const preserved = conflictFields.filter((field) => !chosen.includes(field));
+  const forced = await client.apply(kind, withoutFields(object, preserved), { manager: MANAGER });
   if (!forced.ok) throw explainFailure(forced.error);
-  return { object: forced.value.object, kept: kept.map((field) => `${kind.kind} ${field.slice(1)}`) };
+  const names = preserved.map((field) => `${kind.kind} ${field.slice(1)}`);
+  return { object: forced.value.object, preserved: names };
 }
 
-/** `fields` as the API server names them: `.spec.endpoint.port`. Of a list, which has a `[` there, the whole stays out. */
+/** `fields` are paths from the API server, such as `.spec.endpoint.port`. A path into a list (with `[`) removes the whole list. */
 export function withoutFields<T extends object>(object: T, fields: readonly string[]): T {
   const copy = structuredClone(object);
   for (const field of fields) {

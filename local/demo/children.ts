@@ -1,4 +1,4 @@
-/** Controller and agent as children of the demo: each in a session of its own, ended by closing its standard input. */
+/** Controller and agent as child processes of the demo, each in a separate session. Closing standard input stops them. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
@@ -6,20 +6,20 @@ import { dirname } from "node:path";
 export interface DemoProcess {
   readonly name: string;
   readonly logFile: string;
-  /** Where this run begins in it, in bytes. */
+  /** Offset in the log file at which this run begins, in bytes. */
   readonly logFrom: number;
-  /** Settles once, with a sentence on how it ended. */
+  /** Resolves once, with a sentence about the exit. */
   readonly ended: Promise<string>;
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL some seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;
-  /** Starts the same once more. */
-  readonly again: () => DemoProcess;
+  /** Starts the same process again. */
+  readonly restart: () => DemoProcess;
 }
 
 /**
- * Starts `metalbridge <args>`; output goes to `logFile`.
- * The session of its own keeps a terminal's Ctrl-C and hang-up from reaching it before the demo has decided the order
- * of stopping; the pipe on standard input ends it even when the demo itself is killed.
+ * Starts `metalbridge <args>` with output to `logFile`.
+ * In a separate session, Ctrl-C and hang-up of the terminal do not reach the child, so the demo decides the order of stopping.
+ * The pipe on standard input stops the child even if the demo is killed.
  */
 export function startChild(name: string, args: readonly string[], logFile: string): DemoProcess {
   mkdirSync(dirname(logFile), { recursive: true });
@@ -36,18 +36,18 @@ export function startChild(name: string, args: readonly string[], logFile: strin
     child.once("error", (error) => settle(`${name} did not start: ${error.message}`));
     child.once("exit", (code, signal) => settle(`${name} ended with ${signal ?? `exit code ${code}`}`));
   });
-  child.stdin?.on("error", () => {}); // a child that is already gone is reported by `ended`
+  child.stdin?.on("error", () => {}); // `ended` reports a child that has already exited
   return {
     name,
     logFile,
     logFrom,
     ended,
     stop: (graceMs) => stopChild(child, ended, graceMs),
-    again: () => startChild(name, args, logFile),
+    restart: () => startChild(name, args, logFile),
   };
 }
 
-/** The last lines of a child's log that are of this run, for an error message. */
+/** The last lines of the log from this run, for an error message. */
 export function logTail(child: DemoProcess, lines: number): string {
   return readFileSync(child.logFile)
     .subarray(child.logFrom)
@@ -58,7 +58,7 @@ export function logTail(child: DemoProcess, lines: number): string {
     .join("\n");
 }
 
-/** An agent still has to end its engines: TERM, TERM, KILL. */
+/** Time for an agent to stop its engines after TERM, before KILL. */
 const LAST_GRACE_MS = 5_000;
 
 async function stopChild(child: ChildProcess, ended: Promise<string>, graceMs: number): Promise<void> {
@@ -70,14 +70,12 @@ async function stopChild(child: ChildProcess, ended: Promise<string>, graceMs: n
   await ended;
 }
 
-async function endsWithin(ended: Promise<string>, timeoutMs: number): Promise<boolean> {
+function endsWithin(ended: Promise<string>, timeoutMs: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<false>((settle) => {
+  const timedOut = new Promise<false>((settle) => {
     timer = setTimeout(() => settle(false), timeoutMs);
   });
-  const inTime = await Promise.race([ended.then(() => true as const), late]);
-  clearTimeout(timer);
-  return inTime;
+  return Promise.race([ended.then(() => true as const), timedOut]).finally(() => clearTimeout(timer));
 }
 
 function signalChild(child: ChildProcess, signal: NodeJS.Signals): void {

@@ -1,4 +1,4 @@
-/** Follows one service until it serves, printing each change of its Model, its replicas and itself. */
+/** Follows a service until it is ready, and prints each change of the service, its Model and its replicas. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
@@ -10,12 +10,13 @@ import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
+import { hostInUrl } from "../../src/util/host-in-url.ts";
 import { silentLog } from "../terminal-log.ts";
 import { type AppliedObjects, type DemoFinding, type DemoObservation, findingsOf } from "./judge.ts";
 import type { DemoScreen } from "./screen.ts";
 
 export interface ReadyService {
-  /** `http://address:port`, as the EndpointSlice holds it. */
+  /** `http://address:port` from the EndpointSlice. */
   readonly endpoint: string;
 }
 
@@ -29,32 +30,32 @@ interface FollowOptions {
   readonly signal: AbortSignal;
 }
 
-/** A failure from before this run that still holds for what it asked for is reported after this time: by then it was retried. */
+/** A failure from before this run is reported only after this time, because until then it may be retried. */
 const OLD_FAILURE_MS = 20_000;
 
-/** A service passes through these while everything starts. Shown only when one of them lasts. */
-const PASSING_PHASES: ReadonlySet<string> = new Set(["Pending", "WaitingForCapacity", "Degraded"]);
-const PASSING_MS = 5_000;
+/** Phases during startup, which are printed only if they last. */
+const TRANSIENT_PHASES: ReadonlySet<string> = new Set(["Pending", "WaitingForCapacity", "Degraded"]);
+const TRANSIENT_MS = 5_000;
 
-/** Resolves when the service is Ready and its slice holds a ready endpoint; rejects with what failed, or is missing after `timeoutMs`. */
+/** Resolves when the service is Ready with a ready endpoint; rejects with a failure, or with the findings after `timeoutMs`. */
 export function followUntilReady(options: FollowOptions): Promise<ReadyService> {
-  // An abort that has already happened fires no event.
+  // A signal that is already aborted fires no event.
   if (options.signal.aborted) return Promise.reject(options.signal.reason);
-  return new Promise((resolve, reject) => new Following(options, resolve, reject).start());
+  return new Promise((resolve, reject) => new ServiceFollower(options, resolve, reject).start());
 }
 
-class Following {
+class ServiceFollower {
   readonly #options: FollowOptions;
   readonly #end = new AbortController();
-  readonly #shown = new Map<string, DemoFinding>();
+  readonly #printed = new Map<string, DemoFinding>();
   readonly #startedWallMs: number;
   readonly #resolve: (followed: ReadyService) => void;
   readonly #reject: (error: unknown) => void;
-  #seen: () => DemoObservation = () => ({ model: undefined, service: undefined, replicas: [] });
+  #observed: () => DemoObservation = () => ({ model: undefined, service: undefined, replicas: [] });
   #endpoint: () => string | undefined = () => undefined;
   #areOldFailuresReported = false;
-  /** The phase of the service that is not shown yet. */
-  #passing: { readonly phase: string; readonly sinceMs: number } | undefined;
+  /** Current transient phase of the service, which is not printed yet. */
+  #transient: { readonly phase: string; readonly sinceMs: number } | undefined;
 
   constructor(
     options: FollowOptions,
@@ -63,7 +64,7 @@ class Following {
   ) {
     this.#options = options;
     const startedWallMs = systemClock.nowMs() - (systemClock.monotonicMs() - options.startedAtMs);
-    // Timestamps of the API have whole seconds.
+    // API timestamps have a resolution of one second.
     this.#startedWallMs = Math.floor(startedWallMs / 1_000) * 1_000;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -75,10 +76,10 @@ class Following {
       signal: this.#end.signal,
     });
     if (timeoutMs < Number.POSITIVE_INFINITY)
-      this.#after(timeoutMs, () => this.#fail("not ready in time", [...this.#shown.values()]));
+      this.#after(timeoutMs, () => this.#fail("not ready in time", [...this.#printed.values()]));
     this.#after(OLD_FAILURE_MS, () => {
       this.#areOldFailuresReported = true;
-      this.#look();
+      this.#check();
     });
     this.#watch(AbortSignal.any([outer, this.#end.signal]));
   }
@@ -86,7 +87,7 @@ class Following {
   #watch(signal: AbortSignal): void {
     const { connection, applied, screen } = this.#options;
     const { name, namespace = "default" } = applied.service.metadata;
-    const onChange = () => this.#look();
+    const onChange = () => this.#check();
     const watched = {
       connection,
       namespace,
@@ -96,22 +97,22 @@ class Following {
       onChange,
       fieldSelector: `metadata.name=${name}`,
     };
-    const { fieldSelector: _, ...labeled } = watched;
+    const { fieldSelector: _, ...byLabel } = watched;
     const slices = startReflector<EndpointSlice>({
-      ...labeled,
+      ...byLabel,
       kind: ENDPOINT_SLICES,
       labelSelector: `${LABEL_SERVICE_NAME}=${name}`,
     });
     const models = startReflector<Model>({ ...watched, kind: MODELS });
     const services = startReflector<InferenceService>({ ...watched, kind: INFERENCE_SERVICES });
     const replicas = startReflector<InferenceReplica>({
-      ...labeled,
+      ...byLabel,
       kind: INFERENCE_REPLICAS,
       labelSelector: `${LABEL_SERVICE}=${name}`,
       onChange: (_key, replica) => {
         const { bytes, totalBytes } = replica?.status?.progress ?? {};
         if (bytes !== undefined && totalBytes !== undefined) screen.fetching({ bytes, totalBytes });
-        this.#look();
+        this.#check();
       },
     });
     this.#endpoint = () =>
@@ -119,18 +120,22 @@ class Following {
         .list()
         .map(readyEndpoint)
         .find((found) => found !== undefined);
-    this.#seen = () => ({ model: models.list()[0], service: services.list()[0], replicas: replicas.list() });
+    this.#observed = () => ({
+      model: models.list()[0],
+      service: services.list()[0],
+      replicas: replicas.list(),
+    });
   }
 
-  /** Prints what has changed, and ends when it is Ready or has failed. */
-  #look(): void {
+  /** Prints changes, and finishes when the service is Ready or has failed. */
+  #check(): void {
     if (this.#end.signal.aborted) return;
-    const findings = findingsOf(this.#seen(), this.#options.applied).filter(
+    const findings = findingsOf(this.#observed(), this.#options.applied).filter(
       (one) => one.phase !== "Failed" || this.#areOldFailuresReported || this.#isOfThisRun(one),
     );
-    for (const who of this.#shown.keys())
-      if (!findings.some((one) => one.who === who)) this.#shown.delete(who);
-    for (const one of findings) this.#show(one);
+    for (const who of this.#printed.keys())
+      if (!findings.some((one) => one.who === who)) this.#printed.delete(who);
+    for (const one of findings) this.#print(one);
     const failed = findings.find(({ phase }) => phase === "Failed");
     if (failed !== undefined) {
       this.#fail("it cannot become ready", [failed]);
@@ -147,34 +152,34 @@ class Following {
     return Date.parse(changedAt ?? "") >= this.#startedWallMs;
   }
 
-  #show(now: DemoFinding): void {
+  #print(now: DemoFinding): void {
     const { who, phase } = now;
     const message = messageOf(now);
-    const before = this.#shown.get(who);
+    const before = this.#printed.get(who);
     if (before?.phase === phase && before.message === message) return;
-    if (PASSING_PHASES.has(phase) && isService(now) && !this.#hasLasted(now)) return;
-    this.#shown.set(who, { ...now, message });
+    if (TRANSIENT_PHASES.has(phase) && isService(now) && !this.#hasLasted(now)) return;
+    this.#printed.set(who, { ...now, message });
     const elapsed = `${((performance.now() - this.#options.startedAtMs) / 1_000).toFixed(2)} s`;
     const why = message === undefined ? "" : `  ${message}`;
     this.#options.screen.line(`    ${elapsed.padStart(8)}  ${who.padEnd(36)} ${phase}${why}`);
   }
 
-  /** Looks again when it might have. */
+  /** True if the phase has lasted long enough to be printed. Schedules another check. */
   #hasLasted({ phase }: DemoFinding): boolean {
     const now = performance.now();
-    if (this.#passing?.phase !== phase) {
-      this.#passing = { phase, sinceMs: now };
-      this.#after(PASSING_MS, () => this.#look());
+    if (this.#transient?.phase !== phase) {
+      this.#transient = { phase, sinceMs: now };
+      this.#after(TRANSIENT_MS, () => this.#check());
     }
-    return now - this.#passing.sinceMs >= PASSING_MS;
+    return now - this.#transient.sinceMs >= TRANSIENT_MS;
   }
 
-  #fail(what: string, because: readonly DemoFinding[]): void {
-    const obstacles = because.map(
+  #fail(summary: string, findings: readonly DemoFinding[]): void {
+    const obstacles = findings.map(
       ({ who, phase, message }) => `${who} is ${phase}${message === undefined ? "" : `: ${message}`}`,
     );
     const why = obstacles.length === 0 ? "nothing has been reported yet" : obstacles.join("; ");
-    this.#finish(() => this.#reject(new MetalbridgeError("DemoNotReady", `${what}; ${why}`)));
+    this.#finish(() => this.#reject(new MetalbridgeError("DemoNotReady", `${summary}; ${why}`)));
   }
 
   #after(delayMs: number, fire: () => void): void {
@@ -194,16 +199,16 @@ function isService({ who }: DemoFinding): boolean {
   return who.startsWith("InferenceService/");
 }
 
-/** What a starting service says is what its replicas say, each on a line of its own. */
+/** Undefined if the message repeats the messages of the replicas, which have separate lines. */
 function messageOf(finding: DemoFinding): string | undefined {
   const { phase, message } = finding;
-  const isSaidAlready = isService(finding) && (phase === "Creating" || phase === "Progressing");
-  return phase === "Ready" || isSaidAlready ? undefined : message;
+  const isRepeated = isService(finding) && (phase === "Creating" || phase === "Progressing");
+  return phase === "Ready" || isRepeated ? undefined : message;
 }
 
 function readyEndpoint(slice: EndpointSlice): string | undefined {
   const address = slice.endpoints?.find((endpoint) => endpoint.conditions?.ready === true)?.addresses[0];
   const port = slice.ports?.[0]?.port;
   if (address === undefined || port === undefined || port === null) return undefined;
-  return `http://${address.includes(":") ? `[${address}]` : address}:${port}`;
+  return `http://${hostInUrl(address)}:${port}`;
 }

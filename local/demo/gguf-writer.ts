@@ -10,18 +10,18 @@ export type GgufWriteValue =
 
 export interface GgufWriteTensor {
   readonly name: string;
-  /** Innermost dimension first, as ggml counts. */
+  /** Innermost dimension first, as in ggml. */
   readonly dimensions: readonly number[];
   readonly ggmlType: number;
   readonly sizeBytes: number;
-  /** The tensor's bytes; absent = zeros, which take no space on disk. */
+  /** Bytes of the tensor. If absent, the tensor is zeros, which take no space on disk. */
   readonly data?: () => Uint8Array;
 }
 
 export interface GgufWriteInput {
   readonly metadata: ReadonlyMap<string, GgufWriteValue>;
   readonly tensors: readonly GgufWriteTensor[];
-  /** The file is lengthened to this size with a hole after the tensors. */
+  /** Extends the file to this size with a hole after the tensors. */
   readonly padToBytes?: number;
 }
 

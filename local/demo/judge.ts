@@ -1,10 +1,10 @@
-/** What the objects of the demo report about what this run asked for; reports about an earlier run are left out. Pure. */
+/** Findings from the objects of the demo, without reports about an earlier run. Pure. */
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 
-/** The objects as they were when this run had applied them. */
+/** The objects as this run applied them. */
 export interface AppliedObjects {
   readonly model: Model;
   readonly service: InferenceService;
@@ -25,9 +25,9 @@ export interface DemoFinding {
 }
 
 /**
- * A status counts when it is based on the generation that was applied. The service's also has to be about the Model's
- * source: its own generation stays when only the Model changes. A replica counts when it is of the revision that the
- * service is to have now. While replicas of another revision exist, the service's failure may be theirs.
+ * A status counts if it is based on the applied generation. The status of the service must also name the current source of the
+ * Model, because the generation of the service does not change with the Model. A replica counts if it has the update revision.
+ * While replicas of another revision exist, a failure of the service may be theirs and is skipped.
  */
 export function findingsOf(
   { model, service, replicas }: DemoObservation,
@@ -35,20 +35,19 @@ export function findingsOf(
 ): readonly DemoFinding[] {
   const { name } = applied.service.metadata;
   const source = model?.spec.source ?? applied.model.spec.source;
-  // The user may have given the service another Model, whose changes are not ours to wait for.
-  const isOfModel = (its: string | undefined) =>
-    its === source || (service ?? applied.service).spec.modelRef !== applied.model.metadata.name;
+  // The user may have changed the service to another Model, whose changes the demo does not follow.
+  const isOfModel = (reported: string | undefined) =>
+    reported === source || (service ?? applied.service).spec.modelRef !== applied.model.metadata.name;
   const current = isAbout(service, applied.service) && isOfModel(service?.status?.model?.source);
   const revision = current ? service?.status?.updateRevision : undefined;
-  const [own, others] = partition(
-    replicas,
-    ({ spec: { template } }) => template.revision === revision && isOfModel(template.model.source),
+  const { own = [], others = [] } = Object.groupBy(replicas, ({ spec: { template } }) =>
+    template.revision === revision && isOfModel(template.model.source) ? "own" : "others",
   );
   const isOfOthers = service?.status?.phase === "Failed" && others.length > 0;
   return [
     ...(isAbout(model, applied.model) ? finding(`Model/${name}`, model?.status) : []),
     ...own.flatMap(({ metadata, status }) => {
-      // Stopped is what an earlier run left behind: the agent of this one has not adopted it yet.
+      // A Stopped replica is from an earlier run, and the new agent has not adopted it yet.
       if (status?.phase === undefined || status.phase === "Stopped") return [];
       const { phase, message, transitions } = status;
       const who = `InferenceReplica/${metadata.name}`;
@@ -79,8 +78,4 @@ function finding(who: string, status: Status | undefined): readonly DemoFinding[
   const changedAt = (getCondition(conditions, "Ready") ?? getCondition(conditions, "Available"))
     ?.lastTransitionTime;
   return [{ who, phase, message, changedAt }];
-}
-
-function partition<T>(all: readonly T[], isFirst: (one: T) => boolean): [T[], T[]] {
-  return [all.filter(isFirst), all.filter((one) => !isFirst(one))];
 }

@@ -1,4 +1,4 @@
-/** The manifests of examples/quickstart, with the source that this run uses. */
+/** The manifests of examples/quickstart, with the model source of this run. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse } from "yaml";
@@ -21,23 +21,20 @@ export async function readDemoManifests(source: string, runtime: DemoEngine): Pr
     readFile(join(folder, "model.yaml"), "utf8"),
     readFile(join(folder, "inferenceservice.yaml"), "utf8"),
   ]);
+  const checkedModel = checked(modelSchema, parse(model) as Model);
   return {
-    model: withSource(checked(modelSchema, parse(model)), source),
+    model: { ...checkedModel, spec: { ...checkedModel.spec, source } },
     service: checked(inferenceServiceSchema, withRuntime(parse(service), runtime)),
   };
 }
 
-/** The manifest as written: defaults are left to the API server, as for any user. */
+/** Returns the manifest without defaults, which the API server sets. */
 function checked<T extends Model | InferenceService>(schema: ZodType, manifest: T): T {
   schema.parse(manifest);
   return { ...manifest, metadata: { ...manifest.metadata, namespace: DEMO_NAMESPACE } };
 }
 
-/** The example leaves it to the format of the model, whose runtime is llamacpp. */
+/** The example sets no runtime, so the format of its model selects llamacpp. */
 function withRuntime(service: InferenceService, runtime: DemoEngine): InferenceService {
   return runtime === "llamacpp" ? service : { ...service, spec: { ...service.spec, runtime } };
-}
-
-function withSource(model: Model, source: string): Model {
-  return { ...model, spec: { ...model.spec, source } };
 }

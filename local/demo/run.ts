@@ -1,4 +1,4 @@
-/** The main job from an empty folder to an answer: control plane, controller, agent, Model, InferenceService, question. */
+/** Runs the demo: control plane, controller, agent, Model, InferenceService, and one request. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -9,7 +9,7 @@ import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/sta
 import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
 import { applyManifests } from "./apply.ts";
-import { askModel } from "./ask.ts";
+import { requestCompletion } from "./completion.ts";
 import { type DemoEngine, engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
 import type { AppliedObjects } from "./judge.ts";
@@ -47,19 +47,19 @@ export interface DemoPorts {
   readonly requestStop: () => void;
 }
 
-/** Below it the agent reports DiskPressure, and no replica is placed: the default of `disk.reserve`. */
+/** Default of `disk.reserve`. With less free space, the agent reports DiskPressure and no replica is scheduled. */
 const AGENT_RESERVE_BYTES = 5 * 2 ** 30;
-const WHY_SPACE = "the agent keeps 5 GiB free for other programs, and the control plane needs the rest";
+const SPACE_REASON = "the agent keeps 5 GiB free for other programs, and the control plane needs the rest";
 const ANSWER_TIMEOUT_MS = 120_000;
-const ASK_AGAIN_MS = 500;
+const RETRY_MS = 500;
 
-/** Leaves everything running; on failure everything it started has been stopped. */
+/** Leaves everything running. After a failure, all started parts are stopped. */
 export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<RunningDemo> {
   const { screen, signal } = ports;
-  const beganAt = performance.now();
+  const startedAt = performance.now();
   const address = machineAddress(undefined, options.address);
   const engine = engineFlags(options.engine, readPartsConfig());
-  await requireFreeSpace(options.dir, AGENT_RESERVE_BYTES + CONTROL_PLANE_FREE_BYTES, WHY_SPACE);
+  await requireFreeSpace(options.dir, AGENT_RESERVE_BYTES + CONTROL_PLANE_FREE_BYTES, SPACE_REASON);
   const { source, path } = await demoSource(options);
   const manifests = await readDemoManifests(source, options.engine);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
@@ -72,11 +72,11 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
     onStopOrder: ports.requestStop,
   });
   try {
-    const controlPlaneMs = performance.now() - beganAt;
+    const controlPlaneMs = performance.now() - startedAt;
     screen.done("control plane", "real kube-apiserver and etcd, on loopback", controlPlaneMs);
     system.startParts();
     const result = await Promise.race([serve(system, manifests, options, ports), system.partFailed]);
-    const timings = { controlPlaneMs, ...result.timings, totalMs: performance.now() - beganAt };
+    const timings = { controlPlaneMs, ...result.timings, totalMs: performance.now() - startedAt };
     return { system, result: { ...result, timings: rounded(timings) } };
   } catch (error) {
     await system.stop();
@@ -92,24 +92,24 @@ async function serve(
 ) {
   const { connection } = system;
   const appliedAt = performance.now();
-  const { applied, kept } = await applyManifests(createClient(connection), manifests, options);
+  const { applied, preserved } = await applyManifests(createClient(connection), manifests, options);
   const { source } = applied.model.spec;
   screen.done("applied", "Model/quickstart, InferenceService/quickstart", performance.now() - appliedAt);
   const isGenerated = options.model === undefined && source === manifests.model.spec.source;
   screen.line(`    weights: ${source}${isGenerated ? " (generated: a real engine, meaningless words)" : ""}`);
-  if (kept.length > 0) screen.line(`    kept as you changed it: ${kept.join(", ")}`);
+  if (preserved.length > 0) screen.line(`    kept as you changed it: ${preserved.join(", ")}`);
   const isOff = isTurnedOff(applied, system.kubeconfig, options, screen);
-  const question = { applied, prompt: options.prompt, connection, screen, signal };
-  const answered = await untilAnswered(
-    question,
+  const demoRequest = { applied, prompt: options.prompt, connection, screen, signal };
+  const answered = await requestUntilAnswered(
+    demoRequest,
     appliedAt,
     isOff ? Number.POSITIVE_INFINITY : options.timeoutSeconds * 1_000,
   );
-  screen.done("answered", "asked at the address that the EndpointSlice holds", answered.timings.answerMs);
+  screen.done("answered", "request to the address in the EndpointSlice", answered.timings.answerMs);
   return { ready: true as const, ...answered };
 }
 
-/** A service that the user has scaled to 0 or suspended stays so, and the demo waits until the user changes that. */
+/** True if the user has scaled the service to 0 or suspended it. The demo then waits until the user changes it. */
 function isTurnedOff(
   { service: { spec } }: AppliedObjects,
   kubeconfig: string,
@@ -123,7 +123,7 @@ function isTurnedOff(
       : ["scaled to 0", "kubectl scale isvc/quickstart --replicas 1"];
   if (once === true)
     throw new MetalbridgeError("DemoNotReady", `the service is ${what}, as you left it`, {
-      summary: "start without --once, and change that in another terminal",
+      summary: "start without --once, and change it in another terminal",
       command,
     });
   screen.line(`    the service is ${what}, as you left it; to start it, in another terminal:`);
@@ -131,7 +131,7 @@ function isTurnedOff(
   return true;
 }
 
-interface Question {
+interface DemoRequest {
   readonly applied: AppliedObjects;
   readonly prompt: string;
   readonly connection: KubeConnection;
@@ -140,11 +140,11 @@ interface Question {
 }
 
 /**
- * Waits for the service and asks it. After a demo that was killed the objects still say Ready, for an engine that is gone,
- * until the new agent has looked: an endpoint that refuses is waited for again.
+ * Waits for the service and sends the request. After a killed demo, the objects still report Ready for an engine that has
+ * exited, until the new agent updates them. For a refused connection, this function waits again.
  */
-async function untilAnswered(question: Question, appliedAt: number, timeoutMs: number) {
-  const { applied, prompt, connection, screen, signal } = question;
+async function requestUntilAnswered(demoRequest: DemoRequest, appliedAt: number, timeoutMs: number) {
+  const { applied, prompt, connection, screen, signal } = demoRequest;
   const deadline = appliedAt + timeoutMs;
   for (;;) {
     const { endpoint } = await followUntilReady({
@@ -156,22 +156,22 @@ async function untilAnswered(question: Question, appliedAt: number, timeoutMs: n
       timeoutMs: deadline - performance.now(),
     });
     const readyMs = performance.now() - appliedAt;
-    const within = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
+    const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
     try {
-      const reply = await askModel(endpoint, applied.service.metadata.name, prompt, within);
+      const reply = await requestCompletion(endpoint, applied.service.metadata.name, prompt, requestSignal);
       const answerMs = performance.now() - appliedAt - readyMs;
       screen.done("ready", endpoint, readyMs);
       return { endpoint, reply, timings: { readyMs, answerMs } };
     } catch (error) {
       signal.throwIfAborted();
       if (!isRefused(error) || performance.now() > deadline) throw error;
-      screen.line(`    nothing listens on ${endpoint} yet; asking again`);
-      await pause(ASK_AGAIN_MS, undefined, { signal });
+      screen.line(`    nothing listens on ${endpoint} yet; retrying`);
+      await pause(RETRY_MS, undefined, { signal });
     }
   }
 }
 
-/** No connection at all; a question that got no answer in time is not asked again. */
+/** True if there was no connection. A request that timed out is not retried. */
 function isRefused(error: unknown): boolean {
   if (!(error instanceof MetalbridgeError) || error.code !== "NoAnswer") return false;
   return error.cause instanceof Error && !["TimeoutError", "AbortError"].includes(error.cause.name);

@@ -1,52 +1,38 @@
-/** What the demo shows: one line per finished step, phases as they happen, a bar while weights are fetched. */
-import { SingleBar } from "cli-progress";
+/** The output of the demo: one line per finished step, phases as they happen, and a bar while weights are downloaded. */
 import { terminalText } from "../../src/util/terminal-text.ts";
+import { createDownloadBar, type DownloadProgress } from "../download-bar.ts";
 
 export interface DemoScreen {
   readonly title: (text: string) => void;
   readonly done: (what: string, detail: string, ms: number) => void;
   readonly line: (text: string) => void;
-  /** Shows or moves the download bar; `undefined` takes it away. */
-  readonly fetching: (progress: { bytes: number; totalBytes: number } | undefined) => void;
+  /** Shows or moves the download bar; `undefined` removes it. */
+  readonly fetching: (progress: DownloadProgress | undefined) => void;
 }
 
 interface Output {
   readonly stream: NodeJS.WriteStream;
-  /** Color and a moving bar only make sense where a person looks. */
+  /** Color and the download bar are used only on a terminal. */
   readonly isTerminal: boolean;
 }
 
 export function createDemoScreen({ stream, isTerminal }: Output): DemoScreen {
   const paint = (code: number, text: string) => (isTerminal ? `\u001b[${code}m${text}\u001b[0m` : text);
   const write = (text: string) => stream.write(`${terminalText(text)}\n`);
-  let bar: SingleBar | undefined;
-  const removeBar = () => {
-    bar?.stop();
-    bar = undefined;
-  };
+  const bar = createDownloadBar(stream, { indent: "    " });
   return {
     title: (text) => write(paint(1, text)),
     done: (what, detail, ms) => {
-      removeBar();
+      bar.update(undefined);
       write(
         `  ${paint(32, "✓")} ${what.padEnd(15)} ${detail.padEnd(48)} ${paint(2, formatMs(ms).padStart(7))}`,
       );
     },
     line: (text) => {
-      removeBar();
+      bar.update(undefined);
       write(text);
     },
-    fetching: (progress) => {
-      if (progress === undefined || !isTerminal) return removeBar();
-      if (bar === undefined) {
-        bar = new SingleBar({
-          stream,
-          format: "    fetching {bar} {percentage}% of {mib} MiB, {eta_formatted} left",
-        });
-        bar.start(progress.totalBytes, progress.bytes, { mib: Math.round(progress.totalBytes / 2 ** 20) });
-      }
-      bar.update(progress.bytes);
-    },
+    fetching: (progress) => bar.update(isTerminal ? progress : undefined),
   };
 }
 

@@ -1,4 +1,4 @@
-/** The weights of the demo, as a Model's `spec.source`: generated, or what the user named. */
+/** The weights of the demo, as the `spec.source` of a Model: generated, or from the user. */
 import { createReadStream, existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -11,17 +11,17 @@ import { writeTinyModel } from "./tiny-model.ts";
 
 export interface DemoSource {
   readonly source: string;
-  /** Where the file lies, when it lies on this machine. */
+  /** Path of the file, if it is on this machine. */
   readonly path?: string;
 }
 
-/** Throws at once what would otherwise be a condition after the whole system has started. */
+/** Throws early for errors that would otherwise be conditions after the start of the system. */
 export async function demoSource(options: {
   readonly dir: string;
   readonly model?: string | undefined;
 }): Promise<DemoSource> {
   const folder = join(options.dir, "models");
-  ensureFolder(folder);
+  await ensureFolder(folder);
   if (options.model !== undefined) return namedSource(options.model);
   const path = join(folder, "quickstart.gguf");
   await writeTinyModel(path);
@@ -41,14 +41,14 @@ async function namedSource(model: string): Promise<DemoSource> {
   return existing(resolve(model));
 }
 
-/** `models/a.gguf` could be a repository as well, but is never meant as one. */
+/** `models/a.gguf` is treated as a path, although a repository could have that name. */
 function isPath(model: string): boolean {
   return /^\.{0,2}\//.test(model) || existsSync(model) || /^[^/:]+\/[^/:]+\.gguf$/i.test(model);
 }
 
 async function existing(path: string): Promise<DemoSource> {
   if (existsSync(path)) {
-    if (statSync(path).isFile()) await expectGguf(path);
+    if (statSync(path).isFile()) await requireGguf(path);
     return localSource(path);
   }
   throw new MetalbridgeError("SourceNotFound", `${path} does not exist on this machine`, {
@@ -56,8 +56,8 @@ async function existing(path: string): Promise<DemoSource> {
   });
 }
 
-/** Reads the header. Throws what the agent would report once everything runs: it is no GGUF file, or one that is cut off. */
-async function expectGguf(path: string): Promise<void> {
+/** Reads the header. Throws the error that the agent would report later: the file is not GGUF, or is truncated. */
+async function requireGguf(path: string): Promise<void> {
   const reader = createGgufReader();
   try {
     for await (const chunk of createReadStream(path)) if (reader.feed(chunk).done) return;
@@ -72,7 +72,7 @@ async function expectGguf(path: string): Promise<void> {
   }
 }
 
-/** A source holds no blanks. */
+/** A path with blanks becomes a URL, because a source may not contain blanks. */
 function localSource(path: string): DemoSource {
   return { path, source: /\s/.test(path) ? pathToFileURL(path).href : path };
 }

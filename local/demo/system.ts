@@ -1,4 +1,4 @@
-/** The whole system on this machine: control plane in this process, controller and agent as children. */
+/** The complete system on this machine: control plane in this process, controller and agent as child processes. */
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
@@ -16,40 +16,37 @@ export interface DemoSystem {
   readonly hostName: string;
   /** Starts controller and agent. */
   readonly startParts: () => void;
-  /** Rejects when a part exits unasked; never resolves. */
+  /** Rejects when a part exits unexpectedly; never resolves. */
   readonly partFailed: Promise<never>;
-  /** Engines first, the control plane last. Safe to call again. */
+  /** Stops engines first and the control plane last. Safe to call again. */
   readonly stop: () => Promise<void>;
 }
 
 export interface DemoSystemOptions {
   readonly dir: string;
   readonly address: string;
-  /** What names the engine to the agent. */
+  /** Flags that pass the engine to the agent. */
   readonly engineFlags: readonly string[];
   readonly modelRoots: readonly string[];
   readonly signal: AbortSignal;
-  /** Another process asked for the end (`metalbridge down`). */
+  /** Called when another process requests a stop (`metalbridge down`). */
   readonly onStopOrder: () => void;
 }
 
-/** Within this the agent drains its engines; TERM then is the second request, and it waits for no request any more. */
+/** Time for the agent to drain its engines. A TERM after that ends the drain at once. */
 const AGENT_GRACE_MS = 8_000;
-/** For one that has to start first, on a machine that may be busy: an engine that it does not stop outlives the demo. */
+/** Time for an agent that must start first on a busy machine, because any engine that it does not stop outlives the demo. */
 const NEXT_AGENT_GRACE_MS = 30_000;
 const CONTROLLER_GRACE_MS = 3_000;
 
-/** Opens the control plane; on failure nothing is left running. */
+/** Opens the control plane. After a failure, nothing is left running. */
 export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSystem> {
   let stopped: Promise<void> | undefined;
   let agentDied = false;
   const children: DemoProcess[] = [];
-  let failParts: (reason: Error) => void = () => {};
-  const partFailed = new Promise<never>((_, reject) => {
-    failParts = reject;
-  });
-  partFailed.catch(() => {}); // a rejection without a listener at that moment is not unhandled
-  const plane = await openControlPlane({
+  const { promise: partFailed, reject: failParts } = Promise.withResolvers<never>();
+  partFailed.catch(() => {}); // Avoids an unhandled rejection while no caller is waiting.
+  const opened = await openControlPlane({
     dir: join(options.dir, "control-plane"),
     parts: findClusterParts(readPartsConfig()),
     crds: customResourceDefinitions(),
@@ -61,26 +58,26 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
     },
   });
   const stop = () => {
-    stopped ??= stopAll(children, plane.close, agentDied);
+    stopped ??= stopAll(children, opened.close, agentDied);
     return stopped;
   };
   const connection = await connect({
-    kubeconfigPath: plane.controlPlane.kubeconfig,
+    kubeconfigPath: opened.controlPlane.kubeconfig,
     userAgent: "metalbridge-demo",
   });
   const hostName = hostNameOf(hostname());
   return {
     connection,
-    kubeconfig: plane.controlPlane.kubeconfig,
+    kubeconfig: opened.controlPlane.kubeconfig,
     hostName,
     partFailed,
     startParts: () => {
-      for (const child of startParts(plane.controlPlane.kubeconfig, hostName, options)) {
+      for (const child of startParts(opened.controlPlane.kubeconfig, hostName, options)) {
         children.push(child);
-        void child.ended.then((how) => {
+        void child.ended.then((exit) => {
           if (stopped !== undefined) return;
           if (child.name === "agent") agentDied = true;
-          const message = `${how}; the end of ${child.logFile}:\n${logTail(child, 5)}`;
+          const message = `${exit}; the end of ${child.logFile}:\n${logTail(child, 5)}`;
           failParts(new MetalbridgeError("DemoPartEnded", message));
         });
       }
@@ -111,16 +108,16 @@ function startParts(
 
 async function stopAll(
   children: readonly DemoProcess[],
-  closePlane: () => Promise<void>,
+  closeControlPlane: () => Promise<void>,
   agentDied: boolean,
 ): Promise<void> {
-  // Engines outlive an agent that was killed: another one adopts them, and ends them with itself.
+  // Engines outlive a killed agent, so another agent is started to adopt and stop them.
   const agent = children.find(({ name }) => name === "agent");
-  if (agentDied) await agent?.again().stop(NEXT_AGENT_GRACE_MS);
+  if (agentDied) await agent?.restart().stop(NEXT_AGENT_GRACE_MS);
   await Promise.all(
     children.map((child) => child.stop(child.name === "agent" ? AGENT_GRACE_MS : CONTROLLER_GRACE_MS)),
   );
-  await closePlane();
+  await closeControlPlane();
 }
 
 /** This machine's name as a DNS label. */

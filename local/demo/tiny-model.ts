@@ -21,7 +21,7 @@ export interface TinyModelOptions {
   readonly sparse?: boolean;
   /** Weight type of the layers of a sparse model. */
   readonly layerType?: keyof typeof layerTypes;
-  /** Lengthens the file with a hole behind the tensors. */
+  /** Extends the file with a hole after the tensors. */
   readonly padToBytes?: number;
   /** Extra or replaced metadata; `undefined` removes a key. */
   readonly metadata?: Readonly<Record<string, GgufWriteValue | undefined>>;
@@ -45,7 +45,7 @@ const FILE_TYPES: Record<keyof typeof layerTypes, number> = { f32: 0, f16: 1, q8
 
 const UNUSED = 5;
 
-/** How strongly the grammar outweighs the random part, in the logits of the next token. */
+/** Weight of the grammar and of the random part in the logits of the next token. */
 const GRAMMAR_WEIGHT = 14;
 const RANDOM_WEIGHT = 1.2;
 const FORBIDDEN = -40;
@@ -146,7 +146,7 @@ function tensorsOf(shape: Shape, options: TinyModelOptions): GgufWriteTensor[] {
     sizeBytes: 4 * dimensions.reduce((product, size) => product * size, 1),
     data: () => asBytes(data()),
   });
-  /** Padding tokens stay a hole in the file: zeros, which the grammar outweighs. */
+  // Padding tokens are a hole in the file: zeros, which the grammar outweighs.
   const rows = tokens.filter((token) => token.type !== UNUSED).length;
   const ones = (name: string) => f32(name, [width], () => new Float32Array(width).fill(1));
   const layer = (name: string, columns: number, rows: number, writesStream: boolean): GgufWriteTensor => {

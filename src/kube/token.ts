@@ -71,16 +71,23 @@ export interface TokenClaims {
   readonly expiresAt: number;
 }
 
+interface RawClaims {
+  readonly sub?: unknown;
+  readonly iat?: unknown;
+  readonly exp?: unknown;
+  readonly "kubernetes.io"?: { readonly secret?: { readonly name?: unknown } } | null;
+}
+
+/** The claims of a JSON Web Token, which are not verified. Undefined for any other text. */
+export function decodeToken(token: string): RawClaims | undefined {
+  const [, payload = ""] = token.split(".");
+  const claims = parseJson(Buffer.from(payload, "base64url").toString("utf8"));
+  return typeof claims === "object" && claims !== null ? claims : undefined;
+}
+
 /** Undefined if the text is no ServiceAccount token with an expiry. */
 export function readTokenClaims(token: string): TokenClaims | undefined {
-  const [, payload = ""] = token.split(".");
-  const claims = parseJson(Buffer.from(payload, "base64url").toString("utf8")) as {
-    readonly sub?: unknown;
-    readonly iat?: unknown;
-    readonly exp?: unknown;
-    readonly "kubernetes.io"?: { readonly secret?: { readonly name?: unknown } } | null;
-  } | null;
-  const { sub, iat, exp, "kubernetes.io": bound } = claims ?? {};
+  const { sub, iat, exp, "kubernetes.io": bound } = decodeToken(token) ?? {};
   if (typeof sub !== "string" || typeof iat !== "number" || typeof exp !== "number") return undefined;
   const host = sub.startsWith(ACCOUNT_PREFIX) ? sub.slice(ACCOUNT_PREFIX.length) : undefined;
   const name = bound?.secret?.name;

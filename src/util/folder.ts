@@ -1,4 +1,5 @@
 /** Creates and lists folders. */
+import { readdirSync } from "node:fs";
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ifExists, systemCode } from "./atomic-file.ts";
@@ -8,6 +9,18 @@ const PARENT_MODE = 0o755;
 /** The names in a folder; empty if the folder does not exist. */
 export async function listFolder(folder: string): Promise<readonly string[]> {
   return (await ifExists(readdir(folder))) ?? [];
+}
+
+/** The names of the folders in a folder, synchronously. Empty if there is no such folder. */
+export function listSubfolders(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name);
+  } catch (error) {
+    if (["ENOENT", "ENOTDIR"].includes(systemCode(error) ?? "")) return [];
+    throw error;
+  }
 }
 
 /**

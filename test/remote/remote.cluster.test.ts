@@ -155,7 +155,7 @@ test("doctor runs on hosts by their agents: one in full, several for scripts, an
   await until(async () => {
     const one = await run("olga", "doctor", "--host", hostName());
     expect(one.stdout, one.stderr).toMatch(
-      /checked there by its agent[\s\S]* passed, [\s\S]*not run remotely: --fix, .*\n {2}sudo metalbridge doctor\n$/,
+      /checked by its agent[\s\S]* passed, [\s\S]*not run remotely: --fix, .*\n {2}sudo metalbridge doctor\n$/,
     );
   });
   await addHost(cluster(), "silent", ["192.0.2.1"]);
@@ -177,7 +177,7 @@ test("a server that answers at a host's address without the host's key gets no t
   const status = JSON.stringify({ status: { addresses: [address], remote } });
   await kubectl("patch", "host", "imposter", "--subresource=status", "--type=merge", "-p", status);
   const { stdout } = await run("olga", "doctor", "--host", "imposter", "--direct");
-  expect(stdout).toMatch(/RemoteHostUnreachable: .*another certificate than its Host's status/);
+  expect(stdout).toMatch(/RemoteHostUnreachable: .*its certificate differs from the status of the Host/);
   // Nor does the tunnel lead to a port of the host's choice, at an address of its choice in a network of its spec.
   const network = JSON.stringify({ spec: { addresses: [`${address}/24`] } });
   await kubectl("patch", "host", "imposter", "--type=merge", "-p", network);
@@ -189,7 +189,7 @@ test("a server that answers at a host's address without the host's key gets no t
   );
   await kubectl("patch", "host", "imposter", "--type=merge", "-p", '{"spec":{"addresses":["192.0.2.7"]}}');
   const elsewhere = await run("olga", "doctor", "--host", "imposter");
-  expect(elsewhere.stdout).toMatch(/RemoteAccessOff: .*at no address that its spec allows/);
+  expect(elsewhere.stdout).toMatch(/RemoteAccessOff: .*has no address that its spec allows/);
 });
 
 test("the tunnel connects only to hosts with remote access and speaks no other protocol; the API server proxies to no address without a pod", async () => {

@@ -7,14 +7,13 @@ import { ETCD_SOCKET } from "./etcd.ts";
 export interface ApiServerOptions {
   readonly address: string;
   readonly port: number;
-  /** Set after, and so over, everything else. */
+  /** Appended last, so that they override all other flags. */
   readonly moreArgs?: readonly string[] | undefined;
 }
 
-/** Issuer of service account tokens: a name, not an address, so that tokens survive a change of port. */
+/** Issuer of service account tokens. It is no address, so that tokens stay valid after a change of the port. */
 export const SERVICE_ACCOUNT_ISSUER = "https://kubernetes.default.svc";
 
-/** Pure: arguments of the API server. */
 export function describeApiServer(
   parts: ClusterParts,
   layout: ControlPlaneLayout,
@@ -26,11 +25,11 @@ export function describeApiServer(
     args: [
       `--etcd-servers=unix://${ETCD_SOCKET}`,
       `--bind-address=${options.address}`,
-      // Given explicitly: otherwise a machine without a default route cannot start at all.
+      // Without this flag, the API server does not start on a machine without a default route.
       `--advertise-address=${options.address}`,
       `--secure-port=${options.port}`,
       `--cert-dir=${layout.certificates(options.address)}`,
-      // The Service `kubernetes` cannot name a loopback address, and nothing here needs it.
+      // The Service `kubernetes` cannot have a loopback address and is not needed.
       "--endpoint-reconciler-type=none",
       "--service-cluster-ip-range=10.0.0.0/16",
       `--service-account-issuer=${SERVICE_ACCOUNT_ISSUER}`,
@@ -48,7 +47,7 @@ export function describeApiServer(
     cwd: layout.run,
     logFile: layout.log("kube-apiserver"),
     graceMs: 5_000,
-    // Its graceful stop hangs without etcd, which ends at the same moment.
+    // A graceful stop hangs without etcd, which stops at the same time.
     orphanGraceMs: 600,
   };
 }

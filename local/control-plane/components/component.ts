@@ -1,5 +1,4 @@
-/** What the runner needs to know of one program: data only, so that builders can be tested without running anything. */
-
+/** The description of one program for the supervisor. */
 export interface Component {
   readonly name: string;
   readonly program: string;
@@ -7,8 +6,8 @@ export interface Component {
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly logFile: string;
-  /** How long it may take to exit after TERM before it is killed. */
+  /** Time between TERM and KILL. */
   readonly graceMs: number;
-  /** The same if we were killed: no client waits for its answers any more. */
+  /** The same after this process was killed, when no client waits for answers. */
   readonly orphanGraceMs: number;
 }

@@ -1,9 +1,9 @@
-/** kube-controller-manager: garbage collection, namespaces, service accounts, Deployments and the rest. */
+/** kube-controller-manager, for garbage collection, namespaces, service accounts and workloads. */
 import type { ClusterParts } from "../parts.ts";
 import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
-/** Pure; undefined where the program is not installed (envtest's archives lack it). */
+/** Undefined if the program is not installed; the archives of envtest lack it. */
 export function describeControllerManager(
   parts: ClusterParts,
   layout: ControlPlaneLayout,
@@ -16,10 +16,10 @@ export function describeControllerManager(
     args: [
       `--kubeconfig=${layout.controllerManagerKubeconfig}`,
       "--leader-elect=false",
-      // No listener of its own: health is seen by its being alive.
+      // No listener: a running process counts as healthy.
       "--secure-port=0",
       "--use-service-account-credentials=true",
-      // By default 20 requests a second: with 2,000 Deployments it would be minutes behind.
+      // With the default of 20 requests per second, it would be minutes behind with 2,000 Deployments.
       "--kube-api-qps=500",
       "--kube-api-burst=1000",
       `--service-account-private-key-file=${layout.serviceAccountKey}`,

@@ -1,13 +1,12 @@
-/** etcd on unix sockets in a private folder: no port, and only this user can read the cluster's secrets from it. */
+/** etcd on Unix sockets in a private folder, so that only this user can read the Secrets of the cluster. */
 import type { ClusterParts } from "../parts.ts";
 import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
-/** Relative to the working folder that etcd and the API server share. */
+/** Relative to the working folder of etcd and the API server. */
 export const ETCD_SOCKET = "etcd.sock";
 const PEER_SOCKET = "peer.sock";
 
-/** Pure: arguments of the one etcd member. */
 export function describeEtcd(
   parts: ClusterParts,
   layout: ControlPlaneLayout,

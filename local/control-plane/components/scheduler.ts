@@ -1,9 +1,9 @@
-/** kube-scheduler, for tests of what becomes pods: an embedded control plane has no nodes. */
+/** kube-scheduler, for tests with pods. A local control plane has no nodes. */
 import type { ClusterParts } from "../parts.ts";
 import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
-/** Pure; undefined where the program is not installed (envtest's archives lack it). */
+/** Undefined if the program is not installed; the archives of envtest lack it. */
 export function describeScheduler(parts: ClusterParts, layout: ControlPlaneLayout): Component | undefined {
   if (parts.kubeScheduler === undefined) return undefined;
   return {
@@ -12,9 +12,9 @@ export function describeScheduler(parts: ClusterParts, layout: ControlPlaneLayou
     args: [
       `--kubeconfig=${layout.schedulerKubeconfig}`,
       "--leader-elect=false",
-      // No listener of its own: health is seen by its being alive.
+      // No listener: a running process counts as healthy.
       "--secure-port=0",
-      // One machine: the API server's own limits hold back a fleet of pods well enough.
+      // The limits of the API server are sufficient on one machine.
       "--kube-api-qps=500",
       "--kube-api-burst=1000",
       "--profiling=false",

@@ -1,10 +1,10 @@
-/** Keeps the log of a part from filling the disk: the programs append for as long as they run, so it is cut in place. */
+/** Limits the log size of a part. The log is truncated in place, because the program keeps the file open. */
 import { readFileSync, statSync, truncateSync, writeFileSync } from "node:fs";
 
 const MAX_BYTES = 32 * 1024 * 1024;
 const EVERY_MS = 10 * 60_000;
 
-/** Checks now and then until aborted; what was written last is kept beside the log, as `<log>.1`. */
+/** Checks the size periodically until aborted. The previous content is saved as `<log>.1`. */
 export function limitLogSize(
   file: string,
   signal: AbortSignal,
@@ -15,7 +15,7 @@ export function limitLogSize(
   signal.addEventListener("abort", () => clearInterval(timer), { once: true });
 }
 
-/** The programs hold the file open for appending, so after the cut they continue at its start. */
+/** The program has the file open for appending, so it continues at the start of the truncated file. */
 export function truncateIfLarge(file: string, maxBytes: number): boolean {
   try {
     if (statSync(file).size <= maxBytes) return false;
@@ -23,7 +23,7 @@ export function truncateIfLarge(file: string, maxBytes: number): boolean {
     truncateSync(file, 0);
     return true;
   } catch {
-    // No log, or no room for the copy: retried in the next round.
+    // Without a log, or without space for the copy, the next check retries.
     return false;
   }
 }

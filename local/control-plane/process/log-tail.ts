@@ -1,7 +1,7 @@
-/** The end of a log file, for messages. */
+/** Reads the end of a log file for messages. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** At most `bytes` from the end, whole lines; an unreadable log gives a sentence instead. */
+/** At most `bytes` from the end, in complete lines; for an unreadable log, a sentence. */
 export function tailOf(file: string, bytes: number): string {
   try {
     const descriptor = openSync(file, "r");

@@ -1,4 +1,4 @@
-/** Keeps one component running: a crash is reported and restarted with backoff, until stopped. */
+/** Keeps one component running: a crash is logged, and the component restarted with backoff. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Log } from "../../../src/util/ports.ts";
 import type { Component } from "../components/component.ts";
@@ -8,17 +8,17 @@ import { type ChildExit, startWatched, type WatchedChild } from "./watched-child
 
 export interface Supervised {
   readonly name: string;
-  /** Runs so far that exited without a request to stop. */
+  /** Number of exits without a request to stop. */
   readonly crashes: () => number;
   readonly lastEnd: () => ChildExit | undefined;
-  /** KILL without warning, for tests of crashes; supervision restarts it. */
+  /** Kills the process without warning, for tests. The supervisor restarts it. */
   readonly kill: () => void;
   readonly stop: () => Promise<void>;
 }
 
 const FIRST_PAUSE_MS = 250;
 const MAX_PAUSE_MS = 10_000;
-/** A run of this length counts as healthy: the pause starts small again. */
+/** After a run of this length, the backoff is reset. */
 const HEALTHY_RUN_MS = 60_000;
 
 type State =
@@ -26,7 +26,7 @@ type State =
   | { readonly at: "pausing" }
   | { readonly at: "stopped" };
 
-/** Starts at once; the returned handle is the only way to stop it. */
+/** Starts the component at once. */
 export function supervise(component: Component, log: Log): Supervised {
   const stopping = new AbortController();
   const { signal } = stopping;

@@ -6,10 +6,10 @@ import type { Writable } from "node:stream";
 import type { Component } from "../components/component.ts";
 
 /**
- * A few lines of shell between us and a program, so that it never outlives us, not even a SIGKILL of us.
- * Started as `sh -c SCRIPT sh <graceMs/200> program args…` with descriptor 3 held open by the parent alone.
- * A line on 3 is a signal for the program; its end means the parent is gone: TERM, grace, KILL.
- * The program gets no copy of 3, and its exit status becomes the shell's own.
+ * A shell script between this process and the program, so that the program never outlives this process, even after SIGKILL.
+ * It is started as `sh -c SCRIPT sh <graceMs/200> program args…`, and only this process holds the other end of descriptor 3.
+ * A line on descriptor 3 is a signal for the program. Its end means that this process has exited: TERM, grace, KILL.
+ * The program gets no copy of descriptor 3. The shell exits with the exit status of the program.
  */
 const WATCHDOG = `
 steps=$1
@@ -43,11 +43,11 @@ export interface WatchedChild {
   /** Resolves when program and watchdog have exited; never rejects. */
   readonly ended: Promise<ChildExit>;
   readonly signal: (name: "TERM" | "KILL" | "STOP" | "CONT") => void;
-  /** TERM, then KILL after the component's grace; resolves when it has exited. */
+  /** Sends TERM, and KILL after the grace period. Resolves after the exit. */
   readonly stop: () => Promise<ChildExit>;
 }
 
-/** Total: a program that cannot start, because its log or a descriptor cannot be had, counts as exited at once. */
+/** Never throws: a program that cannot be started, for example without a log, counts as exited at once. */
 export function startWatched(component: Component): WatchedChild {
   try {
     return watch(startShell(component), component);
@@ -57,7 +57,7 @@ export function startWatched(component: Component): WatchedChild {
   }
 }
 
-/** In a session of its own, so that a Ctrl-C in the terminal reaches only us and the order of stopping is ours. */
+/** Starts a separate session, so that Ctrl-C reaches only this process, which decides the order of stopping. */
 function startShell(component: Component): ChildProcess {
   const argv = watchdogArgv(component.program, component.args, component.orphanGraceMs);
   const log = openSync(component.logFile, "a", 0o600);
@@ -81,17 +81,17 @@ function watchdogArgv(program: string, args: readonly string[], graceMs: number)
 
 function watch(child: ChildProcess, component: Component): WatchedChild {
   const startedAt = performance.now();
-  // Absent where there were no descriptors left for it.
-  const orders = child.stdio?.[3] as Writable | undefined;
-  // The shell may be gone before an order is written: that is what was wanted.
-  orders?.on("error", () => {});
-  const ended = whenEnded(child).then(({ code, signal }): ChildExit => {
+  // Absent if there was no free descriptor.
+  const signals = child.stdio?.[3] as Writable | undefined;
+  // The shell may exit before a signal is written, which is no failure.
+  signals?.on("error", () => {});
+  const ended = waitForExit(child).then(({ code, signal }): ChildExit => {
     killGroup(child.pid);
-    orders?.destroy();
+    signals?.destroy();
     return { code, signal, ranMs: performance.now() - startedAt };
   });
   const signal: WatchedChild["signal"] = (name) => {
-    if (orders?.writable) orders.write(`${name}\n`);
+    if (signals?.writable) signals.write(`${name}\n`);
   };
   const stop = async () => {
     signal("TERM");
@@ -103,24 +103,24 @@ function watch(child: ChildProcess, component: Component): WatchedChild {
   return { ended, signal, stop };
 }
 
-async function whenEnded(
+async function waitForExit(
   child: ChildProcess,
 ): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
   try {
     const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
     return { code, signal };
   } catch {
-    // The shell itself could not be started; reported like a program that ended at once.
+    // A shell that cannot be started is reported like a program that exits at once.
     return { code: 127, signal: null };
   }
 }
 
-/** When the watchdog itself was killed its program may live on; the group is ours, so nothing of it may stay. */
+/** Kills the whole process group, because the program may outlive a killed watchdog. */
 function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // Nothing left of the group: the normal case.
+    // Usually, the whole group has exited.
   }
 }

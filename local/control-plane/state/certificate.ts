@@ -1,16 +1,16 @@
-/** The API server makes its own certificate, good for a year; an old one is removed before a start, so that it makes a new one. */
+/** Removes an old certificate before a start: the API server then creates a new one, which is valid for a year. */
 import { X509Certificate } from "node:crypto";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 
 const RENEW_BEFORE_MS = 60 * 24 * 3_600_000;
 
-/** Where kube-apiserver puts certificate and authority in its --cert-dir. */
+/** The file in --cert-dir that kube-apiserver creates, with its certificate and authority. */
 export function certificateFile(folder: string): string {
   return path.join(folder, "apiserver.crt");
 }
 
-/** Removes the pair when it has less than two months left, or cannot be read. */
+/** Removes certificate and key if the certificate expires within two months or cannot be read. */
 export function dropOldCertificate(folder: string, nowMs: number): boolean {
   const file = certificateFile(folder);
   if (!existsSync(file) || isGood(file, nowMs)) return false;

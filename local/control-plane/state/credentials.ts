@@ -1,4 +1,4 @@
-/** Secrets of one control plane, made once and kept: bearer tokens and the key pair for service account tokens. */
+/** Bearer tokens and the key pair for service account tokens, which are created once per control plane. */
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { writeFileAtomicSync } from "../../../src/util/atomic-file.ts";
@@ -14,7 +14,7 @@ const ADMIN = "metalbridge-admin";
 const CONTROLLER_MANAGER = "system:kube-controller-manager";
 const SCHEDULER = "system:kube-scheduler";
 
-/** Reads the credentials of an earlier run, or makes them; both are the same to the caller. */
+/** Reads the credentials of an earlier run, or creates them. */
 export function ensureCredentials(layout: ControlPlaneLayout): ControlPlaneCredentials {
   ensureServiceAccountKeys(layout);
   const known = readTokens(layout);
@@ -49,7 +49,7 @@ function newToken(): string {
   return randomBytes(32).toString("hex");
 }
 
-/** Public half first: a crash between the two writes leaves no private key, and the next start generates both again. */
+/** Writes the public key first: after a crash between the two writes, the next start generates both again. */
 function ensureServiceAccountKeys(layout: ControlPlaneLayout): void {
   if (existsSync(layout.serviceAccountKey) && existsSync(layout.serviceAccountPublicKey)) return;
   const pair = generateKeyPairSync("rsa", {

@@ -5,17 +5,17 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 
 const MIB = 2 ** 20;
-/** etcd allocates two segments of its log, 64 MiB each, before it answers; the rest is for its data and all logs. */
+/** etcd allocates two log segments of 64 MiB at start. The other half is for data and logs. */
 export const CONTROL_PLANE_FREE_BYTES = 256 * MIB;
 
-/** Throws StateDiskFull; `why` says what needs the space. */
-export async function requireFreeSpace(dir: string, wantedBytes: number, why: string): Promise<void> {
+/** Throws StateDiskFull with `why`. */
+export async function requireFreeSpace(dir: string, requiredBytes: number, why: string): Promise<void> {
   const { freeBytes } = await readDiskSpace(dir);
-  if (freeBytes >= wantedBytes) return;
-  const [free, wanted] = [formatBytes(freeBytes), formatBytes(wantedBytes)];
+  if (freeBytes >= requiredBytes) return;
+  const [free, required] = [formatBytes(freeBytes), formatBytes(requiredBytes)];
   throw new MetalbridgeError(
     "StateDiskFull",
-    `the disk of ${dir} has ${free} free; ${wanted} are needed: ${why}`,
+    `the disk of ${dir} has ${free} free; ${required} are needed: ${why}`,
   );
 }
 

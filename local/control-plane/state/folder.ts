@@ -1,30 +1,18 @@
-/** The state folder itself. */
-import { accessSync, constants, mkdirSync, statSync } from "node:fs";
+/** Creates the state folder. */
+import { constants } from "node:fs";
+import { access } from "node:fs/promises";
 import path from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { errorMessage } from "../../../src/util/error-message.ts";
+import { makeFolder } from "../../../src/util/folder.ts";
 
-/** Creates it private to this user; an existing one must be writable. */
-export function ensureFolder(dir: string): void {
+/** Creates the folder for this user only. An existing folder must be writable. Throws StateFolderUnusable. */
+export async function ensureFolder(dir: string): Promise<void> {
   try {
-    makeFolder(path.resolve(dir));
-    accessSync(dir, constants.W_OK);
+    await makeFolder(path.resolve(dir));
+    await access(dir, constants.W_OK);
   } catch (cause) {
     const why = errorMessage(cause);
     throw new MetalbridgeError("StateFolderUnusable", `${dir}: ${why}`, undefined, { cause });
-  }
-}
-
-/** Level by level: Node's `recursive` never returns where the system says ENOENT below a folder that exists, as in /proc. */
-function makeFolder(dir: string): void {
-  const found = statSync(dir, { throwIfNoEntry: false });
-  if (found?.isDirectory() === true) return;
-  if (found !== undefined) throw new Error(`${dir} is a file, not a folder`);
-  makeFolder(path.dirname(dir));
-  try {
-    mkdirSync(dir, { mode: 0o700 });
-  } catch (error) {
-    // Another process may have made it in between.
-    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw error;
   }
 }

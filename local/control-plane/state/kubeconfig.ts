@@ -1,9 +1,9 @@
-/** Kubeconfig text for one user with a token. */
+/** Renders a kubeconfig for one user with a token. */
 import { stringify } from "yaml";
 
 export interface KubeconfigInput {
   readonly url: string;
-  /** PEM. Absent: the authorities that the machine trusts. */
+  /** PEM. If absent, clients trust the authorities of their machine. */
   readonly certificateAuthority: string | undefined;
   readonly token: string;
   readonly user: string;
@@ -12,7 +12,7 @@ export interface KubeconfigInput {
   readonly tlsServerName?: string;
 }
 
-/** Pure: the certificate is embedded, so that the file can be copied anywhere. */
+/** Embeds the certificate, so that the file can be copied. */
 export function renderKubeconfig(input: KubeconfigInput): string {
   const cluster = {
     server: input.url,

@@ -1,4 +1,4 @@
-/** Names of everything a control plane keeps in its folder. */
+/** Paths of all files in the folder of a control plane. */
 import path from "node:path";
 
 export interface ControlPlaneLayout {
@@ -15,17 +15,16 @@ export interface ControlPlaneLayout {
   readonly schedulerKubeconfig: string;
   readonly runs: string;
   /**
-   * Working folder of one run's programs: their sockets have short relative names here, however long `dir` is.
-   * New for each run, because a late etcd of a killed run removes its socket by name when it ends.
+   * Working folder of the programs of one run. Their sockets have short relative names, independent of the length of `dir`.
+   * Each run has a new folder, because an etcd of a killed run removes its socket by name when it exits late.
    */
   readonly run: string;
   readonly logs: string;
-  /** Serving certificates by address, since a certificate is good for one address only. */
+  /** Folder of the serving certificate for an address. */
   readonly certificates: (address: string) => string;
   readonly log: (part: string) => string;
 }
 
-/** Pure: joins names, touches nothing. */
 export function controlPlaneLayoutOf(dir: string, runName = "run"): ControlPlaneLayout {
   const root = path.resolve(dir);
   const at = (...names: string[]) => path.join(root, ...names);

@@ -1,4 +1,4 @@
-/** The API server's port: asked for, or that of the last run, or any free one; kept, so that kubeconfigs stay valid. */
+/** Chooses the port of the API server. Later runs reuse it, so that kubeconfigs stay valid. */
 import { createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { explainListenError } from "../../../src/http/listener.ts";
@@ -6,30 +6,30 @@ import { explainListenError } from "../../../src/http/listener.ts";
 const PREVIOUS_PORT_WAIT_MS = 20_000;
 
 export interface PortRequest {
-  readonly asked?: number | undefined;
+  readonly requested?: number | undefined;
   readonly previous?: number | undefined;
   readonly address: string;
-  /** How long a previous port may take to become free. */
+  /** Time limit for a previous port to become free. */
   readonly previousWaitMs?: number;
 }
 
-/** A port asked for must be free; the previous one is only preferred. */
-export async function chooseApiPort(wish: PortRequest): Promise<number> {
-  const { asked, previous, address } = wish;
-  if (asked !== undefined && asked !== 0) {
-    return await bindOnce(address, asked).catch((cause: unknown) => {
-      throw explainListenError(cause, address, asked);
+/** A requested port must be free. Otherwise the previous port is preferred over any free one. */
+export async function chooseApiPort(request: PortRequest): Promise<number> {
+  const { requested, previous, address } = request;
+  if (requested !== undefined && requested !== 0) {
+    return await bindOnce(address, requested).catch((cause: unknown) => {
+      throw explainListenError(cause, address, requested);
     });
   }
-  if (previous !== undefined && (await becomesFree(wish, previous))) return previous;
+  if (previous !== undefined && (await becomesFree(request, previous))) return previous;
   return await bindOnce(address, 0);
 }
 
-/** A run that was killed may hold the port for as long as its parts take to end. */
-async function becomesFree(wish: PortRequest, port: number): Promise<boolean> {
-  const deadline = performance.now() + (wish.previousWaitMs ?? PREVIOUS_PORT_WAIT_MS);
+/** The parts of a killed run may hold the port until they have exited. */
+async function becomesFree(request: PortRequest, port: number): Promise<boolean> {
+  const deadline = performance.now() + (request.previousWaitMs ?? PREVIOUS_PORT_WAIT_MS);
   for (;;) {
-    if (await isFree(wish.address, port)) return true;
+    if (await isFree(request.address, port)) return true;
     if (performance.now() > deadline) return false;
     await pause(100);
   }
@@ -42,7 +42,7 @@ async function isFree(address: string, port: number): Promise<boolean> {
   );
 }
 
-/** Listens and closes again; the number is what the system gave. */
+/** Listens and closes again. Resolves with the port. */
 function bindOnce(address: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -1,4 +1,4 @@
-/** The few settings of a control plane that must be the same after a restart. */
+/** Settings of a control plane that must not change at a restart. */
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
@@ -18,7 +18,7 @@ export function readSettings(file: string): Settings | undefined {
       summary: "remove it: the control plane then chooses another port",
       command: `rm ${file}`,
     };
-    throw new MetalbridgeError("StateFileInvalid", `${file} is not what was written`, remedy, { cause });
+    throw new MetalbridgeError("StateFileInvalid", `${file} is invalid`, remedy, { cause });
   }
 }
 

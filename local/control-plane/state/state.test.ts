@@ -82,11 +82,11 @@ test("the previous port is kept when it is free; a port asked for must be", asyn
   // Not one that the kernel gives away.
   const free = await freePort(address);
   expect(await chooseApiPort({ address, previous: free })).toBe(free);
-  expect(await chooseApiPort({ address, asked: free })).toBe(free);
+  expect(await chooseApiPort({ address, requested: free })).toBe(free);
   const holder = createServer().listen(free, address);
   await once(holder, "listening");
   try {
-    await expect(chooseApiPort({ address, asked: free })).rejects.toMatchObject({
+    await expect(chooseApiPort({ address, requested: free })).rejects.toMatchObject({
       code: "PortTaken",
       remedy: { command: `lsof -i :${free}` },
     });

@@ -1,4 +1,4 @@
-/** One question to the engine, at the endpoint that the EndpointSlice holds: the way kube-proxy would go. */
+/** Sends one chat completion request to the endpoint in the EndpointSlice, as kube-proxy would. */
 import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 
@@ -7,7 +7,7 @@ const completion = z.object({
 });
 
 /** `endpoint` is `http://address:port`. Throws `NoAnswer`. */
-export async function askModel(
+export async function requestCompletion(
   endpoint: string,
   model: string,
   prompt: string,

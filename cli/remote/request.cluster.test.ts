@@ -10,7 +10,7 @@ import { hostSchema } from "../../src/api/host.ts";
 import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
 import { oneCluster } from "../../test/cluster/cluster.ts";
 import { withCluster } from "../cluster/cluster.ts";
-import { askHost } from "./ask.ts";
+import { requestHost } from "./request.ts";
 
 const own = oneCluster();
 const account = { name: DOCTOR_ACCOUNT, namespace: NAMESPACE_SYSTEM };
@@ -42,11 +42,11 @@ test.each<[string, (response: ServerResponse) => unknown, object]>([
     (response) => response.writeHead(403).write('{"message":'),
     { code: "RemoteRequestRefused", message: "host mac-1: no reason given (403)" },
   ],
-])("a host that %s is not waited for", async (_, answers, error) => {
+])("requestHost does not wait for a host that %s", async (_, answers, error) => {
   const host = await hostThat(answers);
   await withCluster("doctor", { kubeconfig: own().kubeconfig }, async (cluster) => {
     await cluster.client.create(SERVICE_ACCOUNTS, { metadata: account });
-    const asked = askHost({
+    const response = requestHost({
       cluster,
       host,
       account,
@@ -56,6 +56,6 @@ test.each<[string, (response: ServerResponse) => unknown, object]>([
       timeoutMs: 300,
       signal: new AbortController().signal,
     });
-    await expect(asked).rejects.toMatchObject(error);
+    await expect(response).rejects.toMatchObject(error);
   });
 });
