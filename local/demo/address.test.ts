@@ -13,7 +13,7 @@ test("the first that an EndpointSlice may hold", () => {
 
 test.for([
   ["1.2.3", /1\.2\.3 is not an IP address/],
-  ["10.99.99.99", /10\.99\.99\.99 is not an address of this machine/],
+  ["10.99.99.99", /10\.99\.99\.99 is not a usable address of this machine/],
   ["127.0.0.1", /127\.0\.0\.1 is not a usable address of this machine/],
 ] as const)("--address %s is refused before anything starts", ([asked, message]) => {
   expect(() => machineAddress(interfaces, asked)).toThrow(message);

@@ -19,7 +19,10 @@ test("ensureFolder names a file that has the path of the folder or of its parent
   const file = path.join(folder.path, "file");
   await writeFile(file, "");
   await expect(ensureFolder(file)).rejects.toThrow(/EEXIST.*file/);
-  await expect(ensureFolder(path.join(file, "below"))).rejects.toThrow(/ENOTDIR/);
+  await expect(ensureFolder(path.join(file, "below"))).rejects.toMatchObject({
+    code: "StateFolderUnusable",
+    message: expect.stringContaining("ENOTDIR"),
+  });
 });
 
 test.runIf(process.platform === "linux")(

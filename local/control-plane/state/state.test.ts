@@ -9,7 +9,6 @@ import { freePort } from "../../../test/bed/ports.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { dropOldCertificate } from "./certificate.ts";
 import { ensureCredentials } from "./credentials.ts";
-import { ensureFolder } from "./folder.ts";
 import { renderKubeconfig } from "./kubeconfig.ts";
 import { controlPlaneLayoutOf } from "./layout.ts";
 import { chooseApiPort } from "./port.ts";
@@ -103,13 +102,4 @@ test("a certificate that cannot be read is removed together with its key", async
   await writeFile(path.join(folder.path, "apiserver.key"), "key");
   expect(dropOldCertificate(folder.path, Date.now())).toBe(true);
   await expect(stat(path.join(folder.path, "apiserver.key"))).rejects.toThrow(/ENOENT/);
-});
-
-test("a folder that cannot be is refused with a sentence", async () => {
-  await using folder = await temporaryFolder();
-  const file = path.join(folder.path, "file");
-  await writeFile(file, "");
-  expect(() => ensureFolder(path.join(file, "below"))).toThrow(
-    expect.objectContaining({ code: "StateFolderUnusable" }),
-  );
 });
