@@ -128,7 +128,7 @@ test("a server that ignores ranges or returns other ones causes a second downloa
   expect(asked).toBe(3);
 });
 
-test("one download serves all concurrent requests, and is aborted only when the last of them is cancelled", async () => {
+test("one download serves all concurrent requests, and is aborted only when the last of them is canceled", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();
   let release = (): void => undefined;
