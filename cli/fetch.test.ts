@@ -263,7 +263,7 @@ test.skipIf(!canMount)(
       exitCode: 1,
       result: {
         code: "DiskFull",
-        message: expect.stringMatching(/needs 6\.0 MiB more, the disk has .* free/),
+        message: expect.stringMatching(/needs 6 MiB more; the disk has .* free/),
       },
     });
     expect(readFileSync(join(volume, "key", (first.result as { file: string }).file))).toEqual(small);

@@ -150,7 +150,7 @@ test("a link in the temporary folder, in the place of the socket's folder, is re
   const dir = join(folder(), "x".repeat(100));
   await expect(lockStateDir(dir, temp)).rejects.toMatchObject({
     code: "StateDirUnusable",
-    message: expect.stringContaining("made by another user"),
+    message: expect.stringContaining("created by another user"),
   });
   rmSync(temp, { recursive: true });
   rmSync(elsewhere, { recursive: true });

@@ -170,7 +170,7 @@ test("a node without memory in its answer is unusable, a silent Host is not rank
   });
   expect(ask(aNode("n"), without)).toMatchObject({ error: "machine is unusable", reason: "MachineUnusable" });
   const silent = aHost("mac", { status: { info: {}, memory: {}, conditions: [] } });
-  const place = { ...machineFromHost(silent), silence: "its Lease expired" };
+  const place = { ...machineFromHost(silent), staleReason: "its Lease expired" };
   const result = hostResult(place, records, matchingRecords(records, "any"), wish());
   expect(result).toMatchObject({ node: "mac", kind: "Host", message: "its Lease expired" });
   expect(rankPayload([result], wish()).ranked_nodes).toEqual([]);

@@ -104,7 +104,7 @@ describe("status", () => {
     };
     const GIB = 2 ** 30;
     expect(screen({ bytes: 3 * GIB, totalBytes: 10 * GIB, bytesPerSecond: GIB / 10 })).toContain(
-      "fetching the weights [######--------------] 30 % of 10 GiB, 102.4 MiB/s, 70 s left",
+      "fetching the weights [######--------------] 30% of 10 GiB, 102.4 MiB/s, 70 s left",
     );
     expect(screen({ bytes: 0, totalBytes: 40 * GIB, bytesPerSecond: 2 ** 20 })).toContain(
       "] 0 % of 40 GiB, 1 MiB/s, 11 h 23 min left",

@@ -115,13 +115,13 @@ describe("refused", () => {
       "a gap in the split",
       { model: cuda({ count: 2, sharding: { layerSplit: ["0-15", "17-31"] } }) },
       "GPURequestInvalid",
-      /begins with layer 17 where 16 comes next/,
+      /a range starts at layer 17 instead of 16/,
     ],
     [
       "an overlap in the split",
       { model: cuda({ count: 2, sharding: { layerSplit: ["0-15", "15-31"] } }) },
       "GPURequestInvalid",
-      /begins with layer 15 where 16 comes next/,
+      /a range starts at layer 15 instead of 16/,
     ],
     [
       "a split that ends too early",

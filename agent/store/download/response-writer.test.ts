@@ -116,8 +116,8 @@ test("all pending chunks are written when the connection breaks, even if each of
   const [response] = (await once(http.get(`http://127.0.0.1:${port}/`), "response")) as [
     http.IncomingMessage,
   ];
-  await using file = await open(join(folder.path, "part"), "w+");
   const isBroken = once(response, "aborted");
+  await using file = await open(join(folder.path, "part"), "w+");
   const pace = async () => {
     await isBroken;
     await setImmediate();

@@ -70,7 +70,7 @@ function eachChunk(
   let taken: Promise<void> = Promise.resolve();
   const settle = (error?: unknown): void => {
     forget();
-    response.off("data", onData).pause();
+    response.off("data", onData);
     if (!(error instanceof Error)) return void taken.then(resolve, reject);
     taken.then(drain).then(() => reject(error), reject);
   };

@@ -77,6 +77,6 @@ test("failures of the source before peers served data do not count afterwards", 
 
 test("an event that is not valid in the current state is a bug", () => {
   expect(() => nextState(states.queued, { on: "published" }, ATTEMPTS)).toThrow(
-    /queued cannot have published/,
+    /event published is invalid in state queued/,
   );
 });

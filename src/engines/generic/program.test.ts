@@ -111,7 +111,7 @@ test("the claim is the field's, else the size of the weights plus a fifth and 25
     overheadBytes: 456 * MIB,
   });
   expect(programClaimBasis({ mode: "chat", program })).toBe(
-    "size of the weights on disk plus 20 % and 256 MiB",
+    "size of the weights on disk plus 20% and 256 MiB",
   );
   const given = { ...program, memoryBytes: 600 * MIB };
   expect(claim(given)).toMatchObject({ claimBytes: 600 * MIB, weightsBytes: 600 * MIB, overheadBytes: 0 });
