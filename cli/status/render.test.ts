@@ -107,9 +107,9 @@ describe("status", () => {
       "fetching the weights [######--------------] 30% of 10 GiB, 102.4 MiB/s, 70 s left",
     );
     expect(screen({ bytes: 0, totalBytes: 40 * GIB, bytesPerSecond: 2 ** 20 })).toContain(
-      "] 0 % of 40 GiB, 1 MiB/s, 11 h 23 min left",
+      "] 0% of 40 GiB, 1 MiB/s, 11 h 23 min left",
     );
-    expect(screen({ bytes: GIB, totalBytes: 2 * GIB })).toMatch(/\] 50 % of 2 GiB$/m);
+    expect(screen({ bytes: GIB, totalBytes: 2 * GIB })).toMatch(/\] 50% of 2 GiB$/m);
     expect(screen({ bytes: GIB, bytesPerSecond: GIB })).toMatch(/fetching the weights 1 GiB, 1 GiB\/s$/m);
   });
 

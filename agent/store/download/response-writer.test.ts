@@ -102,10 +102,12 @@ test("bytes that arrived before the connection broke are written, even if readin
 test("all pending chunks are written when the connection breaks, even if each of them is throttled", async () => {
   await using folder = await temporaryFolder();
   const arrived = content.subarray(0, 40_000);
+  const reading = Promise.withResolvers<void>();
   const server = http.createServer(async (_, response) => {
     response.writeHead(200, { "content-length": content.length });
     for (let from = 0; from < arrived.length; from += 10_000) {
       await new Promise((resolve) => response.write(arrived.subarray(from, from + 10_000), resolve));
+      await reading.promise;
       await setImmediate();
     }
     response.socket?.end();
@@ -119,6 +121,7 @@ test("all pending chunks are written when the connection breaks, even if each of
   const isBroken = once(response, "aborted");
   await using file = await open(join(folder.path, "part"), "w+");
   const pace = async () => {
+    reading.resolve();
     await isBroken;
     await setImmediate();
   };
