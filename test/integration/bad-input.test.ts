@@ -24,7 +24,7 @@ describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
     ["circle", "/redirects.gguf", "Failed", "SourceRedirects", "use the final address"],
     ["silent", "/silent.gguf", "Pending", "SourceStalled", "check the network"],
     ["short", "/short.gguf", "Failed", "GgufTruncated", "upload the file again"],
-    ["page", "/page.gguf", "Failed", "SourceIsNotAModel", "direct download address"],
+    ["page", "/page.gguf", "Failed", "SourceIsNotAModel", "direct download URL"],
     ["empty", "/empty.gguf", "Failed", "SourceEmpty", "upload the file again"],
     ["closed-port", "http://127.0.0.1:1/m.gguf", "Pending", "SourceUnreachable", "check the host name"],
     ["metadata", "http://169.254.169.254/m.gguf", "Failed", "SourceNotAllowed", "allow it"],

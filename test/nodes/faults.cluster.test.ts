@@ -317,7 +317,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
     await faults.until(
       "bound",
       "UnbindableModelCache",
-      /node affinity.*To do: .*created again once it is deleted/s,
+      /node affinity.*To do: .*delete it, and it is created again/s,
       "WaitingForCapacity",
     );
     await localVolume(bed.kubectl, bed.cluster.node("node-1"), { size: "4Gi" });

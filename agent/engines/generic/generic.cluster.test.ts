@@ -30,7 +30,7 @@ test(
     await create(bench, "one", { command: [script(root, "serve", SERVES), ...args()] });
     const one = await bench.untilPhase("one", "Ready");
     expect(one.status?.memory).toMatchObject({
-      claimBasis: "size of the weights on disk plus 20 % and 256 MiB",
+      claimBasis: "size of the weights on disk plus 20% and 256 MiB",
     });
     const url = (path: string) => `http://${bench.address}:${one.status?.port}${path}`;
     expect(await (await fetch(url("/arguments"))).json()).toEqual([
