@@ -195,7 +195,7 @@ describe("a reflector through faults", () => {
     await put(direct, namespace, "a", "1");
     await vi.waitFor(() => expect(watched.failures.length).toBeGreaterThan(0), within);
     expect(watched.failures[0]?.message).toMatch(
-      /^no byte from the watch of configmaps for 1 s, and reading configmaps failed: https:.*no answer within 1000 ms$/,
+      /^the watch of configmaps received no data for 1 s, and reading configmaps failed: https:.*no answer within 1000 ms$/,
     );
     expect(watched.dataOf("a")).toBeUndefined();
     proxy.stall(false);
