@@ -14,6 +14,7 @@ const RAW = {
   "cli/chat.ts": "readline, which needs the stream",
   "cli/program/confirm.ts": "readline, with a question that is cleaned",
   "cli/main.ts": "listens for a closed reader",
+  "cli/deploy/follow.ts": "passes the stream to local/download-bar.ts, which writes numbers only",
   "cli/demo.ts": "passes the stream to local/demo/screen.ts, which cleans",
 } as const;
 

@@ -86,7 +86,9 @@ test.each(["LINUX_ONLY", "onMetal()", "inLinux", '"metal" | "linux"'])(
 
 test("every rule is shown by a phrase", () => {
   const shown = [...phrases, "the board", "PODS_ONLY, not LINUX_ONLY"];
-  expect(wordRules.filter(({ pattern }) => !shown.some((phrase) => pattern.test(`// ${phrase}`)))).toEqual([]);
+  expect(wordRules.filter(({ pattern }) => !shown.some((phrase) => pattern.test(`// ${phrase}`)))).toEqual(
+    [],
+  );
 });
 
 test.each([

@@ -129,7 +129,7 @@ function planDownload(seen: CacheObservation): CachePlan {
 }
 
 /** Failures of earlier Jobs. Those Jobs may have been replaced by another Model that uses the same folder. A new spec is tried immediately. */
-function failuresOf({ metadata, status }: Model, key: string): Pick<CommonStatus, "attempts" | "failedAt"> {
+function failuresOf({ metadata, status }: Model, key: string): Pick<Shared, "attempts" | "failedAt"> {
   const { cache, observedGeneration } = status ?? {};
   if (cache?.key !== key) return {};
   const { attempts, failedAt } = cache;
@@ -143,7 +143,7 @@ function isJobOf(key: string, job: Job | undefined): boolean {
 }
 
 /** The delay after a failure whose Job no longer exists. */
-function planDelay({ model, nowMs }: CacheObservation, place: CommonStatus): CachePlan | undefined {
+function planDelay({ model, nowMs }: CacheObservation, place: Shared): CachePlan | undefined {
   const { attempts, failedAt } = place;
   const before = model.status?.cache;
   if (before === undefined || failedAt === undefined) return undefined;
@@ -161,31 +161,29 @@ function isFilledByPods({ claim, volume: { source, isOurs }, settings }: CacheOb
   return isOurs && !isMountedByNodes([settings.cacheAccessMode]);
 }
 
-function filledByPods(place: CommonStatus): CachePlan {
-  const message = `each pod that mounts PersistentVolumeClaim ${place.claimName} downloads the missing files; all of these pods run on one node`;
+function filledByPods(place: Shared): CachePlan {
+  const message = `each pod that mounts PVC ${place.claimName} downloads the missing files; all of these pods run on one node`;
   const state = waiting({ ...place, filledBy: "Pods" }, "DownloadedByPods", message);
   return { state, steps: [] };
 }
 
 /** The fields of the status that do not depend on its phase. */
-type CommonStatus = Omit<CacheState["status"], "phase" | "reason" | "message">;
+type Shared = Omit<CacheState["status"], "phase" | "reason" | "message">;
 
-function placeOf({ claimName, folder }: CacheVolumeSpec): CommonStatus {
+function placeOf({ claimName, folder }: CacheVolumeSpec): Shared {
   return { claimName, folder };
 }
 
 /** Undefined if the claim can be used. */
 function planClaim(seen: CacheObservation): CachePlan | undefined {
   const { claim, volume, model, claimProblem } = seen;
-  const place: CommonStatus = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
+  const place: Shared = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
   const name = volume.claimName;
   switch (claim.at) {
     case "unknown": {
       const before = model.status?.cache;
       const isSame = before?.claimName === name && before.folder === volume.folder;
-      const state = isSame
-        ? { status: before }
-        : waiting(place, "ReadingClaim", `reading PersistentVolumeClaim ${name}`);
+      const state = isSame ? { status: before } : waiting(place, "ReadingClaim", `reading PVC ${name}`);
       return { state, steps: [] };
     }
     case "absent":
@@ -199,20 +197,16 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
   }
 }
 
-function planAbsent(seen: CacheObservation, place: CommonStatus): CachePlan {
+function planAbsent(seen: CacheObservation, place: Shared): CachePlan {
   const { volume, model, settings, isSourceKnown } = seen;
   const { claimName, isOurs } = volume;
   if (isOurs && settings.image === undefined) return pending(placeOf(volume), WITHOUT_IMAGE);
   const where = `${model.metadata.namespace}/${claimName}`;
-  if (!isOurs)
-    return pending(
-      place,
-      cacheProblem("VolumeClaimNotFound", `PersistentVolumeClaim ${where} does not exist`),
-    );
+  if (!isOurs) return pending(place, cacheProblem("VolumeClaimNotFound", `PVC ${where} does not exist`));
   if (place.filledBy === "Pods" && isSizedByModel(model, volume) && !isSourceKnown)
     return { state: waiting(place, "ReadingSource", "reading the size of the weights"), steps: [] };
   return {
-    state: waiting(place, "CreatingClaim", `creating PersistentVolumeClaim ${claimName}`),
+    state: waiting(place, "CreatingClaim", `creating PVC ${claimName}`),
     steps: [{ do: "createClaim" }],
   };
 }
@@ -223,22 +217,19 @@ function claimProblemOf(
 ): CacheProblem | undefined {
   const { name, deletionTimestamp } = metadata;
   if (deletionTimestamp !== undefined)
-    return cacheProblem("VolumeClaimNotFound", `PersistentVolumeClaim ${name} is being deleted`);
+    return cacheProblem("VolumeClaimNotFound", `PVC ${name} is being deleted`);
   if (status?.phase === "Lost")
-    return cacheProblem(
-      "UnbindableModelCache",
-      `the volume of PersistentVolumeClaim ${name} no longer exists`,
-    );
+    return cacheProblem("UnbindableModelCache", `the volume of PVC ${name} no longer exists`);
   // The claim of a pvc:// source already has the weights, so it must be bound. Other claims may wait for their first consumer.
   if (status?.phase === "Bound" || source.kind !== "pvc") return undefined;
-  return cacheProblem("VolumeClaimPending", `PersistentVolumeClaim ${name} is not bound to a volume`);
+  return cacheProblem("VolumeClaimPending", `PVC ${name} is not bound to a volume`);
 }
 
 function isBound(seen: ObservedClaim): boolean {
   return seen.at === "present" && seen.claim.status?.phase === "Bound";
 }
 
-function planJob(seen: CacheObservation, job: Job, place: CommonStatus): CachePlan {
+function planJob(seen: CacheObservation, job: Job, place: Shared): CachePlan {
   const { metadata } = job;
   if (metadata.deletionTimestamp !== undefined)
     return {
@@ -252,13 +243,13 @@ function planJob(seen: CacheObservation, job: Job, place: CommonStatus): CachePl
   if (metadata.annotations?.[ANNOTATION_FETCH_KEY] !== place.key)
     return isOwn
       ? restart(place, job, "it downloads other content")
-      : planOtherModelsJob(seen, job, place, "it downloads other content");
+      : planOtherJob(seen, job, place, "it downloads other content");
   if (isOwn && !isSameSpec && end?.at !== "complete")
     return restart(place, job, "the spec of the Model changed");
   return planResult(seen, job, isOwn, place);
 }
 
-function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: CommonStatus): CachePlan {
+function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Shared): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
   const blockedPod = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
@@ -275,20 +266,17 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Com
   if (fetched !== undefined) return downloaded(seen, fetched, place);
   // The other Model's Job may have had less memory, or run on other nodes.
   if (!isOwn && place.attempts === undefined)
-    return planOtherModelsJob(seen, job, place, "it failed for another Model");
+    return planOtherJob(seen, job, place, "it failed for another Model");
   return planFailed(seen, job, end.atMs, place);
 }
 
-function downloaded({ volume }: CacheObservation, fetched: Fetched, place: CommonStatus): CachePlan {
+function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Shared): CachePlan {
   const { file, mmproj } = fetched;
   const status = {
     ...withoutFailures(place),
     phase: "Ready" as const,
     reason: "Downloaded",
-    message:
-      volume.folder === ""
-        ? "the weights are on the volume"
-        : `downloaded to PersistentVolumeClaim ${place.claimName}`,
+    message: volume.folder === "" ? "the weights are on the volume" : `downloaded to PVC ${place.claimName}`,
     file,
     mmproj,
     bytes: fetched.sizeBytes,
@@ -298,7 +286,7 @@ function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Commo
 }
 
 /** Without this, the Job would finish only at its deadline, a day later. */
-function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: CommonStatus): CachePlan {
+function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Shared): CachePlan {
   const fetched = newestResult([pod], isFetched);
   if (fetched === undefined)
     return planFailed(seen, job, Date.parse(fetchEnd(pod)?.finishedAt ?? "") || 0, place);
@@ -307,12 +295,7 @@ function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Co
 }
 
 /** The Model that owns the Job reads the result first. Afterwards another Model may replace the Job. */
-function planOtherModelsJob(
-  { nowMs }: CacheObservation,
-  job: Job,
-  place: CommonStatus,
-  because: string,
-): CachePlan {
+function planOtherJob({ nowMs }: CacheObservation, job: Job, place: Shared, because: string): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
   const waitMs = end && Math.min(RECHECK_MS, end.atMs + RECHECK_MS - nowMs);
@@ -321,7 +304,7 @@ function planOtherModelsJob(
   return { state: waiting(place, "WaitingForDownload", message), steps: [], recheckAfterMs: waitMs };
 }
 
-function planActive(seen: CacheObservation, place: CommonStatus): CachePlan {
+function planActive(seen: CacheObservation, place: Shared): CachePlan {
   const { pods, jobProblem, progress } = seen;
   const pod = newest(pods.filter((one) => !hasPodEnded(one)));
   const failure = lastFailure(pods);
@@ -347,7 +330,7 @@ function planActive(seen: CacheObservation, place: CommonStatus): CachePlan {
 }
 
 /** Progress of this download so far. */
-function knownBytes({ status }: Model, { key }: CommonStatus): Partial<DownloadProgress> {
+function knownBytes({ status }: Model, { key }: Shared): Partial<DownloadProgress> {
   const { cache } = status ?? {};
   return cache?.key === key ? defined({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
 }
@@ -357,7 +340,7 @@ function planFailed(
   { claim, model, pods, nowMs, secretVersion }: CacheObservation,
   job: Job,
   failedAtMs: number,
-  place: CommonStatus,
+  place: Shared,
 ): CachePlan {
   const attempts = Number(job.metadata.annotations?.[ANNOTATION_ATTEMPT] ?? 1);
   const result = newestResult(pods, (one) => !isFetched(one));
@@ -368,7 +351,7 @@ function planFailed(
   const isOtherSecret = tried !== undefined && secretVersion !== undefined && tried !== secretVersion;
   if (isOtherSecret) return restart(withoutFailures(place), job, "the Secret of the source changed", problem);
   if (problem.code === "DiskFull" && isResized(claim, job))
-    return restart(withoutFailures(place), job, "the PersistentVolumeClaim was resized", problem);
+    return restart(withoutFailures(place), job, "the PVC was resized", problem);
   if (waitMs <= 0) return restart(failed, job, "it failed, and its delay has elapsed", problem);
   const at = isoSeconds(failedAtMs + delayAfter(attempts));
   const shown = { ...problem, message: `${problem.message}; will be retried after ${at}` };
@@ -377,11 +360,11 @@ function planFailed(
   return { state: problemState(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
 }
 
-function withoutFailures({ attempts: _, failedAt: __, ...place }: CommonStatus): CommonStatus {
+function withoutFailures({ attempts: _, failedAt: __, ...place }: Shared): Shared {
   return place;
 }
 
-function restart(place: CommonStatus, job: Job, because: string, problem?: CacheProblem): CachePlan {
+function restart(place: Shared, job: Job, because: string, problem?: CacheProblem): CachePlan {
   const message = `replacing Job ${job.metadata.name}: ${because}`;
   return {
     state: { ...waiting(place, "StartingDownload", message), problem },
@@ -389,20 +372,16 @@ function restart(place: CommonStatus, job: Job, because: string, problem?: Cache
   };
 }
 
-function pending(place: CommonStatus, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
+function pending(place: Shared, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
   return { state: problemState(place, problem, "Pending"), steps: [], recheckAfterMs };
 }
 
 /** The state of a download that cannot continue for now. */
-export function problemState(
-  place: CommonStatus,
-  problem: CacheProblem,
-  phase: "Pending" | "Failed",
-): CacheState {
+export function problemState(place: Shared, problem: CacheProblem, phase: "Pending" | "Failed"): CacheState {
   return { status: { ...place, phase, reason: problem.code, message: problem.message }, problem };
 }
 
-function waiting(place: CommonStatus, reason: string, message: string): CacheState {
+function waiting(place: Shared, reason: string, message: string): CacheState {
   return { status: { ...place, phase: "Pending", reason, message } };
 }
 

@@ -76,9 +76,7 @@ test.each([
       state: { status: { attempts: 9 } },
     });
     const after = pass(claimOf(next), job, "DiskFull", before.state.status);
-    expect(after.steps).toMatchObject([
-      { do: "removeJob", because: "the PersistentVolumeClaim was resized" },
-    ]);
+    expect(after.steps).toMatchObject([{ do: "removeJob", because: "the PVC was resized" }]);
     expect(pass(claimOf(next), undefined, "DiskFull", after.state.status).steps).toMatchObject([
       { do: "createJob", download: { attempt: 1, capacity: next } },
     ]);
