@@ -2,10 +2,10 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { until } from "../agent/fixtures/until.ts";
 import { processPorts, runFolder, shell } from "../agent/instances/process/fixtures/run.ts";
 import { createProcessInstances } from "../agent/instances/process/process-instance.ts";
 import { createEngineProcesses } from "../agent/instances/process/processes.ts";
+import { until } from "../test/bed/until.ts";
 import { runInTerminal } from "../test/cli/in-terminal.ts";
 import { runProgram } from "../test/cli/program.ts";
 

@@ -1,9 +1,9 @@
 /** `metalbridge deploy` at a terminal; status is written by the test, as controller and agent would. */
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { until } from "../agent/fixtures/until.ts";
 import { LABEL_SERVICE } from "../src/api/group.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { until } from "../test/bed/until.ts";
 import { runInTerminal } from "../test/cli/in-terminal.ts";
 import { openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";

@@ -2,9 +2,9 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
-import { until } from "../agent/fixtures/until.ts";
 import { MODELS } from "../src/api/kinds.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
+import { until } from "../test/bed/until.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { startCluster } from "../test/cluster/cluster.ts";

@@ -5,7 +5,6 @@ import { readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { testAddress } from "../agent/fixtures/agent.ts";
-import { until } from "../agent/fixtures/until.ts";
 import { credentialSecretName, generationOf } from "../src/api/access/roles.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
@@ -18,6 +17,7 @@ import {
   startMachine,
 } from "../test/bed/launchd/machine.ts";
 import { M4_MAX, startReplay } from "../test/bed/replay.ts";
+import { until } from "../test/bed/until.ts";
 import { runProgram } from "../test/cli/program.ts";
 import { oneCluster, sharedCluster } from "../test/cluster/cluster.ts";
 import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";

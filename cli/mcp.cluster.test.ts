@@ -67,12 +67,14 @@ test("over standard input services are listed and explained, and deployed once t
   const none = await mcp.call("explain_placement", { service: "nothing" });
   expect([none.isError, none.text]).toEqual([true, expect.stringContaining("ServiceNotFound")]);
 
-  const wish = { model: "hf://org/repo/tiny.gguf", name: "made", replicas: 2 };
+  const request = { model: "hf://org/repo/tiny.gguf", name: "made", replicas: 2 };
   const services = async () =>
     (await desk.cluster.kubectl(["get", "isvc", "-n", namespace, "-o", "name"])).trim();
-  expect((await mcp.call("deploy", wish)).isError).toBe(true);
+  expect((await mcp.call("deploy", request)).isError).toBe(true);
   expect(await services()).not.toContain("made");
-  expect(JSON.parse((await mcp.call("deploy", wish)).text)).toMatchObject({ service: `${namespace}/made` });
+  expect(JSON.parse((await mcp.call("deploy", request)).text)).toMatchObject({
+    service: `${namespace}/made`,
+  });
   expect(await services()).toContain("made");
   expect(mcp.questions).toEqual(Array(2).fill(expect.stringMatching(/Create this[\s\S]*replicas: 2/)));
   for (const model of ["/etc/passwd", "file:///etc/passwd", "FILE:///etc/passwd"]) {

@@ -1,9 +1,9 @@
 /** `metalbridge rollout` against the real API server; status and revisions are written by the test, as the controller would. */
 import { expect, test } from "vitest";
-import { until } from "../agent/fixtures/until.ts";
 import { INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
 import { must } from "../test/bed/must.ts";
+import { until } from "../test/bed/until.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { manifest } from "../test/fixtures/manifests.ts";

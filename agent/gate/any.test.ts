@@ -4,8 +4,8 @@ import { writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { until } from "../fixtures/until.ts";
 import { openRaw, post, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
 
 test("every path, query, method and body reaches the engine unchanged, with the client's own credentials", async () => {

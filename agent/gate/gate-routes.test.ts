@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { until } from "../fixtures/until.ts";
+import { until } from "../../test/bed/until.ts";
 import { gatePorts, prepare } from "./fixtures/process.ts";
 import { post } from "./fixtures/route.ts";
 import type { GatePorts } from "./gate.ts";

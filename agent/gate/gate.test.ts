@@ -4,7 +4,7 @@ import { appendFileSync, readdirSync, readFileSync, writeFileSync } from "node:f
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { until } from "../fixtures/until.ts";
+import { until } from "../../test/bed/until.ts";
 import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare } from "./fixtures/process.ts";
 import { beginStream, CHAT_PATH as CHAT, post, steppedStream } from "./fixtures/route.ts";

@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { until } from "../fixtures/until.ts";
+import { until } from "../../test/bed/until.ts";
 import { BodyBudget } from "./body/budget.ts";
 import {
   CHAT_PATH as CHAT,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { until } from "../fixtures/until.ts";
+import { until } from "../../test/bed/until.ts";
 import { BodyBudget } from "./body/budget.ts";
 import { routeTo, startDaemon, startPair, startRoute, statusFor } from "./fixtures/route.ts";
 

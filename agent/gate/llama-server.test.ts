@@ -1,8 +1,8 @@
 /** The gate before a real engine. */
 import { describe, expect, test } from "vitest";
 import { freePort } from "../../test/bed/ports.ts";
+import { until } from "../../test/bed/until.ts";
 import { healthy, prepareTiny, processes, program } from "../../test/fixtures/started-llama-server.ts";
-import { until } from "../fixtures/until.ts";
 import { processPorts, runFolder } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent } from "./fixtures/process.ts";
 import { post, routeTo } from "./fixtures/route.ts";

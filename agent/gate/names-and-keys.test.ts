@@ -3,8 +3,8 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
+import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { until } from "../fixtures/until.ts";
 import { CHAT_PATH as CHAT, post, startPair } from "./fixtures/route.ts";
 
 test("the list of models is narrowed to the service's one", async () => {

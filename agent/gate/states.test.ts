@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { Agent, type ClientRequestArgs, request } from "node:http";
 import { expect, test } from "vitest";
-import { until } from "../fixtures/until.ts";
+import { until } from "../../test/bed/until.ts";
 import {
   CHAT_PATH as CHAT,
   openRaw,

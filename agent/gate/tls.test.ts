@@ -4,9 +4,9 @@ import { Agent, request } from "node:https";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
+import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
-import { until } from "../fixtures/until.ts";
 import { openRaw, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
 
 interface Answer {

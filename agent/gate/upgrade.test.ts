@@ -1,6 +1,6 @@
 /** One gate hands over to the next: no connection refused, no request lost. */
 import { expect, test } from "vitest";
-import { until } from "../fixtures/until.ts";
+import { until } from "../../test/bed/until.ts";
 import { isLiving } from "../instances/process/fixtures/run.ts";
 import { gatePorts, openAgent, pidOf, prepare, startClients } from "./fixtures/process.ts";
 import { beginStream, CHAT_PATH as CHAT, openRaw, post, steppedStream } from "./fixtures/route.ts";

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
 import type { Log } from "../../src/util/ports.ts";
+import { until } from "../../test/bed/until.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
-import { until } from "../fixtures/until.ts";
 import { followAddress } from "./follow-address.ts";
 import { createPauseWatch, type Pause } from "./pause.ts";
 

@@ -2,9 +2,9 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { until } from "../../test/bed/until.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
-import { until } from "../fixtures/until.ts";
 import { keepAwake } from "./keep-awake.ts";
 
 async function setup(script: string | undefined) {

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../test/bed/ports.ts";
+import { until } from "../../test/bed/until.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { testAddress } from "../fixtures/agent.ts";
-import { until } from "../fixtures/until.ts";
 import { someFacts } from "./fixtures/facts.ts";
 import { startServer } from "./server.ts";
 

@@ -80,7 +80,7 @@ function disconnection(port: number): Promise<void> {
   return gone.promise;
 }
 
-test("a client that is no host of the cluster gets no content", PATIENCE, async () => {
+test("a client that is not a host of the cluster gets no content", PATIENCE, async () => {
   const { fleet, source } = await begin();
   const provider = await join(fleet, "provider");
   await fetchOn(provider, source);

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
+import { until } from "../../test/bed/until.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
-import { until } from "../fixtures/until.ts";
 import { openCachedHost } from "./cached-host.ts";
 
 function host(name: string, gpuBudget: string): Host {

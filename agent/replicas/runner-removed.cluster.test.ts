@@ -5,10 +5,10 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
+import { until } from "../../test/bed/until.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { createBench } from "../../test/replicas/bench.ts";
-import { until } from "../fixtures/until.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 

@@ -20,7 +20,7 @@ import {
 
 const records = catalogRecords();
 const GIB = 1024 ** 3;
-const wish = (more: Partial<RankRequest> = {}): RankRequest => ({
+const request = (more: Partial<RankRequest> = {}): RankRequest => ({
   model: "Qwen2.5-7B",
   minFit: "good",
   limit: 5,
@@ -37,7 +37,7 @@ const answer = (totalGib: number, availableGib = totalGib * 0.9) =>
   });
 
 function ask(node: Parameters<typeof nodeResult>[0], text: string, more: Partial<RankRequest> = {}) {
-  const asked = wish(more);
+  const asked = request(more);
   const wanted = matchingRecords(records, asked.model);
   return nodeResult(node, { at: "answered", text }, records, wanted, asked);
 }
@@ -57,9 +57,9 @@ test("the best node comes first, and only nodes that a match fits are ranked", (
     ask(aNode("small"), answer(128, 2)),
     ask(aNode("cpu"), answer(64)),
     ask(aNode("gpu", { labels: A100S.labels, allocatable: A100S.allocatable }), answer(256)),
-    hostResult(machineFromHost(aHost("mac")), records, matchingRecords(records, "Qwen2.5-7B"), wish()),
+    hostResult(machineFromHost(aHost("mac")), records, matchingRecords(records, "Qwen2.5-7B"), request()),
   ];
-  const payload = rankPayload(results, wish());
+  const payload = rankPayload(results, request());
   expect(payload).toMatchObject({
     requested_model: "Qwen2.5-7B",
     min_fit: "good",
@@ -119,10 +119,10 @@ test("a cordoned node is ranked, and named as one", () => {
   const payload = rankPayload(
     [
       ask(cordoned, answer(128)),
-      hostResult(machineFromHost(drained), records, wanted, wish()),
+      hostResult(machineFromHost(drained), records, wanted, request()),
       ask(aNode("open"), answer(128)),
     ],
-    wish(),
+    request(),
   );
   expect(payload.ranked_nodes.map(({ node, schedulable }) => [node, schedulable])).toEqual([
     ["mac", false],
@@ -171,9 +171,9 @@ test("a node without memory in its answer is unusable, a silent Host is not rank
   expect(ask(aNode("n"), without)).toMatchObject({ error: "machine is unusable", reason: "MachineUnusable" });
   const silent = aHost("mac", { status: { info: {}, memory: {}, conditions: [] } });
   const place = { ...machineFromHost(silent), staleReason: "its Lease expired" };
-  const result = hostResult(place, records, matchingRecords(records, "any"), wish());
+  const result = hostResult(place, records, matchingRecords(records, "any"), request());
   expect(result).toMatchObject({ node: "mac", kind: "Host", message: "its Lease expired" });
-  expect(rankPayload([result], wish()).ranked_nodes).toEqual([]);
+  expect(rankPayload([result], request()).ranked_nodes).toEqual([]);
 });
 
 const plan = {

@@ -24,7 +24,7 @@ const desiredFile = z.object({
 const engineFile = z.object({ namespace: z.string(), name: z.string(), service: z.string() });
 
 /**
- * Replicas from `desired/`, and replicas that are being stopped from `engines/`. Of two replicas with the same name, the newer
+ * Replicas from `desired/`, and replicas that are being stopped from `engines/`. If two replicas have the same name, the newer
  * one is returned. Invalid files are skipped. Throws if a file may not be read.
  */
 export function readLocalReplicas(stateDir: string): readonly LocalReplica[] {

@@ -9,7 +9,7 @@ import { qualityParts } from "./score.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
 const GIB = 1024 ** 3;
-const wish: FitRequest = {
+const request: FitRequest = {
   useCase: "general",
   contextSize: 8192,
   cacheType: "f16",
@@ -37,7 +37,7 @@ test("the computed score equals the worked example in docs/fitness.md", () => {
   const quantization = quantizationOf("Q4_K_M");
   if (quantization === undefined) throw new Error("unknown");
   const record = find("mistralai/Mistral-Small-24B-Instruct-2501");
-  const fit = bestFit(record, machine(16), { ...wish, useCase: "reasoning", quantization });
+  const fit = bestFit(record, machine(16), { ...request, useCase: "reasoning", quantization });
   if (fit?.promptTokensPerSecond === undefined || fit.firstTokenSeconds === undefined)
     throw new Error("no fit");
   const parts = qualityParts({ record, quantization, useCase: "reasoning" }).map(([, points]) =>
@@ -68,7 +68,7 @@ test("the best quantization is the first with the highest score, as in an exhaus
     (["coding", "embedding"] as const).map((use) => [budget, use] as const),
   ))
     for (const record of records.filter(({ gguf_sources }) => gguf_sources.length > 0).slice(0, 60)) {
-      const one = { ...wish, useCase, families: ["gguf"] as const };
+      const one = { ...request, useCase, families: ["gguf"] as const };
       const tried = ladderOf(record, "gguf").flatMap(
         (quantization) => bestFit(record, machine(budgetGiB), { ...one, quantization }) ?? [],
       );
@@ -81,7 +81,7 @@ test("the best quantization is the first with the highest score, as in an exhaus
 
 test("every model of a use case is ranked once, fitting models first, with ties broken by name", () => {
   for (const useCase of ["coding", "embedding"] as const) {
-    const ranked = rankModels(records, machine(21), { ...wish, useCase });
+    const ranked = rankModels(records, machine(21), { ...request, useCase });
     expect(new Set(ranked.map(({ model }) => model)).size).toBe(ranked.length);
     const tight = ranked.findIndex(({ level }) => level === "too_tight");
     if (tight >= 0) expect(ranked.slice(tight).every(({ level }) => level === "too_tight")).toBe(true);
@@ -95,7 +95,7 @@ test("every model of a use case is ranked once, fitting models first, with ties 
     }
   }
   expect(
-    rankModels(records, machine(21), { ...wish, useCase: "embedding" }).map(({ model }) => model),
+    rankModels(records, machine(21), { ...request, useCase: "embedding" }).map(({ model }) => model),
   ).toContain("BAAI/bge-m3");
   expect(isAtLeast("perfect", "good")).toBe(true);
   expect(isAtLeast("marginal", "good")).toBe(false);
@@ -104,12 +104,12 @@ test("every model of a use case is ranked once, fitting models first, with ties 
 test("a larger memory budget never reduces the context or the number of fitting models", () => {
   const contexts = [6, 8, 12, 24].map(
     (gib) =>
-      bestFit(find("Qwen/Qwen3-8B"), machine(gib), { ...wish, families: ["gguf"] })?.contextThatFits ?? 0,
+      bestFit(find("Qwen/Qwen3-8B"), machine(gib), { ...request, families: ["gguf"] })?.contextThatFits ?? 0,
   );
   expect(contexts).toEqual(contexts.toSorted((a, b) => a - b));
   const fitting = [4, 16, 64].map(
     (gib) =>
-      rankModels(records.slice(0, 40), machine(gib), wish).filter(({ level }) => level !== "too_tight")
+      rankModels(records.slice(0, 40), machine(gib), request).filter(({ level }) => level !== "too_tight")
         .length,
   );
   expect(fitting).toEqual(fitting.toSorted((a, b) => a - b));
@@ -119,14 +119,14 @@ test("a smaller KV cache type allows a larger context", () => {
   const quantization = quantizationOf("Q4_K_M");
   if (quantization === undefined) throw new Error("unknown");
   const context = (cacheType: FitRequest["cacheType"]) =>
-    bestFit(find("meta-llama/Llama-3.3-70B-Instruct"), machine(48), { ...wish, cacheType, quantization })
+    bestFit(find("meta-llama/Llama-3.3-70B-Instruct"), machine(48), { ...request, cacheType, quantization })
       ?.contextThatFits ?? 0;
   expect(context("q8_0")).toBeGreaterThan(context("f16"));
   expect(context("q4_0")).toBeGreaterThan(context("q8_0"));
 });
 
 test("a model that fits nowhere is too tight with its smallest file, and has score 0", () => {
-  const fit = bestFit(find("deepseek-ai/DeepSeek-R1"), machine(16), wish);
+  const fit = bestFit(find("deepseek-ai/DeepSeek-R1"), machine(16), request);
   expect(fit).toMatchObject({
     level: "too_tight",
     quantization: "Q2_K",
@@ -144,7 +144,7 @@ test("a speed measured on the host counts for the model and the file that it was
   const speed = (model: string, name: string) => {
     const quantization = quantizationOf(name);
     if (quantization === undefined) throw new Error(name);
-    return bestFit(find(model), here, { ...wish, quantization })?.tokensPerSecond;
+    return bestFit(find(model), here, { ...request, quantization })?.tokensPerSecond;
   };
   expect(speed("Qwen/Qwen3-8B", "Q4_K_M")).toMatchObject({ value: 12, basis: "measured" });
   expect(speed("Qwen/Qwen3-8B", "Q8_0")).toMatchObject({ basis: "calibrated" });

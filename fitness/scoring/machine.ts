@@ -88,7 +88,7 @@ export interface MachineInput {
 export function readMachine(input: MachineInput): MachineRead {
   const memoryBytes = withinLimit(input.memoryBytes, MAX_BYTES);
   if (input.memoryBytes !== undefined && memoryBytes === undefined)
-    return { at: "unusable", why: `${input.memoryBytes} bytes of memory is no size of a machine` };
+    return { at: "unusable", why: `${input.memoryBytes} bytes of memory is not a valid memory size` };
   const budgetBytes = withinLimit(input.budgetBytes, memoryBytes ?? MAX_BYTES);
   if (budgetBytes === undefined)
     return {

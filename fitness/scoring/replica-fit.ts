@@ -117,8 +117,8 @@ export function smallerFit(need: ScoredNeed, machine: Machine): string | undefin
 function briefOf(need: ScoredNeed, machine: Machine): BriefFitness | undefined {
   const { record, quantization } = need;
   if (record === undefined || quantization === undefined) return undefined;
-  const wish = fitRequestOf(need, record, { ...machine, contextSize: need.contextSize });
-  return briefFit(record, machine, { ...wish, families: [quantization.family], quantization });
+  const request = fitRequestOf(need, record, { ...machine, contextSize: need.contextSize });
+  return briefFit(record, machine, { ...request, families: [quantization.family], quantization });
 }
 
 function fitRequestOf(

@@ -18,7 +18,7 @@ const read = readMachine({
 function judge(name: string, quantization: string, draft?: string) {
   const step = quantizationOf(quantization);
   if (read.at !== "known" || step === undefined) throw new Error("unknown");
-  const wish: FitRequest = {
+  const request: FitRequest = {
     useCase: "general",
     contextSize: 8192,
     cacheType: "f16",
@@ -26,7 +26,7 @@ function judge(name: string, quantization: string, draft?: string) {
     quantization: step,
     draft: draft === undefined ? undefined : { record: find(draft), tokens: 3 },
   };
-  const found = bestFit(find(name), read.machine, wish);
+  const found = bestFit(find(name), read.machine, request);
   if (found === undefined) throw new Error(name);
   return found;
 }

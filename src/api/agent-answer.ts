@@ -18,7 +18,7 @@ export function renderAgentReply(answer: AgentReply): string {
   return `${answer.pid}\n${JSON.stringify(answer)}\n`;
 }
 
-/** Undefined if the text is no answer of an agent. An agent before 0.2 answers without a version. */
+/** Undefined if the text is not an agent's answer. An agent before 0.2 answers without a version. */
 export function parseAgentReply(text: string): AgentReply | { readonly pid: number } | undefined {
   const [pid = "", json = ""] = text.split("\n");
   if (!/^[1-9]\d*$/.test(pid)) return undefined;

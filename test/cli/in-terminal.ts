@@ -3,7 +3,7 @@ import path from "node:path";
 import headless from "@xterm/headless";
 import { type IPty, spawn } from "node-pty";
 import { expect } from "vitest";
-import { until } from "../../agent/fixtures/until.ts";
+import { until } from "../bed/until.ts";
 
 const PROGRAM = path.join(import.meta.dirname, "..", "..", "cli", "metalbridge.mjs");
 /** The terminal's modes, as `stty` restores them, before and after the program. */

@@ -5,6 +5,7 @@ import { networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
+import { until } from "../../../test/bed/until.ts";
 import {
   env,
   healthy,
@@ -12,7 +13,6 @@ import {
   processes,
   program,
 } from "../../../test/fixtures/started-llama-server.ts";
-import { until } from "../../fixtures/until.ts";
 import { chooseEnginePort } from "../../instances/process/engine-port.ts";
 import { pidIn, processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";

@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { until } from "../../../test/bed/until.ts";
 import { type EngineFault, writeFaultyEngine } from "../../../test/fixtures/faulty-engines.ts";
 import { healthy, prepareTiny, program } from "../../../test/fixtures/started-llama-server.ts";
-import { until } from "../../fixtures/until.ts";
 import { processPorts, runFolder, stateLog } from "../../instances/process/fixtures/run.ts";
 import { createEngineProcesses } from "../../instances/process/processes.ts";
 import type { PreparedEngine } from "./driver.ts";

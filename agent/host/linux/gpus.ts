@@ -115,7 +115,10 @@ function readMemory(card: string, names: readonly string[]): MemoryRead {
     if (text === undefined) continue;
     const bytes = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
     if (bytes > 0 && bytes <= MAX_GPU_BYTES) return { exists: true, bytes };
-    return { exists: true, problem: `${name} says ${text.slice(0, 40)}, which is no size of a GPU` };
+    return {
+      exists: true,
+      problem: `${name} says ${text.slice(0, 40)}, which is not a valid GPU memory size`,
+    };
   }
   return { exists: false };
 }

@@ -4,7 +4,7 @@ import { chmodSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, vi } from "vitest";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import { engineMark, readEngineRecord } from "../run-files/run-directory.ts";
 import type { EngineProcess } from "./engine-process.ts";
 import {

@@ -13,7 +13,7 @@ import {
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import { rotateLog } from "../run-files/log-rotation.ts";
 import { makeFolder, processPorts, runFolder, shell } from "./fixtures/run.ts";
 import { readLogTail } from "./log-tail.ts";

@@ -2,7 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import { engineMark, readEngineRecord } from "../run-files/run-directory.ts";
 import { mkfifo, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import type { Instance } from "../instance.ts";
 import { isLiving, processPorts, runFolder, shell } from "./fixtures/run.ts";
 import { createProcessInstances } from "./process-instance.ts";

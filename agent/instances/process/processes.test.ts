@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { START_LINE } from "../../../src/engines/contract/last-run.ts";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import { readEngineRecord } from "../run-files/run-directory.ts";
 import { isLiving, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";

@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import { isLiving, pidIn, processPorts, runFolder, shell, stateLog } from "./fixtures/run.ts";
 import { createEngineProcesses } from "./processes.ts";
 

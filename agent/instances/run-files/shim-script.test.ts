@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from "no
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createDarwinIdentity } from "../../../src/macos/process-identity.ts";
-import { until } from "../../fixtures/until.ts";
+import { until } from "../../../test/bed/until.ts";
 import { makeFifos, openBothEnds } from "../process/fifo.ts";
 import { makeFolder, runFolder } from "../process/fixtures/run.ts";
 import { createLinuxIdentity } from "../process/identity/linux.ts";

@@ -313,11 +313,11 @@ test("the plan of Llama-70B on an RTX 4090 runs from system memory, 22 GB short 
 });
 
 test("a speed that no number of cores reaches is not feasible on that path", () => {
-  const wish = { model: "Qwen/Qwen2.5-7B-Instruct", context: 4096, target_tps: 40 };
-  const { run_paths, upgrade_deltas } = plan(wish, bare).body as unknown as Plan;
+  const fitRequest = { model: "Qwen/Qwen2.5-7B-Instruct", context: 4096, target_tps: 40 };
+  const { run_paths, upgrade_deltas } = plan(fitRequest, bare).body as unknown as Plan;
   expect(run_paths).toMatchObject([{ feasible: false }, { feasible: false }, { feasible: false }]);
   expect(upgrade_deltas).toHaveLength(2);
-  const slow = plan({ ...wish, target_tps: 3.4 }, bare).body as unknown as Plan;
+  const slow = plan({ ...fitRequest, target_tps: 3.4 }, bare).body as unknown as Plan;
   expect(slow.run_paths[2]).toMatchObject({ path: "cpu_only", feasible: true, minimum: { cpu_cores: 8 } });
 });
 

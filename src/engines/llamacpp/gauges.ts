@@ -31,7 +31,7 @@ export function parseGauges(metricsText: string): Gauges | undefined {
   };
 }
 
-/** All metrics that the agent exports. Undefined if the text is no answer of llama-server. */
+/** All metrics that the agent exports. Undefined if the text is not an answer of llama-server. */
 export function parseEngineGauges(metricsText: string): EngineGauges | undefined {
   const values = readValues(metricsText);
   if (values.size === 0) return undefined;

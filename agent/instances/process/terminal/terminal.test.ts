@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import { until } from "../../../fixtures/until.ts";
+import { until } from "../../../../test/bed/until.ts";
 import type { Instance } from "../../instance.ts";
 import { engineMark } from "../../run-files/run-directory.ts";
 import { attachTo } from "../fixtures/attached.ts";
