@@ -48,7 +48,7 @@ export function configureAgent(command: Command): void {
       "loopback port of /metrics, /healthz and /readyz; 0 chooses a free port",
       parsePort,
     )
-    .addOption(logLevelOption())
+    .addOption(logLevelOption("trace"))
     .option("--log-file <file>", "write the log to this file and rotate it (default: standard error)")
     .option("--dry-run", "check the host, its address, permissions and engines, print the plan, and exit")
     .option(

@@ -1,7 +1,7 @@
 /** `metalbridge demo`, which `npm start` runs: starts everything on this machine, and asks a model a question. */
 
 import { resolve } from "node:path";
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { DEMO_ENGINES } from "../local/demo/engine.ts";
 import { type DemoOptions, type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
 import { createDemoScreen } from "../local/demo/screen.ts";
@@ -14,17 +14,18 @@ import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 /** Options and action of the verb. */
 export function configureDemo(command: Command): void {
   command
-    .option("--dir <folder>", "state folder; a later start restores the services", ".metalbridge")
+    .option("--dir <folder>", "state folder; a later start restores the services", nonEmpty, ".metalbridge")
     .option(
       "--model <source>",
       "GGUF file: hf://org/repo/file, https://…, or a path (default: a tiny generated model)",
+      nonEmpty,
     )
     .addOption(
       new Option("--engine <name>", "installed engine that serves the model")
         .choices(DEMO_ENGINES)
         .default(DEMO_ENGINES[0]),
     )
-    .option("--prompt <text>", "prompt to send to the model", "Tell me something about the sea.")
+    .option("--prompt <text>", "prompt to send to the model", nonEmpty, "Tell me something about the sea.")
     .option(
       "--address <ip>",
       "address of this machine that engines listen on (default: the first usable address)",
@@ -42,6 +43,11 @@ export function configureDemo(command: Command): void {
         .default("text"),
     )
     .action((options: DemoOptions) => demo({ ...options, dir: resolve(options.dir) }));
+}
+
+function nonEmpty(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("It must not be empty.");
 }
 
 async function demo(options: DemoOptions): Promise<void> {

@@ -16,6 +16,7 @@ import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { parseSource } from "../src/models/source/parse.ts";
 import { defined } from "../src/util/defined.ts";
+import { hostInUrl } from "../src/util/host-in-url.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { fillDensity } from "./cluster/density.ts";
@@ -79,7 +80,7 @@ async function serveHttp(
 ): Promise<void> {
   const { signal, exitCode } = listenForStop();
   const listening = await listenMcp({ ...options, address, port, tokenFile, clock: systemClock, signal });
-  printLine(`http://${address.includes(":") ? `[${address}]` : address}:${listening}/mcp`);
+  printLine(`http://${hostInUrl(address)}:${listening}/mcp`);
   // The listener alone does not keep the process running.
   const timer = setInterval(() => {}, 2 ** 30);
   await whenAborted(signal);

@@ -45,8 +45,9 @@ export function addDaemonFlags(command: Command): Command {
     .addOption(new Option("--exit-with-stdin").hideHelp());
 }
 
-export function logLevelOption(): Option {
-  return new Option("--log-level <level>", "log level").choices(LOG_LEVELS);
+/** `more` are the levels that only this verb has. */
+export function logLevelOption(...more: readonly string[]): Option {
+  return new Option("--log-level <level>", "log level").choices([...more, ...LOG_LEVELS]);
 }
 
 /** `--output text|json`, and the other formats of a verb. */

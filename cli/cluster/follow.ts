@@ -76,6 +76,7 @@ function createWatches(
   const watches: Watch[] = [];
   let problem: string | undefined;
   const notify = (changed: readonly Watch[]) => {
+    if (signal.aborted) return;
     if (problem !== undefined) onProblem("the API server answers again");
     problem = undefined;
     try {

@@ -39,4 +39,4 @@ export function renderGguf(facts: GgufFacts, claim: MemoryClaim, sizeBytes: numb
   ].join("\n");
 }
 
-const NAME_WIDTH = 18;
+const NAME_WIDTH = 22;

@@ -1,5 +1,7 @@
 /** The catalog's records: llmfit's fields, and the fields of a model's config.json under their own names. Pure. */
+
 import { z } from "zod";
+import { parseJson } from "../../src/util/parse-json.ts";
 
 const count = z.int().min(1).max(1e15);
 const optional = count.nullish().transform((value) => value ?? undefined);
@@ -121,14 +123,6 @@ function valuesOf(text: string): readonly unknown[] {
   const whole = parseJson(text);
   if (Array.isArray(whole)) return whole;
   return text.split("\n").flatMap((line) => (line.trim() === "" ? [] : [parseJson(line) ?? line]));
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function nameOf(value: unknown): string | undefined {

@@ -1,6 +1,7 @@
 /** Memory and GPUs of replicas, by service and node, and by namespace. Pure. */
+import { compareText } from "../../src/util/text.ts";
 import { gibOf, round } from "../scoring/units.ts";
-import { compareNames, type Density, type DensitySite } from "./density.ts";
+import type { Density, DensitySite } from "./density.ts";
 import { percent } from "./views.ts";
 
 export interface CostRow {
@@ -41,7 +42,7 @@ function costOfAll(density: Density): Cost {
     .sites()
     .flatMap((site) => costsOn(density, site))
     .map((row) => ({ row, key: keyOfCost(row) }))
-    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareNames(a.key, b.key))
+    .sort((a, b) => b.row.memoryRequiredGb - a.row.memoryRequiredGb || compareText(a.key, b.key))
     .map(({ row }) => row);
   const namespaces = Map.groupBy(models, ({ namespace }) => namespace);
   return {
@@ -56,7 +57,7 @@ function costOfAll(density: Density): Cost {
           2,
         ),
       }))
-      .sort((a, b) => b.totalMemoryGb - a.totalMemoryGb || compareNames(a.namespace, b.namespace)),
+      .sort((a, b) => b.totalMemoryGb - a.totalMemoryGb || compareText(a.namespace, b.namespace)),
   };
 }
 

@@ -1,6 +1,7 @@
 /** The state of the cluster's machines: watches write it, routes and metrics read it. Time is an argument. Pure. */
 
 import type { Moment } from "../../src/util/moment.ts";
+import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { type Fit, type FitIndex, type MachineClass, type Summary, summarize } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
@@ -172,7 +173,7 @@ class DensityState implements Density {
   sites(): readonly Known[] {
     this.#sorted ??= [...this.#known.values()]
       .filter(({ place }) => place.isAwaitingJoin !== true)
-      .sort((a, b) => compareNames(a.place.name, b.place.name));
+      .sort((a, b) => compareText(a.place.name, b.place.name));
     return this.#sorted;
   }
 
@@ -278,9 +279,4 @@ function haveEqualScores(
     const same = other.get(record);
     return other.has(record) && same?.score === fit?.score && same?.level === fit?.level;
   });
-}
-
-/** Compares code units, independent of the locale. */
-export function compareNames(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

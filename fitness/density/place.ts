@@ -43,7 +43,7 @@ export function machineFromHost(host: Host): DensityMachine {
   return {
     name: host.metadata.name,
     kind: "Host",
-    staleReason: staleReason,
+    staleReason,
     isAwaitingJoin: !hasJoined(host),
     isSchedulable: !host.spec.unschedulable && !host.spec.drain,
     system: hostSystem(host, machine),

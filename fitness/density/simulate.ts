@@ -1,10 +1,12 @@
 /** Simulates the placement of a model in addition to the current replicas. Pure. */
+
 import type { Moment } from "../../src/util/moment.ts";
+import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import type { Machine } from "../scoring/machine.ts";
 import { type FitLevel, fitLevel } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
-import { compareNames, type Density, type DensitySite } from "./density.ts";
+import type { Density, DensitySite } from "./density.ts";
 import { fitOn, type SizingOptions } from "./fits.ts";
 import { percent } from "./views.ts";
 
@@ -43,7 +45,7 @@ export function simulate(
     .flatMap((site) => rowOf(density, site, request, now) ?? [])
     .sort(
       (a, b) =>
-        rankOf(a) - rankOf(b) || b.currentScore - a.currentScore || compareNames(a.nodeName, b.nodeName),
+        rankOf(a) - rankOf(b) || b.currentScore - a.currentScore || compareText(a.nodeName, b.nodeName),
     );
   const canFitAnywhere = rankedNodes.some((row) => rankOf(row) === 0);
   return { rankedNodes, canFitAnywhere };

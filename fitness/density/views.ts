@@ -1,12 +1,14 @@
 /** Rows of the density API from the state. They may get more fields, never fewer. Pure. */
+
 import type { Moment } from "../../src/util/moment.ts";
+import { compareText } from "../../src/util/text.ts";
 import { categoryOf } from "../catalog/category.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
-import { compareNames, type Density, type DensitySite } from "./density.ts";
+import type { Density, DensitySite } from "./density.ts";
 import type { Fit } from "./fits.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
@@ -284,7 +286,7 @@ export function catalogRow(
   record: CatalogRecord,
   minLevel: FitLevel,
 ): CatalogRow | undefined {
-  const { total, rows } = rank(groups, [record], { minLevel: minLevel, sort: "score" });
+  const { total, rows } = rank(groups, [record], { minLevel, sort: "score" });
   const all = rows(0, total);
   const [best] = all;
   if (best === undefined) return undefined;
@@ -307,7 +309,7 @@ export function lastSeenText(ms: number | undefined): string {
 }
 
 function byScore(a: Fit, b: Fit): number {
-  return b.score - a.score || compareNames(a.record.name, b.record.name);
+  return b.score - a.score || compareText(a.record.name, b.record.name);
 }
 
 const bySpeed = (a: Fit, b: Fit) => b.tokensPerSecond - a.tokensPerSecond || byScore(a, b);

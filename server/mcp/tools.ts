@@ -1,6 +1,6 @@
 /** Metalbridge's own tools: fit, placement, services, and a deployment that prompts the user. */
+
 import { z } from "zod";
-import { compareNames } from "../../fitness/density/density.ts";
 import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
@@ -10,6 +10,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { compareText } from "../../src/util/text.ts";
 import { type RestRoute, routes, wholeBody } from "../rest/routes.ts";
 import { type ClusterObjects, invalidArgument, type McpContext } from "./context.ts";
 
@@ -196,7 +197,7 @@ async function listServices(
     ]);
     const shown = services
       .map((service) => ({ service, key: keyOf(service.metadata) }))
-      .sort((a, b) => compareNames(a.key, b.key))
+      .sort((a, b) => compareText(a.key, b.key))
       .slice(0, maxRows);
     const byService = Map.groupBy(replicas, serviceKeyOf);
     const rows = shown.map(({ service, key }) => serviceRow(service, byService.get(key) ?? []));
@@ -217,7 +218,7 @@ function serviceRow(
     on: status?.on ?? "",
     endpoint: status?.endpoint ?? "",
     message: phase === "Ready" ? "" : (status?.message ?? ""),
-    hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compareNames),
+    hosts: [...new Set(replicas.map((replica) => replica.spec.template.hostName))].sort(compareText),
   };
 }
 

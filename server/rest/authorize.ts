@@ -1,9 +1,11 @@
 /** Authenticates and authorizes calls by reviews of the API server, with results cached for seconds. */
+
 import { createHash } from "node:crypto";
 import { GROUP } from "../../src/api/group.ts";
 import { SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS } from "../../src/kube/kinds.ts";
 import type { UserInfo } from "../../src/kube/objects.ts";
 import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock } from "../../src/util/ports.ts";
 
 export type AuthorizationResult =
@@ -170,8 +172,7 @@ function createCache<T>({ monotonicMs }: Clock, max: number, ttlMs: number) {
       return undefined;
     },
     set: (key: string, value: T): void => {
-      if (entries.size >= max) entries.delete(entries.keys().next().value ?? "");
-      entries.set(key, { value, untilMs: monotonicMs() + ttlMs });
+      setBounded(entries, key, { value, untilMs: monotonicMs() + ttlMs }, max);
     },
   };
 }

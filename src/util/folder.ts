@@ -24,16 +24,16 @@ export function listSubfolders(folder: string): readonly string[] {
 }
 
 /**
- * Creates the folder for this user only. Missing parents are created with the umask's permissions, because another account
- * may have to reach the folder below a parent that root owns. Throws the system error.
+ * Creates the folder for this user only. By default missing parents are created with the umask's permissions, because another
+ * account may have to reach the folder below a parent that root owns. Throws the system error.
  * `mkdir` with `recursive` is not used: Node never returns below a folder that allows no subfolders, such as /proc.
  */
-export async function makeFolder(path: string, mode = 0o700): Promise<void> {
+export async function makeFolder(path: string, mode = 0o700, parentMode = PARENT_MODE): Promise<void> {
   try {
     await makeOne(path, mode);
   } catch (error) {
     if (systemCode(error) !== "ENOENT" || dirname(path) === path) throw error;
-    await makeFolder(dirname(path), PARENT_MODE);
+    await makeFolder(dirname(path), parentMode, parentMode);
     await makeOne(path, mode);
   }
 }

@@ -17,9 +17,9 @@ export function isAddressWithin(address: string, entries: readonly string[]): bo
   });
 }
 
-/** The eight groups of a valid IPv6 address. `URL` converts an embedded IPv4 address to hexadecimal. */
+/** The eight groups of a valid IPv6 address, without its zone. `URL` converts an embedded IPv4 address to hexadecimal. */
 export function ipv6Groups(address: string): number[] {
-  const { hostname } = new URL(`http://[${address}]`);
+  const { hostname } = new URL(`http://[${address.replace(/%.*$/, "")}]`);
   const halves = hostname.slice(1, -1).split("::");
   const [left = [], right = []] = halves.map((half) => (half === "" ? [] : half.split(":")));
   const zeros = Array<string>(8 - left.length - right.length).fill("0");

@@ -117,7 +117,7 @@ export function readFilters(query: URLSearchParams, { isTop, ...defaults }: Filt
   const order = ORDERS[sort] ?? byScore;
   return {
     limit: limit ?? defaults.defaultLimit,
-    minLevel: minLevelOf({ isTop, level, perfect: perfect === true, includeTooTight: includeTooTight }),
+    minLevel: minLevelOf({ isTop, level, perfect: perfect === true, includeTooTight }),
     maxContext: maxContext === 0 ? undefined : maxContext,
     forcedRuntime: oneOf("force_runtime", text("force_runtime"), FORCED, "mlx|llamacpp|vllm"),
     overrides,

@@ -6,12 +6,12 @@ import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { packageRoot } from "../../package-root.ts";
 import { ensureFolder } from "./folder.ts";
 
-test("ensureFolder creates a folder and its parents, the folder for this user only", async () => {
+test("ensureFolder creates a folder and its missing parents for this user only", async () => {
   await using folder = await temporaryFolder();
   const dir = path.join(folder.path, "a b", "ö");
   await ensureFolder(dir);
   await ensureFolder(dir);
-  expect((await stat(dir)).mode & 0o777).toBe(0o700);
+  for (const created of [dir, path.dirname(dir)]) expect((await stat(created)).mode & 0o777).toBe(0o700);
 });
 
 test("ensureFolder names a file that has the path of the folder or of its parent", async () => {

@@ -6,10 +6,10 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { errorMessage } from "../../../src/util/error-message.ts";
 import { makeFolder } from "../../../src/util/folder.ts";
 
-/** Creates the folder for this user only. An existing folder must be writable. Throws StateFolderUnusable. */
+/** Creates the folder and its missing parents for this user only. An existing folder must be writable. Throws StateFolderUnusable. */
 export async function ensureFolder(dir: string): Promise<void> {
   try {
-    await makeFolder(path.resolve(dir));
+    await makeFolder(path.resolve(dir), 0o700, 0o700);
     await access(dir, constants.W_OK);
   } catch (cause) {
     const why = errorMessage(cause);

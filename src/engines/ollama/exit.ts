@@ -93,7 +93,11 @@ export function classifyExit(
         return { code: "EnginePortTaken", message: "Ollama's port is taken by another process" };
       // The log contains messages about all models, so a problem of one model is no reason to give up the others.
       if (codeOf(log, LOAD_CAUSES.slice(0, 1)) === undefined) return undefined;
-      return { code: "EngineOutOfMemory", message: `Ollama ran out of memory: ${lastLine(ownLog)}` };
+      const status = signal || `exit code ${code ?? "unknown"}`;
+      return {
+        code: "EngineOutOfMemory",
+        message: `Ollama ran out of memory (${status}): ${lastLine(ownLog)}`,
+      };
     },
     lastLine: () => lastLine(ownLog),
   });

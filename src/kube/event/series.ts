@@ -1,4 +1,5 @@
 /** Groups occurrences into Event objects: a repetition increments a count instead of creating another object. */
+import { setBounded } from "../../util/bounded-map.ts";
 import type { ObjectReference } from "../objects.ts";
 
 export interface EventInput {
@@ -58,12 +59,17 @@ export function createSeriesMemory(): SeriesMemory {
     if (known !== undefined && nowMs - known.lastAtMs <= WINDOW_MS) {
       known.count += 1;
       known.lastAtMs = nowMs;
-      remember(byNote, key, known);
+      setBounded(byNote, key, known, MAX_SERIES);
       return { series: known, isNew: false };
     }
     const series: Series = { id: nextId++, regarding, event, firstAtMs: nowMs, count: 1, lastAtMs: nowMs };
-    remember(groups, groupKey, { notes: group.notes + 1, sinceMs: group.sinceMs, newestKey: exactKey });
-    remember(byNote, exactKey, series);
+    setBounded(
+      groups,
+      groupKey,
+      { notes: group.notes + 1, sinceMs: group.sinceMs, newestKey: exactKey },
+      MAX_SERIES,
+    );
+    setBounded(byNote, exactKey, series, MAX_SERIES);
     return { series, isNew: true };
   };
 
@@ -72,15 +78,6 @@ export function createSeriesMemory(): SeriesMemory {
   };
 
   return { note, forget, size: () => byNote.size };
-}
-
-function remember<V>(map: Map<string, V>, key: string, value: V): void {
-  map.delete(key);
-  map.set(key, value);
-  for (const oldest of map.keys()) {
-    if (map.size <= MAX_SERIES) break;
-    map.delete(oldest);
-  }
 }
 
 function groupKeyOf(

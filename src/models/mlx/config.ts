@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { defined } from "../../util/defined.ts";
+import { parseJson } from "../../util/parse-json.ts";
 
 const count = z.int().min(0).optional().catch(undefined);
 const words = z.array(z.string()).max(4096).optional().catch(undefined);
@@ -51,7 +52,7 @@ export type MlxConfig = z.output<typeof mlxConfigSchema>;
 
 /** Undefined for what is no JSON object. */
 export function parseMlxConfig(text: string): MlxConfig | undefined {
-  const parsed = outerSchema.safeParse(jsonOf(text));
+  const parsed = outerSchema.safeParse(parseJson(text));
   if (!parsed.success) return undefined;
   const { text_config: inner, ...outer } = parsed.data;
   if (inner === undefined) return outer;
@@ -63,14 +64,6 @@ const indexSchema = z.object({ metadata: z.object({ total_size: z.int().min(1) }
 
 /** Bytes of all tensors, by `model.safetensors.index.json`; undefined where it does not say. */
 export function parseSafetensorsIndex(text: string): number | undefined {
-  const parsed = indexSchema.safeParse(jsonOf(text));
+  const parsed = indexSchema.safeParse(parseJson(text));
   return parsed.success ? parsed.data.metadata.total_size : undefined;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,0 +1,23 @@
+/** Values of options that commander checks before a verb runs. */
+import { Command } from "commander";
+import { expect, test } from "vitest";
+import { configureAgent } from "./agent.ts";
+import { configureDemo } from "./demo.ts";
+
+/** Parses without running the verb; throws for a refused value. */
+function parse(configure: (command: Command) => void, ...args: readonly string[]) {
+  const command = new Command().exitOverride().configureOutput({ writeErr: () => undefined });
+  configure(command);
+  command.parseOptions([...args]);
+  return command.opts();
+}
+
+test("metalbridge agent accepts each log level of its configuration file", () => {
+  for (const logLevel of ["trace", "debug", "info", "warn", "error", "silent"])
+    expect(parse(configureAgent, "--log-level", logLevel)).toMatchObject({ logLevel });
+  expect(() => parse(configureAgent, "--log-level", "loud")).toThrow(/Allowed choices are trace, debug/);
+});
+
+test.each(["dir", "model", "prompt"])("metalbridge demo refuses an empty --%s", (option) => {
+  expect(() => parse(configureDemo, `--${option}`, "")).toThrow(/must not be empty/);
+});
