@@ -47,9 +47,9 @@ export async function serveModelCommands(options: ModelSocketOptions): Promise<v
   const server = createServer((socket) => void answer(socket, options));
   server.maxConnections = MAX_CONNECTIONS;
   await once(server.listen(path), "listening");
-  await chmod(path, 0o600);
   // A connection that cannot be accepted (too many open files) must not stop the agent.
   server.on("error", (err) => log.warn({ err }, "cannot accept a connection of metalbridge models"));
+  await chmod(path, 0o600);
   server.unref();
   signal.addEventListener("abort", () => server.close(), { once: true });
   if (signal.aborted) server.close();

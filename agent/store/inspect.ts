@@ -1,4 +1,5 @@
 /** Inspects the files of a stored model: sizes and the GGUF headers of all parts. Each file is read once. */
+
 import { type FileHandle, open, readFile, stat } from "node:fs/promises";
 import { basename, extname } from "node:path";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -8,6 +9,7 @@ import type { GgufHeader } from "../../src/models/gguf/types.ts";
 import { parseMlxConfig, parseSafetensorsIndex } from "../../src/models/mlx/config.ts";
 import { summarizeMlx } from "../../src/models/mlx/summary.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
+import { setBounded } from "../../src/util/bounded-map.ts";
 import type { ModelFacts, StoredFile, StoredModel } from "./types.ts";
 
 /** Size of the first read. Most headers fit; the vocabulary of a large model takes several MiB. */
@@ -67,10 +69,7 @@ async function headerOf({ path, name }: StoredFile, cache: Map<string, CachedHea
       const cached = cache.get(path);
       if (cached?.version === version) return cached.header;
       const header = await readHeader(file, size);
-      cache.delete(path);
-      cache.set(path, { version, header });
-      const [oldest] = cache.keys();
-      if (cache.size > MAX_CACHED && oldest !== undefined) cache.delete(oldest);
+      setBounded(cache, path, { version, header }, MAX_CACHED);
       return header;
     } finally {
       await file.close();

@@ -144,3 +144,13 @@ test("content that was removed or replaced during verification is not quarantine
   expect(existsSync(join(at.dir, "quarantine"))).toBe(false);
   expect(await at.store.verify({ signal })).toMatchObject([{ state: "intact" }]);
 });
+
+test("content that was verified recently is not due when its blob was deleted by hand", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.serve("/m.gguf", content);
+  await at.store.fetch({ source: `${origin.url}/m.gguf` }, fetchOptions());
+  expect(await at.store.verify({ signal })).toMatchObject([{ state: "intact" }]);
+  rmSync(blobOf(at.dir, content));
+  expect(await at.store.verify({ signal, beforeMs: 1 })).toEqual([]);
+});

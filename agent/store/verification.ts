@@ -1,4 +1,5 @@
 /** Hashes stored content again, because disks corrupt data silently. Damaged content moves to quarantine and is not served. */
+
 import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import * as z from "zod";
@@ -93,7 +94,7 @@ export async function openVerification(parts: Parts): Promise<Verification> {
   return {
     verify: async (options) => {
       const times = await verifiedTimes();
-      const lastMs = ({ sha256 }: Content) => times.get(sha256) ?? 0;
+      const lastMs = ({ sha256 }: Content) => times.get(sha256) ?? known.get(sha256)?.verifiedMs ?? 0;
       const { beforeMs = Number.POSITIVE_INFINITY, signal, mayContinue = () => true } = options;
       const contents = contentsOf(refs.all(), options)
         .filter((content) => lastMs(content) < beforeMs)

@@ -1,10 +1,12 @@
 /** The description of a replica. Pure. */
+
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica, LastExit } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { hostInUrl } from "../../src/util/host-in-url.ts";
 import { ageOf, agoOf } from "../program/age.ts";
 import { printable } from "../program/table.ts";
 import { overviewOf } from "../status/overview.ts";
@@ -97,7 +99,7 @@ function listensOn(host: Host | undefined, port: number | undefined): string | u
   if (port === undefined) return undefined;
   const address = host?.status?.addresses?.[0];
   if (address === undefined) return `port ${port}`;
-  return `${address.includes(":") ? `[${address}]` : address}:${port}`;
+  return `${hostInUrl(address)}:${port}`;
 }
 
 function processOf({ status }: InferenceReplica, nowMs: number): string | undefined {

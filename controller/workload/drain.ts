@@ -1,6 +1,8 @@
 /** The preStop hook that lets a pod finish its requests. Kubernetes sends SIGTERM only after the hook has finished. */
+
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
+import { hostInUrl } from "../../src/util/host-in-url.ts";
 
 /** Time for kube-proxy on every node to stop sending new requests to a terminating pod. */
 export const WITHDRAWAL_SECONDS = 5;
@@ -89,7 +91,7 @@ export const SEND_FIRST_TERM = "kill -TERM 1 && sleep 1\n";
 /** "localhost" covers both address families, for engines that listen on only one of them. */
 function hostOf(address: string): string {
   if (["::", "0.0.0.0"].includes(address)) return "localhost";
-  return address.includes(":") ? `[${address}]` : address;
+  return hostInUrl(address);
 }
 
 /** Quotes a text as one shell word. */

@@ -1,4 +1,5 @@
 /** The HTTP listener of all parts: routes by path, an optional token, and coded errors for a port that is in use. */
+
 import { createHash, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import {
@@ -11,6 +12,8 @@ import {
 import type { Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { MetalbridgeError } from "../api/errors.ts";
+import { errorMessage } from "../util/error-message.ts";
+import { hostInUrl } from "../util/host-in-url.ts";
 import type { Clock, Log } from "../util/ports.ts";
 import { limitConnections } from "./connections.ts";
 import { isFromProgram, isLoopback } from "./loopback.ts";
@@ -132,7 +135,7 @@ export function retryListen(
 
 /** Converts a failure to listen to a coded error. */
 export function explainListenError(cause: unknown, address: string, port: number): MetalbridgeError {
-  const endpoint = `${address.includes(":") ? `[${address}]` : address}:${port}`;
+  const endpoint = `${hostInUrl(address)}:${port}`;
   if ((cause as NodeJS.ErrnoException).code === "EADDRINUSE") {
     const remedy = {
       summary: "stop the program that uses the port, or choose another port",
@@ -141,7 +144,7 @@ export function explainListenError(cause: unknown, address: string, port: number
     const message = `cannot listen on ${endpoint}: the port is in use`;
     return new MetalbridgeError("PortTaken", message, remedy, { cause });
   }
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = errorMessage(cause);
   return new MetalbridgeError("ListenFailed", `cannot listen on ${endpoint}: ${reason}`, undefined, {
     cause,
   });

@@ -1,5 +1,7 @@
 /** The cheapest request to an engine: one GET on a bare socket. Every engine gets one every few seconds, for months. */
+
 import { connect } from "node:net";
+import { hostInUrl } from "../../../src/util/host-in-url.ts";
 import { describeNetworkError, type EngineReply, type EngineRequest } from "./http.ts";
 
 const MAX_RESPONSE_LENGTH = 64 * 1024;
@@ -39,7 +41,7 @@ export function quickGet(request: QuickGet): Promise<EngineReply> {
 }
 
 function render({ host, port, path, apiKey }: QuickGet): string {
-  const authority = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+  const authority = `${hostInUrl(host)}:${port}`;
   const authorization = apiKey === undefined ? "" : `Authorization: Bearer ${apiKey}\r\n`;
   return `GET ${path} HTTP/1.1\r\nHost: ${authority}\r\n${authorization}Connection: close\r\n\r\n`;
 }

@@ -13,8 +13,9 @@ export interface DiskSpace {
 
 /** Reads the disk that holds the folder, or that will hold it once it exists. */
 export async function readDiskSpace(folder: string): Promise<DiskSpace> {
-  const found = await ifExists(statfs(folder));
-  if (found === undefined) return readDiskSpace(dirname(folder));
+  const parent = dirname(folder);
+  const found = await (parent === folder ? statfs(folder) : ifExists(statfs(folder)));
+  if (found === undefined) return readDiskSpace(parent);
   return { totalBytes: found.blocks * found.bsize, freeBytes: found.bavail * found.bsize };
 }
 

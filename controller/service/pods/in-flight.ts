@@ -1,10 +1,12 @@
 /** Queries pods for their requests in flight. Each failure means an unknown number, never zero. */
+
 import { ANNOTATION_IN_FLIGHT, IN_FLIGHT_NEEDS_KEY, PORT_NAME } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { createGauges } from "../../../src/engines/generic/program.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { hostInUrl } from "../../../src/util/host-in-url.ts";
 import type { InFlight } from "./rollout.ts";
 
 const TIMEOUT_MS = 3_000;
@@ -71,7 +73,7 @@ async function query(
   const ports = spec.containers.flatMap(({ ports = [] }) => ports);
   const port = ports.find(({ name }) => name === PORT_NAME)?.containerPort;
   if (address === undefined || port === undefined || (isProtected && key === undefined)) return undefined;
-  const host = address.includes(":") ? `[${address}]` : address;
+  const host = hostInUrl(address);
   try {
     const response = await fetch(`http://${host}:${port}${path}`, {
       redirect: "error",
