@@ -123,7 +123,7 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
   const running = new Map<string, Supervised>();
   const isThrowaway = options.isThrowaway === true;
   // Collects garbage only near the memory limit.
-  const env: Record<string, string> = isThrowaway ? { GOGC: "off", GOMEMLIMIT: "512MiB" } : {};
+  const env: Record<string, string> = isThrowaway ? { GOGC: "off", GOMEMLIMIT: "1GiB" } : {};
   const start = (component: Component) =>
     running.set(component.name, supervise({ ...component, env: { ...component.env, ...env } }, log));
   const stopPart = async (name: string) => {
