@@ -6,6 +6,7 @@ import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { MODELS } from "../../src/api/kinds.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { contentOf } from "../../src/capacity/template.ts";
@@ -99,7 +100,7 @@ export function createModelReconciler(ports: ModelReconcilerPorts): ReconcileMod
   const secretReads = createRejectionRetries();
   return async (key, signal) => {
     const model = ports.models.get(key);
-    if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
+    if (model === undefined || isBeingDeleted(model)) {
       records.delete(key);
       retries.forget(key);
       secretReads.forget(key);

@@ -1,8 +1,10 @@
 /** Hosts that download a Model before a service needs it. Pure. */
+
 import { MetalbridgeError } from "../api/errors.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import { selectorMatches } from "../api/fields/kubernetes.ts";
 import { type Host, PREFETCH_BYTES_MAX, PREFETCH_MAX, type PrefetchOrder } from "../api/host.ts";
+import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import { keyOf } from "../api/names.ts";
 import { isReadByHost, isRemote, parseSource } from "../models/source/parse.ts";
@@ -27,7 +29,7 @@ export function isPrefetched({ spec }: Model): boolean {
 
 /** Selects the hosts in prefetchHosts, whatever they can run; without it, all hosts with a runtime and enough memory. */
 export function isPrefetchHost(model: Model, host: Host): boolean {
-  if (!isPrefetched(model) || host.metadata.deletionTimestamp !== undefined) return false;
+  if (!isPrefetched(model) || isBeingDeleted(host)) return false;
   const { prefetchHosts } = model.spec;
   if (prefetchHosts === undefined) return couldRun(model, host);
   const { names = [], selector } = prefetchHosts;
@@ -99,9 +101,10 @@ function sizeOf(order: PrefetchOrder): number {
   return size;
 }
 
-function isResolved({ status, metadata }: Model): boolean {
+function isResolved(model: Model): boolean {
+  const { status, metadata } = model;
   return (
-    metadata.deletionTimestamp === undefined &&
+    !isBeingDeleted(model) &&
     status?.cacheKey !== undefined &&
     (status.observedGeneration ?? 0) >= (metadata.generation ?? 0)
   );

@@ -6,6 +6,7 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
+import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
@@ -194,7 +195,7 @@ export function usableModel(
   name: string,
   field = "spec.modelRef",
 ): Model | Blocked {
-  if (model === undefined || model.metadata.deletionTimestamp !== undefined) {
+  if (model === undefined || isBeingDeleted(model)) {
     const message = `Model ${name} does not exist in this namespace; create it or correct ${field}`;
     return { at: "blocked", code: "ModelNotFound", message, isFinal: false };
   }

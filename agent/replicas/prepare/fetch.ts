@@ -221,9 +221,9 @@ function failed(
   return { at: "failed", ...found, retryAt: ports.clock.monotonicMs() + delayMs };
 }
 
-type Failure = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
+type FetchFailure = Omit<Extract<ModelState, { at: "failed" }>, "at" | "retryAt">;
 
-function failureOf(error: unknown): Failure {
+function failureOf(error: unknown): FetchFailure {
   if (error instanceof MetalbridgeError)
     return { code: error.code, message: describeError(error), transient: !isTerminal(error.code) };
   const message = `fetching the weights failed: ${error instanceof Error ? error.message : String(error)}`;

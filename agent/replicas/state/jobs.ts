@@ -22,7 +22,8 @@ export interface Jobs {
   readonly isRunning: (name: string) => boolean;
 }
 
-interface Failure {
+/** Number of failures of a job in a row, and the end of its backoff. */
+interface JobBackoff {
   readonly count: number;
   readonly notBefore: number;
 }
@@ -38,7 +39,7 @@ export function createJobs(ports: {
 }): Jobs {
   const { random = Math.random } = ports;
   const running = new Map<string, AbortController>();
-  const failures = new Map<string, Failure>();
+  const failures = new Map<string, JobBackoff>();
 
   const fail = (name: string): void => {
     const count = (failures.get(name)?.count ?? 0) + 1;

@@ -1,6 +1,7 @@
 /** Plans the next steps and `status.cache` of a Model from its volume and its download Job. Pure. */
 
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model, ModelStatus } from "../../../src/api/model.ts";
 import {
   hasPodEnded,
@@ -231,7 +232,7 @@ function isBound(seen: ObservedClaim): boolean {
 
 function planJob(seen: CacheObservation, job: Job, place: Shared): CachePlan {
   const { metadata } = job;
-  if (metadata.deletionTimestamp !== undefined)
+  if (isBeingDeleted(job))
     return {
       state: waiting(place, "WaitingForDownload", `Job ${metadata.name} is being deleted`),
       steps: [],

@@ -1,8 +1,10 @@
 /** Extracts the facts for placement from a Host. */
+
 import type { Condition } from "../../api/conditions.ts";
 import { getCondition, isConditionTrue } from "../../api/conditions.ts";
 import type { Host } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
+import { isBeingDeleted } from "../../api/metadata.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
 import { hostBudget } from "./budget.ts";
 import type { HostFacts, ReportedCondition } from "./types.ts";
@@ -26,7 +28,7 @@ export function hostFacts(host: Host): HostFacts {
     ready: reported(getCondition(conditions, "Ready")),
     reachable: reported(getCondition(conditions, "Reachable")),
     isAwaited: !hasJoined(host),
-    isLost: isConditionTrue(conditions, "Lost") || host.metadata.deletionTimestamp !== undefined,
+    isLost: isConditionTrue(conditions, "Lost") || isBeingDeleted(host),
     cordon,
     pressures: PRESSURES.filter((type) => isConditionTrue(conditions, type)),
     flapping: flapping?.status === "True" ? flapping.message : undefined,
