@@ -168,7 +168,7 @@ test("the second of two agents on one state folder does not start and names the 
     code: "StateDirInUse",
     message: expect.stringContaining(`pid ${process.pid}`),
   });
-  await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
+  await kubectl(["delete", "host", hostName, "--ignore-not-found", "--wait=false"]);
 });
 
 test("CRDs that are not installed yet are waited for", async () => {
