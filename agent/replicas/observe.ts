@@ -2,6 +2,7 @@
 
 import { FINALIZER_ENGINE } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { NOTHING_GENERATED } from "../../src/engines/speed.ts";
 import type { RunnerContext } from "./context.ts";
 import type { Crashes, Desired, DesiredState, ObservedReplica, SliceState } from "./observed.ts";
@@ -26,7 +27,7 @@ function desiredOf({ metadata, spec }: InferenceReplica, drainBy: number | undef
     claimBytes: spec.memory.claimBytes,
     weightsBytes: spec.memory.weightsBytes,
     drainSeconds: spec.drainSeconds,
-    isDeleting: metadata.deletionTimestamp !== undefined,
+    isDeleting: isBeingDeleted({ metadata }),
     hasFinalizer: metadata.finalizers?.includes(FINALIZER_ENGINE) ?? false,
     drain: spec.drain && { reason: spec.drain.reason, deadlineAt: drainBy },
     probes: { failures: spec.probes.failureThreshold, startMs },

@@ -130,7 +130,7 @@ function planDownload(seen: CacheObservation): CachePlan {
 }
 
 /** Failures of earlier Jobs. Those Jobs may have been replaced by another Model that uses the same folder. A new spec is tried immediately. */
-function failuresOf({ metadata, status }: Model, key: string): Pick<Shared, "attempts" | "failedAt"> {
+function failuresOf({ metadata, status }: Model, key: string): Pick<BaseStatus, "attempts" | "failedAt"> {
   const { cache, observedGeneration } = status ?? {};
   if (cache?.key !== key) return {};
   const { attempts, failedAt } = cache;
@@ -144,7 +144,7 @@ function isJobOf(key: string, job: Job | undefined): boolean {
 }
 
 /** The delay after a failure whose Job no longer exists. */
-function planDelay({ model, nowMs }: CacheObservation, place: Shared): CachePlan | undefined {
+function planDelay({ model, nowMs }: CacheObservation, place: BaseStatus): CachePlan | undefined {
   const { attempts, failedAt } = place;
   const before = model.status?.cache;
   if (before === undefined || failedAt === undefined) return undefined;
@@ -162,23 +162,23 @@ function isFilledByPods({ claim, volume: { source, isOurs }, settings }: CacheOb
   return isOurs && !isMountedByNodes([settings.cacheAccessMode]);
 }
 
-function filledByPods(place: Shared): CachePlan {
+function filledByPods(place: BaseStatus): CachePlan {
   const message = `each pod that mounts PVC ${place.claimName} downloads the missing files; all of these pods run on one node`;
   const state = waiting({ ...place, filledBy: "Pods" }, "DownloadedByPods", message);
   return { state, steps: [] };
 }
 
 /** The fields of the status that do not depend on its phase. */
-type Shared = Omit<CacheState["status"], "phase" | "reason" | "message">;
+type BaseStatus = Omit<CacheState["status"], "phase" | "reason" | "message">;
 
-function placeOf({ claimName, folder }: CacheVolumeSpec): Shared {
+function placeOf({ claimName, folder }: CacheVolumeSpec): BaseStatus {
   return { claimName, folder };
 }
 
 /** Undefined if the claim can be used. */
 function planClaim(seen: CacheObservation): CachePlan | undefined {
   const { claim, volume, model, claimProblem } = seen;
-  const place: Shared = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
+  const place: BaseStatus = { ...placeOf(volume), ...(isFilledByPods(seen) ? { filledBy: "Pods" } : {}) };
   const name = volume.claimName;
   switch (claim.at) {
     case "unknown": {
@@ -198,7 +198,7 @@ function planClaim(seen: CacheObservation): CachePlan | undefined {
   }
 }
 
-function planAbsent(seen: CacheObservation, place: Shared): CachePlan {
+function planAbsent(seen: CacheObservation, place: BaseStatus): CachePlan {
   const { volume, model, settings, isSourceKnown } = seen;
   const { claimName, isOurs } = volume;
   if (isOurs && settings.image === undefined) return pending(placeOf(volume), WITHOUT_IMAGE);
@@ -212,13 +212,10 @@ function planAbsent(seen: CacheObservation, place: Shared): CachePlan {
   };
 }
 
-function claimProblemOf(
-  { metadata, status }: PersistentVolumeClaim,
-  { source }: CacheVolumeSpec,
-): CacheProblem | undefined {
-  const { name, deletionTimestamp } = metadata;
-  if (deletionTimestamp !== undefined)
-    return cacheProblem("VolumeClaimNotFound", `PVC ${name} is being deleted`);
+function claimProblemOf(claim: PersistentVolumeClaim, { source }: CacheVolumeSpec): CacheProblem | undefined {
+  const { status } = claim;
+  const { name } = claim.metadata;
+  if (isBeingDeleted(claim)) return cacheProblem("VolumeClaimNotFound", `PVC ${name} is being deleted`);
   if (status?.phase === "Lost")
     return cacheProblem("UnbindableModelCache", `the volume of PVC ${name} no longer exists`);
   // The claim of a pvc:// source already has the weights, so it must be bound. Other claims may wait for their first consumer.
@@ -230,7 +227,7 @@ function isBound(seen: ObservedClaim): boolean {
   return seen.at === "present" && seen.claim.status?.phase === "Bound";
 }
 
-function planJob(seen: CacheObservation, job: Job, place: Shared): CachePlan {
+function planJob(seen: CacheObservation, job: Job, place: BaseStatus): CachePlan {
   const { metadata } = job;
   if (isBeingDeleted(job))
     return {
@@ -250,7 +247,7 @@ function planJob(seen: CacheObservation, job: Job, place: Shared): CachePlan {
   return planResult(seen, job, isOwn, place);
 }
 
-function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Shared): CachePlan {
+function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: BaseStatus): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
   const blockedPod = end === undefined ? newest(seen.pods.filter(isHeldBySidecar)) : undefined;
@@ -271,7 +268,7 @@ function planResult(seen: CacheObservation, job: Job, isOwn: boolean, place: Sha
   return planFailed(seen, job, end.atMs, place);
 }
 
-function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Shared): CachePlan {
+function downloaded({ volume }: CacheObservation, fetched: Fetched, place: BaseStatus): CachePlan {
   const { file, mmproj } = fetched;
   const status = {
     ...withoutFailures(place),
@@ -287,7 +284,7 @@ function downloaded({ volume }: CacheObservation, fetched: Fetched, place: Share
 }
 
 /** Without this, the Job would finish only at its deadline, a day later. */
-function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Shared): CachePlan {
+function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: BaseStatus): CachePlan {
   const fetched = newestResult([pod], isFetched);
   if (fetched === undefined)
     return planFailed(seen, job, Date.parse(fetchEnd(pod)?.finishedAt ?? "") || 0, place);
@@ -296,7 +293,7 @@ function planHeldBySidecar(seen: CacheObservation, job: Job, pod: Pod, place: Sh
 }
 
 /** The Model that owns the Job reads the result first. Afterwards another Model may replace the Job. */
-function planOtherJob({ nowMs }: CacheObservation, job: Job, place: Shared, because: string): CachePlan {
+function planOtherJob({ nowMs }: CacheObservation, job: Job, place: BaseStatus, because: string): CachePlan {
   const { metadata } = job;
   const end = jobEndOf(job);
   const waitMs = end && Math.min(RECHECK_MS, end.atMs + RECHECK_MS - nowMs);
@@ -305,7 +302,7 @@ function planOtherJob({ nowMs }: CacheObservation, job: Job, place: Shared, beca
   return { state: waiting(place, "WaitingForDownload", message), steps: [], recheckAfterMs: waitMs };
 }
 
-function planActive(seen: CacheObservation, place: Shared): CachePlan {
+function planActive(seen: CacheObservation, place: BaseStatus): CachePlan {
   const { pods, jobProblem, progress } = seen;
   const pod = newest(pods.filter((one) => !hasPodEnded(one)));
   const failure = lastFailure(pods);
@@ -331,7 +328,7 @@ function planActive(seen: CacheObservation, place: Shared): CachePlan {
 }
 
 /** Progress of this download so far. */
-function knownBytes({ status }: Model, { key }: Shared): Partial<DownloadProgress> {
+function knownBytes({ status }: Model, { key }: BaseStatus): Partial<DownloadProgress> {
   const { cache } = status ?? {};
   return cache?.key === key ? defined({ bytes: cache?.bytes, totalBytes: cache?.totalBytes }) : {};
 }
@@ -341,7 +338,7 @@ function planFailed(
   { claim, model, pods, nowMs, secretVersion }: CacheObservation,
   job: Job,
   failedAtMs: number,
-  place: Shared,
+  place: BaseStatus,
 ): CachePlan {
   const attempts = Number(job.metadata.annotations?.[ANNOTATION_ATTEMPT] ?? 1);
   const result = newestResult(pods, (one) => !isFetched(one));
@@ -361,11 +358,11 @@ function planFailed(
   return { state: problemState(failed, shown, phase), steps: [], recheckAfterMs: waitMs, waitsForSecret };
 }
 
-function withoutFailures({ attempts: _, failedAt: __, ...place }: Shared): Shared {
+function withoutFailures({ attempts: _, failedAt: __, ...place }: BaseStatus): BaseStatus {
   return place;
 }
 
-function restart(place: Shared, job: Job, because: string, problem?: CacheProblem): CachePlan {
+function restart(place: BaseStatus, job: Job, because: string, problem?: CacheProblem): CachePlan {
   const message = `replacing Job ${job.metadata.name}: ${because}`;
   return {
     state: { ...waiting(place, "StartingDownload", message), problem },
@@ -373,16 +370,20 @@ function restart(place: Shared, job: Job, because: string, problem?: CacheProble
   };
 }
 
-function pending(place: Shared, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
+function pending(place: BaseStatus, problem: CacheProblem, recheckAfterMs?: number): CachePlan {
   return { state: problemState(place, problem, "Pending"), steps: [], recheckAfterMs };
 }
 
 /** The state of a download that cannot continue for now. */
-export function problemState(place: Shared, problem: CacheProblem, phase: "Pending" | "Failed"): CacheState {
+export function problemState(
+  place: BaseStatus,
+  problem: CacheProblem,
+  phase: "Pending" | "Failed",
+): CacheState {
   return { status: { ...place, phase, reason: problem.code, message: problem.message }, problem };
 }
 
-function waiting(place: Shared, reason: string, message: string): CacheState {
+function waiting(place: BaseStatus, reason: string, message: string): CacheState {
   return { status: { ...place, phase: "Pending", reason, message } };
 }
 

@@ -3,6 +3,7 @@ import { getCondition } from "../../api/conditions.ts";
 import { ANNOTATION_PREEMPTED_BY } from "../../api/group.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
+import { isBeingDeleted } from "../../api/metadata.ts";
 import { keyOf } from "../../api/names.ts";
 import type { Moment } from "../../util/moment.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
@@ -53,7 +54,7 @@ function monotonicOf(timestamp: string, { wallMs, monotonicMs }: Moment): number
 /** Claims the estimate, or the used memory if that is more. The claim counts until the object is deleted. */
 function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
   const { claimBytes = 0, footprintBytes = 0 } = status?.memory ?? {};
-  const isLeaving = metadata.deletionTimestamp !== undefined || spec.drain !== undefined;
+  const isLeaving = isBeingDeleted({ metadata }) || spec.drain !== undefined;
   return {
     replica: keyOf(metadata),
     service: keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),

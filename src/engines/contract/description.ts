@@ -17,8 +17,6 @@ export interface EngineDescription {
   /** Defaults to all modes. */
   readonly modes?: readonly Mode[];
   readonly accelerators: readonly Accelerator[];
-  /** The API of the engine. */
-  readonly api: "openai" | "custom";
   /** Several models share a process on the host. */
   readonly isSharedDaemon: boolean;
   /** The engine can check the API key itself without the gate. */

@@ -10,7 +10,6 @@ export const generic: EngineDescription = {
   formats: ["gguf", "mlx", "safetensors", "pytorch", "custom"],
   chosenFor: KNOWN_PROGRAMS.flatMap(({ formats }) => formats),
   accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
-  api: "custom",
   isSharedDaemon: false,
   revisionFields: programFields,
   program: toProgram,

@@ -9,7 +9,6 @@ export const llamacpp: EngineDescription = {
   runtime: "llamacpp",
   formats: ["gguf"],
   accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
-  api: "openai",
   isSharedDaemon: false,
   checksApiKey: true,
   asksGateForKey: true,

@@ -8,7 +8,6 @@ export const ollama: EngineDescription = {
   runtime: "ollama",
   formats: ["ollama", "gguf"],
   accelerators: ["metal", "cuda", "rocm", "cpu"],
-  api: "openai",
   isSharedDaemon: true,
   modes: ["chat", "embedding"],
   host: {

@@ -8,7 +8,6 @@ export const omlx: EngineDescription = {
   runtime: "omlx",
   formats: ["mlx"],
   accelerators: ["metal"],
-  api: "openai",
   isSharedDaemon: true,
   asksGateForKey: true,
   host: {

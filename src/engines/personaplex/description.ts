@@ -6,7 +6,6 @@ export const personaPlex: EngineDescription = {
   runtime: "personaplex",
   formats: ["safetensors"],
   accelerators: ["cuda"],
-  api: "custom",
   isSharedDaemon: false,
   pod: personaPlexPod,
 };

@@ -6,7 +6,6 @@ export const sglang: EngineDescription = {
   runtime: "sglang",
   formats: ["safetensors"],
   accelerators: ["cuda", "rocm"],
-  api: "openai",
   isSharedDaemon: false,
   pod: sglangPod,
   traces: { processes: /^sglang/ },

@@ -6,7 +6,6 @@ export const tensorrtLLM: EngineDescription = {
   runtime: "tensorrt-llm",
   formats: ["safetensors"],
   accelerators: ["cuda"],
-  api: "openai",
   isSharedDaemon: false,
   modes: ["chat"],
   pod: tensorrtLLMPod,

@@ -6,7 +6,6 @@ export const tgi: EngineDescription = {
   runtime: "tgi",
   formats: ["safetensors"],
   accelerators: ["cuda", "rocm", "intel"],
-  api: "openai",
   isSharedDaemon: false,
   pod: tgiPod,
   traces: { processes: /^text-generation/ },

@@ -6,7 +6,6 @@ export const vllm: EngineDescription = {
   runtime: "vllm",
   formats: ["safetensors"],
   accelerators: ["cuda", "rocm", "intel", "cpu"],
-  api: "openai",
   isSharedDaemon: false,
   pod: vllmPod,
   traces: { programs: ["vllm"], processes: /^(vllm|VLLM::)/, formula: "vllm", units: "vllm*" },

@@ -1,4 +1,4 @@
-/** The part of a model folder's `config.json` that sizes memory; everything may be missing, or be of any type. */
+/** The fields of a model folder's `config.json` that determine memory. Each may be missing or have any type. */
 
 import { z } from "zod";
 import { defined } from "../../util/defined.ts";
@@ -45,12 +45,12 @@ const quantization = z.object({ bits: count }).optional().catch(undefined);
 
 const mlxConfigSchema = z.object({ ...fields, quantization, quantization_config: quantization });
 
-/** A model with pictures keeps its language part apart. */
+/** In a vision model, the settings of the language model are in `text_config`. */
 const outerSchema = mlxConfigSchema.extend({ text_config: mlxConfigSchema.optional().catch(undefined) });
 
 export type MlxConfig = z.output<typeof mlxConfigSchema>;
 
-/** Undefined for what is no JSON object. */
+/** Undefined if the text is not a JSON object. */
 export function parseMlxConfig(text: string): MlxConfig | undefined {
   const parsed = outerSchema.safeParse(parseJson(text));
   if (!parsed.success) return undefined;
@@ -62,7 +62,7 @@ export function parseMlxConfig(text: string): MlxConfig | undefined {
 
 const indexSchema = z.object({ metadata: z.object({ total_size: z.int().min(1) }) });
 
-/** Bytes of all tensors, by `model.safetensors.index.json`; undefined where it does not say. */
+/** Bytes of all tensors, by `model.safetensors.index.json`; undefined if it does not state them. */
 export function parseSafetensorsIndex(text: string): number | undefined {
   const parsed = indexSchema.safeParse(parseJson(text));
   return parsed.success ? parsed.data.metadata.total_size : undefined;
