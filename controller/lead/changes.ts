@@ -80,6 +80,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
     onNodeReport: (report, before) => {
       if (!isDeepEqual(capacityIn(report), capacityIn(before))) enqueueAuto(ports);
     },
+    onBenchmarks: () => queues.placement.enqueue("all"),
     onHostMember: (host) => queues.hosts.enqueue(host),
     onRenewal: (host) => {
       if (!isReachable(ports, host)) queues.fleet.enqueue("all");

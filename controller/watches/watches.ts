@@ -1,15 +1,22 @@
 /** The controller's watches, with the groupings that its passes need. */
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import { LABEL_HOST, LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../../src/api/group.ts";
+import {
+  LABEL_HOST,
+  LABEL_SERVICE,
+  LABEL_SERVICE_UID,
+  NAMESPACE_HOSTS,
+  NAMESPACE_SYSTEM,
+} from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { LEASES, NODES, PODS } from "../../src/kube/kinds.ts";
+import { CONFIG_MAPS, LEASES, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
@@ -45,6 +52,8 @@ export interface ChangeHandlers {
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
   readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
   readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
+  /** The ConfigMap with measured speeds has changed. */
+  readonly onBenchmarks: () => void;
   readonly onHostMember: (host: string) => void;
   readonly onRenewal: (host: string) => void;
 }
@@ -72,6 +81,8 @@ export interface Watches extends OwnedWatches, Groupings {
   readonly nodes: Reflector<Node>;
   /** Reports that nodes publish. */
   readonly nodeReports: Reflector<ConfigMap>;
+  /** The ConfigMap with measured speeds. */
+  readonly benchmarks: Reflector<ConfigMap>;
 }
 
 export interface Groupings {
@@ -128,6 +139,12 @@ export function startWatches(
     nodeReports: ofPods({
       ...NODE_REPORTS,
       onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
+    }),
+    benchmarks: start({
+      kind: CONFIG_MAPS,
+      namespace: NAMESPACE_SYSTEM,
+      fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
+      onChange: () => emit((on) => on.onBenchmarks()),
     }),
     pods: ofPods({
       kind: PODS,
@@ -243,7 +260,7 @@ export async function whenWatchesSynced(watches: Watches): Promise<void> {
 
 /** All watches, for a caller that detects that the API server is available again. */
 export function allWatches(watches: Watches) {
-  const { models, services, hosts, leases, pods, nodes, nodeReports } = watches;
+  const { models, services, hosts, leases, pods, nodes, nodeReports, benchmarks } = watches;
   return [
     models,
     services,
@@ -252,6 +269,7 @@ export function allWatches(watches: Watches) {
     pods,
     nodes,
     nodeReports,
+    benchmarks,
     ...Object.values(requiredOwned(watches)),
   ];
 }

@@ -17,6 +17,10 @@ export const LABEL_MODEL = "metalbridge.dev/model";
 export const LABEL_MODEL_CACHE = "metalbridge.dev/model-cache";
 /** On pods, followed by a hash of the claim: they mount a claim that only one node can mount at a time. */
 export const LABEL_MOUNTS = "metalbridge.dev/mounts-";
+/** On the Job and the pods of a benchmark: key of the result. */
+export const LABEL_BENCHMARK = "metalbridge.dev/benchmark";
+/** On a Node: its relative cost as a number, in the unit of `Host.spec.cost`. */
+export const ANNOTATION_COST = "metalbridge.dev/cost";
 /** On the ConfigMap with the report of a cluster node. */
 export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
@@ -75,6 +79,10 @@ export const MANAGER_CONTROLLER = "metalbridge-controller";
 export const MANAGER_AUTOSCALING = "metalbridge-autoscaling";
 /** Owns the list of models that a host prefetches. */
 export const MANAGER_PREFETCH = "metalbridge-prefetch";
+/** Owns the benchmark that a host is asked for. */
+export const MANAGER_BENCHMARK = "metalbridge-benchmark";
+/** Owns the labels that describe the hardware of Nodes and Hosts. */
+export const MANAGER_LABELS = "metalbridge-labels";
 export const MANAGER_AGENT = "metalbridge-agent";
 /** reportingController of Events that agents create. */
 export const AGENT_REPORTER = "metalbridge.dev/agent";

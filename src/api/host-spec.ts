@@ -140,6 +140,13 @@ export const hostSpecSchema = z.object({
       "x-kubernetes-validations": memoryRules,
     })
     .prefault({}),
+  cost: z
+    .number()
+    .min(0)
+    .describe(
+      "Relative cost of running this host, in any unit that all hosts and nodes share, for example cents per hour. The placement score prefers cheaper machines. Nodes state theirs in the annotation metalbridge.dev/cost.",
+    )
+    .optional(),
   disk: z
     .object({
       quota: quantity(

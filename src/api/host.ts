@@ -1,5 +1,6 @@
 /** Host: a machine that runs engines natively. It is cluster-scoped; the operator sets its spec, the agent its status. */
 import { z } from "zod";
+import { benchmarkOrderSchema, benchmarkStateSchema } from "./benchmark.ts";
 import { reportedConditions } from "./conditions.ts";
 import { hostMemorySchema } from "./fields/host-memory.ts";
 import { reportedGpusSchema } from "./fields/reported-gpu.ts";
@@ -254,6 +255,15 @@ export const hostStatusSchema = z.object({
         .optional(),
     })
     .describe("Models that are downloaded before a service needs them.")
+    .optional(),
+  benchmark: z
+    .object({
+      order: benchmarkOrderSchema
+        .describe("Measurement that the host carries out while it is idle. Written by the controller.")
+        .optional(),
+      state: benchmarkStateSchema.describe("State of that measurement. Written by the agent.").optional(),
+    })
+    .describe("Benchmark of a model on this class of machine.")
     .optional(),
   verifyRequest: text("Value of spec.models.verifyRequest that was carried out last."),
   verifyDamaged: z

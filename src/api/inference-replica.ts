@@ -3,6 +3,7 @@ import { z } from "zod";
 import { reportedConditions } from "./conditions.ts";
 import { engineSettingsSchema } from "./engine-settings.ts";
 import { ggufSchema } from "./fields/gguf.ts";
+import { performanceSchema } from "./fields/performance.ts";
 import { runtimeSchema } from "./fields/runtime-fields.ts";
 import {
   bytes,
@@ -287,6 +288,9 @@ export const inferenceReplicaStatusSchema = z.object({
       footprintBytes: bytes("Most recently measured memory footprint of the engine, in bytes.").optional(),
     })
     .describe("Reserved and used memory.")
+    .optional(),
+  performance: performanceSchema
+    .describe("Live performance of the engine, written at most every 30 seconds and only on change.")
     .optional(),
   model: z
     .object({

@@ -1,6 +1,7 @@
 /** Model: source and requirements of the weights; their metadata in status. */
 import { z } from "zod";
 import { SOURCE_KINDS } from "../models/source/kinds/registry.ts";
+import { benchmarkResultSchema, modelBenchmarkSchema } from "./benchmark.ts";
 import { conditionsSchema } from "./conditions.ts";
 import { ggufSchema } from "./fields/gguf.ts";
 import { hardwareSchema } from "./fields/hardware.ts";
@@ -113,6 +114,11 @@ const modelSpecSchema = z
         memory: quantity("Memory request of the download Job, for example 1Gi.").optional(),
       })
       .describe("Resources of the Job that downloads the weights to a volume. Ignored on hosts.")
+      .optional(),
+    benchmark: modelBenchmarkSchema
+      .describe(
+        "Measurement of the model on each class of machines. It runs once per class while a machine is idle, and again after an engine update.",
+      )
       .optional(),
   })
   .meta({
@@ -248,6 +254,18 @@ const modelStatusSchema = z.object({
       summary: z.string().max(32).describe("Both numbers in human-readable form, for example 2/3."),
     })
     .describe("Prefetched copies on hosts. Absent if the Model is not prefetched.")
+    .optional(),
+  benchmarks: z
+    .array(
+      benchmarkResultSchema.pick({ deviceClass: true, runtime: true, build: true, measuredAt: true }).extend({
+        tokensPerSecond: z.number().min(0).describe("Median generation speed with an empty context."),
+      }),
+    )
+    .max(64)
+    .meta({
+      description: "Valid measurements of this model, sorted by device class and runtime.",
+      "x-kubernetes-list-type": "atomic",
+    })
     .optional(),
   conditions: conditionsSchema.optional(),
 });

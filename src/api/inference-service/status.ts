@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
+import { performanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { bytes, hostName, summaryFields } from "../fields/shared.ts";
 
@@ -101,6 +102,11 @@ export const inferenceServiceStatusSchema = z.object({
       sizeBytes: bytes("Size of the Model in bytes.").optional(),
     })
     .describe("Model that is served.")
+    .optional(),
+  performance: performanceSchema
+    .describe(
+      "Live performance of all ready replicas together: the sum of speeds and requests, and the mean time to the first token. Written at most every 30 seconds and only on change.",
+    )
     .optional(),
   currentRevision: z
     .string()
