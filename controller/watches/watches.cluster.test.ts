@@ -32,6 +32,7 @@ beforeAll(async () => {
     onPrefetched: none,
     onNode: none,
     onNodeReport: none,
+    onBenchmarks: none,
     onHostMember: none,
     onRenewal: none,
     onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),

@@ -47,9 +47,23 @@ export const benchmarkPlanSchema = z.object({
     .optional(),
 });
 
-/** The engine settings that change the speed of a single request, as text, for example cacheTypeK: q8_0. */
+const setting = z.string().max(63).optional();
+
+/** The engine settings that change the speed of a single request, as text. A default is absent. */
 export const benchmarkSettingsSchema = z
-  .record(z.string().max(63), z.string().max(63))
+  .object({
+    cacheTypeK: setting,
+    cacheTypeV: setting,
+    flashAttention: setting,
+    gpuLayers: setting,
+    noKvOffload: setting,
+    moeCPUOffload: setting,
+    moeCPULayers: setting,
+    batchSize: setting,
+    uBatchSize: setting,
+    gpus: setting,
+    image: z.string().max(512).optional(),
+  })
   .describe("Engine settings that change the speed and differ from the defaults.");
 
 const rateSchema = z.object({

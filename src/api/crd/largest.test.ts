@@ -110,7 +110,15 @@ function closed(schema: StructuralSchema): StructuralSchema {
 
 /** The controller's, which a policy keeps from hosts. */
 function withoutWanted(schema: StructuralSchema): StructuralSchema {
-  const { prefetch, ...others } = schema.properties ?? {};
+  const { prefetch, benchmark, ...others } = schema.properties ?? {};
   const { wanted: _, ...own } = prefetch?.properties ?? {};
-  return { ...schema, properties: { ...others, prefetch: { ...prefetch, properties: own } } };
+  const { order: __, ...state } = benchmark?.properties ?? {};
+  return {
+    ...schema,
+    properties: {
+      ...others,
+      prefetch: { ...prefetch, properties: own },
+      benchmark: { ...benchmark, properties: state },
+    },
+  };
 }
