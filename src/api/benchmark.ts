@@ -47,22 +47,22 @@ export const benchmarkPlanSchema = z.object({
     .optional(),
 });
 
-const setting = z.string().max(63).optional();
+const setting = (name: string) => shortText(63, `Value of ${name}.`).optional();
 
 /** The engine settings that change the speed of a single request, as text. A default is absent. */
 export const benchmarkSettingsSchema = z
   .object({
-    cacheTypeK: setting,
-    cacheTypeV: setting,
-    flashAttention: setting,
-    gpuLayers: setting,
-    noKvOffload: setting,
-    moeCPUOffload: setting,
-    moeCPULayers: setting,
-    batchSize: setting,
-    uBatchSize: setting,
-    gpus: setting,
-    image: z.string().max(512).optional(),
+    cacheTypeK: setting("cacheTypeK"),
+    cacheTypeV: setting("cacheTypeV"),
+    flashAttention: setting("flashAttention"),
+    gpuLayers: setting("gpuLayers"),
+    noKvOffload: setting("noKvOffload"),
+    moeCPUOffload: setting("moeCPUOffload"),
+    moeCPULayers: setting("moeCPULayers"),
+    batchSize: setting("batchSize"),
+    uBatchSize: setting("uBatchSize"),
+    gpus: shortText(63, "Number of GPUs per pod.").optional(),
+    image: shortText(512, "Image of the engine, for pods with spec.image.").optional(),
   })
   .describe("Engine settings that change the speed and differ from the defaults.");
 
@@ -80,16 +80,10 @@ const rateSchema = z.object({
 
 export const BENCHMARK_TOOLS = ["llama-bench", "mlx_lm.benchmark", "requests"] as const;
 
-export const benchmarkResultSchema = z.object({
-  model: nonEmpty(2048).describe("Source of the model, without credentials."),
-  sha256: shortText(64, "SHA-256 of the main file, if it is known.").optional(),
-  sizeBytes: bytes("Size of the model's files in bytes.").optional(),
-  quantization: shortText(64, "Quantization of the model.").optional(),
-  deviceClass: nonEmpty(63).describe("Class of the machine, for example apple-m4-max-40 or nvidia-l40s."),
-  machine: nonEmpty(253).describe("Host or node that the model was measured on."),
-  runtime: runtimeSchema.describe("Runtime that ran the model."),
+/** What the machine that measures reports: a host in its status, a Job in its termination message. */
+export const measurementSchema = z.object({
   build: shortText(128, "Version or build of the engine, or the digest or tag of its image."),
-  settings: benchmarkSettingsSchema,
+  sizeBytes: bytes("Size of the model's files in bytes.").optional(),
   measuredAt: timestamp("Time at which the measurement finished."),
   tool: z
     .enum(BENCHMARK_TOOLS)
@@ -111,6 +105,17 @@ export const benchmarkResultSchema = z.object({
     .describe("Mean power of the machine or of its GPUs while it generated, in watts.")
     .optional(),
   thermal: shortText(32, "Thermal state at the end, for example nominal.").optional(),
+});
+
+/** A measurement with its identity, which the controller knows. */
+export const benchmarkResultSchema = measurementSchema.extend({
+  model: nonEmpty(2048).describe("Source of the model, without credentials."),
+  sha256: shortText(64, "SHA-256 of the main file, if it is known.").optional(),
+  quantization: shortText(64, "Quantization of the model.").optional(),
+  deviceClass: nonEmpty(63).describe("Class of the machine, for example apple-m4-max-40 or nvidia-l40s."),
+  machine: nonEmpty(253).describe("Host or node that the model was measured on."),
+  runtime: runtimeSchema.describe("Runtime that ran the model."),
+  settings: benchmarkSettingsSchema,
 });
 
 /** The measurement that the controller requests from a host. */
@@ -150,13 +155,14 @@ export const benchmarkStateSchema = z.object({
     512,
     "Human-readable description of the state, and of the remedy after a failure.",
   ).optional(),
-  result: benchmarkResultSchema.describe("The measurement, once the phase is Done.").optional(),
+  result: measurementSchema.describe("The measurement, once the phase is Done.").optional(),
 });
 
 export type ModelBenchmark = z.output<typeof modelBenchmarkSchema>;
 export type BenchmarkPlan = z.output<typeof benchmarkPlanSchema>;
 export type BenchmarkSettings = z.output<typeof benchmarkSettingsSchema>;
 export type BenchmarkRate = z.output<typeof rateSchema>;
+export type Measurement = z.output<typeof measurementSchema>;
 export type BenchmarkResult = z.output<typeof benchmarkResultSchema>;
 export type BenchmarkOrder = z.output<typeof benchmarkOrderSchema>;
 export type BenchmarkState = z.output<typeof benchmarkStateSchema>;
