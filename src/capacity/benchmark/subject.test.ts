@@ -1,0 +1,72 @@
+import { expect, test } from "vitest";
+import { inferenceServiceSchema } from "../../api/inference-service/index.ts";
+import { type Model, modelSchema } from "../../api/model.ts";
+import { benchmarkKey } from "./key.ts";
+import { speedsByClass, subjectOf } from "./subject.ts";
+import { readBenchmarks } from "./table.ts";
+
+const model: Model = modelSchema.parse({
+  metadata: { name: "chat", namespace: "apps" },
+  spec: { source: "hf://org/chat/chat.gguf" },
+  status: { sha256: "c0ffee", cacheKey: "key" },
+});
+const llamacpp = { runtime: "llamacpp" } as const;
+
+const settingsOf = (spec: object, engine: Parameters<typeof subjectOf>[2] = llamacpp) => {
+  const metadata = { name: "chat", namespace: "apps" };
+  const service = inferenceServiceSchema.parse({ metadata, spec: { modelRef: "chat", ...spec } });
+  return subjectOf(model, service, engine)?.settings;
+};
+
+test("a model without a service is measured with the default settings", () => {
+  expect(subjectOf(model, undefined, llamacpp)).toEqual({
+    content: "c0ffee",
+    runtime: "llamacpp",
+    settings: {},
+  });
+});
+
+test("settings that change the speed count if they differ from the default and the engine honors them", () => {
+  expect(settingsOf({ cacheTypeK: "f16", batchSize: 2048, contextSize: 8192, replicas: 3 })).toEqual({});
+  expect(settingsOf({ cacheTypeK: "q8_0", cacheTypeCustomV: "tq3", flashAttention: true })).toEqual({
+    cacheTypeK: "q8_0",
+    cacheTypeV: "tq3",
+    flashAttention: "true",
+  });
+  expect(settingsOf({ cacheTypeK: "q8_0" }, { runtime: "omlx" })).toEqual({});
+});
+
+test("the image and the number of GPUs count in pods only", () => {
+  const spec = { image: "registry.example/llama:1" };
+  expect(settingsOf(spec)).toEqual({});
+  expect(settingsOf(spec, { ...llamacpp, gpusPerPod: 1 })).toEqual(spec);
+  expect(settingsOf({}, { ...llamacpp, gpusPerPod: 2 })).toEqual({ gpus: "2" });
+  expect(settingsOf({}, { ...llamacpp, gpusPerPod: 0 })).toEqual({});
+});
+
+test("nothing is measured for a service without generation, or before the source is resolved", () => {
+  expect(settingsOf({ mode: "embedding" })).toBeUndefined();
+  expect(subjectOf({ ...model, status: {} }, undefined, llamacpp)).toBeUndefined();
+});
+
+test("speeds are found by class", () => {
+  const subject = subjectOf(model, undefined, llamacpp);
+  if (subject === undefined) throw new Error("no subject");
+  const entry = (deviceClass: string, median: number) => ({
+    [benchmarkKey(subject, deviceClass)]: JSON.stringify({
+      model: "hf://org/chat",
+      deviceClass,
+      machine: "mac-1",
+      runtime: "llamacpp",
+      build: "b9999",
+      settings: {},
+      measuredAt: "2026-11-26T10:00:00Z",
+      tool: "llama-bench",
+      generation: { median, spread: 0, samples: [median] },
+    }),
+  });
+  const table = readBenchmarks({ data: { ...entry("apple-m4-max-40", 41), ...entry("apple-m2-10", 12) } });
+  expect(speedsByClass(table, subject)).toEqual({ "apple-m4-max-40": 41, "apple-m2-10": 12 });
+  expect(speedsByClass(table, { ...subject, content: "other" })).toEqual({});
+  expect(speedsByClass(table, undefined)).toEqual({});
+});

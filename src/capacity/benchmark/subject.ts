@@ -1,0 +1,90 @@
+/** What is measured of a Model: the engine settings of a service that change the speed of a single request. Pure. */
+
+import type { BenchmarkSettings } from "../../api/benchmark.ts";
+import type { Runtime } from "../../api/fields/runtimes.ts";
+import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
+import { engineDescription } from "../../engines/registry.ts";
+import { type BenchmarkSubject, benchmarkKey, contentOf } from "./key.ts";
+import type { BenchmarkTable } from "./table.ts";
+
+/** The engine that runs the Model; a host has no `gpusPerPod`. */
+export interface SubjectEngine {
+  readonly runtime: Runtime;
+  /** Number of GPUs of each pod, 0 for none. Absent on hosts. */
+  readonly gpusPerPod?: number | undefined;
+}
+
+/** Values of engines that leave the speed unchanged, so that a service that states a default shares its result. */
+const DEFAULTS: BenchmarkSettings = {
+  cacheTypeK: "f16",
+  cacheTypeV: "f16",
+  gpuLayers: "-1",
+  noKvOffload: "false",
+  moeCPUOffload: "false",
+  moeCPULayers: "0",
+  batchSize: "2048",
+  uBatchSize: "512",
+  gpus: "1",
+};
+
+/**
+ * The subject of a Model as a service runs it, or with default settings without a service. Undefined if the source is not resolved,
+ * or if the service does not generate tokens.
+ */
+export function subjectOf(
+  model: Model,
+  service: Pick<InferenceService, "spec"> | undefined,
+  { runtime, gpusPerPod }: SubjectEngine,
+): BenchmarkSubject | undefined {
+  const content = contentOf(model);
+  const spec: Partial<InferenceServiceSpec> = service?.spec ?? {};
+  const { mode = "chat", image } = spec;
+  if (content === undefined || mode !== "chat") return undefined;
+  const isPod = gpusPerPod !== undefined;
+  const { host, pod } = engineDescription(runtime) ?? {};
+  const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];
+  const values = {
+    cacheTypeK: spec.cacheTypeCustomK ?? spec.cacheTypeK,
+    cacheTypeV: spec.cacheTypeCustomV ?? spec.cacheTypeV,
+    flashAttention: spec.flashAttention,
+    gpuLayers: spec.gpuLayers ?? model.spec.hardware?.gpu?.layers,
+    noKvOffload: spec.noKvOffload,
+    moeCPUOffload: spec.moeCPUOffload,
+    moeCPULayers: spec.moeCPULayers,
+    batchSize: spec.batchSize,
+    uBatchSize: spec.uBatchSize,
+  } as const;
+  const settings = Object.entries(values).filter(([name]) => honored.includes(name));
+  const ofPod = isPod ? Object.entries({ gpus: gpusPerPod === 0 ? undefined : gpusPerPod, image }) : [];
+  return { content, runtime, settings: textsOf([...settings, ...ofPod]) };
+}
+
+/** Texts of the values that differ from the defaults. */
+function textsOf(values: readonly (readonly [string, string | number | boolean | undefined])[]) {
+  const texts = values.flatMap(([name, value]) => {
+    const text = String(value).slice(0, name === "image" ? 512 : 63);
+    return value === undefined || text === DEFAULTS[name as keyof BenchmarkSettings] ? [] : [[name, text]];
+  });
+  return Object.fromEntries(texts) as BenchmarkSettings;
+}
+
+/** Device classes in a table; a table does not change. */
+const classesIn = new WeakMap<BenchmarkTable, readonly string[]>();
+
+/** Measured generation speed of a single request in tokens per second, by device class. Empty without a subject. */
+export function speedsByClass(
+  table: BenchmarkTable,
+  subject: BenchmarkSubject | undefined,
+): Readonly<Record<string, number>> {
+  if (subject === undefined) return {};
+  const classes = classesIn.get(table) ?? [
+    ...new Set([...table.results.values()].map(({ deviceClass }) => deviceClass)),
+  ];
+  classesIn.set(table, classes);
+  const speeds = classes.map((deviceClass) => {
+    const result = table.results.get(benchmarkKey(subject, deviceClass));
+    return result && ([deviceClass, result.generation.median] as const);
+  });
+  return Object.fromEntries(speeds.filter((speed) => speed !== undefined));
+}
