@@ -2,6 +2,7 @@
 
 import { agentErrors } from "../../src/api/errors/agent.ts";
 import { apiErrors } from "../../src/api/errors/api.ts";
+import { benchmarkErrors } from "../../src/api/errors/benchmark.ts";
 import { cliErrors } from "../../src/api/errors/cli.ts";
 import { doctorErrors } from "../../src/api/errors/doctor.ts";
 import { engineErrors } from "../../src/api/errors/engine.ts";
@@ -26,6 +27,7 @@ const sections: readonly Section[] = [
   ["Replicas", replicaErrors],
   ["Pods", podErrors],
   ["Placement", placementErrors],
+  ["Benchmarks", benchmarkErrors],
   ["Rollouts and hosts", rolloutErrors],
   ["Agent and host", agentErrors],
   ["API server", apiErrors],

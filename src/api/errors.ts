@@ -1,6 +1,7 @@
 /** The catalog of error codes, and the error that carries them. The code is also the reason of conditions and Events. */
 import { agentErrors } from "./errors/agent.ts";
 import { apiErrors } from "./errors/api.ts";
+import { benchmarkErrors } from "./errors/benchmark.ts";
 import { cliErrors } from "./errors/cli.ts";
 import { doctorErrors } from "./errors/doctor.ts";
 import { engineErrors } from "./errors/engine.ts";
@@ -26,6 +27,7 @@ export const errorCatalog = {
   ...installErrors,
   ...remoteErrors,
   ...podErrors,
+  ...benchmarkErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalog;

@@ -98,6 +98,7 @@ interface ContainerEnd {
   exitCode: number;
   reason?: string;
   message?: string;
+  startedAt?: string;
   finishedAt?: string;
 }
 
@@ -109,7 +110,7 @@ export interface ContainerStatus {
   restartCount?: number;
   state?: {
     waiting?: { reason?: string; message?: string };
-    running?: object;
+    running?: { startedAt?: string };
     terminated?: ContainerEnd;
   };
   lastState?: { terminated?: ContainerEnd };

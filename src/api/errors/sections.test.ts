@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { errorCatalog } from "../errors.ts";
 import { agentErrors } from "./agent.ts";
 import { apiErrors } from "./api.ts";
+import { benchmarkErrors } from "./benchmark.ts";
 import { cliErrors } from "./cli.ts";
 import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
@@ -21,6 +22,7 @@ const sections = [
   placementErrors,
   replicaErrors,
   podErrors,
+  benchmarkErrors,
   rolloutErrors,
   cliErrors,
   doctorErrors,

@@ -1,0 +1,334 @@
+/** The Job that measures a Model on one node, with the engine as a sidecar; and the state of the Job. Pure. */
+import type { BenchmarkPlan, Measurement } from "../../src/api/benchmark.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Runtime } from "../../src/api/fields/runtimes.ts";
+import { LABEL_BENCHMARK, LABEL_MODEL, LABEL_MOUNTS } from "../../src/api/group.ts";
+import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { parseBenchmarkReport } from "../../src/capacity/benchmark/report.ts";
+import { formatOf } from "../../src/capacity/resolve.ts";
+import { engineDescription } from "../../src/engines/registry.ts";
+import type {
+  Container,
+  ContainerStatus,
+  Job,
+  Node,
+  Pod,
+  PodTemplate,
+} from "../../src/kube/workload-objects.ts";
+import { truncate } from "../../src/util/text.ts";
+import { jobEndOf } from "../model/cache/job.ts";
+import { ENGINE_CONTAINER } from "../workload/container.ts";
+import type { PodsSettings } from "../workload/contract.ts";
+import { weightsFilledByPods } from "../workload/ephemeral.ts";
+import { MANAGED, namespaceOf, ownedBy, shortName, weightsOnVolume } from "../workload/model-cache.ts";
+import { WITHOUT_MESH } from "../workload/one-shot-pod.ts";
+import { priorityClassName } from "../workload/priorities.ts";
+import { buildWorkload } from "../workload/workload.ts";
+
+const BENCH_CONTAINER = "bench";
+const RESULT_PATH = "/dev/termination-log";
+/** Name of the model for clients. */
+const SERVED = "benchmark";
+const HOSTNAME_LABEL = "kubernetes.io/hostname";
+const DEADLINE_SECONDS = 1_800;
+const KEPT_SECONDS = 86_400;
+/** Context of the deepest measurement, and room for a prompt that is longer than intended. */
+const DEPTH = 4_096;
+const SPARE_TOKENS = 512;
+
+/** Fields of a service that change the speed of a request or decide on which nodes its pods start. */
+const KEPT_FIELDS = [
+  "cacheTypeK",
+  "cacheTypeV",
+  "cacheTypeCustomK",
+  "cacheTypeCustomV",
+  "flashAttention",
+  "gpuLayers",
+  "noKvOffload",
+  "moeCPUOffload",
+  "moeCPULayers",
+  "batchSize",
+  "uBatchSize",
+  "image",
+  "resources",
+  "tolerations",
+  "runtimeClassName",
+  "imagePullSecrets",
+  "podSecurityContext",
+  "securityContext",
+] as const satisfies readonly (keyof InferenceService["spec"])[];
+
+export interface JobOrder {
+  /** Key of the result. */
+  readonly key: string;
+  readonly model: Model;
+  /** Service that the settings of the result come from. Absent: the defaults. */
+  readonly service?: Pick<InferenceService, "spec">;
+  readonly runtime: Runtime;
+  readonly plan: BenchmarkPlan;
+  /** Node of the device class. */
+  readonly node: Pick<Node, "metadata">;
+  /** Time limit of the Job, including the time until its pod is scheduled. Default: 1800. */
+  readonly deadlineSeconds?: number;
+}
+
+/** Equal for all orders with the same key in a namespace, so only one of them runs at a time. */
+export function benchmarkJobName(key: string): string {
+  return shortName(`metalbridge-benchmark-${key}`, "", 63);
+}
+
+/** Value of LABEL_BENCHMARK. */
+export function benchmarkLabel(key: string): string {
+  return shortName(key, "", 63);
+}
+
+/** Throws MetalbridgeError if no pod can measure the Model, for example `WeightsNotCached` until its weights are on a volume. */
+export function benchmarkJob(order: JobOrder, settings: PodsSettings): Job {
+  const { key, model, deadlineSeconds = DEADLINE_SECONDS } = order;
+  const labels = {
+    ...MANAGED,
+    [LABEL_MODEL]: shortName(model.metadata.name, "", 63),
+    [LABEL_BENCHMARK]: benchmarkLabel(key),
+  };
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name: benchmarkJobName(key), namespace: namespaceOf(model), labels, ...ownedBy(model) },
+    spec: {
+      backoffLimit: 1,
+      activeDeadlineSeconds: deadlineSeconds,
+      ttlSecondsAfterFinished: KEPT_SECONDS,
+      // Two engines at the same time would compete for the machine.
+      podReplacementPolicy: "Failed",
+      podFailurePolicy: {
+        rules: [{ action: "Ignore", onPodConditions: [{ type: "DisruptionTarget", status: "True" }] }],
+      },
+      template: templateOf(order, settings, labels),
+    },
+  };
+}
+
+function templateOf(
+  order: JobOrder,
+  settings: PodsSettings,
+  labels: Readonly<Record<string, string>>,
+): PodTemplate {
+  const { model, runtime, node } = order;
+  const { image, imagePullSecrets = [] } = settings.fetch ?? {};
+  const healthPath = engineDescription(runtime)?.pod?.healthPath;
+  if (image === undefined)
+    throw new MetalbridgeError("BenchmarkFailed", "the controller has no image for the Job that measures", {
+      summary: "set --image of the controller",
+    });
+  if (healthPath === undefined)
+    throw new MetalbridgeError("BenchmarkFailed", `runtime ${runtime} cannot be measured in a pod`);
+  const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
+  if (weights === undefined)
+    throw new MetalbridgeError("WeightsNotCached", `Model ${model.metadata.name} is not on a volume yet`);
+  const service = measuredService(order);
+  // The same code as for the pods of services, so that the engine has the same arguments and devices.
+  const { deployment } = buildWorkload({ service, model, runtime, weights, replicas: 1, settings });
+  const { metadata = {}, spec } = deployment.spec.template;
+  const [engine] = spec.containers;
+  if (engine === undefined) throw new Error("a workload without a container");
+  const mounts = Object.entries(metadata.labels ?? {}).filter(([name]) => name.startsWith(LABEL_MOUNTS));
+  const pullSecrets = [...(spec.imagePullSecrets ?? []), ...imagePullSecrets.map((name) => ({ name }))];
+  return {
+    metadata: {
+      labels: { ...WITHOUT_MESH.labels, ...labels, ...Object.fromEntries(mounts) },
+      annotations: WITHOUT_MESH.annotations,
+    },
+    spec: {
+      ...spec,
+      restartPolicy: "Never",
+      nodeSelector: { [HOSTNAME_LABEL]: node.metadata.labels?.[HOSTNAME_LABEL] ?? node.metadata.name },
+      imagePullSecrets: pullSecrets.length === 0 ? undefined : pullSecrets,
+      terminationGracePeriodSeconds: 10,
+      initContainers: [...(spec.initContainers ?? []), sidecarOf(engine)],
+      containers: [benchContainer(order, { image, healthPath, engine })],
+    },
+  };
+}
+
+/** A service with the settings of the order. Every other field has its default, and its pods preempt no other pod. */
+function measuredService({ model, service, runtime, plan }: JobOrder): InferenceService {
+  const kept = KEPT_FIELDS.map((field) => [field, service?.spec[field]] as const);
+  const trained = model.status?.gguf?.contextLength ?? 0;
+  const context = DEPTH + plan.tokens + SPARE_TOKENS;
+  return inferenceServiceSchema.parse({
+    metadata: { name: SERVED, namespace: namespaceOf(model) },
+    spec: {
+      ...Object.fromEntries(kept.filter(([, value]) => value !== undefined)),
+      modelRef: model.metadata.name,
+      runtime,
+      contextSize: trained > 0 ? Math.min(trained, context) : context,
+      promptCacheMiB: formatOf(model) === "gguf" ? 0 : undefined,
+      priorityClassName: priorityClassName("batch"),
+    },
+  });
+}
+
+/** Without the probes of a service: a probe that fails must not restart the engine during a measurement. */
+function sidecarOf({
+  livenessProbe: _,
+  readinessProbe: __,
+  lifecycle: ___,
+  ...engine
+}: Container): Container {
+  return { ...engine, restartPolicy: "Always" };
+}
+
+interface BenchParts {
+  readonly image: string;
+  readonly healthPath: string;
+  readonly engine: Container;
+}
+
+function benchContainer(
+  { model, plan, deadlineSeconds = DEADLINE_SECONDS }: JobOrder,
+  parts: BenchParts,
+): Container {
+  const { image, healthPath, engine } = parts;
+  // The rest of the deadline is for the start of the pod and of the engine.
+  const seconds = Math.min(plan.minSeconds ?? deadlineSeconds, Math.ceil(deadlineSeconds / 3));
+  const { sizeBytes } = model.status ?? {};
+  return {
+    name: BENCH_CONTAINER,
+    image,
+    args: [
+      "bench-job",
+      `--url=http://127.0.0.1:${engine.ports?.[0]?.containerPort}`,
+      `--model=${SERVED}`,
+      `--health=${healthPath}`,
+      `--build=${buildOfImage(engine.image)}`,
+      `--warmups=${plan.warmups}`,
+      `--runs=${plan.runs}`,
+      `--tokens=${plan.tokens}`,
+      `--seconds=${seconds}`,
+      ...(sizeBytes === undefined ? [] : [`--size-bytes=${sizeBytes}`]),
+      `--result=${RESULT_PATH}`,
+    ],
+    resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } },
+    terminationMessagePath: RESULT_PATH,
+    terminationMessagePolicy: "FallbackToLogsOnError",
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    },
+  };
+}
+
+/** Build of the engine in an image, by which a result expires: the first digits of the digest, else the tag. */
+export function buildOfImage(image: string): string {
+  const digest = /@sha256:([0-9a-f]{12})/.exec(image)?.[1];
+  return digest ?? image.slice(image.lastIndexOf(":") + 1);
+}
+
+export type JobState =
+  /** The pod is not running; `why` is the last known reason. */
+  | { readonly at: "pending"; readonly why: string }
+  | { readonly at: "running" }
+  | { readonly at: "done"; readonly measurement: Measurement }
+  /** Final. The caller deletes the Job, because a pod whose engine crashes exists until the deadline. */
+  | { readonly at: "failed"; readonly code: ErrorCode; readonly message: string };
+
+/** `lastWhy` is the reason of an earlier `pending`: at the deadline the API server deletes the pod. */
+export function readBenchmarkJob(job: Job, pods: readonly Pod[], lastWhy = ""): JobState {
+  const sorted = pods.toSorted((a, b) =>
+    (b.metadata.creationTimestamp ?? "").localeCompare(a.metadata.creationTimestamp ?? ""),
+  );
+  for (const pod of sorted) {
+    const report = parseBenchmarkReport(benchEnd(pod)?.message);
+    if (report !== undefined && !("failed" in report))
+      return {
+        at: "done",
+        measurement: { ...report, loadSeconds: loadSecondsOf(pod) ?? report.loadSeconds },
+      };
+  }
+  const [pod] = sorted;
+  const crash = pod && engineCrash(pod);
+  if (crash !== undefined) return failed("BenchmarkEngineFailed", crash);
+  const end = jobEndOf(job);
+  if (end !== undefined) return jobFailure(job, pod, lastWhy);
+  if (pod === undefined) return { at: "pending", why: "the Job has no pod yet" };
+  const why = waitingReason(pod);
+  return why === undefined ? { at: "running" } : { at: "pending", why };
+}
+
+function jobFailure(job: Job, pod: Pod | undefined, lastWhy: string): JobState {
+  const condition = job.status?.conditions?.find(
+    ({ type, status }) => type === "Failed" && status === "True",
+  );
+  if (condition?.reason === "DeadlineExceeded") {
+    const why = (pod && waitingReason(pod)) ?? lastWhy;
+    const seconds = job.spec.activeDeadlineSeconds ?? DEADLINE_SECONDS;
+    const detail = why === "" ? "" : `; last: ${why}`;
+    return failed("BenchmarkTimedOut", `the benchmark did not finish within ${seconds} s${detail}`);
+  }
+  const end = pod && benchEnd(pod);
+  const report = parseBenchmarkReport(end?.message);
+  if (report !== undefined && "failed" in report) return failed("BenchmarkFailed", report.failed);
+  const reason = pod?.status?.reason ?? end?.reason ?? condition?.reason ?? "Error";
+  const detail = pod?.status?.message ?? end?.message ?? condition?.message;
+  return failed(
+    "BenchmarkFailed",
+    `the Job left no result (${reason})${detail ? `: ${lastLine(detail)}` : ""}`,
+  );
+}
+
+function failed(code: ErrorCode, message: string): JobState {
+  return { at: "failed", code, message: truncate(message, 400) };
+}
+
+/** The last exit of an engine, which the kubelet restarts. An engine that ends after its client is no crash. */
+function engineCrash(pod: Pod): string | undefined {
+  const { state, lastState, restartCount = 0 } = engineStatus(pod) ?? {};
+  const end = lastState?.terminated ?? (benchEnd(pod) === undefined ? state?.terminated : undefined);
+  if (end === undefined || (restartCount === 0 && end.exitCode === 0)) return undefined;
+  const reason = end.reason === undefined || end.reason === "Error" ? "" : ` (${end.reason})`;
+  const log = end.message === undefined ? "" : `: ${lastLine(end.message)}`;
+  return `the engine exited with code ${end.exitCode}${reason}${log}`;
+}
+
+function lastLine(text: string): string {
+  return text.trim().split("\n").slice(-3).join(" | ");
+}
+
+/** The reason why the pod does not measure yet. */
+function waitingReason({ status = {} }: Pod): string | undefined {
+  const scheduled = status.conditions?.find(({ type }) => type === "PodScheduled");
+  if (scheduled?.status === "False") return `not scheduled: ${scheduled.message ?? scheduled.reason ?? ""}`;
+  const statuses = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
+  const stuck = statuses.find(({ state }) => !STARTING.includes(state?.waiting?.reason ?? ""));
+  if (stuck !== undefined) {
+    const { reason = "", message = "" } = stuck.state?.waiting ?? {};
+    return `container ${stuck.name}: ${reason}${message === "" ? "" : `: ${message}`}`;
+  }
+  const bench = statuses.find(({ name }) => name === BENCH_CONTAINER)?.state;
+  return bench?.running !== undefined || bench?.terminated !== undefined
+    ? undefined
+    : "the engine is starting";
+}
+
+const STARTING: readonly string[] = ["", "ContainerCreating", "PodInitializing"];
+
+/** Time from the start of the engine to the start of its client, which the kubelet starts once the engine is healthy. */
+function loadSecondsOf(pod: Pod): number | undefined {
+  const started = Date.parse(startOf(engineStatus(pod)) ?? "");
+  const healthy = Date.parse(benchEnd(pod)?.startedAt ?? "");
+  return healthy >= started ? (healthy - started) / 1_000 : undefined;
+}
+
+function startOf(status: ContainerStatus | undefined): string | undefined {
+  return status?.state?.running?.startedAt ?? status?.state?.terminated?.startedAt;
+}
+
+function engineStatus({ status }: Pod): ContainerStatus | undefined {
+  return status?.initContainerStatuses?.find(({ name }) => name === ENGINE_CONTAINER);
+}
+
+function benchEnd({ status }: Pod) {
+  return status?.containerStatuses?.find(({ name }) => name === BENCH_CONTAINER)?.state?.terminated;
+}
