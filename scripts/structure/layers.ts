@@ -44,6 +44,7 @@ export const LAYERS: readonly Layer[] = [
     imports: ["src/api/", "src/kube/workload-objects.ts"],
     isPure: true,
   },
+  { folder: "src/capacity/devices/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
   { folder: "src/doctor/", imports: ["src/api/", "src/engines/", "src/util/"], isPure: true },
   { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },

@@ -22,6 +22,7 @@ const hostInfoSchema = z.object({
   hardwareModel: text("Model identifier, for example Mac16,5."),
   performanceCores: number("Number of performance cores, or of all cores if there is only one kind."),
   efficiencyCores: number("Number of efficiency cores."),
+  avx512: z.boolean().describe("True if the processor has AVX-512.").optional(),
   gpuCores: number("Number of GPU cores."),
   gpus: reportedGpusSchema.optional(),
   memoryBytes: number("Installed memory in bytes."),

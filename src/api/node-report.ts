@@ -43,6 +43,8 @@ export const nodeReportSchema = z.object({
     cores: z.int().min(1).max(MAX_CORES).optional(),
     /** Architecture as named by Kubernetes: amd64, arm64. */
     arch: text.optional(),
+    /** The processor has AVX-512. */
+    avx512: z.boolean().optional(),
   }),
   gpus: reportedGpusSchema,
   runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MAX_REPORTED_RUNTIMES),

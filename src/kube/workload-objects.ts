@@ -146,6 +146,34 @@ export interface Node extends KubeObject {
   };
 }
 
+/** A value of an attribute of a device; a version is a semantic version. */
+export interface DeviceAttribute {
+  string?: string;
+  int?: number;
+  bool?: boolean;
+  version?: string;
+}
+
+export interface ResourceDevice {
+  name: string;
+  /** A name without a domain belongs to the driver. */
+  attributes?: Readonly<Record<string, DeviceAttribute>>;
+  capacity?: Readonly<Record<string, { value?: string }>>;
+  /** Present if the device shares counters with others, of which only some can be allocated at a time. */
+  consumesCounters?: readonly Open[];
+}
+
+/** resource.k8s.io/v1: devices that a driver of dynamic resource allocation offers. */
+export interface ResourceSlice extends KubeObject {
+  spec: {
+    driver: string;
+    /** Absent if the devices are not those of one node. */
+    nodeName?: string;
+    pool: { name: string; generation: number; resourceSliceCount: number };
+    devices?: readonly ResourceDevice[];
+  };
+}
+
 export interface Job extends KubeObject {
   spec: {
     template: PodTemplate;

@@ -2,26 +2,28 @@
 
 export type GpuVendor = "NVIDIA" | "AMD" | "Intel" | "Apple";
 
+export interface Gpu {
+  readonly vendor: GpuVendor;
+  /** Name of the product, for example NVIDIA-L40S or Apple M4 Max. */
+  readonly product?: string | undefined;
+  /** Memory of each GPU in bytes; for MIG, of each slice; for Apple, the memory of the machine. */
+  readonly bytesEach?: number | undefined;
+  /** For example sm_89, gfx942, apple-m4. */
+  readonly arch?: string | undefined;
+  /** The GPU computes on 4-bit weights at full speed. */
+  readonly int4?: boolean | undefined;
+  /** Number of GPUs or slices; GPU cores for Apple are in `cores`. */
+  readonly count?: number | undefined;
+  readonly cores?: number | undefined;
+  /** Several pods share each GPU (time slicing or MPS), so its memory and its speed are not exclusive. */
+  readonly isShared?: boolean | undefined;
+  /** Pods get slices of the GPUs (MIG). */
+  readonly isSliced?: boolean | undefined;
+}
+
 /** Facts about a machine. An absent fact is unknown; a machine without GPUs has no `gpu`. */
 export interface Devices {
-  readonly gpu?: {
-    readonly vendor: GpuVendor;
-    /** Name of the product, for example NVIDIA-L40S or Apple M4 Max. */
-    readonly product?: string | undefined;
-    /** Memory of each GPU in bytes; for MIG, of each slice; for Apple, the memory of the machine. */
-    readonly bytesEach?: number | undefined;
-    /** For example sm_89, gfx942, apple-m4. */
-    readonly arch?: string | undefined;
-    /** The GPU computes on 4-bit weights at full speed. */
-    readonly int4?: boolean | undefined;
-    /** Number of GPUs or slices; GPU cores for Apple are in `cores`. */
-    readonly count?: number | undefined;
-    readonly cores?: number | undefined;
-    /** Several pods share each GPU (time slicing or MPS), so its memory and its speed are not exclusive. */
-    readonly isShared?: boolean | undefined;
-    /** Pods get slices of the GPUs (MIG). */
-    readonly isSliced?: boolean | undefined;
-  };
+  readonly gpu?: Gpu | undefined;
   readonly cpu?: {
     readonly name?: string | undefined;
     readonly cores?: number | undefined;
