@@ -16,7 +16,10 @@ const reportedGpuSchema = z.object({
       "Memory of one GPU in bytes. Absent if it is unknown, or if the GPU uses the memory of the machine.",
     )
     .optional(),
-  arch: nonEmpty(32)
+  arch: z
+    .string()
+    .max(12)
+    .regex(/^[a-z][a-z0-9_-]*$/)
     .describe("Architecture of the GPU, for example sm_89 or gfx942. Absent if it is unknown.")
     .optional(),
   count: z.int().min(1).max(MAX_GPUS).describe("Number of identical GPUs."),

@@ -22,7 +22,7 @@ interface Labeler {
   readonly labels: RegExp;
   /** Reads the labels. `offered` is the number of GPUs, slices or shares that the device plugin has registered. */
   readonly read: (labels: Labels, offered: number | undefined) => Omit<Gpu, "vendor">;
-  /** Classes of PCI devices that are not the display output of a processor or of a board. */
+  /** Classes of PCI devices without those of GPUs inside processors. */
   readonly pci: RegExp;
 }
 
