@@ -1,9 +1,8 @@
 /** Decides which Models are downloaded to a volume, to which volume, and which are refused. Pure. */
 import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
-import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
-import { runsOn } from "../../src/capacity/runs-on.ts";
+import { platformOf, runsOn } from "../../src/capacity/runs-on.ts";
 import { isRemote, parseSource } from "../../src/models/source/parse.ts";
 import { cacheClaimName } from "./cache-claim.ts";
 import type { CacheSettings } from "./contract.ts";
@@ -19,8 +18,8 @@ export type DesiredCache =
 type MainModelOf = (service: InferenceService) => Model | undefined;
 
 /** True if the Model is for hosts: its accelerator is the default one, which only hosts have. */
-export function isForHosts({ spec }: Model): boolean {
-  return (spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR) === DEFAULT_MODEL_ACCELERATOR;
+export function isForHosts(model: Model): boolean {
+  return platformOf(model) === "Hosts";
 }
 
 /** True if a pod may need the weights of a Model. `services` are those that name it as weights, draft or adapter. */

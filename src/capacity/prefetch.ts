@@ -44,7 +44,7 @@ export function isPrefetchHost(model: Model, host: Host): boolean {
 export function prefetchOrders(host: Host, models: readonly Model[]): PrefetchOrder[] {
   const requested = models
     .filter((model) => isResolved(model) && isPrefetchHost(model, host))
-    .map(orderOf)
+    .map(weightsOrderOf)
     .sort((a, b) => compareText(keyOf(a), keyOf(b)));
   const bytesOf = new Map<string, number>();
   /** Sorted by the total size of the orders of the namespace up to each order. */
@@ -73,7 +73,7 @@ export function modelsWithoutRoom(host: Host, models: readonly Model[]): Model[]
   const isWithoutRoom = (order: PrefetchOrder) =>
     !names.has(keyOf(order)) && usedBytes + sizeOf(order) > PREFETCH_BYTES_MAX;
   return models.filter(
-    (model) => isResolved(model) && isPrefetchHost(model, host) && isWithoutRoom(orderOf(model)),
+    (model) => isResolved(model) && isPrefetchHost(model, host) && isWithoutRoom(weightsOrderOf(model)),
   );
 }
 
@@ -81,7 +81,8 @@ export function modelsWithoutRoom(host: Host, models: readonly Model[]): Model[]
 const ordersByModel = new WeakMap<Model, PrefetchOrder>();
 const sizes = new WeakMap<PrefetchOrder, number>();
 
-function orderOf(model: Model): PrefetchOrder {
+/** Namespace, name and weights of a Model, without its header, which agents read from the file. */
+export function weightsOrderOf(model: Model): PrefetchOrder {
   const known = ordersByModel.get(model);
   if (known !== undefined) return known;
   const { gguf: _, ...withoutGguf } = toReplicaModel(model, formatOf(model));
@@ -127,5 +128,5 @@ function couldRun(model: Model, host: Host): boolean {
 export function prefetchText(model: Model | undefined): string {
   if (model === undefined || !isPrefetched(model)) return "";
   const { weightsBytes } = model.status ?? {};
-  return JSON.stringify([orderOf(model), isResolved(model), model.spec.prefetchHosts, weightsBytes]);
+  return JSON.stringify([weightsOrderOf(model), isResolved(model), model.spec.prefetchHosts, weightsBytes]);
 }

@@ -7,7 +7,11 @@ import type { Model } from "../api/model.ts";
 /** spec.placement.on, else according to the accelerator of the Model; undefined if neither is known. */
 export function runsOn({ spec }: InferenceService, model: Model | undefined): RunsOn | undefined {
   if (spec.placement.on !== undefined) return spec.placement.on;
-  if (model === undefined) return undefined;
-  const accelerator = model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR;
-  return accelerator === "metal" ? "Hosts" : "Pods";
+  return model && platformOf(model);
+}
+
+/** Platform of a Model if its services do not choose one: the default accelerator exists on hosts only. */
+export function platformOf({ spec }: Pick<Model, "spec">): Exclude<RunsOn, "Auto"> {
+  const accelerator = spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR;
+  return accelerator === DEFAULT_MODEL_ACCELERATOR ? "Hosts" : "Pods";
 }

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { inferenceServiceSchema } from "../../api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../api/model.ts";
 import { benchmarkKey } from "./key.ts";
-import { speedsByClass, subjectOf } from "./subject.ts";
+import { benchmarkPlanOf, speedsByClass, subjectOf, subjectsOnHosts } from "./subject.ts";
 import { readBenchmarks } from "./table.ts";
 
 const model: Model = modelSchema.parse({
@@ -69,4 +69,26 @@ test("speeds are found by class", () => {
   expect(speedsByClass(table, subject)).toEqual({ "apple-m4-max-40": 41, "apple-m2-10": 12 });
   expect(speedsByClass(table, { ...subject, content: "other" })).toEqual({});
   expect(speedsByClass(table, undefined)).toEqual({});
+});
+
+test("hosts measure the distinct settings of the services that run there, with a runtime that has a tool", () => {
+  const service = (spec: object) =>
+    inferenceServiceSchema.parse({
+      metadata: { name: "chat", namespace: "apps" },
+      spec: { modelRef: "chat", ...spec },
+    });
+  const settings = (...specs: readonly object[]) =>
+    subjectsOnHosts(model, specs.map(service)).map((subject) => subject.settings);
+  expect(settings()).toEqual([{}]);
+  expect(settings({}, { contextSize: 8192 }, { gpuLayers: 0 })).toEqual([{}, { gpuLayers: "0" }]);
+  expect(settings({ placement: { on: "Pods" } })).toEqual([]);
+  expect(settings({ runtime: "ollama" }, { runtime: "vllm" })).toEqual([]);
+  const onNodes: Model = { ...model, spec: { ...model.spec, hardware: { accelerator: "cuda" } } };
+  expect(subjectsOnHosts(onNodes, [])).toEqual([]);
+});
+
+test("a plan has defaults, and its limit in seconds", () => {
+  expect(benchmarkPlanOf(model)).toEqual({ warmups: 2, runs: 5, tokens: 128 });
+  const benchmark = { enabled: true, runs: 3, minDuration: "1m30s" };
+  expect(benchmarkPlanOf({ spec: { ...model.spec, benchmark } })).toMatchObject({ runs: 3, minSeconds: 90 });
 });

@@ -1,10 +1,21 @@
 /** What is measured of a Model: the engine settings of a service that change the speed of a single request. Pure. */
 
-import type { BenchmarkSettings } from "../../api/benchmark.ts";
+import {
+  BENCHMARK_RUNS,
+  BENCHMARK_TOKENS,
+  BENCHMARK_WARMUPS,
+  type BenchmarkPlan,
+  type BenchmarkSettings,
+} from "../../api/benchmark.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import { engineDescription } from "../../engines/registry.ts";
+import { goDurationSeconds } from "../../util/go-duration.ts";
+import { formatOf } from "../resolve.ts";
+import { platformOf, runsOn } from "../runs-on.ts";
+import { candidateRuntimes } from "../runtime-choice.ts";
 import { type BenchmarkSubject, benchmarkKey, contentOf } from "./key.ts";
 import type { BenchmarkTable } from "./table.ts";
 
@@ -30,7 +41,7 @@ const DEFAULTS: BenchmarkSettings = {
 
 /**
  * The subject of a Model as a service runs it, or with default settings without a service. Undefined if the source is not resolved,
- * or if the service does not generate tokens.
+ * or if the Model or the service does not generate tokens.
  */
 export function subjectOf(
   model: Model,
@@ -40,7 +51,8 @@ export function subjectOf(
   const content = contentOf(model);
   const spec: Partial<InferenceServiceSpec> = service?.spec ?? {};
   const { mode = "chat", image } = spec;
-  if (content === undefined || mode !== "chat") return undefined;
+  const isReranker = model.status?.gguf?.ranking === true;
+  if (content === undefined || mode !== "chat" || isReranker) return undefined;
   const isPod = gpusPerPod !== undefined;
   const { host, pod } = engineDescription(runtime) ?? {};
   const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];
@@ -58,6 +70,54 @@ export function subjectOf(
   const settings = Object.entries(values).filter(([name]) => honored.includes(name));
   const ofPod = isPod ? Object.entries({ gpus: gpusPerPod === 0 ? undefined : gpusPerPod, image }) : [];
   return { content, runtime, settings: textsOf([...settings, ...ofPod]) };
+}
+
+/**
+ * What hosts measure of a Model: each set of settings of its services, or the default settings without a service. Empty if nothing
+ * of it runs on hosts, or if no tool measures its runtime there.
+ */
+export function subjectsOnHosts(model: Model, services: readonly InferenceService[]): BenchmarkSubject[] {
+  const subjects = runningOn("Hosts", model, services).flatMap((service) => {
+    const runtime = measurableRuntime(model, service);
+    return (runtime && subjectOf(model, service, { runtime })) ?? [];
+  });
+  return [...new Map(subjects.map((subject) => [benchmarkKey(subject, ""), subject])).values()];
+}
+
+/** Services that run the Model on the platform; undefined stands for a Model that no service uses yet. */
+export function runningOn(
+  platform: "Hosts" | "Pods",
+  model: Model,
+  services: readonly InferenceService[],
+): readonly (InferenceService | undefined)[] {
+  const other = platform === "Hosts" ? "Pods" : "Hosts";
+  const own = services.filter(({ spec }) => spec.modelRef === model.metadata.name);
+  if (own.length > 0) return own.filter((service) => runsOn(service, model) !== other);
+  return platformOf(model) === platform ? [undefined] : [];
+}
+
+/** The first runtime that may serve the Model on hosts and that a tool measures. */
+function measurableRuntime(model: Model, service: InferenceService | undefined): Runtime | undefined {
+  const { runtime, mode = "chat" } = service?.spec ?? {};
+  try {
+    const candidates = candidateRuntimes(runtime, formatOf(model), mode);
+    return candidates.find((one) => engineDescription(one)?.host?.benchmarkTool !== undefined);
+  } catch (error) {
+    if (error instanceof MetalbridgeError) return undefined;
+    throw error;
+  }
+}
+
+/** spec.benchmark of the Model with all defaults. */
+export function benchmarkPlanOf({ spec }: Pick<Model, "spec">): BenchmarkPlan {
+  const {
+    warmups = BENCHMARK_WARMUPS,
+    runs = BENCHMARK_RUNS,
+    tokens = BENCHMARK_TOKENS,
+    minDuration = "",
+  } = spec.benchmark ?? {};
+  const seconds = goDurationSeconds(minDuration) ?? 0;
+  return { warmups, runs, tokens, ...(seconds > 0 ? { minSeconds: Math.min(seconds, 86_400) } : {}) };
 }
 
 /** Texts of the values that differ from the defaults. */

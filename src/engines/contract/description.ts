@@ -1,4 +1,5 @@
 /** The description that the folder of each engine exports and the registry lists. */
+import type { BENCHMARK_TOOLS } from "../../api/benchmark.ts";
 import type { EngineSettings, Mode } from "../../api/engine-settings.ts";
 import type { ErrorCode } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
@@ -50,6 +51,8 @@ export interface HostSide {
   readonly programs?: readonly { readonly name: string; readonly install: string }[];
   readonly neededProgram?: (settings: EngineSettings) => string | undefined;
   readonly claims: ClaimEstimator;
+  /** Program that measures the engine on a host. Absent: the engine is not benchmarked on hosts. */
+  readonly benchmarkTool?: (typeof BENCHMARK_TOOLS)[number];
   /** Versions that fail with the agent. */
   readonly knownBad?: readonly { readonly below: string; readonly why: string }[];
 }

@@ -14,6 +14,7 @@ export const omlx: EngineDescription = {
     install: HOST_ENGINE_INSTALLS.omlx,
     settings: OMLX_SETTINGS,
     claims: omlxClaims,
+    benchmarkTool: "mlx_lm.benchmark",
     knownBad: [
       {
         below: "0.3.11",
