@@ -164,6 +164,7 @@ async function warnOfBackup(folder: string, run: RunCommand, log: Log): Promise<
 function serve({ config, clock, signal, log }: AgentInputs, agent: Agent): Promise<number> {
   const { state, runner, gate } = agent;
   const { metricsPort: port, metricsAddress: address, metricsTokenFile: tokenFile } = config;
+  const { flexinferMetricNames } = config;
   return startServer({
     clock,
     log,
@@ -172,6 +173,7 @@ function serve({ config, clock, signal, log }: AgentInputs, agent: Agent): Promi
     facts: () => factsOf(agent),
     readEngines: (timeoutMs) => runner.readEngines(timeoutMs),
     readGate: (timeoutMs) => gate.read(timeoutMs),
+    flexinferMetricNames,
     port,
     outside: address === undefined || tokenFile === undefined ? undefined : { address, port, tokenFile },
   });

@@ -22,7 +22,7 @@ const MAX_CRASH_LOG_BYTES = 1 << 20;
 /** Flags that have the name of their key in the configuration file. */
 const SAME_NAME = [
   ...["kubeconfig", "context", "hostName", "stateDir", "platform", "register", "stopEngines"],
-  ...["dryRun", "logLevel", "logFile", "portRange", "llamaServer", "metricsPort"],
+  ...["dryRun", "logLevel", "logFile", "portRange", "llamaServer", "metricsPort", "flexinferMetricNames"],
 ] as const satisfies readonly (keyof AgentSettings)[];
 
 export interface AgentFlags extends Pick<AgentSettings, (typeof SAME_NAME)[number]> {
@@ -48,6 +48,7 @@ export function configureAgent(command: Command): void {
       "loopback port of /metrics, /healthz and /readyz; 0 chooses a free port",
       parsePort,
     )
+    .option("--flexinfer-metric-names", "also export metrics under their names in FlexInfer")
     .addOption(logLevelOption("trace"))
     .option("--log-file <file>", "write the log to this file and rotate it (default: standard error)")
     .option("--dry-run", "check the host, its address, permissions and engines, print the plan, and exit")

@@ -35,6 +35,7 @@ export function configureController(command: Command): void {
       "--health-port <n>",
       "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9464)",
     )
+    .option("--flexinfer-metric-names", "also export metrics under their names in FlexInfer")
     .option("--hf-endpoint <url>", "Hugging Face endpoint or mirror")
     .option("--ollama-registry <url>", "registry of ollama:// sources (default: the Ollama registry)")
     .option("--allow-loopback", "allow model sources on the loopback address of this machine")

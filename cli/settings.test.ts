@@ -19,6 +19,7 @@ const CONTROLLER: Given = {
   context: ["c"],
   healthAddress: ["0.0.0.0"],
   healthPort: ["1", 1],
+  flexinferMetricNames: ["", true],
   hfEndpoint: ["https://mirror.example"],
   ollamaRegistry: ["https://registry.example"],
   allowLoopback: ["", true],

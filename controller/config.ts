@@ -30,6 +30,10 @@ export const controllerConfigSchema = z
       .max(65535)
       .default(9464)
       .describe("Port of /healthz, /readyz and /metrics. 0 selects a free port."),
+    flexinferMetricNames: z
+      .boolean()
+      .default(false)
+      .describe("Also export the metric of speed under its name in FlexInfer, for existing dashboards."),
     fitness: z
       .boolean()
       .default(true)

@@ -61,7 +61,7 @@ const TUNNEL_MAX_REQUESTS = 4;
 export async function runController(options: ControllerOptions): Promise<void> {
   const { config, log, signal, clock = systemClock } = options;
   const identity = options.identity ?? defaultIdentity();
-  const metrics = createControllerMetrics(clock);
+  const metrics = createControllerMetrics(clock, config.flexinferMetricNames);
   const target = targetOf(config, metrics);
   const connection = await connect({ ...target, maxRequests: MAX_REQUESTS });
   // The connection outlives the signal, because the Lease is released afterwards.

@@ -1,5 +1,6 @@
 /** The metrics of the controller: its counters, and facts that are read at each scrape. */
 import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
+import { withFlexinferNames } from "../src/http/metrics/live.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
 import type { Clock } from "../src/util/ports.ts";
@@ -20,7 +21,8 @@ export interface ControllerMetrics {
 
 const PASS_SECONDS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60] as const;
 
-export function createControllerMetrics(clock: Clock): ControllerMetrics {
+export function createControllerMetrics(clock: Clock, flexinferMetricNames = false): ControllerMetrics {
+  const families = flexinferMetricNames ? withFlexinferNames(controllerMetrics) : controllerMetrics;
   const passes = new Map<string, Passes>();
   const apiRequests = createTally();
   const moves: Record<MoveResult, number> = { Moved: 0, GivenUp: 0, Blocked: 0 };
@@ -39,7 +41,7 @@ export function createControllerMetrics(clock: Clock): ControllerMetrics {
     return found;
   };
   return {
-    text: () => renderFamilies(controllerMetrics, facts()),
+    text: () => renderFamilies(families, facts()),
     setLeading: (leads) => {
       isLeading = leads;
     },

@@ -245,6 +245,12 @@ const settingsSchema = z.strictObject({
     .max(65_535)
     .describe("Loopback port of /healthz, /readyz and /metrics. 0 selects a free port.")
     .default(0),
+  flexinferMetricNames: z
+    .boolean()
+    .describe(
+      "Also export the metrics of speed, load time and GPU temperature under their names in FlexInfer, for existing dashboards.",
+    )
+    .default(false),
   metricsAddress: address()
     .describe(
       "Additional address for /metrics, on metricsPort, for a Prometheus on another machine. Requires metricsTokenFile. If unset, /metrics is served on loopback only.",

@@ -1,6 +1,6 @@
 /** A gate's counters per route: fixed buckets and plain numbers, so that counting a token costs next to nothing. */
 import type { Histogram } from "../../src/http/metrics/family.ts";
-import { createHistogram } from "../../src/http/metrics/histogram.ts";
+import { createHistogram, observeValue } from "../../src/http/metrics/histogram.ts";
 
 const FIRST_BYTE_BOUNDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 const GAP_BOUNDS = [0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5, 30];
@@ -14,6 +14,8 @@ export interface RouteCounters {
   readonly firstByte: Histogram;
   /** Seconds between two reads of an answer; in a stream, between tokens. */
   readonly gaps: Histogram;
+  /** Streamed answers, whose first byte comes with the first token, and the seconds until then. */
+  readonly streams: { count: number; firstByteSeconds: number };
 }
 
 export function createCounters(): RouteCounters {
@@ -22,6 +24,7 @@ export function createCounters(): RouteCounters {
     refused: {},
     firstByte: createHistogram(FIRST_BYTE_BOUNDS),
     gaps: createHistogram(GAP_BOUNDS),
+    streams: { count: 0, firstByteSeconds: 0 },
   };
 }
 
@@ -38,4 +41,16 @@ export function addCounters(to: RouteCounters, from: RouteCounters): void {
       to[kind].counts[bucket] = (to[kind].counts[bucket] ?? 0) + value;
     to[kind].sum += from[kind].sum;
   }
+  // A gate of an earlier release does not count streams.
+  const { count, firstByteSeconds } = from.streams ?? createCounters().streams;
+  to.streams.count += count;
+  to.streams.firstByteSeconds += firstByteSeconds;
+}
+
+/** Counts the first byte of an answer. */
+export function countFirstByte(counters: RouteCounters, seconds: number, isStream: boolean): void {
+  observeValue(counters.firstByte, seconds);
+  if (!isStream) return;
+  counters.streams.count += 1;
+  counters.streams.firstByteSeconds += seconds;
 }

@@ -63,10 +63,10 @@ test("a failed start of a gate is retried automatically", async () => {
   using routes = open(ports);
   await routes.begin();
   await expect(routes.put(bed.route)).rejects.toMatchObject({ code: "GateUnavailable" });
-  expect(await routes.problem("replica-1")).toBe("the gate does not answer");
+  expect((await routes.check("replica-1")).problem).toBe("the gate does not answer");
   rmSync(ports.folder);
   await until(async () => expect((await post(bed.url, {})).status).toBe(200));
-  await until(async () => expect(await routes.problem("replica-1")).toBeUndefined());
+  await until(async () => expect((await routes.check("replica-1")).problem).toBeUndefined());
 });
 
 test("the start of an agent does not wait for the upgrade of its gate", async () => {
@@ -84,7 +84,7 @@ test("the start of an agent does not wait for the upgrade of its gate", async ()
   expect(await Promise.race([settled, Promise.resolve("at once")])).toBe("at once");
   expect((await post(bed.url, {})).status).toBe(200);
   // The old gate serves, so nothing is withdrawn.
-  await until(async () => expect(await next.problem("replica-1")).toBeUndefined());
+  await until(async () => expect((await next.check("replica-1")).problem).toBeUndefined());
   // Requests answered meanwhile are no accident of timing: it is still not over.
   expect(await Promise.race([settled, Promise.resolve("under way")])).toBe("under way");
 });

@@ -1,5 +1,6 @@
 /** The routes of this agent's replicas, and the gate that serves them: started with the first route, stopped with the last. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { RouteCheck } from "../instances/instance.ts";
 import type { RouteCounters } from "./counters.ts";
 import { type Gate, type GatePorts, openGate, readRoutes } from "./gate.ts";
 import { type GateRoute, listenKey, type PassState } from "./routes.ts";
@@ -27,8 +28,7 @@ export interface GateRoutes {
   /** Cuts requests in flight; resolves once the gate has applied this, at the latest after `withinMs`. */
   readonly remove: (id: string, withinMs?: number) => Promise<void>;
   readonly inFlight: (id: string) => Promise<number | "unknown">;
-  /** Why clients cannot use the route; undefined if they can. */
-  readonly problem: (id: string) => Promise<string | undefined>;
+  readonly check: (id: string) => Promise<RouteCheck>;
   /** Makes the gate read keys and certificates again. */
   readonly reload: () => void;
   /** Reads every route; returns none if the gate does not answer in time. */
@@ -109,14 +109,16 @@ class Routes implements GateRoutes {
     return this.#gate === undefined ? "unknown" : this.#gate.inFlight(id);
   }
 
-  async problem(id: string): Promise<string | undefined> {
+  async check(id: string): Promise<RouteCheck> {
     const gate = this.#gate ?? this.#opening;
     const status = await gate?.status();
-    if (status === undefined) return "the gate does not answer";
+    if (status === undefined) return { problem: "the gate does not answer" };
     const route = status.routes[id];
-    if (route === undefined) return status.fileProblem ?? "the gate does not have the route yet";
-    if (route.isServing || (status.isLeaving && gate?.isHandingOver() === true)) return undefined;
-    return status.isLeaving ? "the gate is stopping" : route.problems.join("; ");
+    if (route === undefined) return { problem: status.fileProblem ?? "the gate does not have the route yet" };
+    const { inFlight, streams } = route;
+    const load = { inFlight, firstTokens: streams?.count, firstTokenSeconds: streams?.firstByteSeconds };
+    if (route.isServing || (status.isLeaving && gate?.isHandingOver() === true)) return { load };
+    return { problem: status.isLeaving ? "the gate is stopping" : route.problems.join("; "), load };
   }
 
   reload(): void {

@@ -67,7 +67,9 @@ test("clients get 503 with Retry-After until the engine is proven, also from the
   expect(await status()).toEqual([503, "2"]);
   await bed.instance.admitClients?.();
   expect(await status()).toEqual([200, null]);
-  expect(await bed.instance.routeProblem?.()).toBeUndefined();
+  expect(await bed.instance.checkRoute?.()).toEqual({
+    load: { inFlight: 0, firstTokens: 0, firstTokenSeconds: 0 },
+  });
   await bed.driver.adopt(bed.place, trace({ readyAtMs: 1 }));
   await bed.routes.settled();
   expect(await status()).toEqual([200, null]);

@@ -120,7 +120,7 @@ class GatedInstance implements Instance {
   readonly logTail = (bytes: number) => this.#inner.logTail(bytes);
   readonly inFlight = () => this.#route.routes.inFlight(this.#route.id);
   readonly admitClients = () => this.#route.routes.pass(this.#route.id, CLOSE_ROUTE_MS);
-  readonly routeProblem = () => this.#route.routes.problem(this.#route.id);
+  readonly checkRoute = () => this.#route.routes.check(this.#route.id);
   readonly filesChanged = () => this.#route.routes.reload();
   /** From now on every response ends its connection, so that clients move on without a failed request. */
   readonly leave = () => this.#route.routes.leave(this.#route.id);

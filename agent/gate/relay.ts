@@ -5,10 +5,12 @@ import { BodyBuffer } from "./body/body-buffer.ts";
 import type { BodyShare } from "./body/budget.ts";
 import { type RequestRejection, rejectRequest, retryLater } from "./body/rejection.ts";
 import { detectTinyChunks, rejectTinyChunks } from "./body/tiny-chunks.ts";
-import type { RouteCounters } from "./counters.ts";
+import { countFirstByte, type RouteCounters } from "./counters.ts";
 
 /** Below the 5 s after which common servers close idle connections: a connection must not close just as it is reused. */
 const POOL_IDLE_MS = 2_000;
+/** Streams of OpenAI's protocol and of Ollama's. */
+const STREAM_TYPES = /^(text\/event-stream|application\/x-ndjson)\b/i;
 const MAX_LIST = 8 * 1024 ** 2;
 
 /** Headers that apply to one connection only (RFC 9110, 7.6.1), or that the gate sets itself. */
@@ -142,10 +144,11 @@ function pass(answer: IncomingMessage, exchange: RelayExchange, startedAt: numbe
   // Sends the head in one packet with the first bytes if they have arrived, else immediately.
   setImmediate(() => response.flushHeaders());
   const expectRead = watchReading(response, exchange);
+  const isStream = STREAM_TYPES.test(answer.headers["content-type"] ?? "");
   let lastAt = 0;
   answer.on("data", (chunk: Buffer) => {
     const now = performance.now();
-    if (lastAt === 0) observeValue(counters.firstByte, (now - startedAt) / 1_000);
+    if (lastAt === 0) countFirstByte(counters, (now - startedAt) / 1_000, isStream);
     else observeValue(counters.gaps, (now - lastAt) / 1_000);
     lastAt = now;
     if (response.write(chunk)) return;

@@ -180,6 +180,7 @@ export class RouteServer {
     return {
       state: this.#route.state,
       inFlight: this.#open.size,
+      streams: this.#ports.counters.streams,
       connections: this.#sockets.size,
       listening: this.#server.listening,
       isServing:

@@ -1,4 +1,5 @@
 /** The routes that the agent configures in the gate, all in one file. A gate reads the file at its start and on request. */
+import type { RouteCounters } from "./counters.ts";
 
 /**
  * passing: requests go to the target. leaving: they still do, and every response ends its connection, so that clients move
@@ -72,6 +73,8 @@ export interface RouteStatus {
   readonly state: PassState;
   /** Requests whose head was read and whose response has not finished. */
   readonly inFlight: number;
+  /** Absent in the status of a gate of an earlier release. */
+  readonly streams?: RouteCounters["streams"];
   readonly connections: number;
   readonly listening: boolean;
   /** The route listens, and has the keys and the certificate that it needs. */

@@ -1,5 +1,6 @@
 /** One running engine, as the rest of the agent sees it: a separate process, or a model in a shared daemon. */
 import type { ErrorCode } from "../../src/api/errors.ts";
+import type { LoadReading } from "../../src/engines/live-performance.ts";
 import type { Activity } from "../../src/macos/living-process.ts";
 import type { Log } from "../../src/util/ports.ts";
 
@@ -45,6 +46,14 @@ export interface InstanceContext {
   readonly onChange: () => void;
 }
 
+/** The route of an engine in the gate. */
+export interface RouteCheck {
+  /** Why clients cannot reach the engine through the gate; absent if they can. */
+  readonly problem?: string;
+  /** Absent if the gate does not have the route. */
+  readonly load?: Omit<LoadReading, "at">;
+}
+
 export interface Instance {
   readonly state: () => InstanceState;
   readonly target: InstanceTarget;
@@ -56,8 +65,8 @@ export interface Instance {
   readonly inFlight?: () => Promise<number | "unknown">;
   /** Opens the gate for clients: the engine was proven, or its stop was canceled. Absent if there is no gate. */
   readonly admitClients?: () => Promise<void>;
-  /** Why clients cannot reach the engine through the gate; undefined if they can. Absent if there is no gate. */
-  readonly routeProblem?: () => Promise<string | undefined>;
+  /** Reads the engine's route in the gate. Absent if there is no gate. */
+  readonly checkRoute?: () => Promise<RouteCheck>;
   /** Notifies the gate that files with keys or certificates have changed. */
   readonly filesChanged?: () => void;
   /** Stops keeping connections alive (lame duck): from now on every response closes its connection. Absent if there is no gate. */

@@ -31,4 +31,5 @@ export interface MetricsSource {
   readonly facts: () => MetricsFacts;
   readonly readEngines: (timeoutMs: number) => Promise<readonly EngineReading[]>;
   readonly readGate: (timeoutMs: number) => Promise<readonly RouteReading[]>;
+  readonly flexinferMetricNames?: boolean;
 }

@@ -5,6 +5,7 @@ import { agentFamilies } from "./families/agent.ts";
 import { engineFamilies } from "./families/engine.ts";
 import { gateFamilies } from "./families/gate.ts";
 import { agentHostFamilies } from "./families/host.ts";
+import { liveFamilies } from "./families/live.ts";
 import { replicaFamilies } from "./families/replica.ts";
 import type { Scrape } from "./families/scrape.ts";
 
@@ -13,6 +14,7 @@ export const agentMetrics: readonly MetricFamily<Scrape>[] = [
   ...agentHostFamilies,
   ...replicaFamilies,
   ...engineFamilies,
+  ...liveFamilies,
   ...gateFamilies,
   ...processFamilies,
 ];

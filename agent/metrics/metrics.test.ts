@@ -34,6 +34,29 @@ test("names, units and help texts keep to the conventions", () => {
   expect(agentMetrics.flatMap(problemsOf)).toEqual([]);
 });
 
+test("replicas of one model share a series of speed, also under FlexInfer's name if that is enabled", async () => {
+  const replicas = [
+    someReplica(),
+    someReplica({ uid: "uid-1", name: "chat-1" }),
+    someReplica({ uid: "uid-2", name: "idle", performance: undefined }),
+  ];
+  const source = {
+    facts: () => someFacts({ replicas }),
+    readEngines: async () => [],
+    readGate: async () => [],
+  };
+  const plain = parseExposition(await createMetrics(source)());
+  expect(plain.has("flexinfer_tokens_per_second")).toBe(false);
+  const shown = parseExposition(await createMetrics({ ...source, flexinferMetricNames: true })());
+  const labels = { model: "hf://org/repo/model.gguf", backend: "llamacpp", node: "mac-1" };
+  for (const prefix of ["metalbridge", "flexinfer"]) {
+    expect(shown.get(`${prefix}_tokens_per_second`)?.samples).toEqual([
+      expect.objectContaining({ labels, value: 41 }),
+    ]);
+    expect(shown.get(`${prefix}_model_load_seconds`)?.type).toBe("histogram");
+  }
+});
+
 test("one series per replica and phase, of which one is 1", async () => {
   const phases = (await scrape()).get("metalbridge_replica_phase")?.samples ?? [];
   expect(phases).toHaveLength(11);

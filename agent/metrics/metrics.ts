@@ -1,4 +1,5 @@
 /** Renders the agent's metrics for each scrape, from its state and from the engines' own metrics. */
+import { withFlexinferNames } from "../../src/http/metrics/live.ts";
 import { renderFamilies } from "../../src/http/metrics/render.ts";
 import type { MetricsSource } from "./facts.ts";
 import { agentMetrics } from "./families.ts";
@@ -7,7 +8,9 @@ import { agentMetrics } from "./families.ts";
 const ENGINES_MS = 800;
 
 /** Returns a function that renders one scrape. Overlapping scrapes share one reading of the engines. */
-export function createMetrics({ facts, readEngines, readGate }: MetricsSource): () => Promise<string> {
+export function createMetrics(source: MetricsSource): () => Promise<string> {
+  const { facts, readEngines, readGate, flexinferMetricNames = false } = source;
+  const families = flexinferMetricNames ? withFlexinferNames(agentMetrics) : agentMetrics;
   let running: Promise<string> | undefined;
   const scrape = async (): Promise<string> => {
     const [engines, gate] = await Promise.all([readEngines(ENGINES_MS), readGate(ENGINES_MS)]);
@@ -17,7 +20,7 @@ export function createMetrics({ facts, readEngines, readGate }: MetricsSource): 
     const current = facts();
     const startedAtSeconds = current.startedAtMs / 1_000;
     const processFacts = { cpuSeconds, residentBytes, heapUsedBytes, startedAtSeconds };
-    return renderFamilies(agentMetrics, { ...current, engines, gate, process: processFacts });
+    return renderFamilies(families, { ...current, engines, gate, process: processFacts });
   };
   return () => {
     running ??= scrape().finally(() => {

@@ -57,7 +57,7 @@ export function observeReplica(state: ReplicaState, context: RunnerContext): Obs
     slice: { ...state.slice, state: currentSlice(state, context) },
     health,
     request,
-    route: live?.instance.routeProblem === undefined ? undefined : route,
+    route: live?.instance.checkRoute === undefined ? undefined : route,
     work,
     idleSince,
     suspicion: served?.log.suspicion ?? { at: "none" },

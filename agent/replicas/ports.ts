@@ -1,4 +1,5 @@
 /** Interfaces between the replica runner and the rest of the agent. */
+import type { Performance } from "../../src/api/fields/performance.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient, ObjectRef } from "../../src/kube/types.ts";
@@ -88,9 +89,13 @@ export interface ReplicaSnapshot {
   readonly exits: Readonly<Record<string, number>>;
   readonly counts: ReplicaCounts;
   readonly runtime: string;
+  /** Source of the model; empty until the replica is known. */
+  readonly model: string;
   readonly revision: string;
   /** Memory that the process actually uses, as last measured. */
   readonly footprintBytes?: number;
+  /** Live performance of a serving engine; absent until it is known. */
+  readonly performance?: Performance;
   /** Start of the current run, on the wall clock. */
   readonly startedAtMs?: number;
   readonly readyAtMs?: number;

@@ -47,7 +47,7 @@ function gated({ template }: InferenceReplica["spec"]): void {
 }
 
 /** One request on a connection of its own: the status, and who the certificate names. */
-function ask(bench: Bench, replica: InferenceReplica, ca: Buffer, key: string) {
+function ask(bench: Bench, replica: InferenceReplica, ca: Buffer, key: string, more: object = {}) {
   return new Promise<{ status: number | undefined; servedBy: string }>((resolve, reject) => {
     const call = request(
       {
@@ -67,7 +67,7 @@ function ask(bench: Bench, replica: InferenceReplica, ca: Buffer, key: string) {
       },
     );
     call.once("error", reject);
-    call.end(JSON.stringify({ prompt: "Hi", n_predict: 1 }));
+    call.end(JSON.stringify({ prompt: "Hi", n_predict: 1, ...more }));
   });
 }
 
@@ -177,5 +177,36 @@ it(
     expect(back.status).toMatchObject({ pid: ready.status?.pid, restarts: 0 });
     expect((await bench.slice("chat-0-r"))?.endpoints?.[0]?.conditions?.ready).toBe(true);
     expect((await fetch(`http://${bench.address}:${back.status?.port}/v1/models`)).status).toBe(200);
+  }),
+);
+
+it(
+  "live performance is in the status while there are requests, and absent after a window without any",
+  withBench(async ({ bench, authority, secret, certificate }) => {
+    const ca = readFileSync(authority.certificateFile);
+    await secret("keys", { apiKey: "key" });
+    await secret("cert", certificate("first"));
+    const live = { gaugesMs: 100, performanceWindowMs: 2_000, performanceMs: 200 };
+    const agent = await bench.startAgent({ timings: { ...quick, ...live } });
+    await bench.createReplica("chat-0-l", gated);
+    const ready = await bench.untilPhase("chat-0-l", "Ready");
+    expect(ready.status?.performance).toBeUndefined();
+    let isOver = false;
+    const client = async () => {
+      while (!isOver) await ask(bench, ready, ca, "key", { n_predict: 64, stream: true });
+    };
+    const clients = [client(), client()];
+    const performanceOf = async () => (await bench.replica("chat-0-l"))?.status?.performance;
+    await vi.waitFor(async () => {
+      const { tokensPerSecond = 0, timeToFirstTokenSeconds = 0, ...rest } = (await performanceOf()) ?? {};
+      expect(tokensPerSecond).toBeGreaterThan(1);
+      expect(timeToFirstTokenSeconds).toBeGreaterThan(0);
+      expect(rest.requestsInFlight).toBeGreaterThan(0.5);
+    }, WAIT);
+    expect(agent.runner.snapshot()[0]?.performance?.tokensPerSecond).toBeGreaterThan(1);
+    isOver = true;
+    await Promise.all(clients);
+    await vi.waitFor(async () => expect(await performanceOf()).toBeUndefined(), WAIT);
+    expect(agent.runner.snapshot()[0]?.performance?.tokensPerSecond).toBe(0);
   }),
 );

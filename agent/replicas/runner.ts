@@ -24,6 +24,7 @@ import { readEngines } from "./serve/engine-gauges.ts";
 import { createHostCounts } from "./state/counts.ts";
 import { describePlan, snapshotOf } from "./state/describe.ts";
 import { openDesiredFiles } from "./state/desired-files.ts";
+import { livePerformanceOf } from "./state/live-load.ts";
 import { forgetPause, runOf } from "./state/run.ts";
 import { whenRecordWritten } from "./state/save-record.ts";
 import {
@@ -175,7 +176,11 @@ class Runner implements ReplicaRunner {
   }
 
   snapshot(): ReturnType<ReplicaRunner["snapshot"]> {
-    return [...this.#context.states.values()].map(snapshotOf);
+    const { states, ports, timings } = this.#context;
+    const now = ports.clock.monotonicMs();
+    return [...states.values()].map((state) =>
+      snapshotOf(state, livePerformanceOf(state, now, timings.performanceWindowMs)),
+    );
   }
 
   knowsAllEngines(): boolean {

@@ -1,5 +1,6 @@
 /** Every duration that the replica planner uses. Tests and services can override them. */
 import { RESTARTS_RESET_AFTER_MS } from "../../src/api/inference-replica.ts";
+import { PERFORMANCE_WINDOW_MS, PERFORMANCE_WRITE_MS } from "../../src/engines/live-performance.ts";
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -54,6 +55,9 @@ export const defaultTimings = {
   fetchRetryMaxMs: 5 * MINUTE,
   /** Minimum interval between two reports of a download's progress. */
   progressMs: 5 * SECOND,
+  /** Period of the live performance's means, and minimum interval between two reports of it. */
+  performanceWindowMs: PERFORMANCE_WINDOW_MS,
+  performanceMs: PERFORMANCE_WRITE_MS,
   /** Interval of planning again while something outside has to change first. */
   outsideMs: 30 * SECOND,
   /** Interval of checking what a message asks the user to correct: a file, a Secret, a program, free disk space. */

@@ -1,7 +1,8 @@
 /** Prometheus' conventions on names, units and help texts, as far as a machine can judge them. */
 import type { ParsedFamily } from "./exposition.ts";
 
-const PREFIXES = /^(metalbridge_(agent|host|replica|engine|gate|controller|service)_|process_|nodejs_)/;
+const PREFIXES =
+  /^(metalbridge_(agent|host|replica|engine|gate|controller|service|tokens|model|gpu)_|process_|nodejs_)/;
 /** Units other than the base ones. */
 const OTHER_UNITS = /_(ms|milliseconds|minutes|hours|kb|mb|gb|kib|mib|gib|kilobytes|megabytes|percent)(_|$)/;
 

@@ -7,10 +7,12 @@ import type {
   ReplicaPhase,
 } from "../../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
+import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { RunnerContext } from "../context.ts";
 import type { ObservedReplica } from "../observed.ts";
 import { saveHistory } from "../state/history.ts";
+import { livePerformanceOf } from "../state/live-load.ts";
 import { runOf } from "../state/run.ts";
 import { type ReplicaState, replicaOf, setFromResponse, setPublished } from "../state/state.ts";
 import type { ReplicaPlan } from "../step.ts";
@@ -73,6 +75,8 @@ async function writeStatus(
   state.repeated.resolved("write the status");
   if (status.progress !== desired.status?.progress)
     setPublished(state, { progressWrittenAt: context.ports.clock.monotonicMs() });
+  if (!isDeepEqual(status.performance, desired.status?.performance))
+    setPublished(state, { performanceWrittenAt: context.ports.clock.monotonicMs() });
   setFromResponse(state, answer.value.object, context.moment());
   if (state.published.plan !== plan) context.enqueue(state.uid);
   return true;
@@ -86,7 +90,8 @@ function desiredStatus(
 ): InferenceReplicaStatus {
   const desired = replicaOf(state);
   const file = runOf(state)?.file;
-  const { progressWrittenAt } = state.published;
+  const { progressWrittenAt, performanceWrittenAt } = state.published;
+  const { progressMs, performanceMs, performanceWindowMs } = context.timings;
   const { wallMs, monotonicMs } = context.moment();
   const { nextTryAt } = plan;
   return replicaStatus(
@@ -101,9 +106,11 @@ function desiredStatus(
       // Rounded up, so that the retry has started by that time.
       nextTryIso: nextTryAt === undefined ? undefined : isoSeconds(nextTryAt - monotonicMs + wallMs + 999),
       progressWrittenAt,
+      performance: livePerformanceOf(state, monotonicMs, performanceWindowMs),
+      performanceWrittenAt,
       transitions: state.past.history.transitions,
     },
-    { now: monotonicMs, iso: isoSeconds(wallMs), progressMs: context.timings.progressMs },
+    { now: monotonicMs, iso: isoSeconds(wallMs), progressMs, performanceMs },
   );
 }
 

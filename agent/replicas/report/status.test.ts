@@ -27,6 +27,7 @@ function statusAt(
     now,
     iso: `2026-01-01T00:00:${10 + now / 1_000}Z`,
     progressMs: 5_000,
+    performanceMs: 30_000,
   });
 }
 
@@ -60,7 +61,7 @@ test("an unchanged state yields the same status, whatever the time and the condi
 test("a restarted agent removes nothing from status that it has not inspected", () => {
   const before: InferenceReplicaStatus = { model: { sizeBytes: 7 } };
   const unlooked: ObservedReplica = { ...nothingKnown(), model: { at: "unknown" } };
-  const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 };
+  const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000, performanceMs: 30_000 };
   expect(replicaStatus(plan, unlooked, before, { transitions: [], generation: 1 }, time).model).toEqual({
     sizeBytes: 7,
   });
@@ -80,7 +81,7 @@ test("a footprint of the running process is published once it has changed by mor
       ...footprint,
     };
     const previous = before === undefined ? undefined : { pid, memory: { footprintBytes: before } };
-    const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 };
+    const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000, performanceMs: 30_000 };
     return replicaStatus(plan, observed, previous, { transitions: [], generation: 1 }, time).memory;
   };
   expect(shown(undefined)).toEqual({ claimBytes: 9 });
@@ -98,7 +99,7 @@ test("a replica's transitions are published with the next write, and cause none"
     generation: 1,
     transitions: [{ at: "2026-01-01T00:00:00Z", phase: "Ready", reason: "Serving" }],
   } as const;
-  const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 };
+  const time = { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000, performanceMs: 30_000 };
   const before = replicaStatus(plan, nothingKnown(), undefined, { transitions: [], generation: 1 }, time);
   const next = replicaStatus(plan, nothingKnown(), before, facts, time);
   expect(next.transitions).toEqual(facts.transitions);
@@ -114,7 +115,7 @@ test("nextTryAt is one absolute time, which stays the same if it differs by a se
       nothingKnown(),
       previous,
       { transitions: [], generation: 1, nextTryIso },
-      { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000 },
+      { now: 0, iso: "2026-01-01T00:00:00Z", progressMs: 5_000, performanceMs: 30_000 },
     );
   const first = status("2026-01-01T00:03:10Z");
   expect(first.nextTryAt).toBe("2026-01-01T00:03:10Z");

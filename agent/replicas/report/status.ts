@@ -2,11 +2,13 @@
 
 import { setCondition } from "../../../src/api/conditions.ts";
 import { createTrimmer } from "../../../src/api/crd/fit.ts";
+import type { Performance } from "../../../src/api/fields/performance.ts";
 import {
   type InferenceReplicaStatus,
   inferenceReplicaStatusSchema,
   type ReplicaTransition,
 } from "../../../src/api/inference-replica.ts";
+import { duePerformance } from "../../../src/engines/live-performance.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { ObservedReplica } from "../observed.ts";
 import type { HistoryExit } from "../state/history.ts";
@@ -29,6 +31,17 @@ export interface ReplicaStatusFacts {
   readonly transitions: readonly ReplicaTransition[];
   /** When progress was last written, on the clock of `now`. */
   readonly progressWrittenAt?: number;
+  /** The exact live performance; undefined if nothing is known about this run yet. */
+  readonly performance?: Performance;
+  /** When a change of the performance was last written, on the clock of `now`. */
+  readonly performanceWrittenAt?: number;
+}
+
+interface ReportTime {
+  readonly now: number;
+  readonly iso: string;
+  readonly progressMs: number;
+  readonly performanceMs: number;
 }
 
 /** The complete status to apply. `previous` is the status on the API server. */
@@ -37,7 +50,7 @@ export function replicaStatus(
   observed: ObservedReplica,
   previous: InferenceReplicaStatus | undefined,
   facts: ReplicaStatusFacts,
-  time: { readonly now: number; readonly iso: string; readonly progressMs: number },
+  time: ReportTime,
 ): InferenceReplicaStatus {
   const { run, record, crashes, model } = observed;
   const { message } = plan;
@@ -69,6 +82,7 @@ export function replicaStatus(
     contextPerSlot: isLive ? facts.contextPerSlot : undefined,
     lastExit,
     memory: memoryOf(observed, previous),
+    performance: performanceOf(observed, previous, facts, time),
     model: modelOf(model, previous),
     transitions: facts.transitions.length === 0 ? undefined : [...facts.transitions],
     conditions,
@@ -93,7 +107,7 @@ function progressOf(
   { model }: ObservedReplica,
   previous: InferenceReplicaStatus | undefined,
   facts: ReplicaStatusFacts,
-  { now, progressMs }: { readonly now: number; readonly progressMs: number },
+  { now, progressMs }: ReportTime,
 ): InferenceReplicaStatus["progress"] {
   if (model.at !== "fetching" || (model.bytes === 0 && model.totalBytes === undefined)) return undefined;
   const next = {
@@ -140,6 +154,20 @@ function memoryOf(
     claimBasis: basisOf(observed.model, previous),
     footprintBytes: steady(seen, before),
   };
+}
+
+/** A new agent keeps what was published about the same process until it has two readings. */
+function performanceOf(
+  { run }: ObservedReplica,
+  previous: InferenceReplicaStatus | undefined,
+  { performance, performanceWrittenAt: writtenAt }: ReplicaStatusFacts,
+  { now, performanceMs: everyMs }: ReportTime,
+): InferenceReplicaStatus["performance"] {
+  if (run.at !== "running") return undefined;
+  const before = run.pid === previous?.pid ? previous?.performance : undefined;
+  return performance === undefined
+    ? before
+    : duePerformance(before, performance, { writtenAt, now, everyMs }).performance;
 }
 
 /** A new agent that has not inspected the model yet keeps the published basis. */

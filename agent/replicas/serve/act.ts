@@ -2,11 +2,12 @@
 
 import type { RunnerContext } from "../context.ts";
 import { rotateSecrets } from "../secrets/gate-files.ts";
+import { countLoad } from "../state/counts.ts";
 import type { EngineFile } from "../state/engine-record.ts";
 import { clearTerminal } from "../state/history.ts";
 import { runOf, setFile } from "../state/run.ts";
 import { saveRecord } from "../state/save-record.ts";
-import type { ReplicaState } from "../state/state.ts";
+import { type ReplicaState, replicaOf } from "../state/state.ts";
 import type { StepOutcome } from "../step.ts";
 import { announceEndpoint } from "./endpoint.ts";
 import { noteSpeed } from "./gauges.ts";
@@ -61,6 +62,7 @@ export function applyServe(
       return "later";
     case "markReady":
       clearTerminal(state);
+      noteLoadTime(state, context);
       return rewrite(state, context, { readyAtMs: context.ports.clock.nowMs() });
     case "cancelStop":
       void runOf(state)?.instance.admitClients?.();
@@ -68,6 +70,14 @@ export function applyServe(
     default:
       return step satisfies never;
   }
+}
+
+/** On the monotonic clock, because the wall clock may be set during a start. */
+function noteLoadTime(state: ReplicaState, { counts, ports }: RunnerContext): void {
+  const { runtime, model } = replicaOf(state)?.spec.template ?? {};
+  const startedAt = runOf(state)?.record.startedAt;
+  if (runtime !== undefined && model !== undefined && startedAt !== undefined)
+    countLoad(counts, model.source, runtime, ports.clock.monotonicMs() - startedAt);
 }
 
 async function adjustClaim(

@@ -3,6 +3,7 @@
 import { mkdirSync } from "node:fs";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { EngineHealth, LivenessReply } from "../../engines/engine.ts";
+import type { RouteCheck } from "../../instances/instance.ts";
 import { hasEngineFile } from "../../instances/run-files/run-directory.ts";
 import type { RunnerContext } from "../context.ts";
 import { type DrainReading, noteQuiet } from "../evidence/quiet.ts";
@@ -11,6 +12,7 @@ import { recordReplicaEvent } from "../report/events.ts";
 import { readKeyFile, saveKeys } from "../secrets/secrets.ts";
 import { countProbe } from "../state/counts.ts";
 import { writeHistory } from "../state/history.ts";
+import { noteLiveLoad } from "../state/live-load.ts";
 import { NO_WORKLOAD, noteFailedRequest, noteHealth, noteRoute, UNPROBED } from "../state/probing.ts";
 import {
   type LiveRun,
@@ -53,6 +55,11 @@ export function startHealthProbe(state: ReplicaState, context: RunnerContext): v
     else noteOpenRequest(state, run, context);
     if (generated !== undefined)
       updateServed(state, run.instance, ({ workload }) => ({ workload: { ...workload, generated } }));
+    if (typeof progress !== "string")
+      noteLiveLoad(state, run, context, "engine", {
+        inFlight: progress.inFlight,
+        generatedTokens: generated?.tokens,
+      });
     return isServed && wasCalm && isCalm(state) ? "unchanged" : true;
   });
 }
@@ -68,10 +75,12 @@ export function checkRoute(state: ReplicaState, context: RunnerContext): void {
   const run = liveRunOf(state);
   if (run === undefined) return;
   state.jobs.run("route", async () => {
-    const pending = run.instance.routeProblem?.();
+    const pending = run.instance.checkRoute?.();
     if (pending === undefined) return "unchanged";
     const timeoutMs = timeoutMsOf(state, run, context);
-    const why = await withTimeout(timeoutMs, context, pending, "the gate does not answer");
+    const silent: RouteCheck = { problem: "the gate does not answer" };
+    const { problem: why, load } = await withTimeout(timeoutMs, context, pending, silent);
+    if (load !== undefined) noteLiveLoad(state, run, context, "gate", load);
     const now = context.ports.clock.monotonicMs();
     const before = liveRunOf(state, run.instance)?.probing.route;
     noteProbing(state, run.instance, (probing) => noteRoute(probing, why, now));

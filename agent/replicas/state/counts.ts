@@ -19,6 +19,15 @@ export type DrainOutcome = "quiet" | "deadline" | "ended";
 export interface HostCounts {
   readonly drains: Readonly<Record<DrainOutcome, Histogram>>;
   readonly fetchFailures: Tally;
+  /** Times from the start of an engine until it was ready, by model and runtime. */
+  readonly loads: Map<string, LoadTimes>;
+}
+
+interface LoadTimes {
+  /** Source of the model. */
+  readonly model: string;
+  readonly backend: string;
+  readonly seconds: Histogram;
 }
 
 /** The gauges of one engine. */
@@ -30,6 +39,7 @@ export interface EngineReading {
 /** Engines answer probes in milliseconds; a first request may take as long as reading the weights from disk. */
 const HEALTH_SECONDS = [0.005, 0.025, 0.1, 0.5, 2.5] as const;
 const REQUEST_SECONDS = [0.1, 0.5, 1, 5, 15, 60] as const;
+const LOAD_SECONDS = [0.5, 1, 2.5, 5, 10, 20, 40, 60, 120, 300, 600] as const;
 const DRAIN_SECONDS = [0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600] as const;
 
 export function createReplicaCounts(): ReplicaCounts {
@@ -49,6 +59,7 @@ export function createHostCounts(): HostCounts {
       ended: createHistogram(DRAIN_SECONDS),
     },
     fetchFailures: createTally(),
+    loads: new Map(),
   };
 }
 
@@ -60,4 +71,11 @@ export function countProbe(counts: ReplicaCounts, kind: ProbeKind, tookMs: numbe
 
 export function countDrain(counts: HostCounts, outcome: DrainOutcome, tookMs: number): void {
   observeValue(counts.drains[outcome], tookMs / 1_000);
+}
+
+export function countLoad({ loads }: HostCounts, model: string, backend: string, tookMs: number): void {
+  const key = JSON.stringify([model, backend]);
+  const times = loads.get(key) ?? { model, backend, seconds: createHistogram(LOAD_SECONDS) };
+  loads.set(key, times);
+  observeValue(times.seconds, Math.max(0, tookMs) / 1_000);
 }

@@ -1,12 +1,13 @@
 /** Descriptions of the runner's state, for metrics, health checks and `--dry-run`. */
 
+import type { Performance } from "../../../src/api/fields/performance.ts";
 import type { ObservedReplica } from "../observed.ts";
 import type { ReplicaSnapshot } from "../ports.ts";
 import type { ReplicaPlan } from "../step.ts";
 import { footprintOf, runOf } from "./run.ts";
 import { type ReplicaState, refOf, replicaOf } from "./state.ts";
 
-export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
+export function snapshotOf(state: ReplicaState, performance?: Performance): ReplicaSnapshot {
   const ref = refOf(state);
   const run = runOf(state);
   const file = run?.file;
@@ -26,10 +27,12 @@ export function snapshotOf(state: ReplicaState): ReplicaSnapshot {
     exits: history.exits,
     counts,
     runtime: template?.runtime ?? file?.runtime ?? "",
+    model: template?.model.source ?? "",
     revision: file?.revision ?? template?.revision ?? "",
     port: file?.port,
     startedAtMs: file?.startedAtMs,
     readyAtMs: file?.readyAtMs,
+    performance,
     footprintBytes: footprintOf(run)?.bytes,
     pid: engine?.at === "running" ? engine.pid : undefined,
     download: state.weights.at === "fetching" ? state.weights : undefined,

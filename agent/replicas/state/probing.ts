@@ -1,4 +1,5 @@
 /** Results of the requests to a running engine and of scanning its log. Pure: each transition returns the next value. */
+import { addReading, type LoadReading, type LoadWindow } from "../../../src/engines/live-performance.ts";
 import type { Generated } from "../../../src/engines/speed.ts";
 import type { Activity } from "../../../src/macos/living-process.ts";
 import type { Suspicion } from "../evidence/suspicion.ts";
@@ -25,9 +26,13 @@ export interface Workload {
   readonly measured?: Generated;
   /** Counters at the last reading. */
   readonly generated?: Generated;
+  /** Readings of the last minute for the live performance: of the engine, and of the gate in front of it. */
+  readonly load: Readonly<Record<LoadSource, LoadWindow>>;
   /** Since when the engine has had no work, on the monotonic clock; absent while it has, or before the first reading. */
   readonly idleSince?: number;
 }
+
+export type LoadSource = "engine" | "gate";
 
 /** State of the scan of the engine's log for errors. */
 export interface LogScan {
@@ -44,7 +49,8 @@ export const UNPROBED: Probing = {
   route: {},
   logBytes: 0,
 };
-export const NO_WORKLOAD: Workload = { work: NO_OBSERVED_WORK };
+const NO_LOAD: Workload["load"] = { engine: [], gate: [] };
+export const NO_WORKLOAD: Workload = { work: NO_OBSERVED_WORK, load: NO_LOAD };
 
 /** Adds the result of a health probe. `silent`: activity of the process, if the probe was not answered. */
 export function noteHealth(
@@ -99,6 +105,17 @@ export function noteReading(
   };
 }
 
+/** Adds a reading for the live performance. */
+export function noteLoad(
+  before: Workload,
+  source: LoadSource,
+  reading: LoadReading,
+  windowMs: number,
+): Workload {
+  const { load } = before;
+  return { ...before, load: { ...load, [source]: addReading(load[source], reading, windowMs) } };
+}
+
 /** The engine was paused with this process: earlier answers are no evidence. */
 export function forgetAnswers(before: Probing): Probing {
   const health = { ...before.health, lastProbeAt: undefined, silent: undefined, failuresInARow: 0 };
@@ -106,5 +123,10 @@ export function forgetAnswers(before: Probing): Probing {
 }
 
 export function forgetReadings(before: Workload): Workload {
-  return { ...before, gaugesAt: undefined, work: { ...before.work, lastAt: undefined, openAt: undefined } };
+  return {
+    ...before,
+    load: NO_LOAD,
+    gaugesAt: undefined,
+    work: { ...before.work, lastAt: undefined, openAt: undefined },
+  };
 }

@@ -60,6 +60,7 @@ export interface PublishedState {
   /** Phase and reason of the last Event. */
   readonly event?: { readonly phase: string; readonly reason: string };
   readonly progressWrittenAt?: number;
+  readonly performanceWrittenAt?: number;
 }
 
 /** The last known replica, from the API server or from disk. */

@@ -1,0 +1,128 @@
+/** Live performance of engines: means over a sliding window of readings, and the sum over replicas. Pure. */
+import type { Performance } from "../api/fields/performance.ts";
+import { isDeepEqual } from "../util/deep-equal.ts";
+import { reportedSpeed } from "./speed.ts";
+
+export const PERFORMANCE_WINDOW_MS = 60_000;
+/** Minimum interval between two changes of the performance in a status. */
+export const PERFORMANCE_WRITE_MS = 30_000;
+
+/** One reading of an engine or of the gate in front of it. Figures that it does not report are absent. */
+export interface LoadReading {
+  /** On the monotonic clock. */
+  readonly at: number;
+  /** Requests that are processed or queued. */
+  readonly inFlight?: number | undefined;
+  /** Counters since the start of the engine or gate, like the following. */
+  readonly generatedTokens?: number | undefined;
+  readonly firstTokens?: number | undefined;
+  readonly firstTokenSeconds?: number | undefined;
+}
+
+const COUNTERS = ["generatedTokens", "firstTokens", "firstTokenSeconds"] as const;
+const FIGURES = ["tokensPerSecond", "timeToFirstTokenSeconds", "requestsInFlight"] as const;
+
+/** Readings of one engine in order, without gaps longer than the window. */
+export type LoadWindow = readonly LoadReading[];
+
+/** Adds a reading, and drops those that the window no longer needs. The window restarts if a counter or the clock has gone back. */
+export function addReading(
+  before: LoadWindow,
+  reading: LoadReading,
+  windowMs = PERFORMANCE_WINDOW_MS,
+): LoadWindow {
+  const last = before.at(-1);
+  const isNext =
+    last !== undefined &&
+    reading.at > last.at &&
+    reading.at - last.at <= windowMs &&
+    COUNTERS.every((name) => !((reading[name] ?? 0) < (last[name] ?? 0)));
+  if (!isNext) return [reading];
+  const readings = [...before, reading];
+  // The newest reading that is as old as the window is its beginning.
+  const begin = readings.findLastIndex(({ at }) => at <= reading.at - windowMs);
+  return readings.slice(Math.max(0, begin));
+}
+
+/**
+ * The means over the window, with zeros for an idle engine. Undefined until there are two readings; empty if the last one is
+ * older than the window.
+ */
+export function meanPerformance(
+  readings: LoadWindow,
+  now: number,
+  windowMs = PERFORMANCE_WINDOW_MS,
+): Performance | undefined {
+  const [first] = readings;
+  const last = readings.at(-1);
+  if (last !== undefined && now - last.at > windowMs) return {};
+  if (first === undefined || last === undefined || first === last) return undefined;
+  const spanMs = last.at - first.at;
+  const grown = (name: (typeof COUNTERS)[number]): number | undefined => {
+    const [from, to] = [first[name], last[name]];
+    return from === undefined || to === undefined ? undefined : to - from;
+  };
+  const tokens = grown("generatedTokens");
+  const firstTokens = grown("firstTokens") ?? 0;
+  const firstTokenSeconds = grown("firstTokenSeconds");
+  return {
+    tokensPerSecond: tokens === undefined ? undefined : (tokens * 1_000) / spanMs,
+    timeToFirstTokenSeconds:
+      firstTokens === 0 || firstTokenSeconds === undefined ? undefined : firstTokenSeconds / firstTokens,
+    requestsInFlight: meanInFlight(readings, spanMs),
+  };
+}
+
+/** Weighted by time, because a busy engine is read more often than an idle one. */
+function meanInFlight(readings: LoadWindow, spanMs: number): number | undefined {
+  let sum = 0;
+  for (const [index, { at, inFlight }] of readings.entries()) {
+    const before = readings[index - 1];
+    if (before !== undefined) sum += (inFlight ?? Number.NaN) * (at - before.at);
+  }
+  return Number.isNaN(sum) ? undefined : sum / spanMs;
+}
+
+/** Adds up speeds and requests. The time to the first token is the mean over the replicas that have had requests. */
+export function sumPerformance(replicas: readonly Performance[]): Performance {
+  const valuesOf = (figure: (typeof FIGURES)[number]) =>
+    replicas.map((one) => one[figure]).filter((value) => value !== undefined);
+  const sumOf = (values: readonly number[]): number | undefined =>
+    values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
+  const times = valuesOf("timeToFirstTokenSeconds");
+  const seconds = sumOf(times);
+  return {
+    tokensPerSecond: sumOf(valuesOf("tokensPerSecond")),
+    timeToFirstTokenSeconds: seconds === undefined ? undefined : seconds / times.length,
+    requestsInFlight: sumOf(valuesOf("requestsInFlight")),
+  };
+}
+
+/** Performance for a status, in coarse steps. Undefined if nothing has happened in the window, so that idle engines cost no writes. */
+export function reportedPerformance(
+  reported: Performance | undefined,
+  exact: Performance,
+): Performance | undefined {
+  if (FIGURES.every((figure) => !exact[figure])) return undefined;
+  const rounded = FIGURES.flatMap((figure) => {
+    const value = exact[figure];
+    return value === undefined ? [] : [[figure, reportedSpeed(reported?.[figure], value)] as const];
+  });
+  return Object.fromEntries(rounded);
+}
+
+/** The performance to write, and when a held-back change is due. `writtenAt`: time of the last change, on the clock of `now`. */
+export function duePerformance(
+  reported: Performance | undefined,
+  exact: Performance,
+  {
+    writtenAt,
+    now,
+    everyMs = PERFORMANCE_WRITE_MS,
+  }: { readonly writtenAt: number | undefined; readonly now: number; readonly everyMs?: number },
+): { readonly performance: Performance | undefined; readonly dueInMs?: number } {
+  const performance = reportedPerformance(reported, exact);
+  const dueInMs = writtenAt === undefined ? 0 : writtenAt + everyMs - now;
+  if (dueInMs <= 0 || isDeepEqual(performance, reported)) return { performance };
+  return { performance: reported, dueInMs };
+}

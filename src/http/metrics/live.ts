@@ -1,0 +1,50 @@
+/** Metrics of models and GPUs that more than one part reports, and their names in FlexInfer. */
+import type { Labels, MetricFamily, MetricSample } from "./family.ts";
+
+export const MODEL_LABELS = ["model", "backend", "node"] as const;
+
+export const TOKENS_PER_SECOND = {
+  name: "metalbridge_tokens_per_second",
+  type: "gauge",
+  help: "Tokens generated per second, as a mean over the last minute, by source of the model, runtime, and host or node.",
+  labels: MODEL_LABELS,
+} as const;
+
+export const MODEL_LOAD_SECONDS = {
+  name: "metalbridge_model_load_seconds",
+  type: "histogram",
+  help: "Time from the start of an engine until it was ready, by source of the model, runtime and host.",
+  labels: MODEL_LABELS,
+} as const;
+
+export const GPU_TEMPERATURE = {
+  name: "metalbridge_gpu_temperature_celsius",
+  type: "gauge",
+  help: "Temperature of the GPU; not reported where it cannot be read without root.",
+  labels: ["gpu", "node"],
+} as const;
+
+const SHARED: ReadonlySet<string> = new Set(
+  [TOKENS_PER_SECOND, MODEL_LOAD_SECONDS, GPU_TEMPERATURE].map(({ name }) => name),
+);
+
+/** Adds the families above under FlexInfer's names, for existing dashboards. */
+export function withFlexinferNames<Facts>(
+  families: readonly MetricFamily<Facts>[],
+): readonly MetricFamily<Facts>[] {
+  return families.flatMap((family) =>
+    SHARED.has(family.name)
+      ? [family, { ...family, name: family.name.replace("metalbridge_", "flexinfer_") }]
+      : [family],
+  );
+}
+
+/** One sample per set of labels: replicas of one model on one machine share a series, and their speeds add up. */
+export function sumSamples(samples: Iterable<Required<MetricSample>>): Iterable<MetricSample> {
+  const sums = new Map<string, { readonly labels: Labels; value: number }>();
+  for (const { labels, value } of samples) {
+    const key = JSON.stringify(labels);
+    sums.set(key, { labels, value: value + (sums.get(key)?.value ?? 0) });
+  }
+  return sums.values();
+}
