@@ -51,15 +51,23 @@ export function makeHosts(count: number, random: Random): SimulatedHost[] {
       totalBytes: gib * GIB,
       budget: { known: true, bytes: Math.floor(gib * GIB * share), basis: "simulated" },
       models: [],
+      deviceClass: classOf(bandwidth),
+      cost: Math.round(gib / 8),
     };
     return { facts, bandwidth };
   });
+}
+
+function classOf(bandwidth: number): string {
+  return `apple-${bandwidth}`;
 }
 
 export interface SimulatedModel {
   readonly source: string;
   /** In parts of the mean. */
   readonly size: number;
+  /** Benchmarks by device class, for every second model. */
+  readonly speeds?: Readonly<Record<string, number>>;
   readonly runtime: Runtime;
   readonly popularity: number;
 }
@@ -79,5 +87,9 @@ export function makeModels(random: Random): SimulatedModel[] {
       ] as const) * random.between(0.8, 1.2),
     runtime: random.chance(0.85) ? GGUF_RUNTIME : MLX_RUNTIME,
     popularity: 1 / (index + 1),
+    speeds:
+      index % 2 === 0
+        ? Object.fromEntries(MACS.map(([{ bandwidth }]) => [classOf(bandwidth), bandwidth]))
+        : undefined,
   }));
 }

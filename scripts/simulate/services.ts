@@ -96,6 +96,7 @@ export function demandsOf(service: SimulatedService): Demand[] {
             runtime: model.runtime,
             memory: { known: true, bytes },
             weights: { source: model.source },
+            speeds: model.speeds ?? {},
             predecessors: [],
             choice,
             refusals,

@@ -55,6 +55,7 @@ export function startReplica(world: World, placed: Placed, nowMs: number): strin
     service: name,
     host: placed.host,
     bytes,
+    load: { requests: service.attempts % 5, slots: 4 },
     eviction: isEvictable ? { priority: PRIORITIES[priority], ...earned } : undefined,
   };
   service.slots[placed.ordinal] = { at: "placed", host: placed.host, replica };

@@ -22,10 +22,12 @@ export interface DemandInput {
   /** Current replicas of the slot. */
   readonly predecessors: readonly InferenceReplica[];
   readonly refusals: readonly HostRefusal[];
+  /** Measured tokens per second by device class. Only the choice among hosts needs them. */
+  readonly speeds?: Demand["speeds"] | undefined;
 }
 
 export function demandOf(input: DemandInput): Demand {
-  const { service, model, template, claim, ordinal, mayPreempt, predecessors, refusals } = input;
+  const { service, model, template, claim, ordinal, mayPreempt, predecessors, refusals, speeds = {} } = input;
   const { metadata, spec } = service;
   const { source, sha256 } = template.model;
   return {
@@ -37,6 +39,7 @@ export function demandOf(input: DemandInput): Demand {
     limit: limitOf(model?.spec.hardware),
     runtime: requiredRuntimeName(template),
     memory: needOf(claim),
+    speeds,
     // Hosts report sources in this form.
     weights: { source: publicSource(source), sha256 },
     predecessors: predecessors.map((replica) => ({

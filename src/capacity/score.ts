@@ -11,14 +11,17 @@ export interface ScoreWeights {
 export const DEFAULT_SCORE_WEIGHTS: ScoreWeights = { tps: 0.7, utilization: 0.2, cost: 0.1 };
 
 /** What is known about a machine. Impossible values count as unknown. */
-export interface ScoredMachine {
-  readonly name: string;
+export interface ScoredFigures {
   /** Generation speed of a single request, and its origin. */
   readonly tokensPerSecond?: { readonly value: number; readonly basis: string } | undefined;
   /** Share of its capacity that is in use, from 0 to 1. */
   readonly utilization?: number | undefined;
   /** In any unit that all machines share. */
   readonly cost?: number | undefined;
+}
+
+export interface ScoredMachine extends ScoredFigures {
+  readonly name: string;
 }
 
 /** Maxima over all candidates; undefined if no candidate states the figure. */
@@ -43,7 +46,7 @@ export interface MachineScore {
   readonly missing: readonly Term[];
 }
 
-export function scoreScale(machines: Iterable<ScoredMachine>): ScoreScale {
+export function scoreScale(machines: Iterable<ScoredFigures>): ScoreScale {
   const scale: { -readonly [T in Term]: number | undefined } = {
     tokensPerSecond: undefined,
     utilization: undefined,
@@ -64,14 +67,7 @@ export function scoreMachine(
   scale: ScoreScale,
   weights: ScoreWeights = DEFAULT_SCORE_WEIGHTS,
 ): MachineScore {
-  const shares = Object.fromEntries(TERMS.map((term) => [term, shareOf(machine, scale, term)])) as Record<
-    Term,
-    number
-  >;
-  const score =
-    weights.tps * shares.tokensPerSecond -
-    weights.utilization * shares.utilization -
-    weights.cost * shares.cost;
+  const score = scoreOf(machine, scale, weights);
   const missing = TERMS.filter((term) => scale[term] !== undefined && datumOf(machine, term) === undefined);
   const why = TERMS.map((term) => termText(machine, scale, term)).filter((text) => text !== "");
   return {
@@ -80,6 +76,15 @@ export function scoreMachine(
     why: `${score.toFixed(2)}: ${why.join(", ") || "nothing is known"}`,
     missing,
   };
+}
+
+/** The score alone. */
+export function scoreOf(machine: ScoredFigures, scale: ScoreScale, weights: ScoreWeights): number {
+  return (
+    weights.tps * shareOf(machine, scale, "tokensPerSecond") -
+    weights.utilization * shareOf(machine, scale, "utilization") -
+    weights.cost * shareOf(machine, scale, "cost")
+  );
 }
 
 /** Scores all machines, the best first; equal ones by name. */
@@ -103,13 +108,13 @@ export function scoreRank(score: number, weights: ScoreWeights = DEFAULT_SCORE_W
 const TERMS: readonly Term[] = ["tokensPerSecond", "utilization", "cost"];
 
 /** Undefined if the value is unknown or impossible. */
-function datumOf(machine: ScoredMachine, term: Term): number | undefined {
+function datumOf(machine: ScoredFigures, term: Term): number | undefined {
   const value = term === "tokensPerSecond" ? machine.tokensPerSecond?.value : machine[term];
   if (value === undefined || !Number.isFinite(value) || value < 0) return undefined;
   return term === "utilization" ? Math.min(1, value) : value;
 }
 
-function shareOf(machine: ScoredMachine, scale: ScoreScale, term: Term): number {
+function shareOf(machine: ScoredFigures, scale: ScoreScale, term: Term): number {
   const most = scale[term];
   if (most === undefined) return 0;
   const value = datumOf(machine, term);
@@ -118,7 +123,7 @@ function shareOf(machine: ScoredMachine, scale: ScoreScale, term: Term): number 
   return most === 0 ? 0 : Math.min(1, value / most);
 }
 
-function termText(machine: ScoredMachine, scale: ScoreScale, term: Term): string {
+function termText(machine: ScoredFigures, scale: ScoreScale, term: Term): string {
   const most = scale[term];
   if (most === undefined) return "";
   const value = datumOf(machine, term);

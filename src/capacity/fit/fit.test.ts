@@ -25,6 +25,7 @@ function demandOf(memory: Demand["memory"]): Demand {
     since: 0,
     runtime: "llamacpp",
     memory,
+    speeds: {},
     weights: { source: "file:///models/a.gguf" },
     predecessors: [],
     refusals: [],

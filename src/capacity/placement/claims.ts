@@ -60,6 +60,12 @@ function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
     service: keyOf({ namespace: metadata.namespace, name: spec.template.serviceName }),
     host: spec.template.hostName,
     bytes: Math.max(spec.memory.claimBytes, claimBytes, footprintBytes),
+    load: loadOf({ spec, status }),
     leaving: isLeaving ? { for: metadata.annotations?.[ANNOTATION_PREEMPTED_BY] } : undefined,
   };
+}
+
+function loadOf({ spec, status }: Pick<InferenceReplica, "spec" | "status">): HostClaim["load"] {
+  const requests = status?.performance?.requestsInFlight;
+  return requests === undefined ? undefined : { requests, slots: spec.template.engine.parallelSlots ?? 1 };
 }

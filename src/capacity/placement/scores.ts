@@ -7,10 +7,8 @@ export interface ScoreContext {
   readonly siblings: number;
   /** The weights are on the host's disk, or will be. */
   readonly hasWeights: boolean;
-  /** Measured tokens per second of the host with this model. */
-  readonly speed: number | undefined;
-  /** Maximum measured tokens per second of any host with this model; 0 if none was measured. */
-  readonly fastest: number;
+  /** Score of the machine by speed, utilization and cost, as a rank from 0 to 1 (`scoreRank`). */
+  readonly rank: number;
 }
 
 export interface Scorer {
@@ -19,41 +17,52 @@ export interface Scorer {
   readonly rate: (demand: Demand, host: HostFacts, context: ScoreContext) => number;
 }
 
-/** Maximum score of a host without speed and free memory, with and without the weights on its disk. */
-export const MAX_SCORE_WITH_WEIGHTS = 6;
-export const MAX_SCORE_WITHOUT_WEIGHTS = 4;
-export const MAX_SPEED_SCORE = 2;
-/** Speed score of a host without a measurement if others were measured: between fast and slow hosts. */
-export const UNMEASURED = MAX_SPEED_SCORE / 2;
-
-const SPEED = "measured speed";
+/**
+ * The weights follow three rules, which hold for the default weights of the formula:
+ * - The formula decides between hosts with the weights: a speed that is 6 % of the fastest higher is worth more than all memory.
+ * - A host that is twice as fast is worth a download, and one that is half again as fast is not.
+ * - A failing host must not take down all replicas, so nothing outweighs a first sibling on the host.
+ */
+const MACHINE = 10;
+const WEIGHTS_ON_DISK = 3;
+const MEMORY_LEFT = 0.4;
+const SPREAD = 30;
 
 export const scores: readonly Scorer[] = [
-  // A failing host must not take down all replicas, which is worth more than a download.
   {
     name: "spread",
-    weight: 4,
+    weight: SPREAD,
     rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
   },
-  { name: "weights on disk", weight: 2, rate: (_, __, { hasWeights }) => (hasWeights ? 1 : 0) },
-  { name: SPEED, weight: MAX_SPEED_SCORE, rate: rateSpeed },
-  { name: "memory left", weight: 1, rate: rateMemory },
+  { name: "weights on disk", weight: WEIGHTS_ON_DISK, rate: (_, __, { hasWeights }) => (hasWeights ? 1 : 0) },
+  { name: "memory left", weight: MEMORY_LEFT, rate: rateMemory },
 ];
 
 /** The weighted sum. */
 export function rateHost(demand: Demand, host: HostFacts, context: ScoreContext): number {
-  let total = 0;
+  let total = MACHINE * context.rank;
   for (const { weight, rate } of scores) total += weight * rate(demand, host, context);
   return total;
 }
 
-/** The scores that contributed to the choice. */
-export function placementReason(demand: Demand, host: HostFacts, context: ScoreContext): string {
-  return scores
+/** Upper bound of the scores of all hosts with the weights and this rank. */
+export function maxScore({ choice }: Pick<Demand, "choice">, rank: number): number {
+  const spread = choice.spread === "None" ? 0 : SPREAD;
+  return MACHINE * rank + spread + WEIGHTS_ON_DISK + MEMORY_LEFT;
+}
+
+/** The scores that contributed to the choice. `machine` explains the rank. */
+export function placementReason(
+  demand: Demand,
+  host: HostFacts,
+  context: ScoreContext,
+  machine: string,
+): string {
+  const others = scores
     .map((score) => ({ name: score.name, value: score.rate(demand, host, context) }))
-    .filter(({ name, value }) => value > 0 && (name !== SPEED || context.speed !== undefined))
-    .map(({ name, value }) => `${name} ${value.toFixed(2)}`)
-    .join(", ");
+    .filter(({ value }) => value > 0)
+    .map(({ name, value }) => `${name} ${value.toFixed(2)}`);
+  return [...others, `score ${machine}`].join(", ");
 }
 
 /** Free memory after placement as a fraction of the budget; its complement without spread. */
@@ -67,9 +76,4 @@ export function rateMemory(
   const after = budget.bytes - claimedBytes - needBytes(demand, host);
   const free = Math.min(1, Math.max(0, after / budget.bytes));
   return demand.choice.spread === "None" ? 1 - free : free;
-}
-
-function rateSpeed(_: Demand, __: HostFacts, { fastest, speed }: ScoreContext): number {
-  if (fastest <= 0) return 0;
-  return speed === undefined ? UNMEASURED / MAX_SPEED_SCORE : Math.min(1, speed / fastest);
 }

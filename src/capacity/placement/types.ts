@@ -19,7 +19,7 @@ export interface StoredWeights {
 
 /** Weights on the disk of a host. */
 export interface HostWeights extends StoredWeights {
-  /** Last measurement on this host; absent if there is none. */
+  /** Live rate on this host; absent if there is none. */
   readonly tokensPerSecond?: number;
 }
 
@@ -48,6 +48,10 @@ export interface HostFacts {
   /** Installed memory, if the host has reported it. */
   readonly totalBytes?: number;
   readonly models: readonly HostWeights[];
+  /** Class of the machine, whose members run a model equally fast; absent if too little is known. */
+  readonly deviceClass?: string | undefined;
+  /** Relative cost, in the unit of all machines. */
+  readonly cost?: number | undefined;
 }
 
 /** Claimed memory on a host: of a replica in any phase, including draining, or of an assigned slot without a replica yet. */
@@ -67,6 +71,8 @@ export interface HostClaim {
     /** Key of the slot that preempts the replica, see {@link slotKey}. */
     readonly for?: string;
   };
+  /** Requests in flight and slots of the replica; absent if its engine does not report them. */
+  readonly load?: { readonly requests: number; readonly slots: number } | undefined;
 }
 
 export interface HostRefusal {
@@ -124,6 +130,8 @@ export interface Demand {
   readonly runtime: string;
   readonly memory: MemoryNeed;
   readonly weights: StoredWeights;
+  /** Measured tokens per second with this model, by device class. */
+  readonly speeds: Readonly<Record<string, number>>;
   /** Replicas of the same slot, which stop once the new one serves, so they do not count as siblings. */
   readonly predecessors: readonly Predecessor[];
   readonly choice: HostChoice;

@@ -1,13 +1,16 @@
 /** The scheduler cache: all hosts with their replicas, indexed by free memory and by the models on their disks. */
 import { isDeepEqual } from "../../../util/deep-equal.ts";
 import { compareText } from "../../../util/text.ts";
+import { DEFAULT_SCORE_WEIGHTS, type ScoreWeights } from "../../score.ts";
 import type { HostClaim, HostFacts } from "../types.ts";
 import { type HostInfo, newHostInfo, refreshHostInfo } from "./host-info.ts";
 import { type Compare, insertSorted, removeSorted } from "./sorted.ts";
 
 export interface SchedulerCache {
+  /** Weights of the score of machines. */
+  readonly weights: ScoreWeights;
   readonly hosts: Map<string, HostInfo>;
-  /** Schedulable hosts, by budget and by the settings that determine claims. The last host has the most free memory. */
+  /** Schedulable hosts, by everything but memory that a score depends on without the weights. The last host has the most free memory. */
   readonly byBudget: Map<string, HostInfo[]>;
   /** Hosts with a model on disk, by source and by checksum; the fastest first, hosts without a measurement last. */
   readonly byModel: Map<string, HostInfo[]>;
@@ -17,20 +20,41 @@ export interface SchedulerCache {
   readonly orphans: Map<string, HostClaim>;
   /** Hosts that may have more free memory than in the last pass. */
   readonly changed: Set<string>;
+  /** Facts about all hosts; undefined after a change until they are needed. */
+  fleet: Fleet | undefined;
+}
+
+interface Fleet {
+  readonly deviceClasses: ReadonlySet<string>;
+  readonly maxCost: number | undefined;
 }
 
 /** Maximum difference between readings of the same moment on different clocks. */
 const CLOCK_MS = 5_000;
 
-export function newCache(): SchedulerCache {
+export function newCache(weights: ScoreWeights = DEFAULT_SCORE_WEIGHTS): SchedulerCache {
   return {
+    weights,
     hosts: new Map(),
     byBudget: new Map(),
     byModel: new Map(),
     hostOf: new Map(),
     orphans: new Map(),
     changed: new Set(),
+    fleet: undefined,
   };
+}
+
+export function fleetOf(cache: SchedulerCache): Fleet {
+  if (cache.fleet !== undefined) return cache.fleet;
+  const deviceClasses = new Set<string>();
+  let maxCost: number | undefined;
+  for (const { facts } of cache.hosts.values()) {
+    if (facts.deviceClass !== undefined) deviceClasses.add(facts.deviceClass);
+    if (facts.cost !== undefined) maxCost = Math.max(maxCost ?? 0, facts.cost);
+  }
+  cache.fleet = { deviceClasses, maxCost };
+  return cache.fleet;
 }
 
 /** Changes a host and updates its position in the index. */
@@ -44,9 +68,12 @@ export function update(cache: SchedulerCache, info: HostInfo, change: () => void
 export function setHost(cache: SchedulerCache, facts: HostFacts): void {
   const known = cache.hosts.get(facts.name);
   if (known !== undefined && isDeepEqual(known.facts, facts)) return;
+  if (known?.facts.cost !== facts.cost || known?.facts.deviceClass !== facts.deviceClass)
+    cache.fleet = undefined;
   const info = known ?? newHostInfo(facts);
   update(cache, info, () => {
     info.facts = facts;
+    info.shape = shapeOf(facts);
     if (known === undefined) adoptOrphans(cache, info);
   });
   setWeights(cache, info, weightsOf(facts));
@@ -61,6 +88,7 @@ export function removeHost(cache: SchedulerCache, name: string): void {
   setWeights(cache, info, new Map());
   unindex(cache, info);
   cache.hosts.delete(name);
+  cache.fleet = undefined;
   for (const claim of info.claims.values()) cache.orphans.set(claim.replica, claim);
   cache.changed.add(name);
 }
@@ -68,7 +96,10 @@ export function removeHost(cache: SchedulerCache, name: string): void {
 export function setClaim(cache: SchedulerCache, claim: HostClaim): void {
   const { replica, host } = claim;
   const known = cache.hosts.get(host)?.claims.get(replica);
-  if (known !== undefined && isSameClaim(known, claim)) return;
+  if (known !== undefined && isSameClaim(known, claim)) {
+    noteLoad(cache, known, claim.load);
+    return;
+  }
   const hostBefore = cache.hostOf.get(replica);
   if (hostBefore !== undefined && hostBefore !== host) removeClaim(cache, replica);
   cache.hostOf.set(replica, host);
@@ -82,6 +113,13 @@ export function setClaim(cache: SchedulerCache, claim: HostClaim): void {
     if (claim.leaving !== undefined) info.preempted.delete(replica);
   });
   cache.changed.add(host);
+}
+
+/** A change of the load frees no memory, so no queued slot can gain from it. */
+function noteLoad(cache: SchedulerCache, claim: HostClaim, load: HostClaim["load"]): void {
+  const info = cache.hosts.get(claim.host);
+  if (info === undefined || isDeepEqual(claim.load, load)) return;
+  update(cache, info, () => info.claims.set(claim.replica, { ...claim, load }));
 }
 
 export function removeClaim(cache: SchedulerCache, replica: string): void {
@@ -130,7 +168,7 @@ function isSameClaim(a: HostClaim, b: HostClaim): boolean {
 }
 
 function withoutTime({ eviction, ...rest }: HostClaim): object {
-  return { ...rest, priority: eviction?.priority, earned: eviction?.earned?.priority };
+  return { ...rest, load: undefined, priority: eviction?.priority, earned: eviction?.earned?.priority };
 }
 
 function index({ byBudget }: SchedulerCache, info: HostInfo): void {
@@ -145,9 +183,13 @@ function unindex({ byBudget }: SchedulerCache, info: HostInfo): void {
   if (hosts.length === 0) byBudget.delete(indexKey(info));
 }
 
-function indexKey({ facts: { budget, accelerator, compute } }: HostInfo): string {
+function indexKey({ shape, utilization }: HostInfo): string {
+  return `${shape} ${utilization}`;
+}
+
+function shapeOf({ budget, accelerator, compute, deviceClass, cost }: HostFacts): string {
   const measured = compute === undefined ? "" : `${compute.factor} ${compute.extraBytes}`;
-  return budget.known ? `${budget.bytes} ${accelerator} ${measured}` : "";
+  return budget.known ? `${budget.bytes} ${accelerator} ${measured} ${deviceClass} ${cost}` : "";
 }
 
 /** Names are in descending order, so that the last of equal hosts has the first name. */

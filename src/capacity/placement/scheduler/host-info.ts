@@ -1,11 +1,14 @@
 /** A host in the scheduler cache, with sums over its replicas that are updated only when they change. */
 import { type FilterRejection, firstRefusal, NO_CONTEXT } from "../filters.ts";
+import { utilizationOf } from "../machine.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../types.ts";
 import type { PendingSlot } from "./queue.ts";
 
 export interface HostInfo {
   readonly name: string;
   facts: HostFacts;
+  /** Key of all facts that a score depends on, for the index of the cache. Empty without a known budget. */
+  shape: string;
   /** Reason why no replica can be scheduled on the host. */
   refused: FilterRejection | undefined;
   /** Models on its disk by source and by checksum, with tokens per second by source. */
@@ -27,12 +30,15 @@ export interface HostInfo {
   earnedUntilMs: number;
   /** Bytes that a new slot may claim; the indexes of the cache are sorted by it. */
   freeBytes: number;
+  /** Share of the slots of its replicas that are in use. */
+  utilization: number | undefined;
 }
 
 export function newHostInfo(facts: HostFacts): HostInfo {
   return {
     name: facts.name,
     facts,
+    shape: "",
     refused: undefined,
     weights: new Map(),
     claims: new Map(),
@@ -45,6 +51,7 @@ export function newHostInfo(facts: HostFacts): HostInfo {
     lowestPriority: Number.POSITIVE_INFINITY,
     earnedUntilMs: Number.POSITIVE_INFINITY,
     freeBytes: 0,
+    utilization: 0,
   };
 }
 
@@ -67,6 +74,7 @@ export function refreshHostInfo(info: HostInfo): void {
     }
   }
   info.freeBytes = freeFor(info, undefined);
+  info.utilization = utilizationOf(info.claims.values());
 }
 
 /** Bytes that a slot may claim now, without those that are promised to other nominated slots. */

@@ -38,6 +38,7 @@ function demand({ gib, choice, ...rest }: ShortInput["demands"][number]): Demand
     since: 0,
     runtime: "llamacpp",
     memory: gib === undefined ? { known: false } : { known: true, bytes: gib * GIB },
+    speeds: {},
     weights: { source: "hf://org/model" },
     refusals: [],
     predecessors: [],

@@ -66,13 +66,16 @@ export function byTurn(a: PendingSlot, b: PendingSlot): number {
   );
 }
 
-/** True if a decision for one demand is valid for the other. Predecessors are ignored, because they change while a decision is carried out. */
+/**
+ * True if a decision for one demand is valid for the other. Predecessors are ignored, because they change while a decision is
+ * carried out; and so are speeds, because a new benchmark gives no host more memory.
+ */
 export function isSameDemand(a: Demand, b: Demand): boolean {
   return isDeepEqual(decisive(a), decisive(b));
 }
 
 function decisive(demand: Demand): object {
-  return { ...demand, waitingSinceMs: 0, preempted: undefined, since: 0, predecessors: [] };
+  return { ...demand, waitingSinceMs: 0, preempted: undefined, since: 0, speeds: {}, predecessors: [] };
 }
 
 export function pendingSlotsOf({ byService, slots }: SchedulingQueue, service: string): PendingSlot[] {

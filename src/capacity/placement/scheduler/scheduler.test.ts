@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { scoreMachine, scoreRank, scoreScale } from "../../score.ts";
 import { PRIORITIES } from "../priority.ts";
 import { rateHost } from "../scores.ts";
 import { type Demand, type HostClaim, type HostFacts, serviceOfSlot } from "../types.ts";
@@ -31,6 +32,7 @@ function demand(service: string, gib: number, rest: Partial<Demand> = {}): Deman
     runtime: "llamacpp",
     mayPreempt: true,
     memory: { known: true, bytes: gib * GIB },
+    speeds: {},
     weights: { source: "hf://org/model" },
     predecessors: [],
     refusals: [],
@@ -43,44 +45,77 @@ const names = ["a", "b", "c", "d", "e", "f"];
 const someHosts = fc.uniqueArray(
   fc.record({
     name: fc.constantFrom(...names),
-    gib: fc.integer({ min: 4, max: 64 }),
+    gib: fc.constantFrom(16, 24, 32, 64),
     usedGib: fc.integer({ min: 0, max: 60 }),
-    speed: fc.option(fc.integer({ min: 1, max: 100 }), { nil: undefined }),
     hasWeights: fc.boolean(),
+    live: maybe(fc.integer({ min: 1, max: 100 })),
+    deviceClass: maybe(fc.constantFrom("m1", "m4", "constructor")),
+    cost: maybe(fc.constantFrom(0, 1, 4)),
+    requests: maybe(fc.constantFrom(0, 1, 3, 9)),
   }),
   { selector: ({ name }) => name, minLength: 1 },
+);
+const someSpeeds = fc.record(
+  { m1: fc.integer({ min: 1, max: 100 }), m4: fc.integer({ min: 1, max: 100 }) },
+  { requiredKeys: [] },
 );
 
 interface AnyHost {
   readonly name: string;
   readonly gib: number;
   readonly usedGib: number;
-  readonly speed: number | undefined;
   readonly hasWeights: boolean;
+  readonly live?: number | undefined;
+  readonly deviceClass?: string | undefined;
+  readonly cost?: number | undefined;
+  /** In flight, in 4 slots of the replica that uses the memory. */
+  readonly requests?: number | undefined;
+}
+
+function maybe<T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
+  return fc.option(values, { nil: undefined });
 }
 
 /** By looking at every host: all that share the highest score, by name. */
 function bestOf(wanted: Demand, gib: number, hosts: readonly AnyHost[]): readonly string[] {
-  const fastest = Math.max(0, ...hosts.map(({ hasWeights, speed }) => (hasWeights ? (speed ?? 0) : 0)));
-  const rated = hosts
-    .filter(({ gib: size, usedGib }) => size - usedGib >= gib)
-    .map(({ name, gib: size, usedGib, speed, hasWeights }) => {
-      const known = hasWeights ? speed : undefined;
-      const context = { claimedBytes: usedGib * GIB, siblings: 0, hasWeights, speed: known, fastest };
-      return { name, total: rateHost(wanted, host(name, size), context) };
-    });
+  const machines = hosts.map(({ deviceClass = "", hasWeights, live, cost, requests }) => {
+    const measured = Object.entries(wanted.speeds).find(([name]) => name === deviceClass)?.[1];
+    const value = measured ?? (hasWeights ? live : undefined);
+    return {
+      tokensPerSecond: value === undefined ? undefined : { value, basis: "test" },
+      // With spread None the load does not count.
+      utilization:
+        wanted.choice.spread === "None" || requests === undefined
+          ? undefined
+          : Math.round(Math.min(1, requests / 4) * 10) / 10,
+      cost,
+    };
+  });
+  const scale = { ...scoreScale(machines), utilization: wanted.choice.spread === "None" ? undefined : 1 };
+  const rated = hosts.flatMap(({ name, gib: size, usedGib, hasWeights }, index) => {
+    const score = scoreMachine({ name, ...machines[index] }, scale).score;
+    const context = { claimedBytes: usedGib * GIB, siblings: 0, hasWeights, rank: scoreRank(score) };
+    const total = rateHost(wanted, host(name, size), context);
+    return size - usedGib >= gib ? [{ name, total }] : [];
+  });
   const most = Math.max(...rated.map(({ total }) => total));
   return rated.flatMap(({ name, total }) => (total === most ? [name] : [])).sort();
 }
 
-function expectBest(hosts: readonly AnyHost[], gib: number, spread: "Preferred" | "None"): void {
+function expectBest(
+  hosts: readonly AnyHost[],
+  gib: number,
+  spread: "Preferred" | "None",
+  speeds: Demand["speeds"],
+): void {
   const scheduler = createScheduler();
-  const wanted = demand("x/1", gib, { choice: { hosts: [], spread } });
-  for (const { name, gib: size, usedGib, speed, hasWeights } of hosts) {
-    const source = "hf://org/model";
-    const model = speed === undefined ? { source } : { source, tokensPerSecond: speed };
-    scheduler.setHost(host(name, size, { models: hasWeights ? [model] : [] }));
-    scheduler.setClaim({ replica: `y-${name}`, service: "y/1", host: name, bytes: usedGib * GIB });
+  const wanted = demand("x/1", gib, { speeds, choice: { hosts: [], spread } });
+  for (const { name, gib: size, usedGib, live, hasWeights, requests, ...facts } of hosts) {
+    const models = hasWeights ? [{ source: "hf://org/model", tokensPerSecond: live }] : [];
+    scheduler.setHost(host(name, size, { models, ...facts }));
+    const claim = { replica: `y-${name}`, service: "y/1", host: name, bytes: usedGib * GIB };
+    scheduler.setClaim(claim);
+    scheduler.setClaim({ ...claim, load: requests === undefined ? undefined : { requests, slots: 4 } });
   }
   scheduler.setDemands("x/1", [wanted], 0);
   const [placed] = scheduler.pass(0).placed;
@@ -90,21 +125,37 @@ function expectBest(hosts: readonly AnyHost[], gib: number, spread: "Preferred" 
   else expect(placed?.host).toBe(best[0]);
 }
 
+const spreads = fc.constantFrom<"Preferred" | "None">("Preferred", "None");
+
 test("the chosen host is the best of all, however few were scored", () => {
-  const spreads = fc.constantFrom<"Preferred" | "None">("Preferred", "None");
-  fc.assert(fc.property(someHosts, fc.integer({ min: 1, max: 40 }), spreads, expectBest), { numRuns: 1_000 });
+  fc.assert(fc.property(someHosts, fc.integer({ min: 1, max: 40 }), spreads, someSpeeds, expectBest), {
+    numRuns: 2_000,
+  });
 });
 
-test("an unmeasured host with the weights is found behind measured ones that are too slow", () => {
+test("the chosen host is the best of all, with more hosts with the weights than are scored individually", () => {
+  const many = fc
+    .array(someHosts, { minLength: 8, maxLength: 12 })
+    .map((groups) =>
+      groups.flatMap((hosts, at) =>
+        hosts.map((one) => ({ ...one, name: `${one.name}${at}`, hasWeights: true })),
+      ),
+    );
+  fc.assert(fc.property(many, fc.integer({ min: 1, max: 40 }), spreads, someSpeeds, expectBest), {
+    numRuns: 500,
+  });
+});
+
+test("a host without a measurement is found behind measured ones that are too slow", () => {
   const weights = { gib: 64, usedGib: 0, hasWeights: true };
   const hosts: readonly AnyHost[] = [
-    { ...weights, name: "fastest-and-full", usedGib: 60, speed: 16 },
-    { ...weights, name: "half-as-fast", usedGib: 32, speed: 8 },
-    { ...weights, name: "slow", usedGib: 32, speed: 1 },
-    { ...weights, name: "unmeasured-and-empty", speed: undefined },
+    { ...weights, name: "fastest-and-full", usedGib: 60, live: 16 },
+    { ...weights, name: "third-as-fast", live: 5 },
+    { ...weights, name: "slow", live: 1 },
+    { ...weights, name: "unmeasured" },
   ];
-  expect(bestOf(demand("x/1", 8), 8, hosts)).toEqual(["unmeasured-and-empty"]);
-  expectBest(hosts, 8, "Preferred");
+  expect(bestOf(demand("x/1", 8), 8, hosts)).toEqual(["unmeasured"]);
+  expectBest(hosts, 8, "Preferred", {});
 });
 
 type Change = readonly [string, number, "claim" | "end" | "size" | "away"];

@@ -3,6 +3,7 @@
  * A pass considers only changes since the last one: new demands, and hosts that may have more free memory.
  * It uses neither a clock nor effects: the same calls return the same answers.
  */
+import type { ScoreWeights } from "../../score.ts";
 import type { Demand, HostClaim, HostFacts, Placed, Preemption, Unplaced } from "../types.ts";
 import { newCache, removeClaim, removeHost, type SchedulerCache, setClaim, setHost } from "./cache.ts";
 import { runPass } from "./cycle.ts";
@@ -60,8 +61,8 @@ export interface HostReservation {
   readonly why: "nominated" | "reserved";
 }
 
-export function createScheduler(): Scheduler {
-  const state: SchedulerState = { cache: newCache(), queue: newQueue(), reservations: new Map() };
+export function createScheduler(weights?: ScoreWeights): Scheduler {
+  const state: SchedulerState = { cache: newCache(weights), queue: newQueue(), reservations: new Map() };
   const { cache, queue } = state;
   let isStale = false;
   let reportedMs = Number.NEGATIVE_INFINITY;

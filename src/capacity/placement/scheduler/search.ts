@@ -1,18 +1,18 @@
 /** Finds the best host for a slot by filters and scores. The indexes minimize the number of scored hosts. */
 
-import { firstRefusal } from "../filters.ts";
 import {
-  MAX_SCORE_WITH_WEIGHTS,
-  MAX_SCORE_WITHOUT_WEIGHTS,
-  MAX_SPEED_SCORE,
-  placementReason,
-  rateHost,
-  rateMemory,
-  type ScoreContext,
-  UNMEASURED,
-} from "../scores.ts";
-import { needBytes, type Placed } from "../types.ts";
-import type { SchedulerCache } from "./cache.ts";
+  type ScoredFigures,
+  type ScoreScale,
+  type ScoreWeights,
+  scoreMachine,
+  scoreOf,
+  scoreRank,
+} from "../../score.ts";
+import { firstRefusal } from "../filters.ts";
+import { hostSpeed } from "../machine.ts";
+import { maxScore, placementReason, rateHost, type ScoreContext } from "../scores.ts";
+import { type Demand, needBytes, type Placed } from "../types.ts";
+import { fleetOf, type SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, ownBytes, siblingsOn } from "./host-info.ts";
 import { byTurn, type PendingSlot } from "./queue.ts";
 import { lowerBound } from "./sorted.ts";
@@ -20,14 +20,16 @@ import { lowerBound } from "./sorted.ts";
 interface Search {
   readonly slot: PendingSlot;
   readonly now: number;
-  /** Maximum measured tokens per second of a host with this model; 0 if none was measured. */
-  readonly fastest: number;
+  readonly weights: ScoreWeights;
+  readonly scale: ScoreScale;
   best: HostInfo | undefined;
   bestScore: number;
 }
 
-/** Maximum number of hosts with the model and without a measurement that are scored individually. */
+/** Maximum number of hosts with the model and without a live rate that are scored individually. */
 const FEW = 16;
+/** More than a bound can be too low by rounding. */
+const ROUNDING = 1e-9;
 
 /** Finds the best host among all hosts, or among the given ones. */
 export function findHostFor(
@@ -36,23 +38,49 @@ export function findHostFor(
   now: number,
   among?: Iterable<string>,
 ): Placed | undefined {
-  const { service, ordinal, priority, weights, choice, memory } = slot.demand;
-  const fastest = cache.byModel.get(weights.source)?.[0]?.weights.get(weights.source) ?? 0;
-  const search: Search = { slot, now, fastest, best: undefined, bestScore: Number.NEGATIVE_INFINITY };
+  const { service, ordinal, priority, choice, memory } = slot.demand;
+  const { weights } = cache;
+  const scale = scaleOf(cache, slot.demand);
+  const search: Search = {
+    slot,
+    now,
+    weights,
+    scale,
+    best: undefined,
+    bestScore: Number.NEGATIVE_INFINITY,
+  };
   const named = among ?? (choice.hosts.length > 0 ? choice.hosts : undefined);
   if (named !== undefined) scoreNamed(cache, search, named);
   else if (memory.known) searchIndexes(cache, search);
   else scoreNamed(cache, search, cache.hosts.keys());
   const { best, bestScore } = search;
   if (best === undefined) return undefined;
+  const { why } = scoreMachine({ name: best.name, ...figuresOf(search, best) }, scale, weights);
   return {
     service,
     ordinal,
     host: best.name,
     score: Math.round(bestScore * 100) / 100,
-    why: placementReason(slot.demand, best.facts, contextOf(search, best)),
+    why: placementReason(slot.demand, best.facts, contextOf(search, best), why),
     earned: slot.effective > priority ? slot.effective : undefined,
   };
+}
+
+/** Maxima over all hosts, whether or not they can run the slot. */
+function scaleOf(cache: SchedulerCache, { speeds, weights, choice }: Demand): ScoreScale {
+  const { deviceClasses, maxCost } = fleetOf(cache);
+  let fastest: number | undefined;
+  const note = (speed: number | undefined) => {
+    if (speed !== undefined) fastest = Math.max(fastest ?? 0, speed);
+  };
+  for (const deviceClass of deviceClasses) note(hostSpeed({ deviceClass }, speeds, undefined)?.value);
+  // Sorted by live rate, so the first one that counts is the fastest.
+  const live = cache.byModel
+    .get(weights.source)
+    ?.find(({ facts: { deviceClass } }) => hostSpeed({ deviceClass }, speeds, undefined) === undefined);
+  note(live?.weights.get(weights.source));
+  // With spread None a service fills hosts one by one, so their load does not count.
+  return { tokensPerSecond: fastest, utilization: choice.spread === "None" ? undefined : 1, cost: maxCost };
 }
 
 /** A reserved host is excluded for slots that are later in the queue and whose own priority is not higher. */
@@ -76,54 +104,71 @@ export function isAllowedToStay(info: HostInfo, slot: PendingSlot, now: number):
 
 function searchIndexes(cache: SchedulerCache, search: Search): void {
   const { predecessors } = search.slot.demand;
-  const areAllScored = predecessors.length <= FEW && scoreWithWeights(cache, search);
+  const areAllScored = scoreWithWeights(cache, search) && predecessors.length <= FEW;
   if (areAllScored) scoreNamed(cache, search, new Set(predecessors.map(({ host }) => host)));
-  const most = areAllScored ? MAX_SCORE_WITHOUT_WEIGHTS : MAX_SCORE_WITH_WEIGHTS;
-  for (const hosts of cache.byBudget.values())
-    scoreByMemory(search, hosts, most + (search.fastest > 0 ? UNMEASURED : 0));
+  for (const hosts of cache.byBudget.values()) scoreByMemory(search, hosts, !areAllScored);
 }
 
-/** Scores hosts with the model, the fastest first, until the remaining ones cannot win even with all their memory free. */
-function scoreWithWeights({ byModel }: SchedulerCache, search: Search): boolean {
-  const { source, sha256 = "" } = search.slot.demand.weights;
-  let unmeasured = 0;
+/** Scores hosts with the model, the highest live rate first, until the remaining ones cannot win even with all their memory free. */
+function scoreWithWeights(cache: SchedulerCache, search: Search): boolean {
+  const { slot } = search;
+  const { source, sha256 = "" } = slot.demand.weights;
+  const withoutRate = maxRankWithoutRate(cache, search);
+  let unscored = 0;
   for (const key of [source, sha256]) {
-    for (const info of byModel.get(key) ?? []) {
-      const speed = info.weights.get(source);
-      const forSpeed = speedScore(search, speed);
-      // Hosts without a measurement are sorted after the slowest host.
-      if (cannotWin(search, Math.max(forSpeed, UNMEASURED))) break;
-      if (cannotWin(search, forSpeed)) continue;
-      if (speed === undefined && ++unmeasured > FEW) return false;
+    for (const info of cache.byModel.get(key) ?? []) {
+      if (!hasMemory(info, slot)) continue;
+      const live = hostSpeed({ deviceClass: undefined }, {}, info.weights.get(source));
+      // The live rates of the remaining hosts are no higher, or unknown.
+      if (cannotWin(search, Math.max(withoutRate, rankOf(search, { ...IDLE, tokensPerSecond: live })))) break;
+      const figures = figuresOf(search, info);
+      // The other index has an exact bound for hosts without a live rate.
+      const isLive = figures.tokensPerSecond?.basis === "live";
+      if (cannotWin(search, rankOf(search, figures)) || (!isLive && ++unscored > FEW)) continue;
       score(search, info);
     }
   }
-  return true;
+  return unscored <= FEW;
 }
 
-function speedScore({ fastest }: Search, speed: number | undefined): number {
-  return speed === undefined ? UNMEASURED : (MAX_SPEED_SCORE * speed) / fastest;
+/** The best case of a machine apart from its speed. */
+const IDLE = { utilization: 0, cost: 0 };
+
+/** Upper bound for hosts whose speed is that of their class, or unknown. */
+function maxRankWithoutRate(cache: SchedulerCache, search: Search): number {
+  const { speeds } = search.slot.demand;
+  const classes = [undefined, ...fleetOf(cache).deviceClasses];
+  const ranks = classes.map((deviceClass) =>
+    rankOf(search, { ...IDLE, tokensPerSecond: hostSpeed({ deviceClass }, speeds, undefined) }),
+  );
+  return Math.max(...ranks);
 }
 
-/** True if a host with the weights and this speed score cannot win even with all its memory free. */
-function cannotWin({ bestScore }: Search, forSpeed: number): boolean {
-  return MAX_SCORE_WITH_WEIGHTS + forSpeed + 1 < bestScore;
+/** True if a host with the weights and this rank cannot win even with all its memory free. */
+function cannotWin({ bestScore, slot }: Search, rank: number): boolean {
+  return maxScore(slot.demand, rank) + ROUNDING < bestScore;
 }
 
-/** The memory score decreases along the hosts of a budget, so the remaining hosts are skipped once they cannot win. */
-function scoreByMemory(search: Search, hosts: readonly HostInfo[], most: number): void {
+/**
+ * Hosts of one list differ only in memory, weights and siblings, and the memory score decreases along it: the remaining hosts are
+ * skipped once they cannot win. Hosts with a live rate are scored already.
+ */
+function scoreByMemory(search: Search, hosts: readonly HostInfo[], hasWeights: boolean): void {
   const { demand } = search.slot;
   const [any] = hosts;
-  const need = any === undefined ? 0 : needBytes(demand, any.facts);
-  const isPacking = demand.choice.spread === "None";
+  if (any === undefined) return;
+  const need = needBytes(demand, any.facts);
   const first = lowerBound(hosts, ({ freeBytes }) => freeBytes < need);
+  if (first === hosts.length) return;
+  const tokensPerSecond = hostSpeed(any.facts, demand.speeds, undefined);
+  const rank = rankOf(search, { tokensPerSecond, utilization: any.utilization, cost: any.facts.cost });
+  const isPacking = demand.choice.spread === "None";
   const step = isPacking ? 1 : -1;
-  const bonus = isPacking ? most - MAX_SCORE_WITHOUT_WEIGHTS : most;
   for (let at = isPacking ? first : hosts.length - 1; at >= first && at < hosts.length; at += step) {
     const info = hosts[at];
     if (info === undefined) break;
     const claimedBytes = unavailableBytes(info, search.slot);
-    const ceiling = bonus + rateMemory(demand, info.facts, { claimedBytes });
+    const ceiling = rateHost(demand, info.facts, { claimedBytes, siblings: 0, hasWeights, rank });
     if (ceiling < search.bestScore) break;
     const total = score(search, info);
     if (total !== undefined && total >= ceiling) break;
@@ -140,10 +185,8 @@ function scoreNamed({ hosts }: SchedulerCache, search: Search, names: Iterable<s
 /** Records the host if it is the best so far; undefined if it cannot run the slot. */
 function score(search: Search, info: HostInfo): number | undefined {
   const { slot, now, best, bestScore } = search;
-  const { demand } = slot;
-  if (demand.memory.known && freeFor(info, slot) < needBytes(demand, info.facts)) return undefined;
-  if (!isAllowed(info, slot, now)) return undefined;
-  const total = rateHost(demand, info.facts, contextOf(search, info));
+  if (!hasMemory(info, slot) || !isAllowed(info, slot, now)) return undefined;
+  const total = rateHost(slot.demand, info.facts, contextOf(search, info));
   if (best === undefined || total > bestScore || (total === bestScore && info.name < best.name)) {
     search.best = info;
     search.bestScore = total;
@@ -151,7 +194,13 @@ function score(search: Search, info: HostInfo): number | undefined {
   return total;
 }
 
-function contextOf({ slot, fastest }: Search, info: HostInfo): ScoreContext {
+function hasMemory(info: HostInfo, slot: PendingSlot): boolean {
+  const { demand } = slot;
+  return !demand.memory.known || freeFor(info, slot) >= needBytes(demand, info.facts);
+}
+
+function contextOf(search: Search, info: HostInfo): ScoreContext {
+  const { slot } = search;
   const { weights, predecessors } = slot.demand;
   const { source, sha256 = "" } = weights;
   const hasWeights =
@@ -162,9 +211,21 @@ function contextOf({ slot, fastest }: Search, info: HostInfo): ScoreContext {
     claimedBytes: unavailableBytes(info, slot),
     siblings: siblingsOn(info, slot.demand),
     hasWeights,
-    speed: info.weights.get(source),
-    fastest,
+    rank: rankOf(search, figuresOf(search, info)),
   };
+}
+
+function figuresOf({ slot }: Search, { facts, utilization, weights }: HostInfo): ScoredFigures {
+  const { speeds, weights: wanted } = slot.demand;
+  return {
+    tokensPerSecond: hostSpeed(facts, speeds, weights.get(wanted.source)),
+    utilization,
+    cost: facts.cost,
+  };
+}
+
+function rankOf({ scale, weights }: Search, figures: ScoredFigures): number {
+  return scoreRank(scoreOf(figures, scale, weights), weights);
 }
 
 /** Bytes that are claimed, or promised to nominated slots. */

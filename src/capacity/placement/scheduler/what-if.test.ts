@@ -70,6 +70,7 @@ test("whether there is room is what a plan without the others says, and asking c
         mayPreempt: false,
         runtime: "llamacpp",
         memory: asked.bytes === undefined ? { known: false } : { known: true, bytes: asked.bytes },
+        speeds: {},
         weights: { source: "hf://org/model" },
         // As a service asks: what would go for a slot held it.
         predecessors: gone
@@ -121,6 +122,7 @@ test("room that a slot ahead in the queue takes does not count", () => {
     mayPreempt: false,
     runtime: "llamacpp",
     memory: { known: true, bytes },
+    speeds: {},
     weights: { source: service },
     predecessors: [],
     refusals: [],
