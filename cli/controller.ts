@@ -72,6 +72,10 @@ export function configureController(command: Command): void {
       "interval in seconds between source checks of Models with refreshPolicy OnChange (default: 600)",
     )
     .action(controller);
+  command.option(
+    "--score-weights <pairs>",
+    "weights in the score of machines (default: tps=0.7,utilization=0.2,cost=0.1)",
+  );
   addTunnelOptions(command);
   addEngineOptions(command);
   addFitnessOptions(command);

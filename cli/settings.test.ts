@@ -48,6 +48,7 @@ const CONTROLLER: Given = {
   tunnel: ["", true],
   tunnelAddress: ["127.0.0.1"],
   tunnelPort: ["9", 9],
+  scoreWeights: ["tps=0.5,cost=0", { tps: 0.5, utilization: 0.2, cost: 0 }],
   fitness: ["", true],
   liveEviction: ["", true],
   liveEvictionPercent: ["5", 5],

@@ -15,6 +15,10 @@ test.each([
   [{ healthPort: 70_000 }, "healthPort"],
   [{ hfEndpoint: "ftp://x" }, "hfEndpoint"],
   [{ kubeconfig: "" }, "kubeconfig"],
+  [{ scoreWeights: "tps=2" }, "scoreWeights"],
+  [{ scoreWeights: "speed=0.5" }, "scoreWeights"],
+  [{ scoreWeights: "tps" }, "scoreWeights"],
+  [{ scoreWeights: "tps=0,utilization=0,cost=0" }, "scoreWeights"],
 ])("configuration %j is rejected with the name of the key", (input, key) => {
   expect(() => parseControllerConfig(input)).toThrow(
     expect.objectContaining({ code: "ControllerConfigInvalid", message: expect.stringContaining(key) }),

@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
 import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
 import { preflightConfigSchema } from "./preflight/config.ts";
@@ -40,6 +41,7 @@ export const controllerConfigSchema = z
       .describe(
         "Score machines for the models of the catalog. If false, the catalog is not read, placement.mode Auto leaves the choice of nodes to Kubernetes, and preflight checks only the capacity of hosts.",
       ),
+    scoreWeights: scoreWeightsSchema,
     ...modelConfigSchema.shape,
     ...podsConfigSchema.shape,
     ...preflightConfigSchema.shape,

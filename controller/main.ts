@@ -67,7 +67,8 @@ export async function runController(options: ControllerOptions): Promise<void> {
   // The connection outlives the signal, because the Lease is released afterwards.
   const client = createClient(connection, { userAgent: USER_AGENT });
   const fitness = config.fitness ? await loadFitness(options.records) : undefined;
-  const common = { connection, clock, log, fitness, hostsOnly: config.hostsOnly };
+  const { hostsOnly, scoreWeights } = config;
+  const common = { connection, clock, log, fitness, hostsOnly };
   let state: ControllerState = { at: "connecting", watches: none };
   const reflectors = () => state.watches();
   const catchUp = createCatchUp({ clock, signal, reflectors, replaced: connection.replaced });
@@ -98,7 +99,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         metrics.setLeading(true);
         state = { at: "listing", watches: none };
         const writer = createClient(connection, { userAgent: USER_AGENT, mayWrite });
-        const shared = { ...common, client: writer, metrics, signal: leading };
+        const shared = { ...common, scoreWeights, client: writer, metrics, signal: leading };
         if (settings !== undefined) keepCertificate({ ...settings, ...shared });
         return lead({
           ...shared,

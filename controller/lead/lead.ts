@@ -3,6 +3,7 @@
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
+import type { ScoreWeights } from "../../src/capacity/score.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Queue } from "../../src/kube/queue.ts";
@@ -54,6 +55,7 @@ export interface LeadOptions {
   readonly podsSettings: PodsSettings;
   /** True if nothing runs in pods. */
   readonly hostsOnly: boolean;
+  readonly scoreWeights: ScoreWeights;
   /** Undefined: machines are not scored. */
   readonly fitness: Fitness | undefined;
   readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
@@ -87,7 +89,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
   const parts: LeaderParts = {
     queues,
-    scheduler: createControllerScheduler(),
+    scheduler: createControllerScheduler(options.scoreWeights),
     memory: createServiceMemory(),
     podsQueue: createPodsQueue(),
     drainBlockers: createDrainBlockers(),

@@ -7,6 +7,7 @@ import {
   type Scheduler,
 } from "../../src/capacity/placement/scheduler/scheduler.ts";
 import type { HostClaim } from "../../src/capacity/placement/types.ts";
+import type { ScoreWeights } from "../../src/capacity/score.ts";
 import { NO_REFUSALS, type RefusalHistory } from "./refusals.ts";
 
 /** All times are monotonic. */
@@ -36,8 +37,8 @@ export interface ControllerScheduler {
 /** A replica that the watch has not shown for this long was already deleted. */
 const UNCONFIRMED_MS = 60_000;
 
-export function createControllerScheduler(): ControllerScheduler {
-  const scheduler = createScheduler();
+export function createControllerScheduler(weights?: ScoreWeights): ControllerScheduler {
+  const scheduler = createScheduler(weights);
   const assumed = new Map<string, number>();
   const histories = new Map<string, RefusalHistory>();
   const forgetAssumed = (replica: string) => {

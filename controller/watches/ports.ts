@@ -1,5 +1,6 @@
 /** Dependencies of every reconciler of the controller. */
 import type { Fitness } from "../../src/capacity/fitness.ts";
+import type { ScoreWeights } from "../../src/capacity/score.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
@@ -17,4 +18,6 @@ export interface ControllerPorts {
   readonly fitness: Fitness | undefined;
   /** True if nothing runs in pods. */
   readonly hostsOnly: boolean;
+  /** Weights of the score of machines. */
+  readonly scoreWeights: ScoreWeights;
 }

@@ -1,6 +1,6 @@
 /** The weights of the score as a setting, which the controller and the scheduler extender share. */
 import { z } from "zod";
-import { DEFAULT_SCORE_WEIGHTS, type ScoreWeights } from "./score.ts";
+import { DEFAULT_SCORE_WEIGHTS } from "./score.ts";
 
 const weight = z.coerce.number("must be a number from 0 to 1").min(0).max(1);
 const pairs = z.string().regex(/^[a-z]+=[0-9.]+$/, "must be a term and its weight, such as tps=0.7");
@@ -23,5 +23,3 @@ export const scoreWeightsSchema = z
   .describe(
     "Weights of the terms in the score of machines, each from 0 to 1, separated by commas: speed, utilization, cost.",
   );
-
-export type { ScoreWeights };

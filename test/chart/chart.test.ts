@@ -56,7 +56,15 @@ test("every value is described, and has a default unless it is the controller's"
 });
 
 test("the controller's flags are values, but for those that a pod settles itself", () => {
-  const settled = ["kubeconfig", "context", "healthAddress", "healthPort", "image", "hostsOnly"];
+  const settled = [
+    "kubeconfig",
+    "context",
+    "healthAddress",
+    "healthPort",
+    "image",
+    "hostsOnly",
+    "scoreWeights",
+  ];
   const groups = [...Object.keys(preflightConfigSchema.shape), ...Object.keys(tunnelConfigSchema.shape)];
   const flags = configKeys(controllerConfigSchema)
     .map(({ key }) => key)
@@ -162,6 +170,8 @@ withHelm(
     const moving = JSON.stringify(await render(helm, "--set", "controller.liveEviction=true"));
     expect(moving).toContain("pods/eviction");
     expect(moving).toContain('"--live-eviction"');
+    const weighted = JSON.stringify(await render(helm, "--set", "scheduler.weights.util=0.5"));
+    expect(weighted).toContain('"--score-weights=tps=0.7,utilization=0.5,cost=0.1"');
     const probing = JSON.stringify(await render(helm, "--set", "controller.probeNodes=true"));
     expect(probing).toContain('"--probe-nodes"');
     const mayProbe = '{"apiGroups":[""],"resources":["pods"],"verbs":["create","delete"]}';
@@ -266,7 +276,7 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   };
   expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
   expect(JSON.stringify(deployment)).toContain(
-    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
+    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
   );
 });
 

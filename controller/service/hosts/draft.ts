@@ -5,6 +5,7 @@ import { claimOfReplica, waitingSince } from "../../../src/capacity/placement/cl
 import { type Moment, momentOf } from "../../../src/util/moment.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../../scheduler/preempted.ts";
 import { readRefusals } from "../../scheduler/refusals.ts";
+import { benchmarksIn } from "../../watches/benchmarks.ts";
 import type { Watches } from "../../watches/watches.ts";
 import { type LiveService, namedModels, soonest } from "../path.ts";
 import type { ServiceObserved } from "./plan/observed.ts";
@@ -40,7 +41,8 @@ export function currentDraftOf(ports: HostsPathPorts, { key, service, own }: Liv
 
 function observe(watches: Watches, service: InferenceService, own: LiveService["own"]): ServiceObserved {
   const hosts = new Map(watches.hosts.list().map((host) => [host.metadata.name, host]));
-  return { service, ...namedModels(watches.models, service), hosts, ...own };
+  const benchmarks = benchmarksIn(watches.benchmarks);
+  return { service, ...namedModels(watches.models, service), hosts, benchmarks, ...own };
 }
 
 function findingsOn(

@@ -1,4 +1,5 @@
 /** Builds the demand of a slot for placement. Pure. */
+import { speedsByClass, subjectOf } from "../../../../src/capacity/benchmark/subject.ts";
 import { demandOf } from "../../../../src/capacity/demand.ts";
 import type { Demand, HostRefusal } from "../../../../src/capacity/placement/types.ts";
 import { isServingReplica, ordinalOf } from "../rollout/slots.ts";
@@ -13,7 +14,7 @@ export interface RequestedSlot {
 }
 
 export function slotDemand(
-  { service, replicas, model }: ServiceObserved,
+  { service, replicas, model, benchmarks }: ServiceObserved,
   { template, claim }: Runnable,
   { ordinal, why }: RequestedSlot,
   refusals: readonly HostRefusal[],
@@ -21,5 +22,7 @@ export function slotDemand(
   const predecessors = replicas.filter((replica) => ordinalOf(replica) === ordinal);
   // A rollout preempts no replica, because its slot still serves, or a bad change is the cause.
   const mayPreempt = (why === "fill" || why === "replace") && !predecessors.some(isServingReplica);
-  return demandOf({ service, model, template, claim, ordinal, mayPreempt, predecessors, refusals });
+  const subject = model && subjectOf(model, service, { runtime: template.runtime });
+  const speeds = speedsByClass(benchmarks, subject);
+  return demandOf({ speeds, service, model, template, claim, ordinal, mayPreempt, predecessors, refusals });
 }

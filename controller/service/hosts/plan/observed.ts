@@ -2,6 +2,7 @@
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
+import type { BenchmarkTable } from "../../../../src/capacity/benchmark/table.ts";
 import type { OwnedObjects } from "../../owned/observe.ts";
 
 export interface ServiceObserved
@@ -13,4 +14,5 @@ export interface ServiceObserved
   readonly loraModels?: readonly (Model | undefined)[];
   /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
+  readonly benchmarks: BenchmarkTable;
 }

@@ -7,6 +7,7 @@ import {
   inferenceServiceSpecSchema,
 } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
+import { NO_BENCHMARKS } from "../../../../src/capacity/benchmark/table.ts";
 import type { Placed } from "../../../../src/capacity/placement/types.ts";
 import { resolveService } from "../../../../src/capacity/resolve.ts";
 import { toRevisionData } from "../../../../src/capacity/revision-data.ts";
@@ -121,6 +122,7 @@ function observedOf({ spec = {}, before = spec, ...short }: ShortInput): Service
   return {
     service,
     model: short.model === "missing" ? undefined : MODEL,
+    benchmarks: NO_BENCHMARKS,
     hosts: new Map(hostsNow.map((host) => [host.metadata.name, host])),
     replicas,
     slices,

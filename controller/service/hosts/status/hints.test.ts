@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { inferenceServiceSpecSchema } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
+import { NO_BENCHMARKS } from "../../../../src/capacity/benchmark/table.ts";
 import { draftService } from "../plan/plan.ts";
 import { hintsFor } from "./hints.ts";
 
@@ -24,7 +25,14 @@ const model = {
 test("hints what would fit on the nearest hosts that are short of memory, and nothing for the others", () => {
   const spec = inferenceServiceSpecSchema.parse({ modelRef: "llama", contextSize: 131_072 });
   const service = { metadata: { name: "chat", namespace: "default", uid: "u" }, spec };
-  const nothing = { hosts: new Map(), replicas: [], slices: [], kubeServices: [], revisions: [] };
+  const nothing = {
+    hosts: new Map(),
+    benchmarks: NO_BENCHMARKS,
+    replicas: [],
+    slices: [],
+    kubeServices: [],
+    revisions: [],
+  };
   const draft = draftService({ service, model, ...nothing });
   const short = (host: string, gib: number) => ({
     host,
