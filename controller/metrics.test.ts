@@ -55,6 +55,12 @@ const leader: LeaderFacts = {
   ],
   waiting: { hosts: 1, pods: 3 },
   depths: { services: 2, hosts: 0 },
+  podSpeeds: [20, 10].map((tokensPerSecond) => ({
+    model: "hf://org/repo",
+    backend: "vllm",
+    node: "gpu-1",
+    tokensPerSecond,
+  })),
 };
 
 async function scrape(of: LeaderFacts | "standby" = leader) {

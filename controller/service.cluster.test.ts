@@ -117,6 +117,33 @@ test("kubectl scale adds replicas and takes the highest ordinals away", async ()
   );
 });
 
+test("live performance of ready replicas adds up in the status of their service", async () => {
+  const ns = await namespace("busy");
+  await bench.model(ns, "tiny");
+  await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
+  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
+  const replicas = await bench.replicas(ns);
+  for (const [index, { metadata }] of replicas.entries()) {
+    const performance = {
+      tokensPerSecond: 10 * (index + 1),
+      timeToFirstTokenSeconds: 0.5,
+      requestsInFlight: 1,
+    };
+    const patch = JSON.stringify({ status: { performance } });
+    const what = ["patch", "irep", metadata.name, "-n", ns, "--subresource=status", "--type=merge"];
+    await bench.cluster.kubectl([...what, "-p", patch]);
+  }
+  // The first change is written at once, and the second one 30 seconds later.
+  await bench.serviceUntil(ns, "chat", ({ status }) =>
+    expect(status?.performance).toEqual({
+      tokensPerSecond: 30,
+      timeToFirstTokenSeconds: 0.5,
+      requestsInFlight: 2,
+    }),
+  );
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
 test("a changed template rolls to a new revision; mutable fields restart nothing", async () => {
   const ns = await namespace("rolled");
   await bench.model(ns, "tiny");

@@ -9,7 +9,7 @@ import { countFirstByte, type RouteCounters } from "./counters.ts";
 
 /** Below the 5 s after which common servers close idle connections: a connection must not close just as it is reused. */
 const POOL_IDLE_MS = 2_000;
-/** Streams of OpenAI's protocol and of Ollama's. */
+/** Types of streams in the protocols that the gate passes. */
 const STREAM_TYPES = /^(text\/event-stream|application\/x-ndjson)\b/i;
 const MAX_LIST = 8 * 1024 ** 2;
 

@@ -1,10 +1,23 @@
 /** Sections that several descriptions share: conditions and Events. Pure. */
 import type { Condition } from "../../src/api/conditions.ts";
+import type { Performance } from "../../src/api/fields/performance.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
 import { ageOf } from "../program/age.ts";
 import { type Section, tableLines } from "./sections.ts";
 
 const MAX_EVENTS = 20;
+
+/** Undefined while idle. */
+export function performanceText(performance: Performance | undefined): string | undefined {
+  if (performance === undefined) return undefined;
+  const { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight } = performance;
+  const figures = [
+    tokensPerSecond === undefined ? undefined : `${tokensPerSecond} tokens/s`,
+    timeToFirstTokenSeconds === undefined ? undefined : `${timeToFirstTokenSeconds} s to the first token`,
+    requestsInFlight === undefined ? undefined : `${requestsInFlight} requests in flight`,
+  ].filter((figure) => figure !== undefined);
+  return `${figures.join(", ")} (mean over the last minute)`;
+}
 
 /** `shown` is the message of the object. A condition with the same message refers to it. */
 export function conditionSection(

@@ -12,7 +12,7 @@ import { printable } from "../program/table.ts";
 import { overviewOf } from "../status/overview.ts";
 import { engineSection } from "./engine.ts";
 import { memorySection } from "./memory.ts";
-import { conditionSection, eventSection } from "./parts.ts";
+import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
 export interface ReplicaFacts {
@@ -51,6 +51,7 @@ function headOf(facts: ReplicaFacts, nowMs: number): readonly Field[] {
     ["Download", progressOf(status?.progress)],
     ["Listens on", listensOn(host, status?.port)],
     ["Process", processOf(replica, nowMs)],
+    ["Performance", performanceText(status?.performance)],
     ["Restarts", status?.restarts === undefined ? undefined : String(status.restarts)],
     ["Created", agoOf(metadata.creationTimestamp, nowMs)],
   ];

@@ -11,7 +11,7 @@ import type { Pod } from "../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { compareText } from "../../src/util/text.ts";
 import { ageOf, agoOf } from "../program/age.ts";
-import { conditionSection, eventSection } from "./parts.ts";
+import { conditionSection, eventSection, performanceText } from "./parts.ts";
 import { type Field, fieldLines, renderSections, type Section, tableLines } from "./sections.ts";
 
 export interface ServiceFacts {
@@ -48,6 +48,7 @@ function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field
     ["Runtime", status?.runtime ?? spec.runtime],
     ["Endpoint", status?.endpoint],
     ["Replicas", replicasOf(service)],
+    ["Performance", performanceText(status?.performance)],
     ["Revision", revisionOf(status)],
     ["Queue", queueOf(status)],
     ["Deleted", metadata.deletionTimestamp],

@@ -46,6 +46,9 @@ function tablesOf(input: TopInput): readonly string[] {
     input.hosts.map(({ metadata, status }) => [metadata.name, status?.memory?.pressure ?? ""]),
   );
   const speeds = speedsOf(input);
+  const live = new Map(
+    input.services.map((service) => [keyOf(service.metadata), service.status?.performance?.tokensPerSecond]),
+  );
   const queue = queueOf(input.services);
   return [
     ...alignColumns([
@@ -57,10 +60,12 @@ function tablesOf(input: TopInput): readonly string[] {
     ]),
     "",
     ...alignColumns([
-      ["SERVICE", "PHASE", "READY", "ON", "MODEL", "TOKENS/S", "MESSAGE"],
+      ["SERVICE", "PHASE", "READY", "ON", "MODEL", "TOKENS/S", "NOW", "MESSAGE"],
       ...services.map((service) => {
         const { phase, ready, on, model, message } = service;
-        return [keyOf(service), phase, ready, on, model, String(speeds.get(keyOf(service)) ?? "-"), message];
+        const speed = speeds.get(keyOf(service)) ?? "-";
+        const now = live.get(keyOf(service)) ?? "-";
+        return [keyOf(service), phase, ready, on, model, String(speed), String(now), message];
       }),
     ]),
     ...(queue.length === 0 ? [] : ["", ...alignColumns([["QUEUE", "ON", "SERVICE", "WAITS FOR"], ...queue])]),

@@ -44,6 +44,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       const shown = replica ?? before;
       if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
       noteReplica(ports, key, replica);
+      if (!isOnlyPerformance(replica, before)) queues.placement.enqueue("all");
       // The Secrets that a replica names never change.
       if (
         shown !== undefined &&
@@ -102,19 +103,34 @@ function isDeclaredLost({ watches }: ChangePorts, host: string): boolean {
 
 /** Processes the first lists, for which no handler is called. */
 export function processInitialLists(ports: ChangePorts): void {
-  const { watches, scheduler } = ports;
+  const { watches, scheduler, queues } = ports;
   for (const host of watches.hosts.list()) scheduler.noteHost(host.metadata.name, host);
   for (const replica of watches.replicas.list()) noteReplica(ports, keyOf(replica.metadata), replica);
+  queues.placement.enqueue("all");
 }
 
 function noteReplica(
-  { scheduler, watches, clock, queues }: ChangePorts,
+  { scheduler, watches, clock }: ChangePorts,
   key: string,
   replica: InferenceReplica | undefined,
 ): void {
   const service = replica === undefined ? undefined : watches.services.get(serviceKeyOf(replica));
   scheduler.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
-  queues.placement.enqueue("all");
+}
+
+/** True if only the live performance has changed, which serving engines report all the time and placement does not read. */
+function isOnlyPerformance(
+  after: InferenceReplica | undefined,
+  before: InferenceReplica | undefined,
+): boolean {
+  if (isDeepEqual(after?.status?.performance, before?.status?.performance)) return false;
+  return isDeepEqual(withoutPerformance(after), withoutPerformance(before));
+}
+
+function withoutPerformance(replica: InferenceReplica | undefined) {
+  const { metadata, spec, status } = replica ?? {};
+  const { resourceVersion: _version, managedFields: _fields, ...identity } = metadata ?? {};
+  return { identity, spec, status: { ...status, performance: undefined } };
 }
 
 function serviceKeyOf({ metadata, spec }: InferenceReplica): string {

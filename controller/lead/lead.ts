@@ -31,6 +31,7 @@ import { createServiceMemory, type ServiceMemory } from "../service/hosts/memory
 import type { HostsPathPorts } from "../service/hosts/ports.ts";
 import { observeService } from "../service/owned/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
+import { type LivePerformance, startLivePerformance } from "../service/performance/live-performance.ts";
 import { createNodeProbes, type NodeProbesOptions } from "../service/pods/node-probes.ts";
 import { createOffloadReader } from "../service/pods/offload.ts";
 import type { PodsPorts } from "../service/pods/ports.ts";
@@ -97,13 +98,14 @@ export async function lead(options: LeadOptions): Promise<void> {
     signs,
     secretAccess,
     downloads,
+    performance: startLivePerformance({ ...options, watches, onChange: queues.services.enqueue }),
   };
-  const { scheduler, memory, podsQueue } = parts;
+  const { scheduler, memory, podsQueue, performance } = parts;
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
   const changes: ChangePorts = { queues, scheduler, watches, memory, clock, fitness: options.fitness };
   processInitialLists(changes);
   subscribe(createHandlers(changes));
-  metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue }, clock));
+  metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue, performance }, clock));
   prepareAll(paths, watches);
   enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
@@ -125,6 +127,7 @@ interface LeaderParts {
   readonly signs: LeaseSigns;
   readonly secretAccess: SecretAccess;
   readonly downloads: Downloads;
+  readonly performance: LivePerformance;
 }
 
 function hostsPortsOf(
@@ -160,12 +163,19 @@ function podsPortsOf(
 function passesOf(
   options: LeadOptions,
   ports: ControllerPorts,
-  { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads }: LeaderParts,
+  { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads, performance }: LeaderParts,
   paths: ServicePorts["paths"],
 ): Passes {
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
-  const servicePorts: ServicePorts = { ...ports, foreign, paths, retries, lastStatus: new Map() };
+  const servicePorts: ServicePorts = {
+    ...ports,
+    foreign,
+    paths,
+    retries,
+    performance,
+    lastStatus: new Map(),
+  };
   const deletions = createDeletions(ports.clock);
   const hostPorts: HostPorts = { ...ports, fleet, signs, deletions, drainBlockers };
   return {

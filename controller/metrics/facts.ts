@@ -30,6 +30,16 @@ export interface LeaderFacts {
   readonly waiting: Readonly<Record<"hosts" | "pods", number>>;
   /** Keys that are queued or in progress, by queue. */
   readonly depths: Readonly<Record<string, number>>;
+  readonly podSpeeds: readonly PodSpeed[];
+}
+
+/** Generation speed of a pod. */
+export interface PodSpeed {
+  /** Source of the model. */
+  readonly model: string;
+  readonly backend: string;
+  readonly node: string;
+  readonly tokensPerSecond: number;
 }
 
 export interface ControllerFacts {

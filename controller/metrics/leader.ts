@@ -1,14 +1,23 @@
 /** Reads the leader's watches and queues as facts for its metrics. */
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import { keyOf } from "../../src/api/names.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
+import { modelKeyOf } from "../service/path.ts";
+import type { LivePerformance } from "../service/performance/live-performance.ts";
+import type { PodLoad } from "../service/performance/pod-loads.ts";
 import type { PodsQueue } from "../service/pods/queue.ts";
 import { requiredOwned, type Watches } from "../watches/watches.ts";
-import type { LeaderFacts, Watch } from "./facts.ts";
+import type { LeaderFacts, PodSpeed, Watch } from "./facts.ts";
 
 export function leaderFacts(
   watches: Watches,
   queues: Readonly<Record<string, { readonly depth: () => number }>>,
-  waiting: { readonly scheduler: Pick<ControllerScheduler, "pending">; readonly podsQueue: PodsQueue },
+  parts: {
+    readonly scheduler: Pick<ControllerScheduler, "pending">;
+    readonly podsQueue: PodsQueue;
+    readonly performance: Pick<LivePerformance, "podLoads">;
+  },
   clock: Clock,
 ): LeaderFacts {
   const { models, services, hosts, leases, pods, replicas } = watches;
@@ -23,7 +32,18 @@ export function leaderFacts(
     replicas: replicas.list(),
     hosts: hosts.list(),
     watches: signs,
-    waiting: { hosts: waiting.scheduler.pending().length, pods: waiting.podsQueue.length() },
+    waiting: { hosts: parts.scheduler.pending().length, pods: parts.podsQueue.length() },
+    podSpeeds: parts.performance.podLoads().flatMap((load) => podSpeed(watches, load)),
     depths: Object.fromEntries(Object.entries(queues).map(([name, queue]) => [name, queue.depth()])),
   };
+}
+
+/** Empty if the engine does not report its tokens, and for a pod whose service or Model was deleted. */
+function podSpeed(watches: Watches, { pod, runtime, performance }: PodLoad): readonly PodSpeed[] {
+  const { tokensPerSecond } = performance;
+  const { namespace, labels } = pod.metadata;
+  const service = watches.services.get(keyOf({ namespace, name: labels?.[LABEL_SERVICE] ?? "" }));
+  const model = service && watches.models.get(modelKeyOf(service))?.spec.source;
+  if (tokensPerSecond === undefined || runtime === undefined || model === undefined) return [];
+  return [{ model, backend: runtime, node: pod.spec.nodeName ?? "", tokensPerSecond }];
 }

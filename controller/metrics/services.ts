@@ -10,6 +10,7 @@ import {
   sampleIfKnown,
   stateSet,
 } from "../../src/http/metrics/family.ts";
+import { sumSamples, TOKENS_PER_SECOND } from "../../src/http/metrics/live.ts";
 import type { ControllerFacts } from "./facts.ts";
 
 const LABELS = ["namespace", "service"] as const;
@@ -94,7 +95,12 @@ export const serviceFamilies: readonly MetricFamily<ControllerFacts>[] = [
     labels: ["phase", "reachable"],
     read: ({ leader }) => (leader === undefined ? [] : countReplicas(leader.replicas)),
   },
+  { ...TOKENS_PER_SECOND, read: (facts) => sumSamples(podSpeeds(facts)) },
 ];
+
+function* podSpeeds({ leader }: ControllerFacts): Iterable<Required<MetricSample>> {
+  for (const { tokensPerSecond: value, ...labels } of leader?.podSpeeds ?? []) yield { labels, value };
+}
 
 function* countReplicas(
   replicas: NonNullable<ControllerFacts["leader"]>["replicas"],

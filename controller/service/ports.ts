@@ -1,13 +1,25 @@
 /** Dependencies of a pass over a service. */
+import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { RejectionRetries } from "./apply/retries.ts";
 import type { ForeignServices } from "./foreign-services.ts";
-import type { ServicePath } from "./path.ts";
+import type { LiveService, ServicePath } from "./path.ts";
 import type { StatusPorts } from "./status.ts";
+
+/** Live performance of services. */
+export interface ServicePerformance {
+  /** The performance for the status, and when a held-back change is due. */
+  readonly of: (
+    live: LiveService,
+  ) => { readonly performance: InferenceServiceStatus["performance"] } & Partial<Recheck>;
+  readonly forget: (key: string) => void;
+}
 
 export interface ServicePorts extends ControllerPorts, StatusPorts {
   readonly foreign: ForeignServices;
   readonly retries: RejectionRetries;
+  readonly performance: ServicePerformance;
   /** The first path takes the services that belong to no other. */
   readonly paths: readonly [ServicePath, ...ServicePath[]];
 }

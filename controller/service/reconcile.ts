@@ -29,6 +29,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   ports.foreign.forget(key);
   ports.retries.forget(key);
   ports.lastStatus.delete(key);
+  ports.performance.forget(key);
   for (const path of ports.paths) path.release(key, service === undefined);
   return service === undefined ? recheck : ((await tearDown(ports, service, observed)) ?? recheck);
 }
@@ -58,7 +59,8 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   else ports.foreign.forget(key);
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
   const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
-  const complete = { ...withMoving(ports, live, available), on: runningOn(live) ?? chosen.on };
+  const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
+  const complete = { ...withMoving(ports, live, available), on: runningOn(live) ?? chosen.on, performance };
   await writeStatus(ports, service, complete);
   if (NEEDS_NO_OTHER_PATH.has(status.phase)) {
     await applyServiceSteps(
@@ -67,7 +69,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
     );
   }
   const retryMs = ports.retries.afterMs(key, rejections.length > 0, ports.clock.monotonicMs());
-  return soonest([retryMs, recheckAfterMs]);
+  return soonest([retryMs, recheckAfterMs, performanceAfterMs]);
 }
 
 /** A service that moves to another path is Available through the old path until its new replicas are ready. */

@@ -111,7 +111,7 @@ export function reportedPerformance(
   return Object.fromEntries(rounded);
 }
 
-/** The performance to write, and when a held-back change is due. `writtenAt`: time of the last change, on the clock of `now`. */
+/** The performance to write, which is `reported` if nothing has to be written, and when a held-back change is due. `writtenAt`: time of the last change, on the clock of `now`. */
 export function duePerformance(
   reported: Performance | undefined,
   exact: Performance,
@@ -123,6 +123,6 @@ export function duePerformance(
 ): { readonly performance: Performance | undefined; readonly dueInMs?: number } {
   const performance = reportedPerformance(reported, exact);
   const dueInMs = writtenAt === undefined ? 0 : writtenAt + everyMs - now;
-  if (dueInMs <= 0 || isDeepEqual(performance, reported)) return { performance };
-  return { performance: reported, dueInMs };
+  if (isDeepEqual(performance, reported)) return { performance: reported };
+  return dueInMs <= 0 ? { performance } : { performance: reported, dueInMs };
 }

@@ -27,6 +27,13 @@ function condition(name: string, type: string, description: string): PrinterColu
   return text(name, `.status.conditions[?(@.type=="${type}")].status`, description);
 }
 
+const tokensPerSecond = wide({
+  name: "Tokens/s",
+  type: "number",
+  jsonPath: ".status.performance.tokensPerSecond",
+  description: "Tokens generated per second, as a mean over the last minute. Empty while idle.",
+});
+
 export const modelColumns: readonly PrinterColumn[] = [
   text("Phase", ".status.phase", "Phase of the Model: Pending, Downloading, Ready or Failed."),
   text("Size", ".status.size", "Total size of all files."),
@@ -72,6 +79,7 @@ export const serviceColumns: readonly PrinterColumn[] = [
     jsonPath: ".status.queuePosition",
     description: "Position in the scheduling queue.",
   }),
+  tokensPerSecond,
   wide(text("Waiting-For", ".status.waitingFor", "Missing resource.")),
   wide(text("Priority", ".spec.priority", "Scheduling priority.")),
   wide(text("Revision", ".status.updateRevision", "Target revision of the rollout.")),
@@ -94,6 +102,7 @@ export const replicaColumns: readonly PrinterColumn[] = [
     jsonPath: ".status.restarts",
     description: "Number of automatic restarts.",
   }),
+  tokensPerSecond,
   wide(text("Service", ".spec.template.serviceName", "InferenceService that owns the replica.")),
   wide(text("Runtime", ".spec.template.runtime", "Runtime of the replica.")),
   wide(text("Revision", ".spec.template.revision", "Revision of the template.")),

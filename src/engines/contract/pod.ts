@@ -90,6 +90,10 @@ export interface PodRuntime {
     readonly inFlight: readonly string[];
     /** Default metric for autoscaling. */
     readonly load: string;
+    /** Counter of generated tokens. */
+    readonly generatedTokens?: string;
+    /** Histogram of the time to the first token, without `_sum` and `_count`. */
+    readonly firstToken?: string;
     /** True if the path requires the API key. */
     readonly isProtected?: true;
   };

@@ -151,8 +151,9 @@ export function createGauges(names: readonly string[]) {
       const [, name = "", value] = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?\s+(\S+)/.exec(line) ?? [];
       if (names.includes(name)) sums.set(name, (sums.get(name) ?? 0) + Number(value));
     },
-    sum: (): number | undefined => {
-      const total = names.reduce((sum, name) => sum + (sums.get(name) ?? Number.NaN), 0);
+    /** Undefined if one of the names is missing. */
+    sum: (some = names): number | undefined => {
+      const total = some.reduce((sum, name) => sum + (sums.get(name) ?? Number.NaN), 0);
       return Number.isFinite(total) && total >= 0 ? total : undefined;
     },
   };

@@ -22,6 +22,7 @@ export const llamacppPod: PodRuntime = {
     path: "/metrics",
     inFlight: ["llamacpp:requests_processing", "llamacpp:requests_deferred"],
     load: "llamacpp:requests_processing",
+    generatedTokens: "llamacpp:tokens_predicted_total",
     isProtected: true,
   },
   apiKey: { by: "file", open: "/health and OPTIONS requests" },

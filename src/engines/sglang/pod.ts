@@ -29,6 +29,8 @@ export const sglangPod: PodRuntime = {
     path: "/metrics",
     inFlight: ["sglang:num_running_reqs", "sglang:num_queue_reqs"],
     load: "sglang:num_running_reqs",
+    generatedTokens: "sglang:generation_tokens_total",
+    firstToken: "sglang:time_to_first_token_seconds",
   },
   apiKey: { by: "variable", variable: KEY_VARIABLE, open: "/health, /metrics and OPTIONS requests" },
   sharesMemory: true,

@@ -11,6 +11,7 @@ export const tgiPod: PodRuntime = {
     path: "/metrics",
     inFlight: ["tgi_batch_current_size", "tgi_queue_size"],
     load: "tgi_queue_size",
+    generatedTokens: "tgi_request_generated_tokens_sum",
   },
   apiKey: {
     by: "variable",

@@ -30,6 +30,8 @@ export const vllmPod: PodRuntime = {
     path: "/metrics",
     inFlight: ["vllm:num_requests_running", "vllm:num_requests_waiting"],
     load: "vllm:num_requests_running",
+    generatedTokens: "vllm:generation_tokens_total",
+    firstToken: "vllm:time_to_first_token_seconds",
   },
   apiKey: {
     by: "variable",

@@ -1,0 +1,87 @@
+/** Pods with the metrics of vLLM, as recorded, and others that cannot be read. */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, onTestFinished, test, vi } from "vitest";
+import {
+  ANNOTATION_IN_FLIGHT,
+  IN_FLIGHT_NEEDS_KEY,
+  LABEL_SERVICE,
+  PORT_NAME,
+} from "../../../src/api/group.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+import { startPodLoads } from "./pod-loads.ts";
+
+const VLLM = "/metrics vllm:num_requests_running,vllm:num_requests_waiting";
+
+function podAt(port: number, name: string, probe: string, isReady = true): Pod {
+  return {
+    metadata: {
+      name,
+      namespace: "a",
+      uid: name,
+      labels: { [LABEL_SERVICE]: "chat" },
+      annotations: { [ANNOTATION_IN_FLIGHT]: probe },
+    },
+    spec: { containers: [{ name: "engine", image: "i", ports: [{ name: PORT_NAME, containerPort: port }] }] },
+    status: { podIP: "127.0.0.1", conditions: [{ type: "Ready", status: isReady ? "True" : "False" }] },
+  } as Pod;
+}
+
+test("pods of vLLM are read every 30 seconds, and those that are not ready, need a key or do not answer have no load", async () => {
+  let tokens = 1_000;
+  const paths: string[] = [];
+  const engine = createServer(({ url = "" }, response) => {
+    paths.push(url);
+    if (url !== "/metrics") response.statusCode = 500;
+    response.end(`# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="chat"} 2.0
+vllm:num_requests_waiting{engine="0",model_name="chat"} 1.0
+vllm:generation_tokens_total{engine="0",model_name="chat"} ${tokens}
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.5",model_name="chat"} ${tokens / 100}
+vllm:time_to_first_token_seconds_count{engine="0",model_name="chat"} ${tokens / 100}
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="chat"} ${tokens / 200}
+`);
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => {
+    engine.closeAllConnections();
+    engine.close();
+  });
+  await once(engine, "listening");
+  const { port } = engine.address() as AddressInfo;
+  const pods = [
+    podAt(port, "serving", VLLM),
+    podAt(port, "starting", VLLM, false),
+    podAt(port, "failing", VLLM.replace("/metrics", "/failing")),
+    podAt(port, "locked", `${VLLM.replace("/metrics", "/locked")} ${IN_FLIGHT_NEEDS_KEY}`),
+  ];
+  let now = 0;
+  let alarm: (() => void) | undefined;
+  const after: Clock["after"] = (_, fire) => {
+    alarm = fire;
+    return () => {
+      alarm = undefined;
+    };
+  };
+  const clock: Clock = { nowMs: () => 0, monotonicMs: () => now, after };
+  const end = new AbortController();
+  const read = vi.fn();
+  const loads = startPodLoads({ pods: () => pods, clock, signal: end.signal, onRead: read });
+  expect(loads.of(pods)).toBeUndefined();
+  await vi.waitFor(() => expect(alarm).toBeDefined());
+  tokens = 1_600;
+  now = 30_000;
+  alarm?.();
+  await vi.waitFor(() => expect(read).toHaveBeenCalledWith(["a/chat"]));
+  expect(loads.of(pods)).toEqual([
+    {
+      pod: pods[0],
+      runtime: "vllm",
+      performance: { tokensPerSecond: 20, timeToFirstTokenSeconds: 0.5, requestsInFlight: 3 },
+    },
+  ]);
+  expect(paths.sort()).toEqual(["/failing", "/failing", "/metrics", "/metrics"]);
+  end.abort();
+  expect(alarm).toBeUndefined();
+});
