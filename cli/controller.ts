@@ -96,6 +96,9 @@ function addEngineOptions(command: Command): void {
       "engine images for pods: runtime[/accelerator]=image, separated by commas",
     )
     .option("--engine-registry <path>", "registry prefix for the pinned engine images, to pull from a mirror")
+    .addOption(new Option("--labels").hideHelp())
+    .option("--no-labels", "do not label Nodes and Hosts with their hardware")
+    .option("--label-prefix <prefix>", "prefix of these labels (default: metalbridge.dev/)")
     .option("--hosts-only", "run services on hosts only, without permissions on pods, Jobs and volumes")
     .option("--probe-nodes", "run a short-lived probe pod on each node that reports too little")
     .option("--probe-runtime-class-name <name>", "RuntimeClass of the probe pods on nodes with NVIDIA GPUs");

@@ -52,6 +52,8 @@ const CONTROLLER: Given = {
   fitness: ["", true],
   liveEviction: ["", true],
   liveEvictionPercent: ["5", 5],
+  labels: ["", true],
+  labelPrefix: ["flexinfer.ai/"],
 };
 const SERVER: Given = {
   kubeconfig: ["/k"],

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
+import { labelsConfigSchema } from "./labels/config.ts";
 import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
 import { preflightConfigSchema } from "./preflight/config.ts";
@@ -47,6 +48,7 @@ export const controllerConfigSchema = z
     ...preflightConfigSchema.shape,
     ...tunnelConfigSchema.shape,
     ...liveEvictionConfigSchema.shape,
+    ...labelsConfigSchema.shape,
   })
   .refine((config) => config.fitness || !config.liveEviction, {
     path: ["liveEviction"],

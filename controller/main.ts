@@ -14,6 +14,7 @@ import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
+import { labelPrefixOf } from "./labels/config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
 import { type LiveEvictionTimes, liveEvictionOf } from "./live-eviction/config.ts";
 import { type ControllerMetrics, createControllerMetrics } from "./metrics.ts";
@@ -197,7 +198,10 @@ function partsOf(
   { config, log, signal, clock = systemClock, ...options }: ControllerOptions,
   client: KubeClient,
   identity: string,
-): Pick<LeadOptions, "record" | "podsSettings" | "probing" | "liveEviction" | "createModelPass"> {
+): Pick<
+  LeadOptions,
+  "record" | "podsSettings" | "probing" | "liveEviction" | "createModelPass" | "labelPrefix"
+> {
   return {
     record: createEventRecorder({
       client,
@@ -210,6 +214,7 @@ function partsOf(
     podsSettings: podsSettingsOf(config),
     liveEviction: liveEvictionOf(config, options.liveEviction),
     probing: probingOf(config),
+    labelPrefix: labelPrefixOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
   };
 }

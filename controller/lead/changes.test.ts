@@ -22,6 +22,7 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
       hosts: ignored,
       fleet: ignored,
       placement: ignored,
+      labels: ignored,
       services: ignored,
       models: { enqueue: (key: string) => planned.push(key) },
     },

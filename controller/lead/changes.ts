@@ -4,11 +4,12 @@ import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { reportInConfigMap } from "../../src/api/node-report.ts";
+import { nodeOfReport, reportInConfigMap } from "../../src/api/node-report.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { modelsWithoutRoom, prefetchText } from "../../src/capacity/prefetch.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
@@ -55,6 +56,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
     },
     onHost: (name, host, before) => {
       queues.hosts.enqueue(name);
+      if (!isDeepEqual(labelFactsOf(host), labelFactsOf(before))) queues.labels.enqueue(`hosts/${name}`);
       queues.fleet.enqueue("all");
       scheduler.noteHost(name, host);
       queues.placement.enqueue("all");
@@ -76,10 +78,15 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       if (readNode !== undefined && !isDeepEqual(node && readNode(node), before && readNode(before)))
         enqueueAuto(ports);
       const name = node?.metadata.name ?? before?.metadata.name;
+      if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
       if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
     },
+    onNodeSlice: (node) => queues.labels.enqueue(`nodes/${node}`),
     onNodeReport: (report, before) => {
-      if (!isDeepEqual(capacityIn(report), capacityIn(before))) enqueueAuto(ports);
+      if (isDeepEqual(capacityIn(report), capacityIn(before))) return;
+      enqueueAuto(ports);
+      const node = nodeOfReport((report ?? before)?.metadata.name ?? "");
+      if (node !== undefined) queues.labels.enqueue(`nodes/${node}`);
     },
     onBenchmarks: () => queues.placement.enqueue("all"),
     onHostMember: (host) => queues.hosts.enqueue(host),
@@ -155,6 +162,14 @@ function enqueueServicesOfPodsOn({ queues, watches }: ChangePorts, node: string 
 function enqueueAuto({ queues, watches }: ChangePorts): void {
   for (const { metadata, spec } of watches.services.list())
     if (spec.placement.mode === "Auto") queues.services.enqueue(keyOf(metadata));
+}
+
+/** The parts of a Node or a Host on which its hardware labels depend. */
+function labelFactsOf(object: Node | Host | undefined): readonly unknown[] | undefined {
+  if (object === undefined) return undefined;
+  const { status = {}, metadata } = object;
+  if ("info" in status) return [metadata.labels, status.info];
+  return "capacity" in status ? [metadata.labels, status.capacity, status.allocatable] : [metadata.labels];
 }
 
 /** The part of a report that placement reads, without free memory and installed software. */

@@ -17,6 +17,7 @@ import { type HostPorts, reconcileHost } from "../host/reconcile.ts";
 import { leaseMarkOf } from "../host/sign.ts";
 import { createLeaseSigns, type LeaseSigns } from "../host/signs.ts";
 import { startJoins } from "../join/joins.ts";
+import { createLabelsPass } from "../labels/reconcile.ts";
 import { createMoveTracker } from "../live-eviction/move-tracker.ts";
 import { type MoverOptions, startLiveEviction } from "../live-eviction/mover.ts";
 import { leaderFacts } from "../metrics/leader.ts";
@@ -61,6 +62,8 @@ export interface LeadOptions {
   readonly fitness: Fitness | undefined;
   readonly createModelPass: (ports: ModelPassPorts) => ReconcileModel;
   readonly probing: NodeProbesOptions["probing"];
+  /** Prefix of labels that describe hardware; undefined if they are off. */
+  readonly labelPrefix: string | undefined;
   /** Undefined if live eviction is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** Called when watches have started. More may follow. */
@@ -183,6 +186,7 @@ function passesOf(
     hosts: (name) => reconcileHost(hostPorts, name),
     models: options.createModelPass({ ...ports, downloads }),
     secrets: secretAccess.reconcile,
+    labels: createLabelsPass({ ...ports, prefix: options.labelPrefix }),
     fleet: async () => {
       const { changed, recheckAfterMs } = fleet.judge();
       enqueueAllIn(queues.hosts)(changed);

@@ -18,6 +18,8 @@ export interface Queues {
   readonly models: Queue<string>;
   /** Keys `namespace/host`, for permissions to read Secrets. */
   readonly secrets: Queue<string>;
+  /** Keys `nodes/NAME` and `hosts/NAME`, for labels that describe hardware. */
+  readonly labels: Queue<string>;
   /** Collapses many changes that matter for placement into one pass. */
   readonly placement: Queue<"all">;
 }
@@ -48,6 +50,7 @@ export function createQueues({
     services: create("services", byNamespace(SERVICES_PER_NAMESPACE)),
     models: create("models", byNamespace(MODELS_PER_NAMESPACE)),
     secrets: create("secrets"),
+    labels: create("labels"),
     fleet: create("fleet"),
     placement: create("placement"),
   };
@@ -67,7 +70,7 @@ function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
 }
 
 /** Enqueues the keys of all objects, including those of deleted services and Hosts. Services that no leader has seen come first. */
-export function enqueueAll(watches: Watches, { services, hosts, fleet, models }: Queues): void {
+export function enqueueAll(watches: Watches, { services, hosts, fleet, models, labels }: Queues): void {
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;
   const all = watches.services.list();
@@ -80,5 +83,7 @@ export function enqueueAll(watches: Watches, { services, hosts, fleet, models }:
     hosts.enqueue(host);
   // Leases also cover deleted hosts.
   for (const { metadata } of watches.leases.list()) hosts.enqueue(metadata.name);
+  for (const { metadata } of watches.nodes.list()) labels.enqueue(`nodes/${metadata.name}`);
+  for (const { metadata } of watches.hosts.list()) labels.enqueue(`hosts/${metadata.name}`);
   fleet.enqueue("all");
 }

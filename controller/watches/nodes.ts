@@ -19,13 +19,20 @@ export const NODE_REPORTS = {
 /** Parsed reports, because each pass reads all of them. The watch delivers a new object with each change. */
 const known = new WeakMap<ConfigMap, NodeReportRead | undefined>();
 
+/** Undefined if the node has published no report. */
+export function nodeReportOf(
+  node: string,
+  reports: Pick<Reflector<ConfigMap>, "get">,
+): NodeReportRead | undefined {
+  const map = reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(node) }));
+  if (map !== undefined && !known.has(map)) known.set(map, reportInConfigMap(map));
+  return map && known.get(map);
+}
+
 export function readReportedNode(
   { readNode }: Pick<Fitness, "readNode">,
   node: Node,
   reports: Pick<Reflector<ConfigMap>, "get">,
 ): NodeRead {
-  const name = nodeReportName(node.metadata.name);
-  const map = reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name }));
-  if (map !== undefined && !known.has(map)) known.set(map, reportInConfigMap(map));
-  return readNode(node, map && known.get(map));
+  return readNode(node, nodeReportOf(node.metadata.name, reports));
 }

@@ -31,6 +31,7 @@ beforeAll(async () => {
     onHost: none,
     onPrefetched: none,
     onNode: none,
+    onNodeSlice: none,
     onNodeReport: none,
     onBenchmarks: none,
     onHostMember: none,

@@ -16,12 +16,12 @@ import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { CONFIG_MAPS, LEASES, NODES, PODS } from "../../src/kube/kinds.ts";
+import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
 import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
-import type { Node, Pod } from "../../src/kube/workload-objects.ts";
+import type { Node, Pod, ResourceSlice } from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import {
@@ -51,6 +51,8 @@ export interface ChangeHandlers {
   readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
   readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
+  /** A ResourceSlice of this node has changed. */
+  readonly onNodeSlice: (node: string) => void;
   readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
   /** The ConfigMap with measured speeds has changed. */
   readonly onBenchmarks: () => void;
@@ -79,6 +81,8 @@ export interface Watches extends OwnedWatches, Groupings {
   readonly pods: Reflector<Pod>;
   /** Nodes, for services with placement.mode Auto. */
   readonly nodes: Reflector<Node>;
+  /** Devices that drivers of dynamic resource allocation offer. Empty if the cluster lacks the kind. */
+  readonly resourceSlices: Reflector<ResourceSlice>;
   /** Reports that nodes publish. */
   readonly nodeReports: Reflector<ConfigMap>;
   /** The ConfigMap with measured speeds. */
@@ -98,6 +102,7 @@ export interface Groupings {
   /** Replicas and slices by name of the host. */
   readonly replicasOfHost: Grouping<InferenceReplica>;
   readonly slicesOfHost: Grouping<EndpointSlice>;
+  readonly resourceSlicesOfNode: Grouping<ResourceSlice>;
 }
 
 export interface WatchOptions {
@@ -136,6 +141,14 @@ export function startWatches(
     ...groupings,
     ...startOwned({ start, ofPods }, groupings, emit),
     nodes: ofPods({ kind: NODES, onChange: (_, node, before) => emit((on) => on.onNode(node, before)) }),
+    resourceSlices: ofPods({
+      kind: RESOURCE_SLICES,
+      isOptional: true,
+      onChange: (key, slice, before) => {
+        const nodes = groupings.resourceSlicesOfNode.note(key, slice, before);
+        emit((on) => nodes.forEach(on.onNodeSlice));
+      },
+    }),
     nodeReports: ofPods({
       ...NODE_REPORTS,
       onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
@@ -294,6 +307,9 @@ export function createGroupings(): Groupings {
       const host = metadata.labels?.[LABEL_HOST];
       return host === undefined ? [] : [host];
     }),
+    resourceSlicesOfNode: createGrouping<ResourceSlice>(({ spec: { nodeName } }) =>
+      nodeName === undefined ? [] : [nodeName],
+    ),
   };
 }
 

@@ -1,6 +1,7 @@
 /** A node of the cluster as a machine for models: its GPUs, or its allocatable memory. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import { labeledGpu } from "../../src/capacity/devices/labeled.ts";
 import type { NodeGpus, NodeRead, PodAccelerator } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { bandwidthOf } from "./gpus.ts";
@@ -10,52 +11,21 @@ import { type MachineRead, readMachine } from "./machine.ts";
 export type NodeMachine = MachineRead | { readonly at: "noGpus" };
 
 const HOSTNAME_LABEL = "kubernetes.io/hostname";
-const GIB = 1024 ** 3;
 /** A GPU sold with 24 GB has up to a tenth less for programs. */
 export const USABLE_SHARE = 0.9;
 
-interface Gpus {
-  readonly accelerator: Accelerator;
-  readonly backend: string;
-  readonly resource: string;
-  /** Memory of one GPU, in bytes; undefined without a label. */
-  readonly memory: (labels: Readonly<Record<string, string>>) => number | undefined;
-  readonly nameLabel: string;
-  readonly isSliced?: (labels: Readonly<Record<string, string>>) => boolean;
-}
-
-/** Resource names of the device plugins, and labels of the vendors' feature discovery. */
-const GPUS: readonly Gpus[] = [
-  {
-    accelerator: "cuda",
-    backend: "CUDA",
-    resource: "nvidia.com/gpu",
-    memory: (labels) => scaled(labels["nvidia.com/gpu.memory"], 1024 ** 2),
-    nameLabel: "nvidia.com/gpu.product",
-    isSliced: (labels) =>
-      (labels["nvidia.com/mig.strategy"] ?? "none") !== "none" ||
-      labels["nvidia.com/gpu.product"]?.includes("-MIG-") === true,
-  },
-  {
-    accelerator: "rocm",
-    backend: "ROCm",
-    resource: "amd.com/gpu",
-    memory: (labels) => gigabytes(labels["amd.com/gpu.vram"]),
-    nameLabel: "amd.com/gpu.product-name",
-  },
-  {
-    accelerator: "intel",
-    backend: "SYCL",
-    resource: "gpu.intel.com/i915",
-    memory: (labels) => scaled(labels["gpu.intel.com/memory.max"], 1),
-    nameLabel: "gpu.intel.com/product",
-  },
-];
+/** Resources of the device plugins that count whole GPUs. */
+const GPUS = [
+  { vendor: "NVIDIA", accelerator: "cuda", backend: "CUDA", resource: "nvidia.com/gpu" },
+  { vendor: "AMD", accelerator: "rocm", backend: "ROCm", resource: "amd.com/gpu" },
+  { vendor: "Intel", accelerator: "intel", backend: "SYCL", resource: "gpu.intel.com/i915" },
+] as const;
 
 /** Resources that count whole GPUs. */
 export const GPU_RESOURCES: readonly string[] = GPUS.map(({ resource }) => resource);
 
-export function readNode({ metadata, status }: Node): NodeRead {
+export function readNode(node: Node): NodeRead {
+  const { metadata, status } = node;
   const { name, labels = {} } = metadata;
   const totalBytes = quantityOf(status?.capacity?.memory);
   return {
@@ -65,19 +35,16 @@ export function readNode({ metadata, status }: Node): NodeRead {
     totalBytes,
     allocatableBytes: quantityOf(status?.allocatable?.memory) ?? totalBytes,
     cores: quantityOf(status?.capacity?.cpu),
-    gpus: gpusOf(status?.allocatable ?? {}, labels),
+    gpus: gpusOf(node),
   };
 }
 
-function gpusOf(
-  allocatable: Readonly<Record<string, string>>,
-  labels: Readonly<Record<string, string>>,
-): NodeGpus | undefined {
-  for (const { resource, memory, nameLabel, accelerator, backend, isSliced } of GPUS) {
-    const count = Math.floor(quantityOf(allocatable[resource]) ?? 0);
+function gpusOf(node: Node): NodeGpus | undefined {
+  for (const { vendor, resource, accelerator, backend } of GPUS) {
+    const count = Math.floor(quantityOf(node.status?.allocatable?.[resource]) ?? 0);
     if (!(count > 0 && count <= MAX_GPUS)) continue;
-    const name = (labels[nameLabel] ?? backend).replaceAll("-", " ");
-    return { accelerator, backend, name, count, bytesEach: memory(labels), isSliced: isSliced?.(labels) };
+    const { product = backend, bytesEach, isSliced } = labeledGpu(node, vendor)?.gpu ?? {};
+    return { accelerator, backend, name: product.replaceAll("-", " "), count, bytesEach, isSliced };
   }
   return undefined;
 }
@@ -133,14 +100,4 @@ function gpuMachine({ name, cores }: NodeRead, gpus: NodeGpus, count: number): M
 
 function quantityOf(text: string | undefined): number | undefined {
   return text === undefined ? undefined : parseQuantity(text);
-}
-
-function scaled(text: string | undefined, factor: number): number | undefined {
-  const value = Number(text);
-  return text !== undefined && value > 0 ? value * factor : undefined;
-}
-
-/** AMD's label 192G means GiB. */
-function gigabytes(text: string | undefined): number | undefined {
-  return scaled(/^(\d{1,6})G$/.exec(text ?? "")?.[1], GIB);
 }

@@ -23,7 +23,7 @@ export interface NodeGpus {
   /** Memory of each GPU; undefined if no label states it. */
   readonly bytesEach: number | undefined;
   /** Pods get slices of the GPUs (MIG). Labels describe slices, a report whole GPUs. */
-  readonly isSliced?: boolean;
+  readonly isSliced?: boolean | undefined;
 }
 
 export interface NodeRead {

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { controllerConfigSchema } from "../../controller/config.ts";
+import { labelsConfigSchema } from "../../controller/labels/config.ts";
 import { preflightConfigSchema } from "../../controller/preflight/config.ts";
 import { tunnelConfigSchema } from "../../controller/tunnel/config.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
@@ -65,7 +66,9 @@ test("the controller's flags are values, but for those that a pod settles itself
     "hostsOnly",
     "scoreWeights",
   ];
-  const groups = [...Object.keys(preflightConfigSchema.shape), ...Object.keys(tunnelConfigSchema.shape)];
+  const groups = [preflightConfigSchema, tunnelConfigSchema, labelsConfigSchema].flatMap(({ shape }) =>
+    Object.keys(shape),
+  );
   const flags = configKeys(controllerConfigSchema)
     .map(({ key }) => key)
     .filter((key) => ![...settled, ...groups].includes(key));
@@ -192,7 +195,7 @@ withHelm(
         "podmonitors",
       ],
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
-      "configmaps",
+      "resourceslices",
     ];
     const installed = async (...values: string[]) => {
       const set = [
@@ -276,7 +279,7 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   };
   expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
   expect(JSON.stringify(deployment)).toContain(
-    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
+    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--label-prefix=metalbridge.dev/","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
   );
 });
 

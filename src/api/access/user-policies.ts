@@ -176,7 +176,10 @@ const hostOperators: Policy = {
         "without the right to update Hosts you may cordon, drain and mark them as lost only; to change spec.addresses and the rest, ask for a role that allows update",
     },
     {
-      expression: `${celUnchanged("labels", "ownerReferences")} && ${celUnchanged("finalizers")}`,
+      // hosts/labels is no subresource, only a right, which the controller has for the labels that describe hardware.
+      expression:
+        `(${celUnchanged("labels")} || authorizer.group('${GROUP}').resource('hosts').subresource('labels').name(request.name).check('patch').allowed()) && ` +
+        celUnchanged("ownerReferences", "finalizers"),
       message:
         "without the right to update Hosts you may not change their labels, owner references and finalizers",
     },
