@@ -3,7 +3,12 @@ import { z } from "zod";
 import { DEFAULT_SCORE_WEIGHTS } from "./score.ts";
 
 const weight = z.coerce.number("must be a number from 0 to 1").min(0).max(1);
-const pairs = z.string().regex(/^[a-z]+=[0-9.]+$/, "must be a term and its weight, such as tps=0.7");
+const pair = z
+  .string()
+  .regex(
+    /^(tps|utilization|cost)=[0-9.]+$/,
+    "must be tps, utilization or cost and a weight, such as tps=0.7",
+  );
 const DEFAULTS = Object.entries(DEFAULT_SCORE_WEIGHTS)
   .map(([term, value]) => `${term}=${value}`)
   .join(",");
@@ -12,13 +17,13 @@ const DEFAULTS = Object.entries(DEFAULT_SCORE_WEIGHTS)
 export const scoreWeightsSchema = z
   .string()
   .default(DEFAULTS)
-  .transform((text) => text.split(",").map((pair) => pair.trim()))
-  .pipe(z.array(pairs).max(3))
+  .transform((text) => text.split(",").map((one) => one.trim()))
+  .pipe(z.array(pair).max(3))
   .transform((list) => ({
     ...DEFAULT_SCORE_WEIGHTS,
-    ...Object.fromEntries(list.map((pair) => pair.split("="))),
+    ...Object.fromEntries(list.map((one) => one.split("="))),
   }))
-  .pipe(z.strictObject({ tps: weight, utilization: weight, cost: weight }))
+  .pipe(z.object({ tps: weight, utilization: weight, cost: weight }))
   .refine(({ tps, utilization, cost }) => tps + utilization + cost > 0, "one weight must be greater than 0")
   .describe(
     "Weights of the terms in the score of machines, each from 0 to 1, separated by commas: speed, utilization, cost.",
