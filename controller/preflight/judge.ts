@@ -109,8 +109,8 @@ function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
 function unreadCandidate(host: Host, { spec }: InferenceService, scorer: ReplicaScorer): Candidate[] {
   const { name } = host.metadata;
   const facts = hostFacts(host);
-  const { hosts = [], hostSelector, spread } = spec.placement;
-  if (!isAllowedBy({ hosts, hostSelector, spread }, facts)) return [];
+  const { hosts = [], hostSelector } = spec.placement;
+  if (!isAllowedBy({ hosts, hostSelector }, facts)) return [];
   const { runtime } = spec;
   // A generic program needs no installed runtime.
   const isNamed = runtime !== undefined && engineDescription(runtime)?.program === undefined;

@@ -133,7 +133,13 @@ function merged(
 }
 
 /** Conditions that each side has, with the status that needs attention and must not be hidden by the other side. */
-const WORST = { KeyRequired: "False", SpecHonored: "False", CPUFallback: "True", Warnings: "True" } as const;
+const WORST = {
+  KeyRequired: "False",
+  SpecHonored: "False",
+  CPUFallback: "True",
+  Warnings: "True",
+  SpeedKnown: "False",
+} as const;
 
 function withWorst(
   shown: InferenceServiceStatus,

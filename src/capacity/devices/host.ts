@@ -1,7 +1,17 @@
 /** The hardware of a Host, as its agent reports it. Pure. */
 import type { Host } from "../../api/host.ts";
-import type { Devices } from "./devices.ts";
+import { type Devices, deviceClassOf } from "./devices.ts";
 import { reportedGpu } from "./reported.ts";
+
+/** Hosts are read often, and a watch delivers a new object with each change. */
+const classes = new WeakMap<Host, { readonly deviceClass: string | undefined }>();
+
+/** Undefined until the agent has reported the chip. */
+export function deviceClassOfHost(host: Host): string | undefined {
+  const known = classes.get(host) ?? { deviceClass: deviceClassOf(devicesOfHost(host)) };
+  classes.set(host, known);
+  return known.deviceClass;
+}
 
 /** Total for any status; empty before the first report. */
 export function devicesOfHost({ status }: Pick<Host, "status">): Devices {

@@ -107,7 +107,7 @@ export const filters: readonly Filter[] = [
 ];
 
 /** True if spec.placement allows the host, regardless of its state. */
-export function isAllowedBy(choice: HostChoice, host: HostFacts): boolean {
+export function isAllowedBy(choice: Omit<HostChoice, "spread">, host: NamedHost): boolean {
   return isNamed(choice, host) && isSelected(choice, host);
 }
 
@@ -137,11 +137,13 @@ export function memoryShortageText(demand: Demand, host: HostFacts, freeBytes: n
   return `needs ${formatBytes(needBytes(demand, host))}, ${formatBytes(Math.max(0, freeBytes))}${all} left`;
 }
 
-function isNamed({ hosts }: HostChoice, { name }: HostFacts): boolean {
+type NamedHost = Pick<HostFacts, "name" | "labels">;
+
+function isNamed({ hosts }: Pick<HostChoice, "hosts">, { name }: NamedHost): boolean {
   return hosts.length === 0 || hosts.includes(name);
 }
 
-function isSelected({ hostSelector }: HostChoice, { labels }: HostFacts): boolean {
+function isSelected({ hostSelector }: Pick<HostChoice, "hostSelector">, { labels }: NamedHost): boolean {
   return selectorMatches(hostSelector, labels);
 }
 

@@ -6,8 +6,7 @@ import type { Host } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
 import { isBeingDeleted } from "../../api/metadata.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
-import { deviceClassOf } from "../devices/devices.ts";
-import { devicesOfHost } from "../devices/host.ts";
+import { deviceClassOfHost } from "../devices/host.ts";
 import { hostBudget } from "./budget.ts";
 import type { HostFacts, ReportedCondition } from "./types.ts";
 
@@ -45,7 +44,7 @@ export function hostFacts(host: Host): HostFacts {
       sha256,
       tokensPerSecond: tokensPerSecond > 0 ? tokensPerSecond : undefined,
     })),
-    deviceClass: deviceClassOf(devicesOfHost(host)),
+    deviceClass: deviceClassOfHost(host),
     cost: host.spec.cost,
   };
 }

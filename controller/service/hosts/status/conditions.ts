@@ -8,6 +8,7 @@ import type { HostsStatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
 import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
 import { revisionProgressOf } from "./progress.ts";
+import { speedKnown } from "./speed.ts";
 
 export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIso: string): Condition[] {
   const { metadata, status } = facts.draft.observed.service;
@@ -20,6 +21,7 @@ export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIs
     honored(facts),
     warnings(facts),
     keyRequired(facts),
+    speedKnown(facts.draft),
   ];
   return updates.flatMap((update) => {
     const before = status?.conditions?.filter(({ type }) => type === update.type);

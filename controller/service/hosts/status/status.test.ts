@@ -99,6 +99,7 @@ test.each<[string, Case, object]>([
     "SpecHonored",
     "Warnings",
     "KeyRequired",
+    "SpeedKnown",
   ]);
   for (const condition of status.conditions ?? []) expect(condition).toMatchObject({ observedGeneration: 3 });
   const { phase, reason } = status;
