@@ -6,13 +6,14 @@ import { createShell } from "../src/macos/shell.ts";
 import { capacityWithPurging } from "../src/macos/volume.ts";
 import { createRunCommand, type RunCommand } from "../src/util/command.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import { createHostBenchmark, type HostBenchmark } from "./benchmark/benchmark.ts";
 import type { Environment } from "./config/environment.ts";
 import type { AgentConfig } from "./config/schema.ts";
 import { storeOptionsOf } from "./config/store-options.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { createGateRoutes, type GateRoutes } from "./gate/gate-routes.ts";
 import { type AddressAnswer, type AddressesUp, addressOf, watchAddressesUp } from "./host/addresses.ts";
-import { createHostConditions } from "./host/conditions.ts";
+import { createHostConditions, readThermalState } from "./host/conditions.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import { hasEngineFile } from "./instances/run-files/run-directory.ts";
@@ -65,6 +66,7 @@ export interface Agent extends Opened {
   readonly runner: ReplicaRunner;
   readonly observer: HostObserver;
   readonly models: ModelMaintenance;
+  readonly benchmark: HostBenchmark;
   /** The current address of engines. */
   readonly address: () => AddressAnswer;
   /** Observes this machine for its Host's status. */
@@ -145,17 +147,20 @@ function buildAgent(inputs: AgentInputs, opened: Opened): Agent {
     hasMemory: () => pressure.assessment()?.level === "Normal",
     onChange: () => {
       observer.forgetModels();
+      benchmark.changed();
       state.report();
     },
   });
+  const benchmark = createBenchmark(inputs, opened, { ...engines, pressure, runner, observer, models });
   const observe = async (): Promise<ObservedHost> => ({
     ...(await observer.observe()),
     ...models.report(),
+    benchmark: benchmark.state(),
     credential: state.credential(),
     peer: peers?.status(),
   });
   const startedAtMs = clock.nowMs() - process.uptime() * 1_000;
-  const parts = { instances, gate, pressure, runner, observer, models, address, observe };
+  const parts = { instances, gate, pressure, runner, observer, models, benchmark, address, observe };
   return { ...opened, ...parts, inputs, startedAtMs, apiRequests: createTally() };
 }
 
@@ -212,5 +217,37 @@ function createRunner(
     // In a dry run pressure is not watched, so only the budget limits starts.
     mayStart: config.dryRun ? undefined : pressure.mayStart,
     timings: config.drain,
+  });
+}
+
+function createBenchmark(
+  { config, environment, clock, log }: AgentInputs,
+  { state, store }: Opened,
+  {
+    instances: { processes },
+    drivers,
+    pressure,
+    runner,
+    observer,
+    models: { downloads },
+  }: ReturnType<typeof createEngines> & Pick<Agent, "pressure" | "runner" | "observer" | "models">,
+): HostBenchmark {
+  return createHostBenchmark({
+    config,
+    store,
+    runner,
+    drivers,
+    processes,
+    downloads,
+    clock,
+    log,
+    memoryLevel: () => (state.memoryBudget() === undefined ? undefined : pressure.assessment()?.level),
+    readMemory: pressure.read,
+    readThermal: () => readThermalState(config.platform, environment.toolPath),
+    isSynced: () => state.isSynced(),
+    onChange: () => {
+      observer.forgetModels();
+      state.report();
+    },
   });
 }

@@ -98,6 +98,7 @@ async function runUntilStopped(
   const port = await serve(inputs, agent);
   if (config.llmfit.enabled) await serveLlmfitOf(inputs, agent, ports.records);
   await agent.runner.adopt();
+  void agent.benchmark.begin();
   const isAllKnown = () => agent.runner.knowsAllEngines();
   await Promise.all([
     agent.instances.daemons.stopUnused(isAllKnown),
@@ -132,7 +133,7 @@ async function runUntilStopped(
   if (config.stopEngines) await agent.runner.endEngines(ports.atOnce ?? new AbortController().signal);
   const engines = agent.runner.snapshot().filter(({ pid }) => pid !== undefined).length;
   life.abort();
-  await agent.runner.stop();
+  await Promise.all([agent.runner.stop(), agent.benchmark.stop()]);
   await Promise.all([agent.cachedHost.settled(), agent.gate.settled()]);
   agent.gate.close();
   if (config.stopEngines) await stopEngines(config.stateDir, { instances: agent.instances, clock, log });
@@ -144,14 +145,15 @@ async function runUntilStopped(
 /** Starts reading the machine, which takes longer than adopting engines and is not awaited. No replica is admitted before the first reading. */
 function watchMachine(agent: Agent): void {
   const { config, environment, clock, log, signal } = agent.inputs;
-  const { observe, pressure, runner, state, run } = agent;
+  const { observe, pressure, runner, benchmark, state, run } = agent;
   observe().then(
     () => runner.enqueueAll(),
     (err: unknown) => log.error({ err }, "cannot read this machine"),
   );
   void pressure.start({ runner, mayEvict: () => state.host()?.spec.memory.evictionEnabled ?? true });
   if (config.platform !== "darwin") return;
-  const hasEngines = (): boolean => runner.snapshot().some(({ pid }) => pid !== undefined);
+  const hasEngines = (): boolean =>
+    benchmark.isRunning() || runner.snapshot().some(({ pid }) => pid !== undefined);
   keepAwake({ path: environment.toolPath, hasEngines, clock, log, signal });
   void warnOfBackup(storeOptionsOf(config).dir, run, log);
 }

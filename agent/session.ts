@@ -120,6 +120,7 @@ function joinCluster(
   const replicas = createReplicaWatch({ ...shared, runner, onSynced: registration.report });
   runner.connect({ client: hostClient, recorder: record, endpoints });
   models.connect({ client: hostClient, record });
+  agent.benchmark.connect(hostClient);
   const { answered } = createCatchUp({
     clock,
     signal,
@@ -146,10 +147,14 @@ function joinCluster(
   };
 }
 
-function takeHost({ inputs, state, cachedHost, models, store }: Agent, host: Host | undefined): void {
+function takeHost(
+  { inputs, state, cachedHost, models, benchmark, store }: Agent,
+  host: Host | undefined,
+): void {
   state.setHost(host);
   cachedHost.save(host);
   if (host !== undefined) models.take(host);
+  if (host !== undefined) benchmark.take(host);
   store.setQuota(state.quotaBytes() ?? inputs.config.disk.quota);
 }
 

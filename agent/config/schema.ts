@@ -225,6 +225,18 @@ const settingsSchema = z.strictObject({
         .default(250),
     })
     .prefault({}),
+  benchmark: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .describe(
+          "Measure models that the controller orders while this host is idle. If false, other hosts of its class are measured.",
+        )
+        .default(true),
+      // Not documented: for tests.
+      idleMs: milliseconds(3_600_000).default(60_000).meta({ hidden: true }),
+    })
+    .prefault({}),
   engineLogs: z
     .strictObject({
       maxSize: bytes

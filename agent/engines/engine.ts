@@ -4,6 +4,7 @@ import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import type { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
+import type { BenchProgram } from "../../src/engines/contract/bench.ts";
 import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
 import type { ExitReason } from "../../src/engines/contract/exit.ts";
 import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
@@ -170,6 +171,8 @@ export interface EngineDriver {
   readonly readContextPerSlot?: (target: EngineTarget) => Promise<number | undefined>;
   /** No devices if the engine is not installed; "unknown" if the reading failed. Absent: it does not report devices. */
   readonly devices?: () => Promise<readonly EngineDevice[] | "unknown">;
+  /** The program that measures the engine on an idle host. Absent: there is none. */
+  readonly bench?: EngineBench;
   readonly classifyExit: (
     exit: ExitRecord | "unknown",
     logTail: string,
@@ -179,6 +182,14 @@ export interface EngineDriver {
   readonly ownLines: (log: string) => string;
   /** The first log line that is known to mean that the engine no longer works. Absent: no such line is known. */
   readonly findDegraded?: (logTail: string) => string | undefined;
+}
+
+/** A benchmark program of the engine. */
+export interface EngineBench extends BenchProgram {
+  /** Path of the program. Throws MetalbridgeError if it is not installed, or must not open a model with these files. */
+  readonly find: (files: readonly Pick<StoredFile, "name">[]) => Promise<string>;
+  /** The complete environment of the program; `dir` is a folder of its own. */
+  readonly env: (dir: string) => Readonly<Record<string, string>>;
 }
 
 /** Fetches models under the same contract as the store. */

@@ -42,7 +42,7 @@ export function createHostConditions(
   const thermal = cacheUntilStale(
     clock,
     (found) => (hasThermalPressure(found) ? THERMAL_RAISED_MS : THERMAL_MS),
-    () => readThermalState(toolPath),
+    () => readThermalOf(toolPath),
   );
   return async (found) => {
     engines = found;
@@ -66,14 +66,23 @@ export async function readHostConditions(
   toolPath: string,
   programs: readonly EngineProgram[],
 ): Promise<readonly ConditionUpdate[]> {
-  const [settings, thermal] = await Promise.all([
-    readSettings(toolPath, programs),
-    readThermalState(toolPath),
-  ]);
+  const [settings, thermal] = await Promise.all([readSettings(toolPath, programs), readThermalOf(toolPath)]);
   return hostConditions("darwin", { ...settings, ...thermal });
 }
 
-async function readThermalState(toolPath: string) {
+/** "nominal", or how the processor is throttled; undefined if it cannot be read. Starts one process on a Mac, and none elsewhere. */
+export async function readThermalState(
+  platform: AgentConfig["platform"],
+  toolPath: string,
+): Promise<string | undefined> {
+  if (platform !== "darwin") return undefined;
+  const { thermal } = await readThermalOf(toolPath);
+  if (!("value" in thermal)) return undefined;
+  const { speedLimitPercent = 100 } = thermal.value;
+  return speedLimitPercent >= 100 ? "nominal" : `limited to ${speedLimitPercent}%`;
+}
+
+async function readThermalOf(toolPath: string) {
   return { thermal: await readThermal(createRunTool(toolPath)) };
 }
 

@@ -16,11 +16,17 @@ export interface AssignedModel {
 /** Reads the models of a host's replicas; rejects if the API server does not answer. */
 export type ReadAssignedModels = (host: string) => Promise<readonly AssignedModel[]>;
 
-/** The models that the operator, or the controller for Models with spec.prefetch, assigns to a host. Only they write these fields. */
+/** The models that the operator, or the controller for a prefetch or a benchmark, assigns to a host. Only they write these fields. */
 export function assignedToHost({ spec, status }: Host): readonly AssignedModel[] {
   const { pinned = [], prefetch = [] } = spec.models ?? {};
   const ordered = (status?.prefetch?.wanted ?? []).map(({ model }) => model);
-  return [...pinned.map((source) => ({ source })), ...prefetch, ...ordered];
+  const measured = status?.benchmark?.order;
+  return [
+    ...pinned.map((source) => ({ source })),
+    ...prefetch,
+    ...ordered,
+    ...(measured === undefined ? [] : [measured.model]),
+  ];
 }
 
 export function neededByReplica({ spec }: InferenceReplica): readonly AssignedModel[] {

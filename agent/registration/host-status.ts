@@ -1,5 +1,6 @@
 /** Builds the Host status from the observed machine. Pure; small fluctuations are not a change. */
 
+import type { BenchmarkState } from "../../src/api/benchmark.ts";
 import {
   type Condition,
   type ConditionUpdate,
@@ -61,6 +62,8 @@ export interface ObservedHost {
   /** Absent while remote access is off. */
   readonly remote?: HostRemote | undefined;
   readonly prefetches?: readonly PrefetchState[];
+  /** Absent without an order. */
+  readonly benchmark?: BenchmarkState | undefined;
   readonly verifyRequest?: string | undefined;
   readonly verifyDamaged?: readonly string[] | undefined;
   /** Models of other programs on this machine; undefined before the first reading, so that the published list is kept. */
@@ -142,6 +145,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
     const limits = { items: PREFETCH_STATES_MAX, length: PREFETCH_LENGTH_MAX };
     status.prefetch = { models: limitItems(prefetches, limits, ({ source }) => source.length) };
   }
+  if (seen.benchmark !== undefined) status.benchmark = { state: seen.benchmark };
   if (seen.disk !== undefined) status.disk = diskStatus(before?.disk, seen.disk);
   const { name, uid } = host.metadata;
   return {
@@ -154,7 +158,7 @@ export function hostStatusBody(host: Host, seen: ObservedHost, nowIso: string): 
 
 /** The last published status, with Ready Unknown: the host could not be observed since. */
 export function unknownHostBody(host: Host, error: MetalbridgeError, nowIso: string): Host {
-  const { reachableChanges: _, prefetch, ...published } = host.status ?? {};
+  const { reachableChanges: _, prefetch, benchmark, ...published } = host.status ?? {};
   const { name, uid, generation } = host.metadata;
   const message = truncate(describeError(error), 1_000);
   const ready = { type: "Ready", status: "Unknown", reason: error.code, message } as const;
@@ -163,6 +167,7 @@ export function unknownHostBody(host: Host, error: MetalbridgeError, nowIso: str
     conditions: setCondition(ownConditions(host), { ...ready, observedGeneration: generation }, nowIso),
   };
   if (prefetch?.models !== undefined) status.prefetch = { models: prefetch.models };
+  if (benchmark?.state !== undefined) status.benchmark = { state: benchmark.state };
   return { apiVersion: API_VERSION, kind: "Host", metadata: { name, uid }, status } as Host;
 }
 

@@ -113,6 +113,13 @@ export interface DownloadReading {
   readonly bytesPerSecond?: number;
 }
 
+/** Bytes of the budget, of all claims, and available now; undefined if they are not known. */
+export interface BenchmarkMisfit {
+  readonly budgetBytes: number | undefined;
+  readonly claimedBytes: number;
+  readonly availableBytes: number | undefined;
+}
+
 export interface ReplicaRunner {
   /** Reads the state on disk and adopts every engine that is still running. Call it before anything else. */
   readonly adopt: () => Promise<void>;
@@ -158,6 +165,12 @@ export interface ReplicaRunner {
   readonly addressesInUse: () => readonly string[];
   /** Bytes reserved by all replicas together. */
   readonly claimedBytes: () => number;
+  /** Calls `onChange` whenever a replica was assigned or removed, or its phase has changed. */
+  readonly watch: (onChange: () => void) => void;
+  /** Reserves memory for a benchmark in the ledger of the replicas, until it is released; otherwise returns why it does not fit. */
+  readonly reserveBenchmark: (claimBytes: number) => "reserved" | BenchmarkMisfit;
+  /** Replicas that wait for memory are planned again immediately. */
+  readonly releaseBenchmark: () => void;
   /** Replaces `adopt` in a dry run: reads the replicas and the running engines. Writes, starts and signals nothing. */
   readonly inspect: (replicas: readonly InferenceReplica[]) => Promise<void>;
   /** The plans of all replicas, as text. */

@@ -13,7 +13,7 @@ import type { RunnerContext } from "./context.ts";
 import { desiredStateOf, observeReplica } from "./observe.ts";
 import type { ObservedReplica } from "./observed.ts";
 import { planReplica } from "./plan.ts";
-import type { ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
+import type { BenchmarkMisfit, ReplicaCluster, ReplicaRunner, ReplicaRunnerPorts } from "./ports.ts";
 import { adoptAll, openState } from "./prepare/adopt.ts";
 import { noteDamage } from "./prepare/fetch.ts";
 import { availableFor, clearEviction, evict, governedEngines } from "./pressure.ts";
@@ -43,6 +43,8 @@ import { defaultTimings } from "./timings.ts";
 const MAX_ROUNDS = 12;
 const SOON_MS = 50;
 const CONCURRENCY = 64;
+/** Owner of the benchmark's memory in the ledger. */
+const BENCHMARK = "benchmark";
 const API_WRITES = ["announce", "withdraw", "status", "finalizer"];
 
 /** Creation starts nothing: call `adopt` first, then report what the watch shows. */
@@ -60,6 +62,7 @@ class Runner implements ReplicaRunner {
   /** Until engines are adopted nothing is planned, and therefore nothing is applied. */
   #isSupervising = false;
   #agentStop: ObservedReplica["agentStop"];
+  #onChange = (): void => {};
 
   constructor(ports: ReplicaRunnerPorts) {
     const { clock, log } = ports;
@@ -125,6 +128,8 @@ class Runner implements ReplicaRunner {
     }
     const state = known ?? openState(uid, this.#context);
     this.#accept(state, state.desired.at === "cached" ? replica : newerOf(replicaOf(state), replica));
+    // Before the first plan, so that a benchmark gives up its memory before the replica needs it.
+    if (known === undefined) this.#onChange();
     this.enqueue(uid);
   }
 
@@ -135,6 +140,7 @@ class Runner implements ReplicaRunner {
     for (const replica of replicas) desiredFiles.save(replica.metadata.uid ?? "", replica);
     // The API server answers: writes that failed during its outage need not wait out their backoff.
     for (const { jobs } of states.values()) jobs.clearBackoff(API_WRITES);
+    this.#onChange();
     this.enqueueAll();
   }
 
@@ -233,6 +239,28 @@ class Runner implements ReplicaRunner {
     return this.#context.admission.totalBytes();
   }
 
+  watch(onChange: () => void): void {
+    this.#onChange = onChange;
+  }
+
+  reserveBenchmark(claimBytes: number): "reserved" | BenchmarkMisfit {
+    const { admission, ports } = this.#context;
+    const budget = ports.memoryBudget();
+    const budgetBytes = budget === "unread" ? undefined : budget;
+    const claimedBytes = admission.othersBytes(BENCHMARK);
+    const availableBytes = ports.memory?.latest()?.availableBytes;
+    const fits =
+      claimedBytes + claimBytes <= (budgetBytes ?? 0) && claimBytes <= (availableBytes ?? claimBytes);
+    if (!fits) return { budgetBytes, claimedBytes, availableBytes };
+    // It serves on no port.
+    admission.adopt(BENCHMARK, { claimBytes, port: 0 });
+    return "reserved";
+  }
+
+  releaseBenchmark(): void {
+    this.#context.admission.forget(BENCHMARK);
+  }
+
   addressesInUse(): readonly string[] {
     return [...this.#context.states.values()].flatMap((state) => {
       const run = runOf(state);
@@ -281,7 +309,9 @@ class Runner implements ReplicaRunner {
       if (state === undefined || this.#end.signal.aborted) return undefined;
       const { observed, plan } = await this.#plan(state);
       if (this.#end.signal.aborted) return undefined;
+      const phaseBefore = state.published.plan?.phase;
       setPublished(state, { plan, observed });
+      if (plan.phase !== phaseBefore) this.#onChange();
       const isChanged = await applyReplicaSteps(plan.steps, state, this.#context);
       if (isChanged) continue;
       report(state, plan, observed, this.#context);

@@ -46,6 +46,8 @@ export interface ModelMaintenance {
   readonly take: (host: Host) => void;
   /** Fields of the Host's status. */
   readonly report: () => Pick<ObservedHost, "prefetches" | "verifyRequest" | "verifyDamaged">;
+  /** Sources that prefetches are downloading. */
+  readonly downloads: () => readonly string[];
   /** Must be called after engines were adopted, when the models in use are known. Resolves once the socket listens. */
   readonly begin: () => Promise<void>;
 }
@@ -76,6 +78,10 @@ export function createModelMaintenance(given: ModelMaintenanceOptions): ModelMai
       for (const file of unreported.splice(0)) publishDamage(file);
     },
     report: () => ({ prefetches: cluster?.prefetcher.states() ?? [], ...verifier.done() }),
+    downloads: () =>
+      (cluster?.prefetcher.states() ?? []).flatMap(({ phase, source }) =>
+        phase === "Downloading" ? [source] : [],
+      ),
     take: ({ spec, status }) => {
       const { pinned = [], prefetch = [], removed = [], verifyRequest } = spec.models ?? {};
       const orders = [...(status?.prefetch?.wanted ?? []), ...prefetch.map(orderOf)];

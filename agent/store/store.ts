@@ -98,6 +98,7 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
     inspect: createInspector(),
     hold: usage.hold,
     release: usage.release,
+    evictFirst: (request) => forgetUse(refs, request),
     remove: (source, fetchedBy) => {
       const isRequested = (ref: Ref) =>
         publicSource(ref.source) === publicSource(source) && !(ref.fetchedAt > (fetchedBy ?? ref.fetchedAt));
@@ -120,6 +121,11 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       return { ...(await readSpace(options.reserveBytes)), storeBytes, quotaBytes };
     },
   };
+}
+
+async function forgetUse(refs: Refs, request: ModelRequest): Promise<void> {
+  const ref = refs.get(requestKey(request));
+  if (ref !== undefined) await refs.put({ ...ref, lastUsedMs: 0 });
 }
 
 async function removeRefs(

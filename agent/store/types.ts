@@ -135,6 +135,8 @@ export interface ModelStore
   readonly release: (owner: string) => void;
   /** Records a speed measured with this content; `list` reports it smoothed and in coarse steps. */
   readonly noteSpeed: (sha256: string, tokensPerSecond: number) => Promise<void>;
+  /** Lets the model be evicted before all others, until it is used again. */
+  readonly evictFirst: (request: ModelRequest) => Promise<void>;
   /** Removes all refs of a source (fetched by `fetchedBy`) and the blobs that no other ref names. Removes nothing if a part is in use or pinned. */
   readonly remove: (source: string, fetchedBy?: string) => Promise<RemovalResult>;
   /** Removes models that are not in use, pinned or prefetched, the quarantine, and leftovers of abandoned downloads. */

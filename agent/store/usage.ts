@@ -154,7 +154,7 @@ export function describeRef(
     sha256: ref.files[0]?.sha256 ?? "",
     sizeBytes: ref.files.reduce((sum, file) => sum + file.sizeBytes, 0),
     fetchedAt: ref.fetchedAt,
-    lastUsedAt: isoSeconds(Math.floor(ref.lastUsedMs / HOUR_MS) * HOUR_MS),
+    lastUsedAt: isoSeconds(Math.floor((ref.lastUsedMs || Date.parse(ref.fetchedAt)) / HOUR_MS) * HOUR_MS),
     ...flags,
   };
 }

@@ -1,8 +1,8 @@
 /** Finds the programs of engines on this machine, and runs them for a short answer in bounded time. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { constants } from "node:fs";
-import { access, stat } from "node:fs/promises";
-import { delimiter, isAbsolute, join } from "node:path";
+import { access, realpath, stat } from "node:fs/promises";
+import { delimiter, dirname, isAbsolute, join } from "node:path";
 import type { Readable } from "node:stream";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { truncate } from "../../../src/util/text.ts";
@@ -49,6 +49,28 @@ export async function locateProgram(
     if (paths.includes(path)) throw new MetalbridgeError("RuntimeNotExecutable", `${path} is not executable`);
   }
   return undefined;
+}
+
+/**
+ * Path of a benchmark program in the folder of the engine's program, in `folders` relative to it, or on PATH if `env` is given.
+ * Throws `BenchmarkToolMissing`.
+ */
+export async function findBeside(
+  name: string,
+  engine: string | undefined,
+  env: ProgramOptions["env"] = {},
+  folders: readonly string[] = [],
+): Promise<string> {
+  const engines = engine === undefined ? [] : [await realpath(engine).catch(() => engine), engine];
+  const paths = engines.flatMap((path) =>
+    ["", ...folders].map((folder) => join(dirname(path), folder, name)),
+  );
+  const found = await locateProgram(name, { paths, env });
+  if (found !== undefined) return found.path;
+  throw new MetalbridgeError(
+    "BenchmarkToolMissing",
+    `${name} is not in ${[...new Set(paths.map((path) => dirname(path)))].join(", ")}`,
+  );
 }
 
 /**

@@ -7,6 +7,7 @@ import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ClaimFiles } from "../../../src/engines/contract/claims.ts";
 import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
+import { llamaBench } from "../../../src/engines/llamacpp/bench.ts";
 import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";
 import { COMPUTE_TABLES, type ComputeTable } from "../../../src/engines/llamacpp/claim/compute/table.ts";
 import { parseDevices } from "../../../src/engines/llamacpp/devices.ts";
@@ -16,7 +17,7 @@ import { isLoopback } from "../../../src/http/loopback.ts";
 import type { ProcessInstances } from "../../instances/process/process-instance.ts";
 import type { ModelFacts } from "../../store/types.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
-import { type ProgramOptions, runProgram } from "../io/program.ts";
+import { findBeside, type ProgramOptions, runProgram } from "../io/program.ts";
 import { llamaServerConfig } from "./config.ts";
 import {
   probeHealth,
@@ -102,6 +103,12 @@ export function createLlamaServerDriver(options: LlamaServerOptions) {
       if (program === "unknown") return program;
       const answer = await runProgram(program.path, ["--list-devices"], options.env);
       return "failed" in answer ? "unknown" : (parseDevices(answer.text) ?? "unknown");
+    },
+    bench: {
+      ...llamaBench,
+      // Beside llama-server, because another build would measure another engine.
+      find: async () => findBeside("llama-bench", (await requireProgram(find, options)).path),
+      env: () => ({ ...options.env, ...NO_DEBUGGER }),
     },
     classifyExit,
     ownLines,

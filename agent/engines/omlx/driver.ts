@@ -4,6 +4,7 @@ import { link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { HOST_ENGINE_INSTALLS } from "../../../src/api/fields/runtimes.ts";
+import { mlxBench } from "../../../src/engines/omlx/bench.ts";
 import { omlxClaims } from "../../../src/engines/omlx/claims.ts";
 import { classifyExit, ownLines } from "../../../src/engines/omlx/exit.ts";
 import {
@@ -18,6 +19,7 @@ import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { DaemonSpec, ModelReference } from "../../instances/daemon/spec.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
 import { parseAddress } from "../io/http.ts";
+import { findBeside } from "../io/program.ts";
 import { weightsIdentity } from "../io/weights.ts";
 import { omlxApi, register } from "./api.ts";
 import { type OmlxConfig, omlxConfig } from "./config.ts";
@@ -69,6 +71,22 @@ function omlxDriver(config: OmlxConfig, options: EngineOptions): EngineDriver {
     probeHealth,
     probeRequest,
     readContextPerSlot,
+    bench: {
+      ...mlxBench,
+      find: async (files) => {
+        // mlx_lm.benchmark always runs the Python code of a tokenizer.
+        const code = files.find(({ name }) => name.endsWith(".py"))?.name;
+        if (code !== undefined)
+          throw new MetalbridgeError(
+            "BenchmarkNotSupported",
+            `the model has Python code (${code}), which mlx_lm.benchmark would run`,
+          );
+        const program = await find();
+        return findBeside("mlx_lm.benchmark", program?.path, options.env, ["../libexec/bin"]);
+      },
+      // An empty cache: code that the tokenizer names in another repository is not found.
+      env: (dir) => ({ ...options.env, HF_HOME: dir, HF_HUB_OFFLINE: "1", TRANSFORMERS_OFFLINE: "1" }),
+    },
     classifyExit,
     ownLines,
   };

@@ -12,7 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { findOnPath, quoted } from "../command.mjs";
 import { debianOnly, KEYRING, STALE_LISTS, unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
@@ -82,7 +82,20 @@ function publish(prefix, target, names) {
     rmSync(target, { recursive: true, force: true });
     renameSync(prefix, target);
   }
+  wrapBench(within("bin", "llama-server"));
   return within("bin", "llama-server");
+}
+
+/** Writes the wrapper of llama-bench beside that of llama-server, also for packages that an earlier setup unpacked. */
+export function wrapBench(server) {
+  const wrapper = join(dirname(server), "llama-bench");
+  const unpacked = join(dirname(server), "..", "usr", "bin", "llama-bench");
+  if (existsSync(wrapper) || !existsSync(unpacked)) return;
+  const text = readFileSync(server, "utf8");
+  const temporary = `${wrapper}.${process.pid}`;
+  const line = /--argv0 llama-server (.*)llama-server/;
+  writeFileSync(temporary, text.replace(line, "--argv0 llama-bench $1llama-bench"), { mode: 0o755 });
+  renameSync(temporary, wrapper);
 }
 
 /** `llama.cpp-tools_1%3a0.7.0+dfsg-2_amd64.deb` → `0.7.0+dfsg-2` */

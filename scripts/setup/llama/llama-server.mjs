@@ -4,7 +4,7 @@ import { llamaServerDir } from "../cache.mjs";
 import { findOnPath, isExecutable, run } from "../command.mjs";
 import { SetupError } from "../steps.mjs";
 import { cachedLlamaServer } from "./cached.mjs";
-import { installFromDebian } from "./debian.mjs";
+import { installFromDebian, wrapBench } from "./debian.mjs";
 import { installRelease } from "./release.mjs";
 
 /** Returns the path of a llama-server that has answered --version. */
@@ -23,6 +23,7 @@ export async function ensureLlamaServer({ progress, env = process.env }) {
   const cache = llamaServerDir(env);
   const cached = cachedLlamaServer(cache);
   if (cached !== undefined) {
+    wrapBench(cached);
     progress.cached("llama-server", cached);
     return cached;
   }

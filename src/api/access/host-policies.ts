@@ -64,11 +64,15 @@ const policies: readonly Policy[] = [
         message: "a host may write the status of its Host only",
       },
       {
-        expression: `request.operation != 'UPDATE' || (${["reachableChanges", "prefetch.wanted"]
+        expression: `request.operation != 'UPDATE' || (${[
+          "reachableChanges",
+          "prefetch.wanted",
+          "benchmark.order",
+        ]
           .map((path) => sameStatus(path))
           .join(" && ")} && ${sameConditions("Reachable", "Lost", "Flapping")})`,
         message:
-          "a host may not change the fields and conditions that the controller writes: reachableChanges, prefetch.wanted, Reachable, Lost, Flapping",
+          "a host may not change the fields and conditions that the controller writes: reachableChanges, prefetch.wanted, benchmark.order, Reachable, Lost, Flapping",
       },
     ],
   },

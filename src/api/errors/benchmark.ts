@@ -3,7 +3,7 @@ import type { ErrorEntry } from "./entry.ts";
 
 export const benchmarkErrors = {
   BenchmarkFailed: {
-    what: "A benchmark could not measure the engine: the engine refused or broke off a request, or the pod has no image.",
+    what: "A benchmark could not measure the engine: the engine refused or broke off a request, the benchmark program printed no result, or the pod has no image.",
     do: "read the message; correct the Model, or disable its benchmark with spec.benchmark.enabled=false",
     command: "kubectl get jobs -A -l metalbridge.dev/benchmark",
   },
@@ -16,5 +16,33 @@ export const benchmarkErrors = {
     what: "A benchmark has not finished by its deadline. The message has the last reason for which its pod waited, for example an image that cannot be pulled, or no node with a free GPU.",
     do: "correct what the message names; the benchmark is retried",
     command: "kubectl get jobs -A -l metalbridge.dev/benchmark",
+  },
+  BenchmarkDisabled: {
+    what: "The agent of the host has benchmarks turned off.",
+    do: "set benchmark.enabled: true in the agent's configuration, or leave the measurement to another host of the class",
+  },
+  BenchmarkNotSupported: {
+    what: "The host cannot measure this model: the runtime has no benchmark program, or the model contains code that the program would run.",
+    do: "use another runtime, or disable the benchmark of the Model with spec.benchmark.enabled=false",
+  },
+  BenchmarkToolMissing: {
+    what: "The benchmark program of the engine was not found on the host: llama-bench for llama-server, mlx_lm.benchmark for oMLX.",
+    do: "install it beside the engine or on the agent's PATH: llama-bench is part of llama.cpp, mlx_lm.benchmark of mlx-lm",
+    command: "brew install llama.cpp",
+  },
+  BenchmarkDoesNotFit: {
+    what: "The benchmark needs more memory than the host has available, or caused memory pressure.",
+    do: "quit other programs on the host, use a smaller quantization, or disable the benchmark of the Model with spec.benchmark.enabled=false",
+    command: "kubectl describe host",
+  },
+  BenchmarkDiskFull: {
+    what: "The weights are not on the host, and a download only for a benchmark must leave 20% of the volume free.",
+    do: "free space on the volume of the model store, raise disk.quota, or prefetch the model to the host",
+    command: "metalbridge models",
+  },
+  HostBusy: {
+    what: "A benchmark waits because the host is not idle: a replica is assigned to it, or a model is being downloaded.",
+    do: "wait; the benchmark starts after the host was idle for 60 s. To measure sooner, drain the host",
+    command: "metalbridge drain <host>",
   },
 } as const satisfies Record<string, ErrorEntry>;

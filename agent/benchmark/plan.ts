@@ -1,0 +1,133 @@
+/** Decides what the agent does about the ordered benchmark: wait, download, measure, stop. Pure and total. */
+import type { BenchmarkOrder, BenchmarkState } from "../../src/api/benchmark.ts";
+import type { ErrorCode } from "../../src/api/errors.ts";
+import type { PressureLevel } from "../pressure/governor/types.ts";
+
+export interface BenchmarkFacts {
+  readonly isEnabled: boolean;
+  readonly order: BenchmarkOrder | undefined;
+  readonly state: BenchmarkState | undefined;
+  /** The step in progress. */
+  readonly job: "inspect" | "fetch" | "run" | undefined;
+  /** The replicas of this host are known. */
+  readonly isSynced: boolean;
+  readonly replicas: readonly {
+    readonly namespace: string;
+    readonly name: string;
+    readonly phase: string;
+    readonly pid?: number | undefined;
+  }[];
+  /** Sources that prefetches are downloading. */
+  readonly downloads: readonly string[];
+  /** Undefined before the first reading. */
+  readonly memory: PressureLevel | undefined;
+  /** Last time, in monotonic milliseconds, at which the host was not idle. */
+  readonly busyAt: number;
+  readonly now: number;
+  /** How long the host must have been idle. */
+  readonly idleMs: number;
+  /** Read immediately before the start; absent until then. */
+  readonly inspected?: { readonly thermal: string | undefined; readonly isStored: boolean } | undefined;
+}
+
+/** Reasons to wait are codes of the error catalog. */
+export type BenchmarkPlan =
+  /** Nothing is ordered: a step in progress is stopped and the state removed. */
+  | { readonly do: "clear" }
+  | { readonly do: "nothing" }
+  /** A step in progress is stopped. Without `recheckAfterMs` a change of the host triggers the next plan. */
+  | {
+      readonly do: "wait";
+      readonly reason: ErrorCode;
+      readonly message: string;
+      readonly recheckAfterMs?: number;
+    }
+  | { readonly do: "fail"; readonly reason: ErrorCode; readonly message: string }
+  | { readonly do: "inspect" | "fetch" | "run" };
+
+/** Replicas in other phases start, serve or stop, or will as soon as they can. */
+const IDLE_PHASES = ["Failed", "Stopped"];
+export const NOMINAL = "nominal";
+const RECHECK_MS = 60_000;
+const SOON_MS = 1_000;
+
+export function planBenchmark(facts: BenchmarkFacts): BenchmarkPlan {
+  const { isEnabled, order, state, job, inspected } = facts;
+  if (order === undefined) return { do: "clear" };
+  if (state !== undefined && isAbout(state, order) && isFinished(state)) return { do: "nothing" };
+  if (!isEnabled) {
+    const message = "benchmark.enabled is false in the configuration of this host's agent";
+    return { do: "fail", reason: "BenchmarkDisabled", message };
+  }
+  const busy = busyPlan(facts) ?? pressurePlan(facts);
+  if (busy !== undefined) return busy;
+  if (job !== undefined) return { do: "nothing" };
+  if (inspected === undefined) return { do: "inspect" };
+  const { thermal = NOMINAL, isStored } = inspected;
+  if (thermal !== NOMINAL)
+    return {
+      do: "wait",
+      reason: "ThermalThrottled",
+      message: `the processor is ${thermal}`,
+      recheckAfterMs: RECHECK_MS,
+    };
+  return { do: isStored ? "run" : "fetch" };
+}
+
+/** A result or a failure, which the same order does not repeat. */
+export function isFinished({ phase }: BenchmarkState): boolean {
+  return phase === "Done" || phase === "Failed";
+}
+
+/** A new build of the engine is a new order with the same key. */
+export function isAbout(state: BenchmarkState, order: BenchmarkOrder): boolean {
+  return state.key === order.key && state.build === order.build;
+}
+
+export function busyWith({
+  replicas,
+  downloads,
+}: Pick<BenchmarkFacts, "replicas" | "downloads">): string | undefined {
+  const replica = replicas.find(({ phase, pid }) => pid !== undefined || !IDLE_PHASES.includes(phase));
+  if (replica !== undefined)
+    return `replica ${replica.namespace}/${replica.name} is in phase ${replica.phase}`;
+  const [source] = downloads;
+  return source && `${source} is being downloaded`;
+}
+
+function busyPlan(facts: BenchmarkFacts): BenchmarkPlan | undefined {
+  const { isSynced, job, busyAt, now, idleMs } = facts;
+  const wait = { do: "wait", reason: "HostBusy" } as const;
+  if (!isSynced)
+    return { ...wait, message: "the replicas of this host are not known", recheckAfterMs: SOON_MS };
+  const busy = busyWith(facts);
+  if (busy !== undefined) return { ...wait, message: busy };
+  const leftMs = busyAt + idleMs - now;
+  if (job !== undefined || leftMs <= 0) return undefined;
+  const message = `the host has been idle for less than ${idleMs / 1_000} s`;
+  return { ...wait, message, recheckAfterMs: leftMs };
+}
+
+/** Pressure while the program runs is caused by it, or makes its result worthless. */
+function pressurePlan({ memory, job }: BenchmarkFacts): BenchmarkPlan | undefined {
+  if (memory === "Normal") return undefined;
+  if (memory === undefined)
+    return {
+      do: "wait",
+      reason: "MemoryPressure",
+      message: "the memory of the host was not read yet",
+      recheckAfterMs: SOON_MS,
+    };
+  if (job === "run")
+    return {
+      do: "fail",
+      reason: "BenchmarkDoesNotFit",
+      message: `memory pressure of the host became ${memory} during the benchmark`,
+    };
+  return {
+    do: "wait",
+    reason: "MemoryPressure",
+    message: `memory pressure of the host is ${memory}`,
+    recheckAfterMs: RECHECK_MS,
+  };
+}

@@ -1,0 +1,54 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { mlxBench } from "../omlx/bench.ts";
+import { llamaBench } from "./bench.ts";
+
+const read = (name: string) => readFileSync(new URL(`fixtures/${name}`, import.meta.url), "utf8");
+
+test("the recorded output of llama-bench b11669, between its log lines", () => {
+  expect(llamaBench.parse(read("llama-bench-b11669.txt"))).toEqual({
+    generation: [33067.6, 36878.9],
+    prompt512: [3396.13, 19095],
+    generationAt4096: [487.619, 1380.25, 1054.77],
+  });
+});
+
+test("the recorded output of mlx_lm.benchmark 0.32.2", () => {
+  const text = read("../../omlx/fixtures/mlx-lm-benchmark-0.32.2.txt");
+  expect(mlxBench.parse(text)).toEqual({
+    prompt512: [57875.708, 167459.209, 165284.347],
+    generation: [2156.756, 2184.361, 2265.215],
+  });
+  expect(mlxBench.parse(text.replace("prompt_tokens=512", "prompt_tokens=4096"))).toEqual({
+    prompt4096: [57875.708, 167459.209, 165284.347],
+    generationAt4096: [2156.756, 2184.361, 2265.215],
+  });
+});
+
+test.each([
+  "",
+  "error: failed to load model",
+  "{",
+  '{"n_prompt":512,"n_gen":0,"samples_ts":[0]}',
+  '{"n_prompt":7,"n_gen":0,"samples_ts":[1]}',
+])("other output has no samples: %s", (text) => {
+  expect(llamaBench.parse(text)).toEqual({});
+  expect(mlxBench.parse(text)).toEqual({});
+});
+
+test("the settings of an order become arguments; a list, which would be several tests, does not", () => {
+  const settings = {
+    cacheTypeK: "q8_0",
+    cacheTypeV: "f16,q8_0",
+    flashAttention: "true",
+    noKvOffload: "false",
+    moeCPUOffload: "true",
+    batchSize: "1024",
+  };
+  const [test] = llamaBench.tests;
+  if (test === undefined) throw new Error("no tests");
+  const args = llamaBench.args({ modelPath: "/m.gguf", settings, test, tokens: 128, runs: 7 });
+  expect(args.join(" ")).toBe(
+    "-m /m.gguf -o jsonl --no-warmup -r 7 -p 0 -n 128 -d 0 -ngl 999 -ctk q8_0 -fa 1 -nkvo 0 -ncmoe 999 -b 1024",
+  );
+});

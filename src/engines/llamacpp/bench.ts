@@ -1,0 +1,75 @@
+/** llama-bench: its arguments and its output. Pure. */
+import { z } from "zod";
+import type { BenchmarkSettings } from "../../api/benchmark.ts";
+import { parseJson } from "../../util/parse-json.ts";
+import type { BenchProgram, BenchSeries } from "../contract/bench.ts";
+
+/** More layers than any model has. llama-bench does not accept "all". */
+const ALL = "999";
+
+/** One line of `-o jsonl` is one test. */
+const lineSchema = z.object({
+  n_prompt: z.int(),
+  n_gen: z.int(),
+  n_depth: z.int().default(0),
+  samples_ts: z.array(z.number().positive()).min(1),
+});
+
+/**
+ * Each test is a process of its own, because llama-bench prints a test when it is complete and a limit of time must not lose the others.
+ * Its own warm-up generates a single token, so that warm-ups are runs that the agent discards.
+ */
+export const llamaBench: BenchProgram = {
+  tool: "llama-bench",
+  tests: [
+    { generation: { series: "generation" }, depth: 0 },
+    { prompt: { series: "prompt512", tokens: 512 }, depth: 0 },
+    { generation: { series: "generationAt4096" }, depth: 4096 },
+    { prompt: { series: "prompt4096", tokens: 4096 }, depth: 0 },
+  ],
+  ownWarmups: 0,
+  args: ({ modelPath, settings, test, tokens, runs }) => [
+    ...["-m", modelPath, "-o", "jsonl", "--no-warmup", "-r", String(runs)],
+    ...["-p", String(test.prompt?.tokens ?? 0), "-n", test.generation === undefined ? "0" : String(tokens)],
+    ...["-d", String(test.depth)],
+    ...settingArgs(settings),
+  ],
+  parse: (output) => {
+    const samples: Partial<Record<BenchSeries, readonly number[]>> = {};
+    for (const line of output.split("\n")) {
+      const parsed = line.startsWith("{") ? lineSchema.safeParse(parseJson(line)) : undefined;
+      if (parsed?.success !== true) continue;
+      const series = seriesOf(parsed.data);
+      if (series !== undefined) samples[series] = parsed.data.samples_ts;
+    }
+    return samples;
+  },
+};
+
+function seriesOf({ n_prompt, n_gen, n_depth }: z.output<typeof lineSchema>): BenchSeries | undefined {
+  if (n_gen > 0 && n_prompt === 0)
+    return n_depth === 0 ? "generation" : n_depth === 4096 ? "generationAt4096" : undefined;
+  if (n_gen > 0 || n_depth > 0) return undefined;
+  return n_prompt === 512 ? "prompt512" : n_prompt === 4096 ? "prompt4096" : undefined;
+}
+
+/** The same settings as those that llama-server gets. A list would be several tests, so a comma is no value. */
+function settingArgs(settings: BenchmarkSettings): readonly string[] {
+  const { gpuLayers = "-1", moeCPUOffload, moeCPULayers } = settings;
+  const values: readonly (readonly [flag: string, value: string | undefined])[] = [
+    ["-ngl", gpuLayers === "-1" ? ALL : gpuLayers],
+    ["-ctk", settings.cacheTypeK],
+    ["-ctv", settings.cacheTypeV],
+    ["-fa", numberOf(settings.flashAttention)],
+    ["-nkvo", numberOf(settings.noKvOffload)],
+    ["-ncmoe", moeCPUOffload === "true" ? ALL : moeCPULayers],
+    ["-b", settings.batchSize],
+    ["-ub", settings.uBatchSize],
+  ];
+  return values.flatMap(([flag, value]) => (value === undefined || value.includes(",") ? [] : [flag, value]));
+}
+
+/** Builds of any age accept numbers; only newer ones accept words. */
+function numberOf(toggle: string | undefined): string | undefined {
+  return toggle === undefined ? undefined : toggle === "true" ? "1" : "0";
+}
