@@ -66,7 +66,7 @@ test.skipIf(!hasBench)(
       ...{ kubeconfig, hostName, stateDir, keepState: true, addresses: [place.address] },
       modelRoots: [place.root],
       benchmark: { idleMs: 100 },
-      portRange: place.ports,
+      portRange: [...place.ports] as [number, number],
     };
     await order(modelPath, { key: "first" });
 

@@ -82,7 +82,7 @@ test("mlx_lm.benchmark measures prompt and generation together", () => {
   ]);
 });
 
-test("no test starts after the time is over", () => {
+test("no test starts after the time has elapsed", () => {
   const done = { generation: five(50), prompt512: five(800) };
   expect(nextRound(llamaBench.tests, plan, done, BENCH_LIMIT_MS)).toBeUndefined();
 });

@@ -215,6 +215,7 @@ test("without an observation, Ready is Unknown and the other published fields ar
     ],
     reachableChanges: ["2026-01-01T00:00:00.000Z"],
     prefetch: { wanted: [{ model: "hf://a/b" }], models: [state] },
+    benchmark: { order: { key: "k" }, state: { key: "k", phase: "Waiting" } },
   } as unknown as Host["status"];
   const error = new MetalbridgeError(
     "ObservationFailed",
@@ -231,5 +232,6 @@ test("without an observation, Ready is Unknown and the other published fields ar
   expect(condition(body, "Reachable")).toBeUndefined();
   const { conditions: _, ...rest } = body.status ?? {};
   const { conditions: __, ...before } = published;
-  expect(rest).toEqual({ ...before, prefetch: { models: [state] } });
+  const benchmark = { state: { key: "k", phase: "Waiting" } };
+  expect(rest).toEqual({ ...before, prefetch: { models: [state] }, benchmark });
 });

@@ -167,7 +167,7 @@ export interface ReplicaRunner {
   readonly claimedBytes: () => number;
   /** Calls `onChange` whenever a replica was assigned or removed, or its phase has changed. */
   readonly watch: (onChange: () => void) => void;
-  /** Reserves memory for a benchmark in the ledger of the replicas, until it is released; otherwise returns why it does not fit. */
+  /** Reserves memory for a benchmark beside the reservations of replicas, until it is released; otherwise returns why it does not fit. */
   readonly reserveBenchmark: (claimBytes: number) => "reserved" | BenchmarkMisfit;
   /** Replicas that wait for memory are planned again immediately. */
   readonly releaseBenchmark: () => void;

@@ -43,7 +43,7 @@ import { defaultTimings } from "./timings.ts";
 const MAX_ROUNDS = 12;
 const SOON_MS = 50;
 const CONCURRENCY = 64;
-/** Owner of the benchmark's memory in the ledger. */
+/** Owner of the benchmark's reservation. */
 const BENCHMARK = "benchmark";
 const API_WRITES = ["announce", "withdraw", "status", "finalizer"];
 

@@ -70,6 +70,11 @@ export const LAYERS: readonly Layer[] = [
     isPure: true,
   })),
   { folder: "agent/pressure/governor/", imports: PURE_CORE, isPure: true },
+  ...["plan.ts", "rounds.ts"].map((file) => ({
+    folder: `agent/benchmark/${file}`,
+    imports: [...PURE_CORE, "agent/pressure/governor/"],
+    isPure: true,
+  })),
   { folder: "controller/", imports: ["src/"] },
   { folder: "controller/main.ts", imports: ["src/", "controller/", FITNESS] },
   { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
