@@ -7,8 +7,10 @@ import { inspectSettings } from "../controller/model/config.ts";
 import { preflightOf } from "../controller/preflight/config.ts";
 import { podsSettingsOf, probingOf } from "../controller/service/pods/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
+import { extenderConfigSchema, parseExtenderConfig } from "../server/extender/config.ts";
 import { configureController, withoutRetired } from "./controller.ts";
 import { configureNode } from "./node.ts";
+import { configureSchedulerExtender } from "./scheduler-extender.ts";
 import { configureServer } from "./server.ts";
 
 /** By key: as given on the command line, and what becomes of it where that is another. No value is the default. */
@@ -66,6 +68,18 @@ const SERVER: Given = {
   healthPort: ["2", 2],
   metricsPrefix: ["other"],
 };
+const EXTENDER: Given = {
+  kubeconfig: ["/k"],
+  context: ["c"],
+  address: ["127.0.0.2"],
+  port: ["1", 1],
+  tlsCert: ["/cert"],
+  tlsKey: ["/key"],
+  insecureListen: ["", true],
+  healthAddress: ["0.0.0.0"],
+  healthPort: ["2", 2],
+  scoreWeights: ["cost=0.5", { tps: 0.7, utilization: 0.2, cost: 0.5 }],
+};
 const NODE: Given = {
   kubeconfig: ["/k"],
   context: ["c"],
@@ -83,6 +97,7 @@ const NODE: Given = {
 test.each([
   ["controller", configureController, parseControllerConfig, controllerConfigSchema, CONTROLLER],
   ["server", configureServer, parseServerConfig, serverConfigSchema, SERVER],
+  ["scheduler extender", configureSchedulerExtender, parseExtenderConfig, extenderConfigSchema, EXTENDER],
   ["node", configureNode, parseNodeConfig, nodeConfigSchema, NODE],
 ] as const)("every setting of the %s can be given by its flag", (_, configure, parse, schema, given) => {
   expect(Object.keys(given).sort()).toEqual(Object.keys(schema.shape).sort());

@@ -1,7 +1,9 @@
 /** `metalbridge up`: runs a control plane in a folder until it is stopped. */
 
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
+import { parse } from "yaml";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { startDetached } from "../local/control-plane/detach.ts";
 import { openControlPlane } from "../local/control-plane/open.ts";
@@ -17,6 +19,7 @@ import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 interface UpOptions {
   readonly dir: string;
   readonly port?: number;
+  readonly schedulerConfig?: string;
   readonly detach?: boolean;
 }
 
@@ -28,6 +31,10 @@ export function configureUp(command: Command): void {
       "--port <number>",
       "port of the API server (default: a free port, which later starts reuse)",
       parsePort,
+    )
+    .option(
+      "--scheduler-config <file>",
+      "also start kube-scheduler, with this KubeSchedulerConfiguration; its clientConnection is set",
     )
     .option("--detach", "run in the background, and return when the control plane is ready")
     .addHelpText(
@@ -41,11 +48,18 @@ async function up(options: UpOptions): Promise<void> {
   const dir = path.resolve(options.dir);
   const other = await findControlPlaneSession(dir);
   if (other !== undefined) return announce(other, "already running");
-  if (options.detach === true) return announce(await startDetached({ dir, port: options.port }), "running");
-  await runInForeground(dir, options.port);
+  const { port } = options;
+  const schedulerConfig = options.schedulerConfig && path.resolve(options.schedulerConfig);
+  if (options.detach === true)
+    return announce(await startDetached({ dir, port, schedulerConfig }), "running");
+  await runInForeground(dir, port, schedulerConfig);
 }
 
-async function runInForeground(dir: string, port: number | undefined): Promise<void> {
+async function runInForeground(
+  dir: string,
+  port: number | undefined,
+  schedulerFile: string | undefined,
+): Promise<void> {
   const request = listenForStop();
   const finished = Promise.withResolvers<void>();
   try {
@@ -55,6 +69,7 @@ async function runInForeground(dir: string, port: number | undefined): Promise<v
       crds: customResourceDefinitions(),
       log: createTerminalLog((line) => writeErr(line)),
       port,
+      schedulerConfig: schedulerFile === undefined ? undefined : parse(readFileSync(schedulerFile, "utf8")),
       signal: request.signal,
       onStopOrder: () => {
         request.stop();

@@ -201,6 +201,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "Run the density API server, which reports what fits on each machine and what is placed there",
       load: async () => (await import("./server.ts")).configureServer,
     },
+    "scheduler-extender": {
+      summary: "Run the extender of kube-scheduler, which rejects and scores nodes for the pods of services",
+      load: async () => (await import("./scheduler-extender.ts")).configureSchedulerExtender,
+    },
     node: {
       summary: "Publish the memory, GPUs, programs and models of this node",
       load: async () => (await import("./node.ts")).configureNode,

@@ -20,6 +20,7 @@ import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
+import { processFacts } from "./process-facts.ts";
 import { createApp } from "./rest/app.ts";
 import { createRestAuthorizer } from "./rest/authorize.ts";
 import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
@@ -124,13 +125,10 @@ function factsOf(
   clock: Clock,
   apiRequests: ServerFacts["apiRequests"],
 ): Omit<ServerFacts, "areScored"> {
-  const { user, system } = process.cpuUsage();
-  const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
-  const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
   return {
     density,
     apiRequests,
     now: { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() },
-    process: { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds },
+    process: processFacts(clock),
   };
 }

@@ -17,6 +17,8 @@ const POLL_MS = 100;
 export async function startDetached(options: {
   readonly dir: string;
   readonly port?: number | undefined;
+  /** Path of a KubeSchedulerConfiguration. */
+  readonly schedulerConfig?: string | undefined;
 }): Promise<SessionInfo> {
   const layout = controlPlaneLayoutOf(options.dir);
   await ensureFolder(layout.dir);
@@ -24,8 +26,10 @@ export async function startDetached(options: {
   const logFile = layout.log("up");
   const log = openSync(logFile, "w", 0o600);
   const port = options.port === undefined ? [] : ["--port", String(options.port)];
+  const { schedulerConfig } = options;
+  const scheduler = schedulerConfig === undefined ? [] : ["--scheduler-config", schedulerConfig];
   const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
-  const child = spawn(process.execPath, [program, "up", "--dir", layout.dir, ...port], {
+  const child = spawn(process.execPath, [program, "up", "--dir", layout.dir, ...port, ...scheduler], {
     stdio: ["ignore", log, log],
     detached: true,
   });

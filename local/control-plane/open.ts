@@ -1,6 +1,7 @@
 /** Opens a control plane: the only one in its folder, with the CRDs and namespaces installed. */
 import type { Log } from "../../src/util/ports.ts";
 import { type CrdObject, installBasics } from "./bootstrap.ts";
+import type { SchedulerConfig } from "./components/scheduler.ts";
 import type { ClusterParts } from "./parts.ts";
 import { openSession, type SessionInfo } from "./session.ts";
 import { type ControlPlane, startControlPlane } from "./start.ts";
@@ -16,6 +17,8 @@ export interface OpenOptions {
   readonly bindAddress?: string | undefined;
   /** False by default: there are no nodes. */
   readonly scheduler?: boolean;
+  /** Starts the scheduler with this configuration. */
+  readonly schedulerConfig?: SchedulerConfig | undefined;
   /** False only in tests, where a crash of the machine may lose data. */
   readonly fsync?: boolean;
   readonly signal?: AbortSignal | undefined;

@@ -11,7 +11,7 @@ import { describeApiServer } from "./components/api-server.ts";
 import type { Component } from "./components/component.ts";
 import { describeControllerManager } from "./components/controller-manager.ts";
 import { describeEtcd, ETCD_SOCKET } from "./components/etcd.ts";
-import { describeScheduler } from "./components/scheduler.ts";
+import { describeScheduler, renderSchedulerConfig, type SchedulerConfig } from "./components/scheduler.ts";
 import type { ClusterParts } from "./parts.ts";
 import { truncateIfLarge } from "./process/log-size.ts";
 import { type Supervised, supervise } from "./process/supervise.ts";
@@ -38,6 +38,8 @@ export interface ControlPlaneOptions {
   readonly controllerManager?: boolean;
   /** False by default: there are no nodes. */
   readonly scheduler?: boolean;
+  /** Starts the scheduler with this configuration. */
+  readonly schedulerConfig?: SchedulerConfig | undefined;
   /** Additional flags of kube-apiserver. */
   readonly apiServerArgs?: readonly string[] | undefined;
   /** Additional flags of kube-controller-manager. */
@@ -171,8 +173,14 @@ function startParts(options: ControlPlaneOptions, plan: Plan) {
         const component = describeControllerManager(options.parts, layout, { address, moreArgs });
         startClient(component, layout.controllerManagerKubeconfig, controllerManagerToken);
       }
-      if (options.scheduler === true)
-        startClient(describeScheduler(options.parts, layout), layout.schedulerKubeconfig, schedulerToken);
+      const { schedulerConfig } = options;
+      if (schedulerConfig !== undefined)
+        writeFileAtomicSync(layout.schedulerConfig, renderSchedulerConfig(schedulerConfig, layout));
+      if (options.scheduler === true || schedulerConfig !== undefined) {
+        const hasConfig = schedulerConfig !== undefined;
+        const component = describeScheduler(options.parts, layout, { hasConfig });
+        startClient(component, layout.schedulerKubeconfig, schedulerToken);
+      }
     },
     stop: () => {
       stopped ??= (async () => {

@@ -16,6 +16,7 @@ import { measurePeer } from "./scenarios/peer.ts";
 import { measurePods } from "./scenarios/pods.ts";
 import { measureRecovery } from "./scenarios/recovery.ts";
 import { measureRollout } from "./scenarios/rollout.ts";
+import { measureScheduling } from "./scenarios/scheduling.ts";
 import { measureSources } from "./scenarios/sources.ts";
 import { measureStarts } from "./scenarios/start.ts";
 import { measureUpgrade } from "./scenarios/upgrade.ts";
@@ -48,6 +49,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   pods: measurePods,
   admission: measureAdmission,
   density: measureDensity,
+  scheduling: measureScheduling,
 };
 
 /** In this order: each needs what the one before left running. */

@@ -1,6 +1,7 @@
 /** Parts of docs/observability.md: every metric of the agent, the controller and the server. */
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
+import { extenderMetrics } from "../../server/extender/metrics.ts";
 import { serverMetrics } from "../../server/metrics.ts";
 import type { MetricFamily } from "../../src/http/metrics/family.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
@@ -11,6 +12,7 @@ export function metricParts(): Readonly<Record<string, readonly string[]>> {
     "metrics of the agent": table(agentMetrics),
     "metrics of the controller": table(controllerMetrics),
     "metrics of the server": table(serverMetrics()),
+    "metrics of the scheduler extender": table(extenderMetrics),
   };
 }
 

@@ -46,6 +46,8 @@ export interface PrivateClusterOptions {
   readonly controllerManager?: boolean;
   /** Binds pods to nodes, which linux-cluster.ts has. */
   readonly scheduler?: boolean;
+  /** A KubeSchedulerConfiguration, for a scheduler that is started with it. */
+  readonly schedulerConfig?: Readonly<Record<string, unknown>>;
   /** Of an earlier private cluster, to come back with its data; kept on disposal. */
   readonly dir?: string;
   readonly bindAddress?: string;
@@ -76,6 +78,7 @@ export async function startCluster(options: PrivateClusterOptions = {}): Promise
     log: quietLog,
     controllerManager: options.controllerManager ?? false,
     scheduler: options.scheduler ?? false,
+    schedulerConfig: options.schedulerConfig,
     bindAddress: options.bindAddress,
     apiServerArgs: options.apiServerArgs,
     controllerManagerArgs: options.controllerManagerArgs,

@@ -24,8 +24,8 @@ const objectSchema = z.looseObject({
   metadata: z.looseObject({ name: z.string() }),
 });
 
-/** Of Ansible. */
-export const NO_MANIFESTS = "examples/mac-fleet/";
+/** Files of Ansible, and of kube-scheduler, kubeadm and k3s. */
+export const NO_MANIFESTS: readonly string[] = ["examples/mac-fleet/", "examples/scheduler/"];
 
 /** Every object of the examples. */
 export function exampleManifests(): readonly Found[] {
@@ -40,7 +40,7 @@ export function documentedManifests(): readonly Found[] {
 /** Every file of the examples with manifests. */
 export function exampleTexts(): readonly ManifestText[] {
   return repositoryFiles("examples/**/*.yaml", "examples/**/*.yml", "examples/**/*.json")
-    .filter((file) => !file.startsWith(NO_MANIFESTS))
+    .filter((file) => !NO_MANIFESTS.some((folder) => file.startsWith(folder)))
     .map((file) => ({ where: file, text: readFileSync(path.join(root, file), "utf8") }));
 }
 

@@ -3,20 +3,36 @@ import type { ClusterParts } from "../parts.ts";
 import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
 
+/** A KubeSchedulerConfiguration, for example with extenders. */
+export type SchedulerConfig = Readonly<Record<string, unknown>>;
+
+/** With a configuration, kube-scheduler ignores the flags for its kubeconfig and its request rates. */
+export function renderSchedulerConfig(config: SchedulerConfig, layout: ControlPlaneLayout): string {
+  const clientConnection = { kubeconfig: layout.schedulerKubeconfig, qps: QPS, burst: BURST };
+  return JSON.stringify({ ...config, clientConnection, enableProfiling: false });
+}
+
+/** The limits of the API server are sufficient on one machine. */
+const [QPS, BURST] = [500, 1_000];
+
 /** Undefined if the program is not installed; the archives of envtest lack it. */
-export function describeScheduler(parts: ClusterParts, layout: ControlPlaneLayout): Component | undefined {
+export function describeScheduler(
+  parts: ClusterParts,
+  layout: ControlPlaneLayout,
+  options: { readonly hasConfig: boolean } = { hasConfig: false },
+): Component | undefined {
   if (parts.kubeScheduler === undefined) return undefined;
   return {
     name: "kube-scheduler",
     program: parts.kubeScheduler,
     args: [
       `--kubeconfig=${layout.schedulerKubeconfig}`,
+      ...(options.hasConfig ? [`--config=${layout.schedulerConfig}`] : []),
       "--leader-elect=false",
       // No listener: a running process counts as healthy.
       "--secure-port=0",
-      // The limits of the API server are sufficient on one machine.
-      "--kube-api-qps=500",
-      "--kube-api-burst=1000",
+      `--kube-api-qps=${QPS}`,
+      `--kube-api-burst=${BURST}`,
       "--profiling=false",
     ],
     env: {},

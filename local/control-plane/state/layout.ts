@@ -13,6 +13,7 @@ export interface ControlPlaneLayout {
   readonly serviceAccountPublicKey: string;
   readonly controllerManagerKubeconfig: string;
   readonly schedulerKubeconfig: string;
+  readonly schedulerConfig: string;
   readonly runs: string;
   /**
    * Working folder of the programs of one run. Their sockets have short relative names, independent of the length of `dir`.
@@ -40,6 +41,7 @@ export function controlPlaneLayoutOf(dir: string, runName = "run"): ControlPlane
     serviceAccountPublicKey: at("pki", "service-account.pub"),
     controllerManagerKubeconfig: at("pki", "kube-controller-manager.kubeconfig"),
     schedulerKubeconfig: at("pki", "kube-scheduler.kubeconfig"),
+    schedulerConfig: at("kube-scheduler.json"),
     runs: at("run"),
     run: at("run", runName),
     logs: at("logs"),

@@ -12,6 +12,19 @@ export const placementErrors = {
     do: "fix the setting",
     command: "metalbridge server --help",
   },
+  ExtenderConfigInvalid: {
+    what: "A setting of `metalbridge scheduler-extender` is unknown or has an invalid value; the message names it.",
+    do: "fix the setting",
+    command: "metalbridge scheduler-extender --help",
+  },
+  ExtenderRequestInvalid: {
+    what: "A request to the scheduler extender is not one of kube-scheduler's extender protocol: malformed JSON, no pod, or nodes without names.",
+    do: "compare the extender in the KubeSchedulerConfiguration with docs/scheduler-extender.md",
+  },
+  ExtenderRequestTooLarge: {
+    what: "A request to the scheduler extender has more than 128 MiB, because the scheduler sends whole Nodes.",
+    do: "set nodeCacheCapable: true for this extender in the KubeSchedulerConfiguration, so that the scheduler sends names",
+  },
   NodeConfigInvalid: {
     what: "A setting of `metalbridge node` is unknown or has an invalid value; the message names it.",
     do: "fix the setting",

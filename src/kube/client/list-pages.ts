@@ -6,12 +6,14 @@ import type { ApiResult, Kind, KubeObject, ListOptions } from "../types.ts";
 import type { KubeConnection } from "./connect.ts";
 import { CODE_TOO_LONG } from "./transport.ts";
 
-export interface ListCall extends ListOptions {
+export interface ListCall<T = unknown> extends ListOptions {
   readonly timeoutMs: number;
   readonly userAgent?: string | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly pageSize?: number;
   readonly maxPageBytes?: number;
+  /** The part of each object that is returned; by default all of it. */
+  readonly keep?: ((object: T) => T) | undefined;
 }
 
 export interface Listed<T> {
@@ -28,7 +30,7 @@ interface Page {
 export async function readResourceVersion(
   connection: KubeConnection,
   kind: Kind<KubeObject>,
-  call: Omit<ListCall, "pageSize">,
+  call: Omit<ListCall, "pageSize" | "keep">,
 ): Promise<ApiResult<string>> {
   const answer = await readPage(connection, kind, call, { limit: "1" });
   return answer.ok ? { ok: true, value: answer.value.metadata?.resourceVersion ?? "" } : answer;
@@ -46,7 +48,7 @@ const MAX_ATTEMPTS = 3;
 export async function listPages<T extends KubeObject>(
   connection: KubeConnection,
   kind: Kind<T>,
-  call: ListCall,
+  call: ListCall<T>,
 ): Promise<ApiResult<Listed<T>>> {
   let result = await listOnce(connection, kind, call);
   for (let attempt = 1; attempt < MAX_ATTEMPTS && !result.ok && result.error.kind === "gone"; attempt += 1) {
@@ -58,7 +60,7 @@ export async function listPages<T extends KubeObject>(
 async function listOnce<T extends KubeObject>(
   connection: KubeConnection,
   kind: Kind<T>,
-  call: ListCall,
+  { keep = (all) => all, ...call }: ListCall<T>,
 ): Promise<ApiResult<Listed<T>>> {
   const items: T[] = [];
   let size = call.pageSize ?? PAGE_SIZE;
@@ -71,7 +73,7 @@ async function listOnce<T extends KubeObject>(
     }
     if (!answer.ok) return answer;
     const page = answer.value;
-    for (const item of page.items ?? []) items.push(withType(item as T, kind));
+    for (const item of page.items ?? []) items.push(keep(withType(item as T, kind)));
     continuation = page.metadata?.continue;
     if (continuation === undefined || continuation === "") {
       return { ok: true, value: { items, resourceVersion: page.metadata?.resourceVersion ?? "" } };
@@ -82,7 +84,7 @@ async function listOnce<T extends KubeObject>(
 async function readPage(
   connection: KubeConnection,
   kind: Kind<KubeObject>,
-  call: ListCall,
+  call: Omit<ListCall, "keep">,
   paging: { readonly limit: string; readonly continue?: string | undefined },
 ): Promise<ApiResult<Page>> {
   const answer = await connection.request({

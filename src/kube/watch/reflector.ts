@@ -17,6 +17,10 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** The part of an object that is kept in memory, for kinds with many large objects; by default all of it. May change the object. */
+  readonly keep?: (object: T) => T;
+  /** Objects in each page of a list. A page is in memory as a whole. */
+  readonly pageSize?: number;
   /** Many clusters do not have the kind: it is retried every ten minutes, without a warning. */
   readonly isOptional?: boolean;
   /** Called for each change, after the copy was updated. If the object was deleted, `object` is undefined and `before` its last state. */
@@ -188,8 +192,9 @@ class ReflectorLoop<T extends KubeObject> {
           return;
         }
         this.#resourceVersion = event.object.metadata.resourceVersion;
-        const change =
-          event.type === "DELETED" ? this.store.drop(event.object) : this.store.put(event.object);
+        const { keep = (all: T) => all } = this.#options;
+        const object = keep(event.object);
+        const change = event.type === "DELETED" ? this.store.drop(object) : this.store.put(object);
         if (change !== undefined) this.#notify(change);
       },
     });

@@ -1,0 +1,152 @@
+/** The scheduler extender over 1,000 nodes on a real control plane: requests over TLS as kube-scheduler sends them, and its memory. */
+import { writeFileSync } from "node:fs";
+import { Agent, request } from "node:https";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { createCertificate } from "../../../src/crypto/certificate.ts";
+import { CONFIG_MAPS, NODES } from "../../../src/kube/kinds.ts";
+import type { Node } from "../../../src/kube/workload-objects.ts";
+import {
+  measuredModel,
+  measuredService,
+  measuredTable,
+  NODE_CLASSES,
+  servicePod,
+} from "../../../test/bed/gpu-classes.ts";
+import { must } from "../../../test/bed/must.ts";
+import { until } from "../../../test/bed/until.ts";
+import { type Measurement, measured } from "../beds/measurement.ts";
+import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
+import { inParallel } from "../beds/scripted-fleet.ts";
+import { megabytes } from "./idle.ts";
+
+const NODE_COUNT = 1_000;
+const IMAGES = 50;
+const WARM_UPS = 20;
+const PODS = 200;
+
+export async function measureScheduling(): Promise<readonly Measurement[]> {
+  await using plane = await openPlane({ fsync: false });
+  await createCluster(plane);
+  const { key, cert } = createCertificate({ name: "extender", hosts: ["127.0.0.1"], isAuthority: true });
+  const [keyFile, certFile] = [path.join(plane.dir, "tls.key"), path.join(plane.dir, "tls.crt")];
+  writeFileSync(keyFile, key, { mode: 0o600 });
+  writeFileSync(certFile, cert);
+  const part = plane.start(
+    "scheduler-extender",
+    ...["--port", "0", "--health-port", "0", "--tls-cert", certFile, "--tls-key", keyFile],
+  );
+  const agent = new Agent({ keepAlive: true, ca: cert });
+  const port = await until(() => {
+    const found = /"port":(\d+)/.exec(part.log())?.[1];
+    if (found === undefined) throw new Error(`the extender did not start:\n${part.log().slice(-2_000)}`);
+    return Number(found);
+  });
+  const post = (verb: string, body: Buffer) => send({ agent, port, verb, body });
+  const pod = servicePod("bench", NAMESPACE);
+  const names = Array.from({ length: NODE_COUNT }, (_, index) => nodeAt(index).metadata.name);
+  const named = Buffer.from(JSON.stringify({ Pod: pod, Nodes: null, NodeNames: names }));
+  await untilScored(() => post("prioritize", named));
+  const memory = (when: string, limits = {}) =>
+    measured(`extender's memory ${when}`, "MB", [megabytes(part.pid, "VmRSS")], limits);
+  const listed = memory("with 1,000 nodes", { max: 80 });
+  const byName = await timePods(post, named);
+  const after = memory(`after ${PODS} pods by names`, { max: 80 });
+  const items = Array.from({ length: NODE_COUNT }, (_, index) => nodeAt(index));
+  const whole = Buffer.from(JSON.stringify({ Pod: pod, Nodes: { metadata: {}, items }, NodeNames: null }));
+  const megabytesOfNodes = Math.round(whole.length / 1e6);
+  const byNode = await timePods(post, whole);
+  agent.destroy();
+  return [
+    measured("extender, 1,000 node names: filter + prioritize of a pod", "ms", byName, { p99: 10 }),
+    measured(
+      `extender, 1,000 whole Nodes (${megabytesOfNodes} MB): filter + prioritize of a pod`,
+      "ms",
+      byNode,
+    ),
+    listed,
+    after,
+    memory(`after ${PODS} pods by whole Nodes`),
+  ];
+}
+
+/** As large as a Node of a kubelet with labels of feature discovery, without managedFields, which kube-scheduler drops. */
+function nodeAt(index: number): Node {
+  const classes = Object.entries(NODE_CLASSES);
+  const [kind, { labels, capacity }] = classes[index % classes.length] ?? ["", NODE_CLASSES.l4];
+  const name = `ip-10-${index >> 8}-${index & 255}-${kind}.eu-central-1.compute.internal`;
+  const features = Array.from({ length: 40 }, (_, at) => [
+    `feature.node.kubernetes.io/cpu-cpuid.X${at}`,
+    "true",
+  ]);
+  const all = { cpu: "32", memory: "128Gi", "ephemeral-storage": "500Gi", pods: "110", ...capacity };
+  const images = Array.from({ length: IMAGES }, (_, at) => ({
+    names: [
+      `registry.example.com/team/service-${at}@sha256:${"ab".repeat(32)}`,
+      `registry.example.com/team/service-${at}:v1`,
+    ],
+    sizeBytes: 1e8 + at,
+  }));
+  const status = { capacity: all, allocatable: all, images } as Node["status"];
+  return { metadata: { name, labels: { ...Object.fromEntries(features), ...labels } }, status };
+}
+
+async function createCluster({ client }: Plane): Promise<void> {
+  await inParallel(NODE_COUNT, async (index) => {
+    must(await client.create(NODES, { apiVersion: "v1", kind: "Node", ...nodeAt(index) } as Node));
+  });
+  const { status, ...model } = measuredModel(NAMESPACE);
+  must(await client.create(MODELS, model));
+  const { apiVersion, kind, metadata } = model;
+  const applied = { apiVersion, kind, metadata, status } as unknown as Model;
+  must(await client.apply(MODELS, applied, { manager: "bench", subresource: "status" }));
+  must(await client.create(INFERENCE_SERVICES, measuredService(NAMESPACE)));
+  must(await client.create(CONFIG_MAPS, { apiVersion: "v1", kind: "ConfigMap", ...measuredTable() }));
+}
+
+/** Until the watches have shown everything: the nodes then differ. */
+async function untilScored(prioritize: () => Promise<string>): Promise<void> {
+  await until(async () => {
+    const scores = (JSON.parse(await prioritize()) as { readonly Score: number }[]).map(({ Score }) => Score);
+    if (new Set(scores).size < 3)
+      throw new Error(`the extender does not know the nodes: ${scores.slice(0, 6)}`);
+  });
+}
+
+/** Both requests of each pod, one after the other, in milliseconds. */
+async function timePods(
+  post: (verb: string, body: Buffer) => Promise<string>,
+  body: Buffer,
+): Promise<readonly number[]> {
+  const samples: number[] = [];
+  for (let index = 0; index < WARM_UPS + PODS; index += 1) {
+    const startedMs = performance.now();
+    await post("filter", body);
+    await post("prioritize", body);
+    samples.push(performance.now() - startedMs);
+  }
+  return samples.slice(WARM_UPS);
+}
+
+function send(call: {
+  readonly agent: Agent;
+  readonly port: number;
+  readonly verb: string;
+  readonly body: Buffer;
+}): Promise<string> {
+  const { agent, port, verb, body } = call;
+  return new Promise((resolve, reject) => {
+    const headers = { "content-type": "application/json", "content-length": body.length };
+    const options = { host: "127.0.0.1", port, path: `/${verb}`, method: "POST", agent, headers };
+    request(options, (response) => {
+      text(response).then((answer) => {
+        if (response.statusCode === 200) resolve(answer);
+        else reject(new Error(`${verb}: ${response.statusCode} ${answer}`));
+      }, reject);
+    })
+      .once("error", reject)
+      .end(body);
+  });
+}

@@ -1,0 +1,160 @@
+/** Answers the requests of schedulers. Every failure has a status code and a text, and no request can end the process. */
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import type { ScoreWeights } from "../../src/capacity/score.ts";
+import { observeValue } from "../../src/http/metrics/histogram.ts";
+import { setBounded } from "../../src/util/bounded-map.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import type { ExtenderCluster } from "./cluster.ts";
+import { mismatchOf, type PodNeed, scoreNodes } from "./decide.ts";
+import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
+import {
+  type Candidates,
+  type ExtenderArgs,
+  type ExtenderPod,
+  filterError,
+  filterResult,
+  priorityList,
+  readArgs,
+} from "./protocol.ts";
+
+/** 5,000 Nodes of 20 KB. */
+const MAX_BODY_BYTES = 128 * 1024 ** 2;
+/** The documented httpTimeout, after which the scheduler has stopped waiting. */
+const BUDGET_MS = 1_000;
+/** Pods whose last log line is remembered, because a pod that does not fit is retried many times. */
+const MAX_LOGGED = 1_000;
+const SHOWN_NODES = 3;
+
+export interface AppOptions {
+  readonly cluster: Pick<ExtenderCluster, "factsOf" | "needOf">;
+  readonly weights: ScoreWeights;
+  readonly counters: ExtenderCounters;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly log: Log;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: Buffer | string;
+}
+
+export function createApp(options: AppOptions): RequestListener {
+  const { counters, clock, log } = options;
+  const decide = createDecider(options);
+  return (request, response) => {
+    const startedMs = clock.monotonicMs();
+    const verb = EXTENDER_VERBS.find((one) => request.url === `/${one}`);
+    if (verb === undefined || request.method !== "POST")
+      return send(response, {
+        status: verb === undefined ? 404 : 405,
+        body: "POST /filter or /prioritize\n",
+      });
+    const isLate = () => clock.monotonicMs() - startedMs > BUDGET_MS;
+    void readBody(request)
+      .then((body): Answer => ({ status: 200, body: decide(verb, readArgs(body), isLate) }))
+      .catch((error: unknown): Answer => {
+        if (error instanceof MetalbridgeError) {
+          const status = error.code === "ExtenderRequestTooLarge" ? 413 : 400;
+          return { status, body: `${error.code}: ${describeError(error)}\n` };
+        }
+        log.error({ err: error, verb }, "a request failed");
+        return { status: 500, body: "internal error\n" };
+      })
+      .then((answer) => {
+        send(response, answer);
+        counters.requests.add({ verb, code: String(answer.status) });
+        observeValue(counters.seconds[verb], (clock.monotonicMs() - startedMs) / 1_000);
+      });
+  };
+}
+
+function send(response: ServerResponse, { status, body }: Answer): void {
+  const type = status === 200 ? "application/json" : "text/plain; charset=utf-8";
+  // What is left of a body that was refused would be read as the next request.
+  const close = status === 200 ? {} : { connection: "close" };
+  response.writeHead(status, { "content-type": type, "content-length": Buffer.byteLength(body), ...close });
+  response.end(body);
+}
+
+/** kube-scheduler states the length, so that the body needs no more memory than it has bytes. Throws ExtenderRequestInvalid or ExtenderRequestTooLarge. */
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const length = Number(request.headers["content-length"] ?? Number.NaN);
+  if (!Number.isSafeInteger(length))
+    throw new MetalbridgeError("ExtenderRequestInvalid", "the request has no Content-Length");
+  if (length > MAX_BODY_BYTES)
+    throw new MetalbridgeError(
+      "ExtenderRequestTooLarge",
+      `the request has ${length} bytes, the limit is ${MAX_BODY_BYTES}`,
+    );
+  const body = Buffer.allocUnsafeSlow(length);
+  let at = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) at += chunk.copy(body, at);
+  return body;
+}
+
+function createDecider({ cluster, weights, counters, log }: AppOptions) {
+  const logged = new Map<string, string>();
+  /** Logs a decision once for a pod, and again if it changes. */
+  const explain = (verb: ExtenderVerb, { metadata: { uid, namespace, name } }: ExtenderPod, data: object) => {
+    const text = JSON.stringify(data);
+    const key = `${verb} ${uid}`;
+    if (logged.get(key) === text) return;
+    setBounded(logged, key, text, MAX_LOGGED);
+    log.info({ pod: `${namespace}/${name}`, ...data }, verb === "filter" ? "nodes rejected" : "nodes scored");
+  };
+  const filter = (pod: ExtenderPod, { names }: Candidates, need: PodNeed) => {
+    const failed: Record<string, string> = {};
+    const reasons: Record<string, number> = {};
+    let unknown = 0;
+    for (const name of names) {
+      const facts = cluster.factsOf(name);
+      if (facts === undefined) unknown += 1;
+      const why = facts && mismatchOf(need, facts);
+      if (why === undefined) continue;
+      failed[name] = why;
+      reasons[why] = (reasons[why] ?? 0) + 1;
+    }
+    const rejected = Object.keys(failed).length;
+    for (const [result, count] of Object.entries({
+      unknown,
+      rejected,
+      passed: names.length - unknown - rejected,
+    }))
+      counters.candidates.add({ result }, count);
+    if (rejected > 0) explain("filter", pod, { model: need.model, nodes: names.length, reasons });
+    return failed;
+  };
+  const prioritize = (pod: ExtenderPod, { names }: Candidates, need: PodNeed) => {
+    const { scores, why } = scoreNodes(names, need, cluster.factsOf, weights);
+    const best = bestOf(scores).map((index) => ({
+      node: names[index],
+      score: scores[index],
+      why: why(index),
+    }));
+    explain("prioritize", pod, { model: need.model, nodes: names.length, best });
+    return scores;
+  };
+  return (verb: ExtenderVerb, { pod, candidates }: ExtenderArgs, isLate: () => boolean): Buffer => {
+    if (candidates === undefined) return verb === "filter" ? filterError(NO_NODES) : priorityList([], []);
+    const need = isLate() ? undefined : cluster.needOf(pod);
+    if (verb === "filter")
+      return filterResult(candidates, need === undefined ? {} : filter(pod, candidates, need));
+    return priorityList(candidates.names, need === undefined ? [] : prioritize(pod, candidates, need));
+  };
+}
+
+const NO_NODES =
+  "the request has neither NodeNames nor Nodes: set nodeCacheCapable: true for this extender in the KubeSchedulerConfiguration";
+
+/** Indexes of the highest scores, the highest first. */
+function bestOf(scores: readonly number[]): number[] {
+  const best: number[] = [];
+  for (const [index, score] of scores.entries()) {
+    if (best.length === SHOWN_NODES && score <= (scores[best.at(-1) ?? 0] ?? 0)) continue;
+    best.push(index);
+    best.sort((a, b) => (scores[b] ?? 0) - (scores[a] ?? 0) || a - b);
+    best.length = Math.min(best.length, SHOWN_NODES);
+  }
+  return best;
+}

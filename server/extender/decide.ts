@@ -1,0 +1,172 @@
+/** What the extender decides about the nodes for one pod: which cannot run its model, and how good the others are. Pure. */
+import type { Accelerator } from "../../src/api/fields/hardware.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Model } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
+import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
+import type { Devices, GpuVendor } from "../../src/capacity/devices/devices.ts";
+import { formatOf } from "../../src/capacity/resolve.ts";
+import {
+  type ScoredFigures,
+  type ScoreWeights,
+  scoreMachine,
+  scoreOf,
+  scoreRank,
+  scoreScale,
+} from "../../src/capacity/score.ts";
+import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
+import { formatBytes } from "../../src/util/bytes.ts";
+import { type ExtenderPod, MAX_SCORE } from "./protocol.ts";
+
+/** What is known about a node. */
+export interface NodeFacts {
+  readonly devices: Devices;
+  readonly deviceClass: string | undefined;
+  readonly utilization: number | undefined;
+  readonly cost: number | undefined;
+}
+
+/** What a pod of a service requires of its node. */
+export interface PodNeed {
+  /** `namespace/name` of the Model. */
+  readonly model: string;
+  readonly vendor: GpuVendor | undefined;
+  readonly gpus: number;
+  /** Memory that the model needs in each GPU; undefined if it is unknown, or if a part of the model stays in the node's memory. */
+  readonly gpuBytes: number | undefined;
+  /** Memory of the MIG slice that the pod requests by its profile. */
+  readonly sliceBytes: number | undefined;
+  /** The engine computes on 4-bit weights by instructions that older GPUs of NVIDIA lack. */
+  readonly needsInt4: boolean;
+  /** Measured tokens per second by device class. */
+  readonly speeds: Readonly<Record<string, number>>;
+}
+
+const GIB = 1024 ** 3;
+/** A GPU that is sold with 24 GB has up to a tenth less. */
+const USABLE_SHARE = 0.9;
+
+const VENDOR_OF_DOMAIN: Readonly<Record<string, GpuVendor>> = {
+  "nvidia.com": "NVIDIA",
+  "amd.com": "AMD",
+  "gpu.intel.com": "Intel",
+};
+const VENDOR_OF_ACCELERATOR: Partial<Readonly<Record<Accelerator, GpuVendor>>> = {
+  cuda: "NVIDIA",
+  rocm: "AMD",
+  intel: "Intel",
+};
+const ACCELERATOR_OF_VENDOR: Partial<Readonly<Record<GpuVendor, Accelerator>>> = {
+  NVIDIA: "cuda",
+  AMD: "rocm",
+  Intel: "intel",
+};
+
+export function needOf(
+  pod: ExtenderPod,
+  service: InferenceService,
+  model: Model,
+  table: BenchmarkTable,
+): PodNeed {
+  const { hardware } = model.spec;
+  const requested = gpusRequested(pod);
+  const stated = service.spec.resources?.gpu ?? hardware?.gpu?.count ?? 1;
+  const hasClaims = (pod.spec.resourceClaims ?? []).length > 0;
+  const gpus = requested.count > 0 ? requested.count : hasClaims ? stated : 0;
+  const vendor = requested.vendor ?? VENDOR_OF_ACCELERATOR[hardware?.accelerator ?? "metal"];
+  const accelerator = (gpus > 0 && vendor && ACCELERATOR_OF_VENDOR[vendor]) || "cpu";
+  const { runtime = runtimesFor(formatOf(model), accelerator, service.spec.mode ?? "chat").find(inPods) } =
+    service.spec;
+  const subject = runtime && subjectOf(model, service, { runtime, gpusPerPod: gpus });
+  return {
+    model: keyOf(model.metadata),
+    vendor,
+    gpus,
+    gpuBytes: gpus === 0 ? undefined : bytesPerGpu(service, model, gpus),
+    sliceBytes: requested.sliceBytes,
+    needsInt4: vendor === "NVIDIA" && /^awq/i.test(model.spec.quantization ?? ""),
+    speeds: speedsByClass(table, subject),
+  };
+}
+
+function inPods(runtime: Parameters<typeof engineDescription>[0]): boolean {
+  return engineDescription(runtime)?.pod !== undefined;
+}
+
+/** GPUs of the pod's containers; a container with several kinds counts them all. */
+function gpusRequested({ spec }: ExtenderPod) {
+  let count = 0;
+  let vendor: GpuVendor | undefined;
+  let sliceBytes: number | undefined;
+  for (const { resources } of spec.containers ?? []) {
+    for (const [name, quantity] of Object.entries({ ...resources?.requests, ...resources?.limits })) {
+      const found = VENDOR_OF_DOMAIN[name.split("/", 1)[0] ?? ""];
+      if (found === undefined) continue;
+      vendor = found;
+      count += Math.floor(parseQuantity(quantity) ?? 0);
+      const gigabytes = Number(/^nvidia\.com\/mig-\d+g\.(\d+)gb/.exec(name)?.[1]);
+      if (gigabytes > 0) sliceBytes = gigabytes * GIB;
+    }
+  }
+  return { count, vendor, sliceBytes };
+}
+
+function bytesPerGpu({ spec }: InferenceService, { spec: { hardware }, status }: Model, gpus: number) {
+  const { memory, layers = -1 } = hardware?.gpu ?? {};
+  const stated = memory === undefined ? undefined : parseQuantity(memory);
+  if (stated !== undefined && stated > 0) return stated * USABLE_SHARE;
+  const isOffloaded =
+    spec.moeCPUOffload === true || (spec.moeCPULayers ?? 0) > 0 || (spec.gpuLayers ?? layers) >= 0;
+  return isOffloaded || status?.weightsBytes === undefined ? undefined : status.weightsBytes / gpus;
+}
+
+/** Why the node can never run the pod, whatever else runs there; undefined if it can, or if too little is known. */
+export function mismatchOf(need: PodNeed, { devices: { gpu } }: NodeFacts): string | undefined {
+  if (need.gpus === 0 || gpu === undefined) return undefined;
+  const { vendor, gpuBytes, sliceBytes } = need;
+  if (vendor !== undefined && gpu.vendor !== vendor)
+    return `GPU vendor is ${gpu.vendor}, the model needs ${vendor}`;
+  if (need.needsInt4 && gpu.int4 === false)
+    return `GPU ${gpu.arch ?? gpu.product ?? ""} has no fast 4-bit arithmetic, which AWQ needs`;
+  const bytes = sliceBytes ?? gpu.bytesEach;
+  if (gpuBytes === undefined || bytes === undefined || bytes >= gpuBytes) return undefined;
+  const what = sliceBytes !== undefined || gpu.isSliced === true ? "MIG slice" : "GPU";
+  return `${what} has ${formatBytes(bytes)} of memory, the model needs ${formatBytes(gpuBytes)}`;
+}
+
+export interface NodeScores {
+  /** From 0 to MAX_SCORE, in the order of the names. */
+  readonly scores: readonly number[];
+  /** Explains the score of the node at this index. */
+  readonly why: (index: number) => string;
+}
+
+/** Unknown nodes get the neutral value of every term. */
+export function scoreNodes(
+  names: readonly string[],
+  { speeds }: PodNeed,
+  factsOf: (name: string) => NodeFacts | undefined,
+  weights: ScoreWeights,
+): NodeScores {
+  const figures = names.map((name): ScoredFigures => {
+    const facts = factsOf(name);
+    if (facts === undefined) return UNKNOWN;
+    const { deviceClass = "", utilization, cost } = facts;
+    const value = speeds[deviceClass];
+    return {
+      tokensPerSecond: value === undefined ? undefined : { value, basis: "measured" },
+      utilization,
+      cost,
+    };
+  });
+  const scale = scoreScale(figures);
+  return {
+    scores: figures.map((one) => Math.round(MAX_SCORE * scoreRank(scoreOf(one, scale, weights), weights))),
+    why: (index) =>
+      scoreMachine({ name: names[index] ?? "", ...(figures[index] ?? UNKNOWN) }, scale, weights).why,
+  };
+}
+
+const UNKNOWN: ScoredFigures = {};

@@ -1,0 +1,10 @@
+/** The figures of this process for the standard metrics. */
+import type { ProcessFacts } from "../src/http/metrics/process.ts";
+import type { Clock } from "../src/util/ports.ts";
+
+export function processFacts(clock: Pick<Clock, "nowMs">): ProcessFacts {
+  const { user, system } = process.cpuUsage();
+  const { rss: residentBytes, heapUsed: heapUsedBytes } = process.memoryUsage();
+  const startedAtSeconds = clock.nowMs() / 1_000 - process.uptime();
+  return { cpuSeconds: (user + system) / 1e6, residentBytes, heapUsedBytes, startedAtSeconds };
+}
