@@ -1,6 +1,6 @@
 /** Enqueues the keys that each change of a watched object affects. */
 
-import { ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
+import { ANNOTATION_COST, ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -75,20 +75,26 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       for (const { metadata } of watches.hosts.list()) queues.hosts.enqueue(metadata.name);
     },
     onNode: (node, before) => {
-      if (readNode !== undefined && !isDeepEqual(node && readNode(node), before && readNode(before)))
-        enqueueAuto(ports);
+      const isOther = costOf(node) !== costOf(before);
+      if (isOther || !isDeepEqual(node && readNode?.(node), before && readNode?.(before))) enqueueAuto(ports);
       const name = node?.metadata.name ?? before?.metadata.name;
       if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
       if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
     },
-    onNodeSlice: (node) => queues.labels.enqueue(`nodes/${node}`),
+    onNodeSlice: (node) => {
+      enqueueAuto(ports);
+      queues.labels.enqueue(`nodes/${node}`);
+    },
     onNodeReport: (report, before) => {
       if (isDeepEqual(capacityIn(report), capacityIn(before))) return;
       enqueueAuto(ports);
       const node = nodeOfReport((report ?? before)?.metadata.name ?? "");
       if (node !== undefined) queues.labels.enqueue(`nodes/${node}`);
     },
-    onBenchmarks: () => queues.placement.enqueue("all"),
+    onBenchmarks: () => {
+      queues.placement.enqueue("all");
+      enqueueAuto(ports);
+    },
     onHostMember: (host) => queues.hosts.enqueue(host),
     onRenewal: (host) => {
       if (!isReachable(ports, host)) queues.fleet.enqueue("all");
@@ -157,6 +163,10 @@ function enqueueServicesOfPodsOn({ queues, watches }: ChangePorts, node: string 
     if (spec.nodeName === node && name !== undefined)
       queues.services.enqueue(keyOf({ namespace: metadata.namespace, name }));
   }
+}
+
+function costOf(node: Node | undefined): string | undefined {
+  return node?.metadata.annotations?.[ANNOTATION_COST];
 }
 
 function enqueueAuto({ queues, watches }: ChangePorts): void {

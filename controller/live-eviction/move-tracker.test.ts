@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { MOVE_MS } from "../service/pods/nodes.ts";
+import { MOVE_MS } from "../service/pods/moves.ts";
 import { createMoveTracker, type Departure, type MoveResult, moveEndOf } from "./move-tracker.ts";
 
 test("giving up the moves of pods does not affect moves of replicas on hosts, even from a machine of the same name", () => {

@@ -1,6 +1,6 @@
 /** Tracks moves of replicas to better machines. Live eviction starts moves, and the passes over services carry them out. */
 
-import { MOVE_MS } from "../service/pods/nodes.ts";
+import { MOVE_MS } from "../service/pods/moves.ts";
 
 export interface Departure {
   readonly by: "replica" | "pod";

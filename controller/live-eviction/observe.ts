@@ -24,10 +24,10 @@ import {
 } from "../../src/kube/workload-objects.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
-import { isChosenByUser } from "../service/pods/nodes.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
+import { hasGate } from "../workload/pod.ts";
 import { type PodNeed, podNeed } from "../workload/resolve.ts";
 
 export interface ObservedWorkload extends Observation {
@@ -72,7 +72,7 @@ function onHosts(watches: ObservedWatches, service: InferenceService, model: Mod
 }
 
 function onNodes(watches: ObservedWatches, service: InferenceService, model: Model, fitness: Fitness) {
-  if (service.spec.placement.mode !== "Auto" || isChosenByUser(service.spec)) return [];
+  if (!hasGate(service.spec)) return [];
   const key = keyOf(service.metadata);
   const pods = watches.podsOfService.of(key).filter((pod) => !isBeingDeleted(pod));
   const needs = pods.length === 0 ? undefined : needInPods(watches, service, model, fitness);

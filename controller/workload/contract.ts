@@ -63,14 +63,6 @@ export interface PodsSettings {
   readonly fetch?: CacheSettings;
 }
 
-/** Nodes for the pods of a service, chosen by how well its model fits them and named by label kubernetes.io/hostname. */
-export interface NodeChoice {
-  /** Nodes that cannot hold the model. */
-  readonly avoid: readonly string[];
-  /** Weights from 1 to 100, the largest first. */
-  readonly prefer: readonly { readonly weight: number; readonly nodes: readonly string[] }[];
-}
-
 export interface WorkloadInput {
   readonly service: InferenceService;
   readonly model: Model;
@@ -88,8 +80,6 @@ export interface WorkloadInput {
   /** Undefined if an autoscaler owns the field. */
   readonly replicas: number | undefined;
   readonly settings: PodsSettings;
-  /** Absent: only the scheduling fields of the service apply. */
-  readonly nodes?: NodeChoice;
 }
 
 export interface Workload {

@@ -1,10 +1,15 @@
 /** What brings new defaults to the pods of a service, and what does not. */
 import { describe, expect, test } from "vitest";
-import { ANNOTATION_RESTARTED_AT, ANNOTATION_TEMPLATE } from "../../src/api/group.ts";
+import {
+  ANNOTATION_NODE_CHOICE,
+  ANNOTATION_RENDERED_FOR,
+  ANNOTATION_RESTARTED_AT,
+  ANNOTATION_TEMPLATE,
+} from "../../src/api/group.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
 import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
-import type { NodeChoice, PodsSettings } from "./contract.ts";
+import type { PodsSettings } from "./contract.ts";
 import { desiredPodsDigest } from "./desired-pods.ts";
 import { resolvePods } from "./resolve.ts";
 import { podRevisionOf, withRevision } from "./revision.ts";
@@ -14,7 +19,6 @@ interface Desired {
   readonly annotations?: Record<string, string>;
   readonly model?: object;
   readonly status?: object;
-  readonly nodes?: NodeChoice;
 }
 
 const CACHE = { phase: "Ready", reason: "", message: "", claimName: "c", folder: "f", file: "m.gguf" };
@@ -39,7 +43,7 @@ const OLD: PodsSettings = { images: { llamacpp: "registry.example/llama:old" } }
 const NEW: PodsSettings = { images: { llamacpp: "registry.example/llama:new" } };
 
 function render(desired: Desired, settings: PodsSettings, live?: Deployment): Deployment {
-  const found = resolvePods({ ...objectsOf(desired), loraModels: [], settings, live, nodes: desired.nodes });
+  const found = resolvePods({ ...objectsOf(desired), loraModels: [], settings, live });
   if (found.at === "blocked") throw new Error(found.message);
   return found.workload.deployment;
 }
@@ -82,7 +86,7 @@ const CHANGED: readonly [string, Desired][] = [
   ["the Model's source", { model: { source: "hf://org/m/n.gguf" } }],
   ["the Model's content", { status: { pinned: { key: "k", revision: "c0ffee" } } }],
   ["where the weights are", { status: { cache: { ...CACHE, folder: "g" } } }],
-  ["the choice of nodes", { nodes: { avoid: ["small-1"], prefer: [] } }],
+  ["who chooses the nodes", { spec: { placement: { mode: "Auto" } } }],
 ];
 
 describe("after an upgrade of the controller", () => {
@@ -103,6 +107,33 @@ describe("after an upgrade of the controller", () => {
 
 test.each(KEPT)("a change of %s is in no template", (_, desired) => {
   expect(render(desired, NEW).spec.template).toEqual(render({}, NEW).spec.template);
+});
+
+test("the template that names nodes, of a controller without scheduling gates, stays until something else changes", () => {
+  const auto = { spec: { placement: { mode: "Auto" } } };
+  const { metadata, spec } = byAnOlderController({});
+  const annotations = {
+    ...metadata.annotations,
+    // The digest that this controller has computed.
+    [ANNOTATION_RENDERED_FOR]: "1c010f75d37853520d48097cd20b89e4 llamacpp",
+    [ANNOTATION_NODE_CHOICE]: '{"avoid":["small-1"],"prefer":[]}',
+  };
+  const live = { metadata: { ...metadata, annotations }, spec } as Deployment;
+  const upgraded = render(auto, NEW, live);
+  expect(upgraded.spec.template).toEqual(spec.template);
+  expect(upgraded.metadata.annotations).not.toHaveProperty(ANNOTATION_NODE_CHOICE);
+  expect(render(auto, NEW, upgraded).spec.template).toEqual(spec.template);
+  const gate = { schedulingGates: [{ name: "metalbridge.dev/placement" }] };
+  expect(
+    render({ spec: { ...auto.spec, contextSize: 2048 } }, NEW, upgraded).spec.template.spec,
+  ).toMatchObject(gate);
+  expect(render(auto, NEW).spec.template.spec).toMatchObject(gate);
+  for (const edited of ["{", '{"avoid":[],"prefer":[]}']) {
+    const other = { ...annotations, [ANNOTATION_NODE_CHOICE]: edited };
+    expect(
+      render(auto, NEW, { ...live, metadata: { ...metadata, annotations: other } }).spec.template.spec,
+    ).toMatchObject(gate);
+  }
 });
 
 test("an edited template is restored to the rendered one, and an edited annotation is ignored", () => {

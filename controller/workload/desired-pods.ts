@@ -6,6 +6,7 @@
 
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import {
+  ANNOTATION_NODE_CHOICE,
   ANNOTATION_RENDERED_FOR,
   ANNOTATION_RESTARTED_AT,
   ANNOTATION_TEMPLATE,
@@ -16,7 +17,9 @@ import { contentOf } from "../../src/capacity/template.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
-import type { MountedWeights, NodeChoice } from "./contract.ts";
+import { parseJson } from "../../src/util/parse-json.ts";
+import type { MountedWeights } from "./contract.ts";
+import { hasGate } from "./pod.ts";
 import { podRevisionOf, withRevision } from "./revision.ts";
 
 /** The user's settings and the facts that determine the template of a service's pods. */
@@ -24,7 +27,6 @@ export interface DesiredPods {
   readonly service: InferenceService;
   /** The service's main Model first, each with the location of its files. */
   readonly models: readonly { readonly model: Model; readonly weights: MountedWeights | undefined }[];
-  readonly nodes?: NodeChoice;
 }
 
 /** Fields of the spec that do not affect the template. Changing one of them must not bring in newer defaults. */
@@ -53,7 +55,11 @@ const MODEL_FIELDS_NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
 ];
 
 /** If the digests are equal, the existing pods match the desired state. Fields that are unknown here count as changes. */
-export function desiredPodsDigest({ service, models, nodes }: DesiredPods): string {
+export function desiredPodsDigest(desired: DesiredPods): string {
+  return digestOf(desired, hasGate(desired.service.spec) ? "gated" : undefined);
+}
+
+function digestOf({ service, models }: DesiredPods, nodes: unknown): string {
   const { rollout, ...spec } = service.spec;
   return hash(
     canonicalJson({
@@ -78,6 +84,22 @@ export function desiredPodsDigest({ service, models, nodes }: DesiredPods): stri
 
 function without(spec: object, fields: readonly string[]): object {
   return Object.fromEntries(Object.entries(spec).filter(([field]) => !fields.includes(field)));
+}
+
+/**
+ * Older controllers wrote the chosen nodes into the template, and into the digest. Their Deployment counts as rendered for the
+ * desired state, so that the upgrade replaces no pod.
+ */
+export function withoutNodeChoice(live: Deployment, desired: DesiredPods): Deployment {
+  const { [ANNOTATION_NODE_CHOICE]: choice, ...annotations } = live.metadata.annotations ?? {};
+  const [renderedFor, runtime] = annotations[ANNOTATION_RENDERED_FOR]?.split(" ") ?? [];
+  const isCurrent =
+    choice !== undefined &&
+    hasGate(desired.service.spec) &&
+    renderedFor === digestOf(desired, parseJson(choice));
+  if (!isCurrent) return live;
+  annotations[ANNOTATION_RENDERED_FOR] = `${desiredPodsDigest(desired)} ${runtime}`;
+  return { ...live, metadata: { ...live.metadata, annotations } };
 }
 
 /** Runtime of the Deployment's current template; undefined if the template was rendered for another desired state. */

@@ -2,16 +2,17 @@
 import {
   ANNOTATION_IN_FLIGHT,
   ANNOTATION_RESTARTED_AT,
+  GATE_PLACEMENT,
   IN_FLIGHT_NEEDS_KEY,
   LABEL_MOUNTS,
 } from "../../src/api/group.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import { isOwnKey, MANAGED_BY, ownerLabels } from "../../src/api/owned.ts";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { hash } from "../../src/util/hash.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
-import { type NodeChoice, POD_USER, type PodsSettings } from "./contract.ts";
+import { POD_USER, type PodsSettings } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
@@ -34,7 +35,6 @@ export interface PodTemplateInput {
   readonly files: Files;
   readonly container: Container;
   readonly settings: PodsSettings;
-  readonly nodes?: NodeChoice;
   /** True if no other pod has the PVC of the weights mounted when this one starts. */
   readonly isAlone: boolean;
 }
@@ -132,41 +132,34 @@ export type PodAffinity = {
   readonly podAffinity?: { readonly requiredDuringSchedulingIgnoredDuringExecution?: readonly object[] };
 };
 
-function schedulingOf({ service: { spec }, gpus, nodes, files }: PodTemplateInput): Partial<PodSpec> {
+/** True if the user chooses nodes by spec.nodeSelector or node affinity, which take precedence over placement.mode Auto. */
+export function isChosenByUser({ nodeSelector, affinity }: InferenceServiceSpec): boolean {
+  return nodeSelector !== undefined || affinity?.nodeAffinity !== undefined;
+}
+
+/** True if the controller chooses the nodes of each pod, which a scheduling gate holds until then. */
+export function hasGate(spec: InferenceServiceSpec): boolean {
+  return spec.placement.mode === "Auto" && !isChosenByUser(spec);
+}
+
+function schedulingOf({ service: { spec }, gpus, files }: PodTemplateInput): Partial<PodSpec> {
   const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
   const tolerations = [...ours, ...(spec.tolerations ?? [])];
   return {
     nodeSelector: spec.nodeSelector,
     tolerations: tolerations.length === 0 ? undefined : tolerations,
-    affinity: withGPUMemory(withMounts(withNodes(spec.affinity, nodes), mountLabel(files)), gpus),
+    affinity: withGPUMemory(withMounts(spec.affinity, mountLabel(files)), gpus),
+    schedulingGates: hasGate(spec) ? [{ name: GATE_PLACEMENT }] : undefined,
     topologySpreadConstraints: spec.topologySpreadConstraints,
   };
 }
 
 /** Label of NVIDIA's GPU feature discovery, in MiB. */
 const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
-const HOSTNAME_LABEL = "kubernetes.io/hostname";
+export const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
-/** Nodes are chosen only if the user sets no node affinity, so nothing is overwritten. */
-function withNodes(given: PodSpec["affinity"], nodes: NodeChoice | undefined): PodSpec["affinity"] {
-  const { avoid = [], prefer = [] } = nodes ?? {};
-  if (avoid.length + prefer.length === 0) return given;
-  const named = (operator: string, values: readonly string[]) => ({
-    matchExpressions: [{ key: HOSTNAME_LABEL, operator, values }],
-  });
-  const nodeAffinity = {
-    requiredDuringSchedulingIgnoredDuringExecution:
-      avoid.length === 0 ? undefined : { nodeSelectorTerms: [named("NotIn", avoid)] },
-    preferredDuringSchedulingIgnoredDuringExecution:
-      prefer.length === 0
-        ? undefined
-        : prefer.map(({ weight, nodes: names }) => ({ weight, preference: named("In", names) })),
-  };
-  return { ...given, nodeAffinity };
-}
-
-type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
-type Affinity = {
+export type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
+export type NodeAffinity = {
   readonly nodeAffinity?: {
     readonly requiredDuringSchedulingIgnoredDuringExecution?: {
       readonly nodeSelectorTerms?: readonly Term[];
@@ -177,7 +170,7 @@ type Affinity = {
 /** Adds to each of the user's node selector terms (which are ORed) the requirement that the node's GPUs are large enough or of unknown size. */
 function withGPUMemory(given: PodSpec["affinity"], { memoryMiB }: GPURequest): PodSpec["affinity"] {
   if (memoryMiB === undefined) return given;
-  const { nodeAffinity } = (given ?? {}) as Affinity;
+  const { nodeAffinity } = (given ?? {}) as NodeAffinity;
   const required = nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
   const ours = [
     { key: GPU_MEMORY_LABEL, operator: "Gt", values: [String(memoryMiB)] },

@@ -15,8 +15,8 @@ import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
-import type { MountedWeights, NodeChoice, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
-import { currentRuntime, desiredPodsDigest, keepTemplate } from "./desired-pods.ts";
+import type { MountedWeights, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
+import { currentRuntime, desiredPodsDigest, keepTemplate, withoutNodeChoice } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
 import { claimInPod, claimOnGPUs, isPartlyOffloaded } from "./memory.ts";
@@ -32,7 +32,6 @@ export interface PodsInput {
   /** True if no other service names its Model. */
   readonly isOnlyService?: boolean;
   readonly settings: PodsSettings;
-  readonly nodes?: NodeChoice;
   /** The current Deployment. Its template stays until the desired state changes. */
   readonly live?: Deployment;
 }
@@ -91,7 +90,7 @@ export function podNeed(
 }
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
-  const { service, settings, nodes, isOnlyService } = input;
+  const { service, settings, isOnlyService } = input;
   const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
   const draftRef = speculativeDecoding?.draftModelRef;
   const named = [
@@ -125,14 +124,14 @@ export function resolvePods(input: PodsInput): PodsResolved | Blocked {
     model,
     weights,
     settings,
-    nodes,
     isOnlyService,
     draft: others.slice(0, drafts)[0],
     draftWeights: further.slice(0, drafts)[0],
     adapters: others.slice(drafts),
     adapterWeights: further.slice(drafts).flatMap((one) => one ?? []),
   };
-  return workloadFor(parts, desiredPodsDigest({ service, models, nodes }), input.live);
+  const desired = { service, models };
+  return workloadFor(parts, desiredPodsDigest(desired), input.live && withoutNodeChoice(input.live, desired));
 }
 
 function workloadFor(

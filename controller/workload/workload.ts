@@ -1,7 +1,6 @@
 /** Builds the objects that run a service on Linux nodes. Pure; throws only MetalbridgeError. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { ANNOTATION_NODE_CHOICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
@@ -56,7 +55,7 @@ function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: Wor
 }
 
 function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
-  const { service, model, runtime, replicas, settings, nodes, isOnlyService = false } = input;
+  const { service, model, runtime, replicas, settings, isOnlyService = false } = input;
   const { spec } = service;
   const gpus = gpusOf(model, spec);
   const files = podVolumesOf(input, pod, gpus);
@@ -91,7 +90,6 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     files,
     container,
     settings,
-    nodes,
     isAlone: strategy.type === "Recreate" && isOnlyService,
   });
   return {
@@ -100,8 +98,6 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     metadata: {
       ...ownedObjectRef(service, serviceName(service.metadata.name)),
       labels: { ...ownerLabels(service), ...MANAGED_BY },
-      // The next pass reads the choice back and keeps it.
-      ...(nodes === undefined ? {} : { annotations: { [ANNOTATION_NODE_CHOICE]: JSON.stringify(nodes) } }),
     },
     spec: {
       replicas,

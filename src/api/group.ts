@@ -45,7 +45,7 @@ export const ANNOTATION_JOIN_REQUEST = "metalbridge.dev/join-request";
 /** On a preempted InferenceReplica: the slot, `namespace/service/ordinal`, that preempts it. */
 export const ANNOTATION_PREEMPTED_BY = "metalbridge.dev/preempted-by";
 
-/** On an InferenceReplica: why placement chose its host, as text and as the winning score. */
+/** On an InferenceReplica: why placement chose its host; on a pod: which nodes it prefers and why. As text, and as the best score. */
 export const ANNOTATION_PLACEMENT_REASON = "metalbridge.dev/placement-reason";
 export const ANNOTATION_PLACEMENT_SCORE = "metalbridge.dev/placement-score";
 
@@ -59,9 +59,11 @@ export const IN_FLIGHT_NEEDS_KEY = "with-key";
 export const ANNOTATION_RENEWED_AT = "metalbridge.dev/renewed-at";
 /** On a Deployment that is paused until its pods are idle: start of the wait. */
 export const ANNOTATION_WAITING_SINCE = "metalbridge.dev/waiting-since";
-/** On a Deployment: the nodes that placement.mode Auto excludes and prefers, as JSON. */
+/** On a Deployment of a controller without scheduling gates: the nodes that its template excludes and prefers, as JSON. */
 export const ANNOTATION_NODE_CHOICE = "metalbridge.dev/node-choice";
-/** On a Deployment whose node choice changes while its pods serve: start of the change, and for a move the choice to return to. */
+/** Scheduling gate of pods with placement.mode Auto; the controller chooses their nodes and removes it. */
+export const GATE_PLACEMENT = "metalbridge.dev/placement";
+/** On a Deployment whose pods move to other nodes while they serve: start of the move, the nodes to avoid, and the state to return to. */
 export const ANNOTATION_NODE_MOVE = "metalbridge.dev/node-move";
 
 /** On a Deployment: hash of the desired state that its template was rendered for, and the chosen runtime, as in `3f9c… vllm`. */

@@ -37,6 +37,7 @@ export interface PodSpec {
   nodeSelector?: Readonly<Record<string, string>>;
   tolerations?: readonly Open[];
   affinity?: Open;
+  schedulingGates?: readonly { readonly name: string }[];
   topologySpreadConstraints?: readonly Open[];
   priorityClassName?: string;
   priority?: number;

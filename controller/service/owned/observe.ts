@@ -15,7 +15,7 @@ import {
 
 /** Objects that belong to one uid of a service. */
 export type OwnedObjects = { readonly [K in OwnedKind]: readonly Owned[K][] } & {
-  /** Pods of the Deployment, which the controller never removes. */
+  /** Pods of the Deployment. */
   readonly pods: readonly Pod[];
 };
 

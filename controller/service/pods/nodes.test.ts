@@ -3,8 +3,7 @@ import { expect, test } from "vitest";
 import { readCatalog } from "../../../fitness/catalog/record.ts";
 import { createFitness } from "../../../fitness/fitness.ts";
 import { isProbeUseful, reportFromProbe } from "./node-probes.ts";
-import { judgeNodes, type NodeChoiceInput, nodeChoiceOf, nodesCondition, settleNodeChoice } from "./nodes.ts";
-import { isMakingRoom } from "./pods.ts";
+import { judgeNodes, type NodeFigures, nodeChoiceOf, nodesCondition } from "./nodes.ts";
 
 const { records } = readCatalog(
   readFileSync(new URL("../../../catalog/models.jsonl", import.meta.url), "utf8"),
@@ -34,17 +33,48 @@ const NODES = [
   readNode({ metadata: { name: "cpu" }, status: { allocatable: { memory: "512Gi" } } }),
 ];
 
+const FIGURES: Readonly<Record<string, NodeFigures>> = {
+  fast: { measured: 50, utilization: 0.25, cost: 4 },
+  slow: { measured: 45, utilization: 0, cost: 1 },
+};
+
 test("the choice prefers nodes by score, avoids nodes that are too small, and leaves unknown nodes to the scheduler", () => {
   const judged = judgeNodes(scorer, CUDA, NODES);
-  const { avoid, prefer } = nodeChoiceOf(judged);
-  expect(avoid).toEqual(["small.example"]);
-  expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example", "slow.example"]);
-  expect(prefer.every(({ weight }) => weight >= 1 && weight <= 100 && weight % 5 === 0)).toBe(true);
+  expect(nodeChoiceOf(judged)).toEqual({
+    avoid: ["small.example"],
+    prefer: [
+      { weight: 100, nodes: ["fast.example"] },
+      { weight: expect.any(Number), nodes: ["slow.example"] },
+    ],
+  });
   const { status, message } = nodesCondition({ at: "judged", judged });
   expect(status).toBe("True");
   expect(message).toMatch(
-    /^prefers: fast \(score \d+ of 100, \d+ tokens\/s \w+\), slow \(score .*\); kept out: small \(offers 14.4 GiB of the 2\d(\.\d)? GiB it needs\); left to the scheduler: dumb \(no label has/,
+    /^prefers: fast \(0.70: ([\d.]+) of \1 tokens\/s \(\w+\)\), slow \(0.*\); kept out: small \(offers 14.4 GiB of the 2\d(\.\d)? GiB it needs\); left to the scheduler: dumb \(no label has/,
   );
+});
+
+test("measured speed, load and cost decide, and an unknown figure counts as neither good nor bad", () => {
+  const judged = judgeNodes(scorer, CUDA, NODES, (name) => FIGURES[name] ?? {});
+  expect(nodeChoiceOf(judged).prefer).toEqual([
+    { weight: 100, nodes: ["slow.example"] },
+    { weight: 80, nodes: ["fast.example"] },
+  ]);
+  expect(nodesCondition({ at: "judged", judged }).message).toMatch(
+    /^prefers: slow \(0.60: 45 of 50 tokens\/s \(measured\), 0% in use, cost 1 of 4\), fast \(0.55: .*25% in use, cost 4 of 4\); kept out/,
+  );
+  // The class of this node was measured, so the model runs there.
+  const dumb = judgeNodes(scorer, CUDA, NODES, (name) => (name === "dumb" ? { measured: 200 } : {}));
+  expect(nodeChoiceOf(dumb).prefer[0]).toEqual({ weight: 100, nodes: ["dumb.example"] });
+  const partly = judgeNodes(scorer, CUDA, NODES, (name) => (name === "fast" ? { cost: 3 } : {}));
+  expect(nodesCondition({ at: "judged", judged: partly }).message).toMatch(
+    /fast \(0.60: .*cost 3 of 3\); an unknown figure counts as half|slow \(.*cost unknown\).*; an unknown figure counts as half/,
+  );
+});
+
+test("nonsense figures count as unknown", () => {
+  const judged = judgeNodes(scorer, CUDA, NODES, () => ({ utilization: -1, cost: Number.NaN }));
+  expect(nodeChoiceOf(judged)).toEqual(nodeChoiceOf(judgeNodes(scorer, CUDA, NODES)));
 });
 
 test.each([
@@ -67,158 +97,22 @@ test("a model that the catalog does not have is kept off nodes by its header, an
   const judged = judgeNodes(own, CUDA, NODES);
   expect(nodeChoiceOf(judged)).toEqual({ avoid: ["small.example"], prefer: [] });
   expect(nodesCondition({ at: "judged", judged }).message).toContain(
-    "fits: fast, slow; the catalog does not have the model, so they are not scored",
+    "fits: fast, slow; no speed is measured, and the catalog does not have the model, so they are not scored",
   );
 });
 
 test("pods that leave a node avoid it and nodes that are no better, however many are too small", () => {
   const small = Array.from({ length: 300 }, (_, index) => gpu(`s${index}`, "NVIDIA-GeForce-RTX-4090", 16));
   const judged = judgeNodes(scorer, CUDA, [...small, ...NODES, gpu("third", "NVIDIA-RTX-A6000", 48)]);
-  const { avoid, prefer } = nodeChoiceOf(judged, new Set(["third"]), new Set(["slow"]));
+  const { avoid, prefer } = nodeChoiceOf(judged, new Set(["third", "slow"]));
   expect(avoid).toHaveLength(256);
   expect(avoid).toEqual(expect.arrayContaining(["slow.example", "third.example"]));
   expect(prefer.flatMap(({ nodes }) => nodes)).toEqual(["fast.example"]);
   const few = judgeNodes(scorer, CUDA, NODES);
-  expect(nodeChoiceOf(few, new Set(["fast"]), new Set(["slow"]))).toEqual({
+  expect(nodeChoiceOf(few, new Set(["fast", "slow"]))).toEqual({
     avoid: ["fast.example", "slow.example", "small.example"],
     prefer: [],
   });
-});
-
-const JUDGED = judgeNodes(scorer, CUDA, NODES);
-const CHOSEN = nodeChoiceOf(JUDGED);
-const NOW = "2026-01-01T00:00:00Z";
-const AWAY = nodeChoiceOf(JUDGED, new Set(["slow"]));
-const WIDER = { avoid: ["fast.example", "small.example"], prefer: [] };
-/** Pods serve by a choice that is still the right one, and nothing else changes. */
-const CALM: NodeChoiceInput = {
-  before: CHOSEN,
-  fresh: CHOSEN,
-  isTemplateSame: true,
-  judged: JUDGED,
-  leaving: new Set(),
-  pods: {
-    isServing: true,
-    isWaiting: false,
-    isRoomMade: false,
-    hasOld: false,
-    isRollingOut: false,
-    on: ["slow"],
-  },
-  move: undefined,
-  hasMoveStrategy: false,
-  nowMs: Date.parse(NOW),
-};
-const settled = ({
-  pods,
-  ...rest
-}: Omit<Partial<NodeChoiceInput>, "pods"> & { pods?: Partial<NodeChoiceInput["pods"]> }) =>
-  settleNodeChoice({ ...CALM, ...rest, pods: { ...CALM.pods, ...pods } });
-
-test("a choice changes with the template, or if pending pods now fit an avoided node", () => {
-  const other = { ...CHOSEN, prefer: [] };
-  const narrower = { avoid: [...CHOSEN.avoid, "young.example"].sort(), prefer: [] };
-  const fewer = { ...CHOSEN, avoid: [] };
-  expect(settled({ fresh: other })).toEqual({ choice: CHOSEN });
-  expect(settled({ fresh: other, isTemplateSame: false })).toEqual({ choice: other });
-  expect(settled({ before: undefined })).toEqual({ choice: CHOSEN });
-  const isWaiting = true;
-  // A node that is too small has joined, one has left, or one is no longer known.
-  for (const fresh of [other, narrower, fewer])
-    expect(settled({ fresh, pods: { isWaiting } })).toEqual({ choice: CHOSEN });
-  expect(settled({ before: WIDER })).toEqual({ choice: WIDER });
-  expect(settled({ before: WIDER, pods: { isWaiting } })).toEqual({ choice: CHOSEN, move: { since: NOW } });
-  // Where none serves, or during a rollout, pods are replaced as the service says.
-  expect(settled({ before: WIDER, pods: { isWaiting, isServing: false } })).toEqual({ choice: CHOSEN });
-  expect(settled({ before: WIDER, pods: { isWaiting, isRollingOut: true } })).toEqual({ choice: CHOSEN });
-});
-
-test("without fitness an earlier choice holds until the template changes, or until pods wait because of it", () => {
-  const without = { fresh: { avoid: [], prefer: [] }, judged: undefined };
-  expect(settled(without)).toEqual({ choice: CHOSEN });
-  expect(settled({ ...without, isTemplateSame: false })).toEqual({ choice: without.fresh });
-  const isWaiting = true;
-  expect(settled({ ...without, pods: { isWaiting, isServing: false } })).toEqual({ choice: without.fresh });
-  expect(settled({ ...without, before: without.fresh, pods: { isWaiting } })).toEqual({
-    choice: without.fresh,
-  });
-});
-
-test("a move continues from the Deployment's annotation until no old pod is left, without state in the process", () => {
-  const leaving = new Set(["slow"]);
-  const move = { since: NOW, before: CHOSEN };
-  expect(settled({ fresh: AWAY, leaving })).toEqual({ choice: AWAY, move });
-  // A pod of it is seen before the Deployment that made it.
-  expect(settled({ fresh: AWAY, leaving, pods: { hasOld: true } })).toEqual({ choice: AWAY, move });
-  // No pod is left on the node, or another leader decides: an old one elsewhere still serves.
-  const nowMs = CALM.nowMs + 60_000;
-  const after = { before: AWAY, move, nowMs, pods: { hasOld: true } };
-  expect(settled(after)).toEqual({ choice: AWAY, move, recheckAfterMs: 1_740_000 });
-  // What changes meanwhile is no reason to begin again.
-  const fresh = { avoid: ["slow.example"], prefer: [] };
-  expect(settled({ ...after, leaving, fresh }).choice).toEqual(AWAY);
-  expect(settled({ ...after, pods: { hasOld: false } })).toEqual({ choice: AWAY });
-});
-
-test("a move whose annotation is lost or unreadable still stops no pod that serves", () => {
-  const lost = { before: AWAY, fresh: AWAY, hasMoveStrategy: true };
-  const hasOld = true;
-  expect(settled({ ...lost, pods: { hasOld } })).toEqual({ choice: AWAY, move: { since: NOW } });
-  expect(settled({ ...lost, pods: { hasOld, isServing: false } })).toEqual({ choice: AWAY });
-  expect(settled(lost)).toEqual({ choice: AWAY });
-  expect(settled({ ...lost, isTemplateSame: false, pods: { hasOld } })).toEqual({ choice: AWAY });
-  expect(settled({ ...lost, hasMoveStrategy: false, pods: { hasOld } })).toEqual({ choice: AWAY });
-});
-
-test("a move with a start in the future takes no longer than another", () => {
-  const move = { since: "2999-01-01T00:00:00Z", before: CHOSEN };
-  const on = { before: AWAY, fresh: CHOSEN, move, pods: { hasOld: true } };
-  expect(settled(on)).toEqual({ choice: AWAY, move, recheckAfterMs: 1_800_000 });
-  expect(settled({ ...on, before: CHOSEN })).toEqual({ choice: CHOSEN, move, recheckAfterMs: 1_800_000 });
-});
-
-test("a move returns to the earlier choice with one additional pod if pods find no node or are not Ready in time", () => {
-  const move = { since: NOW, before: CHOSEN };
-  const on = { before: AWAY, fresh: CHOSEN, move };
-  const waits = { hasOld: true, isWaiting: true };
-  expect(settled({ ...on, pods: waits })).toEqual({ choice: CHOSEN, move, blocked: "NoNode" });
-  expect(settled({ ...on, pods: { ...waits, isRoomMade: true } })).toMatchObject({ choice: AWAY, move });
-  const late = { ...on, nowMs: CALM.nowMs + 1_800_000, pods: { hasOld: true } };
-  const home = { since: "2026-01-01T00:30:00Z", before: CHOSEN };
-  expect(settled(late)).toEqual({ choice: CHOSEN, move: home, blocked: "NotReady" });
-  // Until the pods of the move are gone, or for as long again; their node is not left again because they wait.
-  const back = { ...late, before: CHOSEN, fresh: AWAY, move: home };
-  expect(settled({ ...back, pods: waits })).toEqual({
-    choice: CHOSEN,
-    move: home,
-    recheckAfterMs: 1_800_000,
-  });
-  expect(settled({ ...back, pods: { isWaiting: true } })).toEqual({ choice: CHOSEN });
-  expect(settled({ ...back, nowMs: CALM.nowMs + 3_600_000, pods: waits })).toEqual({ choice: CHOSEN });
-});
-
-test("a move does not return where no pod is on a node that it leaves", () => {
-  const on = { before: AWAY, fresh: CHOSEN, move: { since: NOW, before: CHOSEN } };
-  const waits = { hasOld: true, isWaiting: true, on: ["fast"] };
-  const stays = { choice: AWAY, move: { since: NOW } };
-  expect(settled({ ...on, pods: waits })).toEqual(stays);
-  expect(settled({ ...on, before: AWAY, fresh: AWAY, move: stays.move, pods: waits })).toEqual(stays);
-  expect(settled({ ...on, pods: { ...waits, on: [] } })).toEqual(stays);
-});
-
-test("a pod that is being deleted makes room, as does one that others are preempted for", () => {
-  const pod = { metadata: { name: "chat" }, spec: { containers: [] } };
-  const deletionTimestamp = NOW;
-  expect(isMakingRoom(pod)).toBe(false);
-  expect(isMakingRoom({ ...pod, metadata: { ...pod.metadata, deletionTimestamp } })).toBe(true);
-  expect(isMakingRoom({ ...pod, status: { nominatedNodeName: "fast" } })).toBe(true);
-});
-
-test("no move begins while pods wait, or during a rollout", () => {
-  const leaving = new Set(["slow"]);
-  const begin = (pods: Partial<NodeChoiceInput["pods"]>) => settled({ fresh: AWAY, leaving, pods });
-  expect(begin({ isWaiting: true })).toEqual({ choice: CHOSEN, blocked: "NoNode" });
-  expect(begin({ hasOld: true, isRollingOut: true })).toEqual({ choice: CHOSEN, blocked: "RollingOut" });
 });
 
 test("NVIDIA's nodes are probed with its runtime only, and an answer that leaves a node unknown is refused", () => {

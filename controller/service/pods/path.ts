@@ -1,8 +1,8 @@
 /** The path of services in pods: the controller applies a Deployment and related objects, and Kubernetes runs the pods. */
 
 import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
-import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
@@ -11,11 +11,13 @@ import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { reportOn } from "../../watches/events.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
-import { type PodNeed, type PodsInput, type PodsResolved, resolvePods } from "../../workload/resolve.ts";
+import { hasGate, isChosenByUser } from "../../workload/pod.ts";
+import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
+import type { Rejection } from "../apply/rejection.ts";
 import { ownedForPods } from "../owned/observe.ts";
 import { planTeardown } from "../owned/teardown.ts";
 import {
@@ -26,24 +28,18 @@ import {
   type ServicePath,
   soonest,
 } from "../path.ts";
+import { isGated, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { readMountProblem } from "./mounts.ts";
+import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
+import { nodeFiguresFor } from "./node-figures.ts";
 import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";
-import {
-  isChosenByUser,
-  judgeNodes,
-  type NodeMove,
-  nodeChoiceOf,
-  nodeMoveInProgress,
-  type ObservedNodes,
-  previousNodeChoice,
-  settleNodeChoice,
-} from "./nodes.ts";
+import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNodes } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { isLive, isMakingRoom, type ObservedPods, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
-import { planPodsRollout, podsToProbe, type Rollout } from "./rollout.ts";
+import { isOf, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
@@ -70,11 +66,17 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const input = inputOf(ports, live);
   const { model, live: deployment } = input;
   const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own.pods);
-  const { resolution, nodes, recheckAfterMs: moveAfterMs } = withNodes(ports, input, { pods, live });
+  const resolved = resolvePods(input);
+  const nodes = observeNodes(ports, input, resolved);
+  const { resolution, move } = withMove(ports, input, resolved, { pods, live });
+  // First, because the pods wait, and a later step may fail.
+  const ungated = await choosePodNodes(ports, live, { nodes, resolution, move });
   if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
-    resolution.at === "resolved" ? await rolloutOf(ports, live, resolution.workload.deployment) : undefined;
-  const { obstacle, rejections, restored, applied, isBehind } = await applyServiceSteps(
+    resolution.at === "resolved"
+      ? await rolloutOf(ports, live, resolution.workload.deployment, move)
+      : undefined;
+  const { obstacle, restored, applied, isBehind, ...run } = await applyServiceSteps(
     ports,
     planPods({
       service,
@@ -87,11 +89,8 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       hasPodMonitors: watches.podMonitors.isSynced(),
     }),
   );
-  for (const object of restored) {
-    const note = `${object} was edited by another client; the state specified by the InferenceService is restored`;
-    const event = { type: "Warning", reason: "ObjectRestored", action: "Restore", note } as const;
-    reportOn(ports.record, INFERENCE_SERVICES, service, event);
-  }
+  reportRestored(ports, service, restored);
+  const rejections = [...ungated, ...run.rejections];
   updateQueue(ports, key, pods);
   const observed = {
     service,
@@ -119,10 +118,18 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     ...soonest([
       isBehind ? CONFLICT_RETRY_MS : undefined,
       rollout?.recheckAfterMs,
-      moveAfterMs,
+      move?.recheckAfterMs,
       mountsAfterMs,
     ]),
   };
+}
+
+function reportRestored({ record }: PodsPorts, service: InferenceService, restored: readonly string[]): void {
+  for (const object of restored) {
+    const note = `${object} was edited by another client; the state specified by the InferenceService is restored`;
+    const event = { type: "Warning", reason: "ObjectRestored", action: "Restore", note } as const;
+    reportOn(record, INFERENCE_SERVICES, service, event);
+  }
 }
 
 function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService): PodsInput {
@@ -143,75 +150,96 @@ async function observePods({ watches, client, clock }: PodsPorts, own: readonly 
   return { pods: { ...pods, problem: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
 }
 
-interface ResolvedOnNodes {
-  readonly resolution: PodsResolved | Blocked;
-  readonly nodes?: ObservedNodes;
-  readonly recheckAfterMs?: number;
+/** With placement.mode Auto: the nodes, judged for the pods of the service. */
+function observeNodes(
+  { watches, fitness, nodeProbes, scoreWeights: weights }: PodsPorts,
+  { service, model }: PodsInput,
+  resolution: PodsResolved | Blocked,
+): ObservedNodes | undefined {
+  const { spec } = service;
+  if (spec.placement.mode !== "Auto" || resolution.at === "blocked" || model === undefined) return undefined;
+  if (isChosenByUser(spec)) return { at: "chosenByUser" };
+  if (fitness === undefined) return { at: "notScored" };
+  const { need } = resolution;
+  const { settings, claimBytes } = need;
+  const { source } = model.spec;
+  const quantization = model.status?.gguf?.quantization;
+  const scorer = fitness.forReplica({ source, quantization, settings, claimBytes });
+  const nodes = watches.nodes.list().map((node) => readReportedNode(fitness, node, watches.nodeReports));
+  const judged = judgeNodes(scorer, need, nodes, nodeFiguresFor(watches, { service, model, resolution }));
+  nodeProbes.probe(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
+  return { at: "judged", judged, weights };
 }
 
-/** Resolves the service. With placement.mode Auto, it also chooses nodes once the Model is read. */
-function withNodes(
+interface Moved {
+  readonly resolution: PodsResolved | Blocked;
+  /** Undefined if the controller does not choose the nodes. */
+  readonly move?: SettledMove;
+}
+
+/** Starts, continues and ends moves of live eviction. */
+function withMove(
   ports: PodsPorts,
   input: PodsInput,
+  resolved: PodsResolved | Blocked,
   { pods, live }: { readonly pods: ObservedPods; readonly live: LiveService },
-): ResolvedOnNodes {
-  const { clock, moving, nodeProbes } = ports;
-  const { service, model } = input;
-  const resolution = resolvePods(input);
-  if (service.spec.placement.mode !== "Auto" || resolution.at === "blocked" || model === undefined)
-    return { resolution };
-  if (isChosenByUser(service.spec)) return { resolution, nodes: { at: "chosenByUser" } };
-  const { need: pod } = resolution;
-  const judged = judgedNodes(ports, model, pod);
-  nodeProbes.probe((judged ?? []).flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
+): Moved {
+  if (resolved.at === "blocked" || !hasGate(input.service.spec)) return { resolution: resolved };
   const { own, key } = live;
   const [deployment] = own.deployments;
-  const before = previousNodeChoice(deployment);
-  const unchanged = before && resolvePods({ ...input, nodes: before });
-  const last = deployment && podRevisionOf(deployment.spec.template);
-  const departures = moving.from(key).filter(({ by }) => by === "pod");
-  const leaving = new Set(departures.map(({ machine }) => machine));
-  const { choice, move, blocked, recheckAfterMs } = settleNodeChoice({
-    before,
-    judged,
-    leaving,
-    move: nodeMoveInProgress(deployment),
-    nowMs: clock.nowMs(),
-    hasMoveStrategy:
-      !isDeepEqual(resolution.workload.deployment.spec.strategy, SURGE_ONE) &&
-      isDeepEqual(deployment?.spec.strategy, SURGE_ONE),
-    fresh: nodeChoiceOf(judged ?? [], leaving, new Set(departures.flatMap(({ notTo }) => notTo))),
-    isTemplateSame:
-      unchanged?.at === "resolved" &&
-      deployment !== undefined &&
-      podRevisionOf(unchanged.workload.deployment.spec.template) === last,
+  const resolution = withGate(input, resolved, pods);
+  if (resolution.at === "blocked" || deployment === undefined) return { resolution };
+  const { template, strategy } = deployment.spec;
+  const desired = resolution.workload.deployment.spec;
+  const move = settleMove({
+    renewedAt: renewalOf(template),
+    isTemplateSame: podRevisionOf(desired.template) === podRevisionOf(template),
+    departures: ports.moving.from(key).filter(({ by }) => by === "pod"),
+    move: nodeMoveOf(deployment),
+    nowMs: ports.clock.nowMs(),
+    hasMoveStrategy: !isDeepEqual(desired.strategy, SURGE_ONE) && isDeepEqual(strategy, SURGE_ONE),
     pods: {
       isServing: pods.ready > 0,
       isWaiting: pods.unscheduled !== undefined,
       isRoomMade: own.pods.some(isMakingRoom),
       on: own.pods.filter(isLive).flatMap(({ spec }) => spec.nodeName ?? []),
-      hasOld: own.pods.some((one) => isLive(one) && podRevisionOf(one) !== last),
-      isRollingOut: deployment !== undefined && isRollingOut(deployment),
+      hasOld: own.pods.some((one) => isLive(one) && !isOf(one, template)),
+      isRollingOut: isRollingOut(deployment),
     },
   });
-  if (blocked !== undefined) cancelMove(ports, live, BLOCKED_NOTES[blocked](pods));
-  const chosen = resolvePods({ ...input, nodes: choice });
-  return {
-    resolution: move === undefined ? chosen : withMove(chosen, move),
-    nodes: judged === undefined ? { at: "notScored" } : { at: "judged", judged },
-    recheckAfterMs,
-  };
+  if (move.blocked !== undefined) cancelMove(ports, live, BLOCKED_NOTES[move.blocked](pods));
+  return { resolution: move.move === undefined ? resolution : onMove(resolution, move.move), move };
 }
 
-/** Undefined without fitness. */
-function judgedNodes({ watches, fitness }: PodsPorts, model: Model, pod: PodNeed) {
-  if (fitness === undefined) return undefined;
-  const { settings, claimBytes } = pod;
-  const { source } = model.spec;
-  const quantization = model.status?.gguf?.quantization;
-  const scorer = fitness.forReplica({ source, quantization, settings, claimBytes });
-  const nodes = watches.nodes.list().map((node) => readReportedNode(fitness, node, watches.nodeReports));
-  return judgeNodes(scorer, pod, nodes);
+/** The template of an older controller names the nodes. It stays until its pods wait and none serves, which nothing else could help. */
+function withGate(input: PodsInput, resolved: PodsResolved, pods: ObservedPods): PodsResolved | Blocked {
+  const isStuck = pods.unscheduled !== undefined && pods.ready === 0;
+  return isStuck && !isGated(resolved.workload.deployment.spec.template)
+    ? resolvePods({ ...input, live: undefined })
+    : resolved;
+}
+
+/** Chooses the nodes of the pods that wait for it. Without nodes to choose from, the pods start at once, without a preference. */
+async function choosePodNodes(
+  ports: PodsPorts,
+  { key, own }: LiveService,
+  { nodes, resolution, move }: Moved & { readonly nodes: ObservedNodes | undefined },
+): Promise<readonly Rejection[]> {
+  const judged = nodes?.at === "judged" ? nodes.judged : [];
+  const gated = own.pods.filter((pod) => isGated(pod) && isLive(pod));
+  const departures = ports.moving.from(key).filter(({ by }) => by === "pod");
+  const leaving = departures.flatMap(({ machine, notTo }) => [machine, ...notTo]);
+  const { scoreWeights } = ports;
+  const choice = nodeChoiceOf(judged, new Set([...leaving, ...(move?.move?.avoid ?? [])]), scoreWeights);
+  const outdated = outdatedPods(own.pods, judged, choice);
+  if (gated.length + outdated.length === 0) return [];
+  const reason =
+    nodes === undefined
+      ? `no node is preferred: ${resolution.at === "blocked" ? resolution.message : "placement.mode is Manual"}`
+      : (nodesCondition(nodes).message ?? "");
+  const score = scoreNodes(judged, scoreWeights)[0]?.score;
+  const released = await releasePods(ports, gated, { choice, reason, score });
+  return [...released, ...(await replacePods(ports, outdated))];
 }
 
 function isRollingOut({ metadata, status = {} }: Deployment): boolean {
@@ -233,8 +261,7 @@ function cancelMove({ moving, record }: PodsPorts, { key, service }: LiveService
 }
 
 /** For a move to other nodes, no pod stops before its replacement is ready, even with GPUs. */
-function withMove(resolution: PodsResolved | Blocked, move: NodeMove): PodsResolved | Blocked {
-  if (resolution.at === "blocked") return resolution;
+function onMove(resolution: PodsResolved, move: NodeMove): PodsResolved {
   const { metadata, spec } = resolution.workload.deployment;
   const annotations = { ...metadata.annotations, [ANNOTATION_NODE_MOVE]: JSON.stringify(move) };
   return withDeployment(resolution, {
@@ -248,8 +275,10 @@ async function rolloutOf(
   { client, clock, record }: PodsPorts,
   { service, own }: LiveService,
   desired: Deployment,
+  move: SettledMove | undefined,
 ): Promise<Rollout> {
-  const input = { spec: service.spec, desired, current: own.deployments[0], pods: own.pods };
+  const renewed = move && { at: move.renewedAt };
+  const input = { spec: service.spec, desired, current: own.deployments[0], pods: own.pods, renewed };
   const nowMs = clock.nowMs();
   const inFlight = await readPodsInFlight(client, service, podsToProbe(input, nowMs));
   const rollout = planPodsRollout(input, inFlight, nowMs);

@@ -4,7 +4,12 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import { LABEL_MOUNTS } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { ENGINES } from "../../../src/engines/registry.ts";
-import { type ContainerStatus, hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
+import {
+  type ContainerStatus,
+  hasPodEnded,
+  type Pod,
+  type PodTemplate,
+} from "../../../src/kube/workload-objects.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/models/fetch-result.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { ENGINE_CONTAINER } from "../../workload/container.ts";
@@ -117,7 +122,7 @@ function hasKey({ spec }: Pod): boolean {
   );
 }
 
-function isUnscheduled(pod: Pod): boolean {
+export function isUnscheduled(pod: Pod): boolean {
   const scheduled = conditionOf(pod, "PodScheduled");
   return scheduled?.status === "False" && scheduled.reason === "Unschedulable";
 }
@@ -188,7 +193,7 @@ function devicesOf(pod: Pod): [string, string][] {
 }
 
 /** Names and quantities of resources, for each container. */
-export function requestsOf({ spec }: Pod): [string, string][] {
+export function requestsOf({ spec }: Pick<PodTemplate, "spec">): [string, string][] {
   return spec.containers.flatMap(({ resources }) =>
     Object.entries({ ...resources?.limits, ...resources?.requests }),
   );

@@ -21,6 +21,8 @@ export interface PodsRolloutInput {
   readonly desired: Deployment;
   readonly current: Deployment | undefined;
   readonly pods: readonly Pod[];
+  /** Renewal time of the desired pods. Absent: the one of the current template. */
+  readonly renewed?: { readonly at: string | undefined };
 }
 
 /** Requests in flight by pod; undefined if they cannot be read. */
@@ -77,11 +79,12 @@ interface Change {
   readonly dueInMs?: number;
 }
 
-function changeOf({ spec, desired, current, pods }: PodsRolloutInput, nowMs: number): Change {
+function changeOf(input: PodsRolloutInput, nowMs: number): Change {
+  const { spec, desired, current, pods } = input;
   const { strategy = SURGE_ONE } = desired.spec;
   const live = pods.filter(isLive);
   const last = current?.spec.template;
-  const unrenewed = withRenewal(desired.spec.template, last?.metadata?.annotations?.[ANNOTATION_RENEWED_AT]);
+  const unrenewed = unrenewedOf(input);
   const isSettled =
     live.length >= (current?.spec.replicas ?? 1) &&
     live.every((pod) => isReadyPod(pod) && isOf(pod, unrenewed));
@@ -135,6 +138,11 @@ function paused(deployment: Deployment, sinceMs: number): Deployment {
   return { ...deployment, metadata: { ...metadata, annotations }, spec: { ...spec, paused: true } };
 }
 
+function unrenewedOf({ desired, current, renewed }: PodsRolloutInput): PodTemplate {
+  const { at } = renewed ?? { at: current && renewalOf(current.spec.template) };
+  return withRenewal(desired.spec.template, at);
+}
+
 function withRenewal(template: PodTemplate, at: string | undefined): PodTemplate {
   if (at === undefined) return template;
   const annotations = { ...template.metadata?.annotations, [ANNOTATION_RENEWED_AT]: at };
@@ -143,8 +151,12 @@ function withRenewal(template: PodTemplate, at: string | undefined): PodTemplate
 
 type Templated = Pick<PodTemplate, "metadata">;
 
-function isOf(one: Templated, template: Templated): boolean {
-  const renewalOf = ({ metadata }: Templated) => metadata?.annotations?.[ANNOTATION_RENEWED_AT];
+/** Time at which earlier pods of this template were replaced because of their age or their node. */
+export function renewalOf({ metadata }: Templated): string | undefined {
+  return metadata?.annotations?.[ANNOTATION_RENEWED_AT];
+}
+
+export function isOf(one: Templated, template: Templated): boolean {
   return podRevisionOf(one) === podRevisionOf(template) && renewalOf(one) === renewalOf(template);
 }
 

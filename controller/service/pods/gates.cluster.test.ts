@@ -1,0 +1,164 @@
+/** placement.mode Auto with the real API server, controller and scheduler, and kwok's nodes of several GPU classes. */
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { BenchmarkResult } from "../../../src/api/benchmark.ts";
+import { getCondition } from "../../../src/api/conditions.ts";
+import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
+import { benchmarkKey } from "../../../src/capacity/benchmark/key.ts";
+import { BENCHMARKS_NAME } from "../../../src/capacity/benchmark/table.ts";
+import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import { type SimulatedNode, whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { type Bench, GGUF, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { createObserver } from "./fixtures/observe.ts";
+
+const why = whyNoSimulatedNodes();
+const WAIT = { timeout: 60_000, interval: 100 };
+const NS = "gates";
+const GPU = "nvidia.com/gpu";
+const CONTENT = "ab".repeat(32);
+const L40S = "nvidia-l40s";
+const H200 = "nvidia-h200";
+
+const node = (name: string, product: string, gib: number): SimulatedNode => ({
+  name,
+  labels: { "nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": String(gib * 1024) },
+  capacity: { [GPU]: "4" },
+});
+
+function resultOf(deviceClass: string, median: number): readonly [string, string] {
+  const settings = {};
+  const result: BenchmarkResult = {
+    model: "hf://org/model",
+    deviceClass,
+    machine: "some-node",
+    runtime: "llamacpp",
+    build: "b9999",
+    settings,
+    measuredAt: new Date().toISOString(),
+    tool: "requests",
+    generation: { median, spread: 0, samples: [median] },
+  };
+  const key = benchmarkKey({ content: CONTENT, runtime: "llamacpp", settings }, deviceClass);
+  return [key, JSON.stringify(result)];
+}
+
+describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"})`, () => {
+  let bench: Bench;
+
+  beforeAll(async () => {
+    bench = await startBench({
+      nodes: [
+        node("l40s-1", "NVIDIA-L40S", 45),
+        node("h200-1", "NVIDIA-H200", 141),
+        node("small-1", "NVIDIA-T4", 2),
+      ],
+    });
+    await bench.cluster.kubectl(["create", "namespace", NS]);
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "metalbridge-model-cache", namespace: NS },
+      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+    });
+  });
+  afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
+
+  const { get, podsOf, uidsOf, nodesOf } = createObserver(NS, () => bench);
+  const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
+  const until = (name: string, expected: object) =>
+    bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
+  const scored = (name: string, message: RegExp) =>
+    bench.serviceUntil(NS, name, ({ status }) =>
+      expect(getCondition(status?.conditions, "NodesScored")?.message).toMatch(message),
+    );
+  const measure = (l40s: number, h200: number) =>
+    bench.apply({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      metadata: { name: BENCHMARKS_NAME, namespace: NAMESPACE_SYSTEM },
+      data: Object.fromEntries([resultOf(L40S, l40s), resultOf(H200, h200)]),
+    });
+
+  test("each pod goes to the class that is fastest when it starts, and pods wait while no controller runs", async () => {
+    const source = "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf";
+    await bench.model(NS, "qwen", { accelerator: "cuda", gib: 5, source, gpus: 1 });
+    const size = 5 * 2 ** 30;
+    const claim = { claimName: "metalbridge-model-cache", folder: "qwen", file: "qwen.gguf" };
+    await bench.markReady(NS, "qwen", {
+      ...{
+        format: "gguf",
+        gguf: GGUF,
+        files: ["qwen.gguf"],
+        sizeBytes: size,
+        weightsBytes: size,
+        sha256: CONTENT,
+      },
+      cache: { phase: "Ready", reason: "Downloaded", message: "", ...claim },
+    });
+    await measure(90, 40);
+    const spec = { modelRef: "qwen", placement: { mode: "Auto" }, rollout: { maxSurge: 1 } };
+    await bench.apply(inferenceService(NS, "chat", spec));
+    await until("chat", { phase: "Ready", ready: "1/1" });
+    expect(await nodesOf("chat")).toEqual(["l40s-1"]);
+    await scored(
+      "chat",
+      /^prefers: l40s-1 \(0\.\d\d: 90 of 90 tokens\/s \(measured\), 25% in use\), h200-1 \(0\.31: 40 of 90 .*\); kept out: small-1 \(offers 1.8 GiB of the/,
+    );
+    const [first] = await podsOf("chat");
+    expect(first?.spec.schedulingGates).toBeUndefined();
+    expect(first?.metadata.annotations).toMatchObject({
+      "metalbridge.dev/placement-reason": expect.stringMatching(/^prefers: l40s-1 \(0.70: 90 of 90 /),
+      "metalbridge.dev/placement-score": "0.70",
+    });
+
+    const { generation } = (await get<Deployment>("deployment/chat")).metadata;
+    await measure(10, 40);
+    await bench.cluster.kubectl(["annotate", "node/l40s-1", "metalbridge.dev/cost=3"]);
+    await scored(
+      "chat",
+      /^prefers: h200-1 \(.*cost unknown\), l40s-1 \(.*cost 3 of 3\); an unknown figure counts/,
+    );
+    expect((await get<Deployment>("deployment/chat")).metadata.generation).toBe(generation);
+    await patch("isvc/chat", { spec: { replicas: 2 } });
+    await until("chat", { phase: "Ready", ready: "2/2" });
+    expect([...(await nodesOf("chat"))].sort()).toEqual(["h200-1", "l40s-1"]);
+    expect(await uidsOf("chat")).toContain(first?.metadata.uid);
+
+    await bench.stopController();
+    const before = await uidsOf("chat");
+    await bench.cluster.kubectl(["delete", `pod/${first?.metadata.name}`, "-n", NS, "--wait=false"]);
+    const fresh = (pods: readonly Pod[]) => pods.find(({ metadata }) => !before.includes(metadata.uid ?? ""));
+    await vi.waitFor(async () => {
+      const conditions = fresh(await podsOf("chat"))?.status?.conditions ?? [];
+      expect(conditions).toContainEqual(expect.objectContaining({ reason: "SchedulingGated" }));
+    }, WAIT);
+    await bench.restartController();
+    await vi.waitFor(async () => expect(await nodesOf("chat")).toEqual(["h200-1", "h200-1"]), WAIT);
+    await until("chat", { phase: "Ready", ready: "2/2" });
+  });
+
+  test("a pod that waits is replaced once a node that it avoids fits, and pods of a change without a Model start", async () => {
+    await patch("isvc/chat", { spec: { replicas: 9 } });
+    await until("chat", { phase: "WaitingForGPU", readyReplicas: 8 });
+    const waiting = async () => (await podsOf("chat")).filter(({ spec }) => spec.nodeName === undefined);
+    const [pending] = await waiting();
+    await bench.cluster.kubectl([
+      "label",
+      "node/small-1",
+      "--overwrite",
+      `nvidia.com/gpu.memory=${24 * 1024}`,
+    ]);
+    await until("chat", { phase: "Ready", ready: "9/9" });
+    expect(await uidsOf("chat")).not.toContain(pending?.metadata.uid);
+    expect(await nodesOf("chat")).toContain("small-1");
+
+    await bench.cluster.kubectl(["delete", "model/qwen", "-n", NS]);
+    const [lost] = await podsOf("chat");
+    await bench.cluster.kubectl(["delete", `pod/${lost?.metadata.name}`, "-n", NS]);
+    await bench.serviceUntil(NS, "chat", ({ status }) => expect(status).toMatchObject({ readyReplicas: 9 }));
+    const reasons = (await podsOf("chat")).map(
+      ({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"],
+    );
+    expect(reasons).toContainEqual(expect.stringMatching(/^no node is preferred: .*Model qwen/));
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
+  });
+});

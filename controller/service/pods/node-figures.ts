@@ -1,0 +1,92 @@
+/** Reads from the watches what is known about nodes besides their size: measured speed, load and cost. */
+
+import { parseQuantity } from "../../../src/api/fields/quantity.ts";
+import { ANNOTATION_COST } from "../../../src/api/group.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
+import type { NodeReport } from "../../../src/api/node-report.ts";
+import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subject.ts";
+import { deviceClassOf } from "../../../src/capacity/devices/devices.ts";
+import { devicesOfNode } from "../../../src/capacity/devices/node.ts";
+import { hasPodEnded, type Node } from "../../../src/kube/workload-objects.ts";
+import { benchmarksIn } from "../../watches/benchmarks.ts";
+import { nodeReportOf } from "../../watches/nodes.ts";
+import type { Watches } from "../../watches/watches.ts";
+import type { PodsResolved } from "../../workload/resolve.ts";
+import type { NodeFigures } from "./nodes.ts";
+import { requestsOf } from "./pods.ts";
+
+type FigureWatches = Pick<Watches, "nodes" | "nodeReports" | "resourceSlicesOfNode" | "pods" | "benchmarks">;
+
+/** Figures of a node for pods of this service, by the name of the node. */
+export function nodeFiguresFor(
+  watches: FigureWatches,
+  {
+    service,
+    model,
+    resolution,
+  }: {
+    readonly service: InferenceService;
+    readonly model: Model;
+    readonly resolution: PodsResolved;
+  },
+): (node: string) => NodeFigures {
+  const { runtime, gpuCount: gpusPerPod, workload } = resolution;
+  const speeds = speedsByClass(
+    benchmarksIn(watches.benchmarks),
+    subjectOf(model, service, { runtime, gpusPerPod }),
+  );
+  const devices = new Set(
+    requestsOf(workload.deployment.spec.template)
+      .map(([name]) => name)
+      .filter((name) => name.includes("/")),
+  );
+  const taken = devices.size === 0 ? undefined : devicesInUse(watches, devices);
+  return (name) => {
+    const node = watches.nodes.get(name);
+    if (node === undefined) return {};
+    const read = nodeReportOf(name, watches.nodeReports);
+    const report = read?.at === "known" ? read.report : undefined;
+    const slices = watches.resourceSlicesOfNode.of(name);
+    const deviceClass = deviceClassOf(devicesOfNode(node, slices, report));
+    return {
+      measured: deviceClass === undefined ? undefined : speeds[deviceClass],
+      utilization: taken === undefined ? memoryInUse(report) : shareOf(node, devices, taken.get(name)),
+      cost: costOf(node),
+    };
+  };
+}
+
+/** Number of these devices that pods of services use, by node. Only the scheduler knows about other pods. */
+function devicesInUse(
+  { pods }: FigureWatches,
+  devices: ReadonlySet<string>,
+): ReadonlyMap<string | undefined, number> {
+  const taken = new Map<string | undefined, number>();
+  for (const pod of pods.list()) {
+    if (pod.spec.nodeName === undefined || hasPodEnded(pod)) continue;
+    for (const [name, quantity] of requestsOf(pod))
+      if (devices.has(name))
+        taken.set(pod.spec.nodeName, (taken.get(pod.spec.nodeName) ?? 0) + (parseQuantity(quantity) ?? 0));
+  }
+  return taken;
+}
+
+function shareOf({ status }: Node, devices: ReadonlySet<string>, taken = 0): number | undefined {
+  const offered = [...devices].map((name) => parseQuantity(status?.allocatable?.[name] ?? "") ?? 0);
+  const most = offered.reduce((sum, count) => sum + count, 0);
+  return most === 0 ? undefined : taken / most;
+}
+
+/** By the report of the node, whose free memory is updated in steps. */
+function memoryInUse(report: NodeReport | undefined): number | undefined {
+  const { totalBytes, availableBytes } = report?.memory ?? {};
+  return totalBytes === undefined || availableBytes === undefined
+    ? undefined
+    : 1 - availableBytes / totalBytes;
+}
+
+function costOf({ metadata }: Node): number | undefined {
+  const text = metadata.annotations?.[ANNOTATION_COST]?.trim();
+  return text === undefined || text === "" ? undefined : Number(text);
+}
