@@ -217,6 +217,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "Download a model to a volume, as the Jobs of the model cache do",
       load: async () => (await import("./fetch.ts")).configureFetch,
     },
+    "bench-job": {
+      summary: "Measure one engine, as the Jobs of benchmarks do",
+      load: async () => (await import("./bench-job.ts")).configureBenchJob,
+    },
   },
 };
 

@@ -1,79 +1,94 @@
-/** Requests to a service at one level of concurrency, each with its times. */
+/** Load on a service: one stage with a number of concurrent clients or a rate of requests, and the times of each request. */
 import type { Agent } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import { z } from "zod";
 import type { Mode } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { newAgent, readJsonResponse, streamEvents } from "../endpoint/request.ts";
+import { type EndpointCall, newAgent, readJsonResponse } from "../endpoint/request.ts";
 import type { EndpointTarget, ServerEndpoint } from "../endpoint/target.ts";
+import { freshPrompt } from "./prompt.ts";
+import { type StreamSample, timedStream } from "./stream.ts";
 
 export interface BenchLoad {
   readonly target: EndpointTarget;
   readonly mode: Mode;
+  /** Limits of a stage; the first that is reached ends it. */
   readonly requests: number;
+  readonly durationMs: number;
   readonly promptWords: number;
   readonly maxTokens: number;
+  /** Every answer has the maximum length. */
+  readonly ignoreEos: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Times in milliseconds. `gapsMs` are the times between two pieces of an answer. */
-export interface RequestSample {
-  readonly totalMs: number;
-  readonly firstMs?: number;
-  readonly gapsMs: readonly number[];
-  /** Tokens of the answer, as the engine counted them, else its pieces. */
-  readonly tokens: number;
-}
+/** Concurrent clients that each wait for their answer, or arrivals per second that do not wait (a Poisson process). */
+export type Stage = { readonly concurrency: number } | { readonly ratePerSecond: number };
 
-export interface LevelRun {
-  readonly concurrency: number;
+export interface StageRun {
+  readonly stage: Stage;
   readonly wallMs: number;
-  readonly samples: readonly RequestSample[];
-  /** Requests that failed, by what they said. */
+  readonly samples: readonly StreamSample[];
+  /** Requests that failed, by their messages. */
   readonly failures: ReadonlyMap<string, number>;
 }
 
-const eventSchema = z.looseObject({
-  choices: z
-    .array(z.looseObject({ delta: z.looseObject({ content: z.string().nullish() }).optional() }))
-    .optional(),
-  usage: z.looseObject({ completion_tokens: z.number() }).nullish(),
-});
-
-/** Keeps `concurrency` requests under way until all are sent. Rejects only where `signal` is aborted. */
-export async function runLevel(load: BenchLoad, concurrency: number): Promise<LevelRun> {
+/** Ends once every request that was sent is answered. Rejects only if `signal` is aborted. */
+export async function runStage(load: BenchLoad, stage: Stage): Promise<StageRun> {
   const agent = newAgent(load.target);
-  const samples: RequestSample[] = [];
+  const samples: StreamSample[] = [];
   const failures = new Map<string, number>();
+  const startedMs = performance.now();
   let sent = 0;
-  const client = async (): Promise<void> => {
-    while (sent < load.requests && !load.signal.aborted) {
-      const index = sent++;
-      const endpoint = load.target.endpoints[index % load.target.endpoints.length] as ServerEndpoint;
-      try {
-        samples.push(await oneRequest(load, endpoint, index, agent));
-      } catch (error) {
-        if (!(error instanceof MetalbridgeError)) throw error;
-        failures.set(error.message, (failures.get(error.message) ?? 0) + 1);
-      }
+  const isOver = () =>
+    sent >= load.requests || performance.now() - startedMs >= load.durationMs || load.signal.aborted;
+  const send = async (): Promise<void> => {
+    const { endpoints } = load.target;
+    const endpoint = endpoints[sent++ % endpoints.length] as ServerEndpoint;
+    try {
+      samples.push(await oneRequest(load, endpoint, agent));
+    } catch (error) {
+      if (!(error instanceof MetalbridgeError)) throw error;
+      failures.set(error.message, (failures.get(error.message) ?? 0) + 1);
     }
   };
-  const startedMs = performance.now();
   try {
-    await Promise.all(Array.from({ length: Math.min(concurrency, load.requests) }, client));
+    if ("concurrency" in stage) {
+      const client = async () => {
+        while (!isOver()) await send();
+      };
+      await Promise.all(Array.from({ length: Math.min(stage.concurrency, load.requests) }, client));
+    } else await arrivals(stage.ratePerSecond, { send, isOver, signal: load.signal });
   } finally {
     agent.destroy();
   }
-  return { concurrency, wallMs: performance.now() - startedMs, samples, failures };
+  return { stage, wallMs: performance.now() - startedMs, samples, failures };
 }
 
-function oneRequest(
-  load: BenchLoad,
-  endpoint: ServerEndpoint,
-  index: number,
-  agent: Agent,
-): Promise<RequestSample> {
+interface Arrivals {
+  readonly send: () => Promise<void>;
+  readonly isOver: () => boolean;
+  readonly signal: AbortSignal;
+}
+
+async function arrivals(ratePerSecond: number, { send, isOver, signal }: Arrivals): Promise<void> {
+  const sent: Promise<void>[] = [];
+  let dueMs = performance.now();
+  while (!isOver()) {
+    const answered = send();
+    // After an interrupt, the error of the timer is enough.
+    answered.catch(() => undefined);
+    sent.push(answered);
+    // The schedule does not slip if a timer is late.
+    dueMs += (-Math.log(1 - Math.random()) * 1_000) / ratePerSecond;
+    await setTimeout(Math.max(0, dueMs - performance.now()), undefined, { signal });
+  }
+  await Promise.all(sent);
+}
+
+function oneRequest(load: BenchLoad, endpoint: ServerEndpoint, agent: Agent): Promise<StreamSample> {
   const { target, mode, signal } = load;
-  const prompt = promptOf(load.promptWords, index);
+  const prompt = freshPrompt(load.promptWords);
   const call = (path: string, body: object) => ({
     target,
     endpoint,
@@ -84,10 +99,11 @@ function oneRequest(
   });
   switch (mode) {
     case "chat":
-      return streamed(
+      return timedStream(
         call("/v1/chat/completions", {
           messages: [{ role: "user", content: prompt }],
           max_tokens: load.maxTokens,
+          ...(load.ignoreEos ? { ignore_eos: true } : {}),
           stream: true,
           stream_options: { include_usage: true },
         }),
@@ -101,47 +117,13 @@ function oneRequest(
   }
 }
 
-async function streamed(call: Parameters<typeof streamEvents>[0]): Promise<RequestSample> {
+const usageSchema = z
+  .looseObject({ usage: z.looseObject({ prompt_tokens: z.number() }).optional() })
+  .catch({});
+
+async function whole(call: EndpointCall): Promise<StreamSample> {
   const startedMs = performance.now();
-  const times: number[] = [];
-  let counted: number | undefined;
-  for await (const event of streamEvents(call)) {
-    const read = eventSchema.safeParse(event);
-    if (!read.success) continue;
-    const piece = read.data.choices?.[0]?.delta?.content ?? "";
-    if (piece !== "") times.push(performance.now());
-    counted = read.data.usage?.completion_tokens ?? counted;
-  }
-  const [firstMs] = times;
-  return {
-    totalMs: performance.now() - startedMs,
-    firstMs: firstMs === undefined ? undefined : firstMs - startedMs,
-    gapsMs: times.slice(1).map((time, index) => time - (times[index] ?? time)),
-    tokens: counted ?? times.length,
-  };
-}
-
-async function whole(call: Parameters<typeof readJsonResponse>[0]): Promise<RequestSample> {
-  const startedMs = performance.now();
-  await readJsonResponse(call);
-  return { totalMs: performance.now() - startedMs, gapsMs: [], tokens: 0 };
-}
-
-const WORDS = [
-  "river",
-  "stone",
-  "light",
-  "winter",
-  "engine",
-  "paper",
-  "garden",
-  "signal",
-  "harbour",
-  "number",
-];
-
-/** Differs from the first word on, so that no engine answers from the cache of an earlier prompt. */
-function promptOf(words: number, index: number): string {
-  const text = Array.from({ length: words }, (_, word) => WORDS[(word * 7 + index) % WORDS.length]);
-  return `${index}: ${text.join(" ")}`;
+  const { usage } = usageSchema.parse(await readJsonResponse(call));
+  const totalMs = performance.now() - startedMs;
+  return { totalMs, gapsMs: [], isCounted: true, inputTokens: usage?.prompt_tokens ?? 0, tokens: 0 };
 }

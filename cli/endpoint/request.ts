@@ -10,7 +10,8 @@ export interface EndpointCall {
   readonly target: EndpointTarget;
   readonly endpoint: ServerEndpoint;
   readonly path: string;
-  readonly body: object;
+  /** Absent: a GET. */
+  readonly body?: object;
   readonly signal: AbortSignal;
   readonly agent?: Agent;
 }
@@ -54,11 +55,11 @@ export async function readJsonResponse(call: EndpointCall): Promise<unknown> {
 function open(call: EndpointCall): Promise<IncomingMessage> {
   const { target, endpoint, path, body, signal, agent } = call;
   const { tls } = target;
-  const text = JSON.stringify(body);
+  const text = body === undefined ? "" : JSON.stringify(body);
   return new Promise((resolve, reject) => {
     const outgoing = (tls === undefined ? request : tlsRequest)(`${urlOf(target, endpoint)}${path}`, {
       ...tls,
-      method: "POST",
+      method: body === undefined ? "GET" : "POST",
       signal,
       agent,
       headers: {
@@ -97,8 +98,13 @@ function connectionFailed({ target, endpoint, path }: EndpointCall, cause: unkno
 }
 
 function refused({ target, endpoint, path }: EndpointCall, status: number, answer: string): MetalbridgeError {
-  return new MetalbridgeError(
-    "NoAnswer",
-    `${urlOf(target, endpoint)}${path} answered ${status}: ${answer.slice(0, ERROR_SHOWN)}`,
-  );
+  const message = `${urlOf(target, endpoint)}${path} answered ${status}: ${answer.slice(0, ERROR_SHOWN)}`;
+  return new MetalbridgeError("NoAnswer", message, undefined, { cause: { status } });
+}
+
+/** True if the server rejected the request itself, so that a retry gets the same answer. */
+export function isRejected(error: unknown): error is MetalbridgeError {
+  if (!(error instanceof MetalbridgeError)) return false;
+  const { status = 0 } = (error.cause ?? {}) as { readonly status?: number };
+  return status >= 400 && status < 500;
 }

@@ -2,7 +2,7 @@
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { LABEL_SERVICE_NAME } from "../../src/api/group.ts";
+import { LABEL_HOST, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
 import { ENDPOINT_SLICES, SECRETS } from "../../src/kube/kinds.ts";
@@ -12,9 +12,17 @@ import type { Cluster } from "../cluster/cluster.ts";
 import { unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
 
+/** The host or node that an engine runs on. */
+export interface Machine {
+  readonly kind: "Host" | "Node";
+  readonly name: string;
+}
+
 export interface ServerEndpoint {
   readonly address: string;
   readonly port: number;
+  /** Absent for a server outside of the cluster. */
+  readonly machine?: Machine;
 }
 
 /** Everything that a request to a service needs. */
@@ -22,6 +30,8 @@ export interface EndpointTarget {
   readonly endpoints: readonly ServerEndpoint[];
   readonly model: string;
   readonly apiKey?: string;
+  /** Path before those of the API, for a URL such as https://gateway.example/team-a/v1. */
+  readonly basePath?: string;
   /** Present if clients use HTTPS. Without `ca` the authorities of the system are trusted. */
   readonly tls?: { readonly servername: string; readonly ca?: string };
 }
@@ -29,6 +39,14 @@ export interface EndpointTarget {
 export interface SecretFlags {
   readonly apiKeyFile?: string;
   readonly caFile?: string;
+}
+
+/** Contents of the files in `--api-key-file` and `--ca-file`. Throws BadEnvironment. */
+export async function readSecretFlags({ apiKeyFile, caFile }: SecretFlags) {
+  return {
+    apiKey: apiKeyFile === undefined ? undefined : firstLine(await readFlag("--api-key-file", apiKeyFile)),
+    ca: caFile === undefined ? undefined : await readFlag("--ca-file", caFile),
+  };
 }
 
 /** `--api-key-file` and `--ca-file`. */
@@ -46,13 +64,21 @@ export function addSecretFlags(command: Command): Command {
 
 /** The ready endpoints, as kube-proxy would choose from them. */
 export function readyEndpoints(slices: readonly EndpointSlice[]): readonly ServerEndpoint[] {
-  return slices.flatMap(({ endpoints, ports }) => {
+  return slices.flatMap(({ metadata, endpoints, ports }) => {
     const port = ports?.[0]?.port;
     if (port === undefined || port === null) return [];
+    const host = metadata.labels?.[LABEL_HOST];
     return (endpoints ?? [])
       .filter(({ conditions }) => conditions?.ready !== false)
-      .flatMap(({ addresses }) => addresses.slice(0, 1).map((address) => ({ address, port })));
+      .flatMap(({ addresses, nodeName }) =>
+        addresses.slice(0, 1).map((address) => ({ address, port, machine: machineOf(host, nodeName) })),
+      );
   });
+}
+
+function machineOf(host: string | undefined, node: string | undefined): Machine | undefined {
+  if (host !== undefined) return { kind: "Host", name: host };
+  return node === undefined ? undefined : { kind: "Node", name: node };
 }
 
 /** Selects the slices of a service. */
@@ -87,10 +113,13 @@ function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
   );
 }
 
-/** `http://address:port`, or `https://…` */
-export function urlOf({ tls }: Pick<EndpointTarget, "tls">, { address, port }: ServerEndpoint): string {
+/** `http://address:port`, or `https://…`, and the base path. */
+export function urlOf(
+  { tls, basePath = "" }: Pick<EndpointTarget, "tls" | "basePath">,
+  { address, port }: ServerEndpoint,
+): string {
   const scheme = tls === undefined ? "http" : "https";
-  return `${scheme}://${hostInUrl(address)}:${port}`;
+  return `${scheme}://${hostInUrl(address)}:${port}${basePath}`;
 }
 
 /** From a file, or from the Secret that the service names. */
@@ -99,7 +128,7 @@ async function keyOf(
   { metadata, spec: { auth } }: InferenceService,
   { apiKeyFile }: SecretFlags,
 ): Promise<string | undefined> {
-  if (apiKeyFile !== undefined) return firstLine(await readFlag("--api-key-file", apiKeyFile));
+  if (apiKeyFile !== undefined) return (await readSecretFlags({ apiKeyFile })).apiKey;
   if (auth === undefined) return undefined;
   const data = await readSecret(cluster, metadata.namespace, auth.secretRef.name);
   return firstLine(data[auth.key] ?? "");
@@ -113,7 +142,7 @@ async function tlsOf(
 ): Promise<EndpointTarget["tls"]> {
   if (endpoint.tls === undefined) return undefined;
   const servername = `${serviceName(metadata.name)}.${metadata.namespace ?? "default"}.svc`;
-  if (caFile !== undefined) return { servername, ca: await readFlag("--ca-file", caFile) };
+  if (caFile !== undefined) return { servername, ca: (await readSecretFlags({ caFile })).ca };
   const data = await readSecret(cluster, metadata.namespace, endpoint.tls.secretRef.name);
   const ca = data["ca.crt"] ?? data["tls.crt"];
   return ca === undefined ? { servername } : { servername, ca };

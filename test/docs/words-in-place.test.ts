@@ -34,6 +34,8 @@ const words: readonly Word[] = [
       "cli/calibrate",
     ],
     elsewhere: {
+      "cli/bench/speed.ts": "it reports its build at a path of its own",
+      "cli/bench/stream.ts": "it adds its timings to an answer",
       "cli/selftest.ts": "the flag --llama-server",
       "cli/selftest/engine.ts": "serves a tiny model with it",
       "agent/engines/ollama/driver.ts": "Ollama's runners are llama.cpp, and fail with its words",

@@ -1,6 +1,16 @@
 /** Services in pods of two real nodes, from `kubectl apply` to deletion, and what clients see while pods are replaced. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, PODS, SERVICES } from "../../src/kube/kinds.ts";
+import {
+  benchmarkJob,
+  benchmarkJobName,
+  benchmarkLabel,
+  type JobOrder,
+  type JobState,
+  readBenchmarkJob,
+} from "../../controller/benchmark/job.ts";
+import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, NODES, PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { listOf } from "../bed/kubectl.ts";
@@ -10,6 +20,17 @@ import { localVolume } from "../bed/node/volumes.ts";
 import { NAMESPACE } from "../bed/services.ts";
 import { until } from "../bed/until.ts";
 import { type PodsBed, startPodsBed } from "./bed.ts";
+
+const fetchSettings = {
+  image: OUR_IMAGE,
+  imagePullSecrets: [],
+  cacheSize: "1Gi",
+  cacheAccessMode: "ReadWriteOnce",
+  hfEndpoint: "https://huggingface.co",
+  allowLoopback: false,
+  allowPrivate: false,
+  allowNetworks: ["10.78.0.0/16"],
+} as const;
 
 /** Tokens of an answer that takes several seconds: these weights never end a sentence. */
 const LONG = 400;
@@ -56,6 +77,44 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     await bed.until("chat", { phase: "Ready", ready: "2/2" });
     const pods = await bed.pods("chat");
     expect(new Set(pods.map(({ spec }) => spec.nodeName)).size).toBe(1);
+  });
+
+  test("a Job measures the model on the node of the claim, and an engine that refuses its settings fails it", async ({
+    annotate,
+  }) => {
+    const { objects } = bed.farm;
+    const [pod] = await bed.pods("chat");
+    const { status, ...model } = await objects.read(MODELS, "chat");
+    // A prompt of 4096 tokens would take the machines of tests a minute, and this engine refuses it.
+    const gguf = { ...status.gguf, contextLength: 1_024 };
+    const order = {
+      model: { ...model, status: { ...status, gguf } },
+      runtime: "llamacpp",
+      plan: { warmups: 0, runs: 2, tokens: 16 },
+      node: await objects.read(NODES, pod?.spec.nodeName ?? ""),
+    } as const;
+    const settings = { images: {}, fetch: fetchSettings };
+    const ended = async (key: string, service?: JobOrder["service"]): Promise<JobState> => {
+      const job = benchmarkJob({ ...order, key, service }, settings);
+      await bed.kubectl(["create", "-f", "-"], { input: JSON.stringify(job) });
+      let state: JobState = { at: "running" };
+      await until(async () => {
+        const pods = await objects.list(PODS, `metalbridge.dev/benchmark=${benchmarkLabel(key)}`);
+        state = readBenchmarkJob(await objects.read(JOBS, benchmarkJobName(key)), pods);
+        expect(["done", "failed"]).toContain(state.at);
+      });
+      await bed.kubectl(["delete", "job", job.metadata.name, "-n", NAMESPACE]);
+      return state;
+    };
+    const done = await ended("0123456789abcdef-cpu-test");
+    await annotate(JSON.stringify(done));
+    expect(done).toMatchObject({ at: "done", measurement: { tool: "requests", prompt512: {} } });
+    expect(done).not.toHaveProperty("measurement.prompt4096");
+    const refused = { cacheTypeCustomK: "f65" } as const;
+    const service = { spec: { ...(await objects.read(INFERENCE_SERVICES, "chat")).spec, ...refused } };
+    const failed = await ended("fedcba9876543210-cpu-test", service);
+    await annotate(JSON.stringify(failed));
+    expect(failed).toMatchObject({ at: "failed", code: "BenchmarkEngineFailed" });
   });
 
   test("a change under load replaces every pod, and no request is lost", async () => {

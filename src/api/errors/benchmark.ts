@@ -45,4 +45,13 @@ export const benchmarkErrors = {
     do: "wait; the benchmark starts after the host was idle for 60 s. To measure sooner, drain the host",
     command: "metalbridge drain <host>",
   },
+  BenchToolFailed: {
+    what: "The tool in `metalbridge bench --tool` is not on PATH, or it failed.",
+    do: "install GuideLLM with Python 3.10 to 3.13, or read its output",
+    command: "pip install guidellm",
+  },
+  BenchSubmitFailed: {
+    what: "`metalbridge bench --submit` cannot write the result: the file exists, or the cluster does not report what was measured.",
+    do: "read the message",
+  },
 } as const satisfies Record<string, ErrorEntry>;
