@@ -6,7 +6,7 @@ import { CACHE_TYPES } from "../src/engines/llamacpp/claim/kv-cache.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { type ClusterFlags, countParser, type OutputFormat, outputFlag, parseName } from "./cluster/flags.ts";
 import { answerFit } from "./fit/answer.ts";
-import { type FitFlags, parseLabels } from "./fit/flags.ts";
+import { type FitFlags, parseLabels, parseScoreWeights } from "./fit/flags.ts";
 import { addModelsFlags, fitModels, type ModelsFlags } from "./fit/models.ts";
 import { renderFit } from "./fit/render.ts";
 import { exitCodes } from "./program/exit-codes.ts";
@@ -52,6 +52,12 @@ export function configureFit(command: Command): void {
       ),
     )
     .option("--selector <labels>", "only hosts with these labels, such as a=b,c=d", parseLabels)
+    .option("--explain", "show speed, load, cost and score of each machine")
+    .option(
+      "--score-weights <pairs>",
+      "weights of the controller in the score of machines (default: tps=0.7,utilization=0.2,cost=0.1)",
+      parseScoreWeights,
+    )
     .addOption(outputFlag("wide"))
     .action(fit);
 }

@@ -1,13 +1,21 @@
 /** Computes the answer of `metalbridge fit` with the same functions and objects as the controller. */
+
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
 import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import type { FitReport } from "../../src/capacity/fit/fit.ts";
-import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import { fitOfService, type ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
+import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
+import { NODES } from "../../src/kube/kinds.ts";
+import { readCatalogFiles } from "../catalog/read.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
+import { type ExplainedMachine, explainMachines, readBenchmarkTable } from "./explain.ts";
 import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
 
@@ -25,6 +33,8 @@ export interface FitAnswer extends FitReport {
   /** Services that are ahead in the queue. */
   readonly waitingBefore: readonly string[];
   readonly notes: readonly string[];
+  /** With --explain: hosts, then nodes. */
+  readonly machines?: readonly ExplainedMachine[] | undefined;
 }
 
 export async function answerFit(
@@ -40,7 +50,9 @@ export async function answerFit(
   ]);
   const { service } = target;
   const isRunning = services.some((one) => keyOf(one.metadata) === keyOf(service.metadata));
-  const fit = fitOfService({ ...target, hosts, replicas, services }, Date.now());
+  const benchmarks = await readBenchmarkTable(cluster);
+  const { scoreWeights } = flags;
+  const fit = fitOfService({ ...target, hosts, replicas, services, benchmarks, scoreWeights }, Date.now());
   const { report, demand, template, claim } = fit;
   return {
     service: keyOf(service.metadata),
@@ -57,8 +69,26 @@ export async function answerFit(
       isRunning && flags.filename !== undefined,
       claim.at === "hostDecides",
       fit.beyondTraining,
+      benchmarks === undefined,
     ),
+    machines: flags.explain === true ? await explain(cluster, target, { fit, hosts, flags }) : undefined,
   };
+}
+
+async function explain(
+  cluster: Cluster,
+  { model }: FitTarget,
+  {
+    fit,
+    hosts,
+    flags,
+  }: { readonly fit: ServiceFit; readonly hosts: readonly Host[]; readonly flags: FitFlags },
+): Promise<readonly ExplainedMachine[]> {
+  const { records } = await readCatalogFiles(flags.catalog);
+  const nodes = await cluster.client.list(NODES, {});
+  const { scoreWeights: weights = DEFAULT_SCORE_WEIGHTS } = flags;
+  // Users of a namespace usually may not list nodes.
+  return explainMachines({ fit, model, hosts, nodes: nodes.ok ? nodes.value.items : [], records, weights });
 }
 
 function describeModel({ model }: FitTarget): FitAnswer["model"] {
@@ -80,10 +110,15 @@ function notesOf(
   isRunning: boolean,
   isOnHost: boolean,
   beyondTraining: string | undefined,
+  isTableUnread: boolean,
 ): readonly string[] {
   const notes: string[] = [];
   if (isOnHost) notes.push("the file is on the host: only its agent can read how much memory it needs");
   if (unchecked !== undefined) notes.push(`not checked by the API server: ${unchecked}`);
+  if (isTableUnread)
+    notes.push(
+      `speeds are live rates only: there is no right to get ConfigMap ${BENCHMARKS_NAME} in ${NAMESPACE_SYSTEM}`,
+    );
   if (beyondTraining !== undefined) notes.push(beyondTraining);
   if (isRunning)
     notes.push("the service exists: its replicas are counted beside the new one, as in a rollout");

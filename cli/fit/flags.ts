@@ -1,5 +1,7 @@
 /** Converts the flags of `metalbridge fit` to fields of an InferenceService. */
 import { InvalidArgumentError } from "commander";
+import type { ScoreWeights } from "../../src/capacity/score.ts";
+import { scoreWeightsSchema } from "../../src/capacity/score-weights.ts";
 import { defined } from "../../src/util/defined.ts";
 
 export interface FitFlags {
@@ -18,6 +20,9 @@ export interface FitFlags {
   /** Selects one of several quantizations of a source. */
   readonly quantization?: string | undefined;
   readonly catalog?: readonly string[];
+  /** Show the score of each machine, and its figures. */
+  readonly explain?: boolean;
+  readonly scoreWeights?: ScoreWeights;
 }
 
 /** Only the given fields. The schema adds the defaults. */
@@ -36,6 +41,13 @@ export function specOf(flags: FitFlags): Record<string, unknown> {
     placement: selector === undefined ? undefined : { hostSelector: { matchLabels: selector } },
   };
   return defined(given);
+}
+
+/** "tps=0.7,utilization=0.2,cost=0.1" */
+export function parseScoreWeights(text: string): ScoreWeights {
+  const read = scoreWeightsSchema.safeParse(text);
+  if (!read.success) throw new InvalidArgumentError(`${read.error.issues[0]?.message ?? "It is invalid"}.`);
+  return read.data;
 }
 
 /** "pool=studio,zone=a" */

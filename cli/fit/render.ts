@@ -5,6 +5,7 @@ import { formatBytes } from "../../src/util/bytes.ts";
 import { claimParts } from "../program/claim-parts.ts";
 import { alignColumns } from "../program/table.ts";
 import type { FitAnswer } from "./answer.ts";
+import { type ExplainedMachine, renderExplained } from "./explain.ts";
 
 export function renderFit(answer: FitAnswer): string {
   const {
@@ -33,6 +34,8 @@ export function renderFit(answer: FitAnswer): string {
       ? []
       : [`first in the queue: ${waitingBefore.slice(0, 5).join(", ")}${more(waitingBefore.length - 5)}`]),
   ];
+  if (answer.machines !== undefined)
+    lines.push("", ...renderExplained(answer.machines), ...estimateNote(answer.machines));
   if (hosts.length === 0) return lines.join("\n");
   const rows = hosts.map((host) => [host.host, fitsWord(host), leftOf(host), host.message ?? ""]);
   const table = alignColumns([["HOST", "FITS", "LEFT", "WHY NOT"], ...rows]);
@@ -41,6 +44,12 @@ export function renderFit(answer: FitAnswer): string {
     return host === undefined ? [line] : [line, ...detailsOf(host).map((detail) => `    ${detail}`)];
   });
   return [...lines, "", ...below].join("\n");
+}
+
+function estimateNote(machines: readonly ExplainedMachine[]): string[] {
+  return machines.some(({ basis }) => basis === "estimated")
+    ? ["estimated speeds are not part of the score: placement counts them as unknown"]
+    : [];
 }
 
 function claimLine({ claim }: FitAnswer): string {

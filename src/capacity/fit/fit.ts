@@ -8,8 +8,9 @@ import { missingRuntimeText, placementMissOf } from "../placement/scheduler/expl
 import { freeFor, type HostInfo } from "../placement/scheduler/host-info.ts";
 import { findCandidate } from "../placement/scheduler/preempt.ts";
 import { newSlot, type PendingSlot } from "../placement/scheduler/queue.ts";
-import { findHostFor, isAllowed } from "../placement/scheduler/search.ts";
+import { findHostFor, isAllowed, machineScoreOf, type ScoredHost } from "../placement/scheduler/search.ts";
 import { type Demand, type HostClaim, type HostFacts, needBytes } from "../placement/types.ts";
+import type { ScoreWeights } from "../score.ts";
 import { type ClaimWith, type SizeSettings, type Suggestion, suggestFor } from "./variants.ts";
 
 export interface FitInput {
@@ -18,6 +19,8 @@ export interface FitInput {
   readonly demand: Demand;
   readonly settings: SizeSettings;
   readonly claimWith: ClaimWith;
+  /** Weights of the score of machines; defaults to those of the controller. */
+  readonly scoreWeights?: ScoreWeights | undefined;
 }
 
 export interface ReplicaEviction {
@@ -44,6 +47,8 @@ export interface HostFit {
   readonly helps?: readonly Suggestion[];
   /** Changes with which the slot fits on the empty host, if it does not fit there as it is. */
   readonly helpsWhenEmpty?: readonly Suggestion[];
+  /** The score of the host by speed, utilization and cost, and the figures behind it. */
+  readonly machine: ScoredHost;
 }
 
 export interface FitReport {
@@ -60,7 +65,7 @@ const MAX_HELPED = 10;
 
 /** Ignores other pending slots: the report shows where the slot fits, not when it is scheduled. */
 export function explainFit(input: FitInput, now: number): FitReport {
-  const cache = newCache();
+  const cache = newCache(input.scoreWeights);
   for (const host of input.hosts) setHost(cache, host);
   for (const claim of input.claims) setClaim(cache, claim);
   const slot = newSlot(input.demand, now);
@@ -82,6 +87,7 @@ function fitOn(cache: SchedulerCache, info: HostInfo, slot: PendingSlot, now: nu
   const isClaimKnown = slot.demand.memory.known;
   const known = {
     claimBytes: isClaimKnown ? needBytes(slot.demand, info.facts) : undefined,
+    machine: machineScoreOf(cache, slot.demand, info),
     ...(budget.known ? { leftBytes: Math.max(0, room), budgetBytes: budget.bytes } : {}),
   };
   const miss = placementMissOf(info, slot, now);

@@ -5,12 +5,15 @@ import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import { keyOf } from "../../api/names.ts";
+import { speedsByClass, subjectOf } from "../benchmark/subject.ts";
+import { type BenchmarkTable, NO_BENCHMARKS } from "../benchmark/table.ts";
 import { type Claim, claimWith } from "../claim.ts";
 import { demandOf } from "../demand.ts";
 import { claimOfReplica } from "../placement/claims.ts";
 import { hostFacts } from "../placement/host-facts.ts";
 import type { Demand } from "../placement/types.ts";
 import { type Resolved, resolveService } from "../resolve.ts";
+import type { ScoreWeights } from "../score.ts";
 import { explainFit, type FitReport } from "./fit.ts";
 
 export interface ServiceObjects {
@@ -23,6 +26,8 @@ export interface ServiceObjects {
   readonly hosts: readonly Host[];
   readonly replicas: readonly InferenceReplica[];
   readonly services: readonly InferenceService[];
+  readonly benchmarks?: BenchmarkTable | undefined;
+  readonly scoreWeights?: ScoreWeights | undefined;
 }
 
 export interface ServiceFit {
@@ -55,12 +60,15 @@ export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit
   if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
   const { template, claim, model, beyondTraining } = resolution;
   const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
-  const demand = demandOf({ service, model, template, claim, ...slot });
+  const subject = subjectOf(model, service, { runtime: template.runtime });
+  const speeds = speedsByClass(objects.benchmarks ?? NO_BENCHMARKS, subject);
+  const demand = demandOf({ speeds, service, model, template, claim, ...slot });
   const report = explainFit(
     {
       hosts: hosts.map(hostFacts),
       claims,
       demand,
+      scoreWeights: objects.scoreWeights,
       settings: template.engine,
       claimWith: claimWith({ template, model, draftModel, replicas: ofNamespace }),
     },

@@ -1,6 +1,7 @@
 /** Finds the best host for a slot by filters and scores. The indexes minimize the number of scored hosts. */
 
 import {
+  type MachineScore,
   type ScoredFigures,
   type ScoreScale,
   type ScoreWeights,
@@ -16,6 +17,10 @@ import { fleetOf, type SchedulerCache } from "./cache.ts";
 import { freeFor, type HostInfo, ownBytes, siblingsOn } from "./host-info.ts";
 import { byTurn, type PendingSlot } from "./queue.ts";
 import { lowerBound } from "./sorted.ts";
+
+export interface ScoredHost extends MachineScore, ScoredFigures {
+  readonly deviceClass: string | undefined;
+}
 
 interface Search {
   readonly slot: PendingSlot;
@@ -55,7 +60,7 @@ export function findHostFor(
   else scoreNamed(cache, search, cache.hosts.keys());
   const { best, bestScore } = search;
   if (best === undefined) return undefined;
-  const { why } = scoreMachine({ name: best.name, ...figuresOf(search, best) }, scale, weights);
+  const { why } = machineScoreOf(cache, slot.demand, best);
   return {
     service,
     ordinal,
@@ -63,6 +68,17 @@ export function findHostFor(
     score: Math.round(bestScore * 100) / 100,
     why: placementReason(slot.demand, best.facts, contextOf(search, best), why),
     earned: slot.effective > priority ? slot.effective : undefined,
+  };
+}
+
+/** The figures of a host, and its score by them. */
+export function machineScoreOf(cache: SchedulerCache, demand: Demand, info: HostInfo): ScoredHost {
+  const { deviceClass } = info.facts;
+  const figures = figuresOf(demand, info);
+  return {
+    deviceClass,
+    ...figures,
+    ...scoreMachine({ name: info.name, ...figures }, scaleOf(cache, demand), cache.weights),
   };
 }
 
@@ -121,7 +137,7 @@ function scoreWithWeights(cache: SchedulerCache, search: Search): boolean {
       const live = hostSpeed({ deviceClass: undefined }, {}, info.weights.get(source));
       // The live rates of the remaining hosts are no higher, or unknown.
       if (cannotWin(search, Math.max(withoutRate, rankOf(search, { ...IDLE, tokensPerSecond: live })))) break;
-      const figures = figuresOf(search, info);
+      const figures = figuresOf(slot.demand, info);
       // The other index has an exact bound for hosts without a live rate.
       const isLive = figures.tokensPerSecond?.basis === "live";
       if (cannotWin(search, rankOf(search, figures)) || (!isLive && ++unscored > FEW)) continue;
@@ -211,12 +227,12 @@ function contextOf(search: Search, info: HostInfo): ScoreContext {
     claimedBytes: unavailableBytes(info, slot),
     siblings: siblingsOn(info, slot.demand),
     hasWeights,
-    rank: rankOf(search, figuresOf(search, info)),
+    rank: rankOf(search, figuresOf(slot.demand, info)),
   };
 }
 
-function figuresOf({ slot }: Search, { facts, utilization, weights }: HostInfo): ScoredFigures {
-  const { speeds, weights: wanted } = slot.demand;
+function figuresOf(demand: Demand, { facts, utilization, weights }: HostInfo): ScoredFigures {
+  const { speeds, weights: wanted } = demand;
   return {
     tokensPerSecond: hostSpeed(facts, speeds, weights.get(wanted.source)),
     utilization,
