@@ -1,10 +1,10 @@
 /** `metalbridge node`: publishes what a node of the cluster has, for placement and the density API. */
 
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { parseNodeConfig } from "../agent/node/config.ts";
 import { readNodeOnce, runNode } from "../agent/node/main.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
-import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
+import { addDaemonFlags, type DaemonFlags, durationParser } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { printJson } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
@@ -23,7 +23,14 @@ export function configureNode(command: Command): void {
     .option("--host-root <folder>", "folder with the machine's proc, sys, dev and run/udev (default: /)")
     .option("--model-folder <path...>", "additional folders with models")
     .option("--ollama <host:port>", "address of Ollama on this machine (default: 127.0.0.1:11434)")
-    .option("--interval <seconds>", "interval between readings of the machine (default: 60)")
+    .addOption(
+      new Option(
+        "--interval <duration>",
+        "interval between readings of the machine, for example 30s or 1m; a number is in seconds (default: 30s)",
+      ).argParser(interval),
+    )
+    .option("--metrics-port <n>", "serve /metrics on this port; 0 chooses a free port (default: disabled)")
+    .option("--metrics-address <ip>", "address of /metrics (default: 127.0.0.1)")
     .option(
       "--llmfit-port <n>",
       "serve the REST API of llmfit on this port; 0 chooses a free port (default: disabled)",
@@ -36,6 +43,10 @@ export function configureNode(command: Command): void {
     .addOption(catalogOption())
     .option("--print", "print the report once, without a cluster")
     .action(node);
+}
+
+function interval(text: string): number {
+  return durationParser("5s", "1h")(/^\d{1,4}$/.test(text) ? `${text}s` : text) / 1_000;
 }
 
 async function node({ catalog, logLevel, exitWithStdin, print, ...settings }: NodeFlags): Promise<void> {

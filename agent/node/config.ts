@@ -48,10 +48,21 @@ export const nodeConfigSchema = z
       .int()
       .min(5)
       .max(3_600)
-      .default(60)
+      .default(30)
       .describe(
         "Interval in seconds at which the machine is read again. Added or removed devices trigger a read immediately.",
       ),
+    metricsPort: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .max(65_535)
+      .describe("Port of /metrics, /healthz and /readyz. 0 selects a free port. If unset, nothing is served.")
+      .optional(),
+    metricsAddress: z
+      .union([z.ipv4(), z.ipv6()], { error: "must be an IP address" })
+      .default("127.0.0.1")
+      .describe("Address of /metrics, /healthz and /readyz."),
     llmfitPort: z.coerce
       .number()
       .int()

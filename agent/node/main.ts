@@ -3,6 +3,8 @@
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { describeError } from "../../src/api/errors.ts";
 import { type NodeReport, steadyReport } from "../../src/api/node-report.ts";
+import { healthRoutes } from "../../src/http/listener.ts";
+import { METRICS_TYPE, renderFamilies } from "../../src/http/metrics/render.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
@@ -14,7 +16,9 @@ import { retryMs } from "../../src/util/backoff.ts";
 import { createRunCommand } from "../../src/util/command.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { readEnvironment } from "../config/environment.ts";
+import { listenWithRetry } from "../metrics/server.ts";
 import { type NodeConfig, nodeNameOf, nodeReaderPaths } from "./config.ts";
+import { createGpuGauges, type GpuGauges, meanUtilization, nodeMetrics } from "./gauges.ts";
 import { createNodeReader, type NodeReader } from "./read.ts";
 import { watchDevices } from "./watch-devices.ts";
 
@@ -47,6 +51,9 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   const { kubeconfig: kubeconfigPath, context, namespace } = config;
   const node = nodeNameOf(config);
   const reader = createReader(config, log);
+  const { roots } = nodeReaderPaths(config);
+  const gauges = createGpuGauges(roots, createRunCommand(readEnvironment().toolPath), clock);
+  serveMetricsOf(config, gauges, { clock, log, signal });
   await serveLlmfitOf(config, reader, { clock, log, signal, records: options.records });
   const connection = await connect({ kubeconfigPath, context, userAgent: USER_AGENT, onAnswer });
   const place = { client: createClient(connection), node, namespace };
@@ -55,8 +62,8 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
     reader.forget();
     wake.abort();
   };
-  watchDevices(nodeReaderPaths(config).roots, { clock, signal, onChange });
-  const publisher = createPublisher({ place, reader, log, onPass });
+  watchDevices(roots, { clock, signal, onChange });
+  const publisher = createPublisher({ place, reader, gauges, log, onPass });
   let forgetAtMs = clock.monotonicMs() + FORGET_MS;
   log.info({ node, namespace, server: connection.server }, "node started");
   try {
@@ -72,6 +79,21 @@ export async function runNode({ config, log, signal, ...options }: NodeOptions):
   } finally {
     connection.close();
   }
+}
+
+/** Returns at once; retries until it listens. */
+function serveMetricsOf(
+  config: NodeConfig,
+  gauges: GpuGauges,
+  { clock, log, signal }: Required<Pick<NodeOptions, "clock" | "log" | "signal">>,
+): void {
+  const { metricsPort: port, metricsAddress: address } = config;
+  if (port === undefined) return;
+  const node = nodeNameOf(config);
+  const render = () => renderFamilies(nodeMetrics, { node, gpus: gauges.latest() });
+  const metrics = () => ({ status: 200, body: render(), type: METRICS_TYPE });
+  const routes = healthRoutes({ notReady: () => [], metrics });
+  listenWithRetry({ address, port, routes, signal }, { clock, log, what: "/metrics" });
 }
 
 /** Loads the REST API only if it is configured. */
@@ -104,9 +126,14 @@ function createReader(config: NodeConfig, log?: Log): NodeReader {
 function createPublisher({
   place,
   reader,
+  gauges,
   log,
   onPass,
-}: { readonly place: ReportPlace; readonly reader: NodeReader } & Pick<NodeOptions, "log" | "onPass">) {
+}: {
+  readonly place: ReportPlace;
+  readonly reader: NodeReader;
+  readonly gauges: GpuGauges;
+} & Pick<NodeOptions, "log" | "onPass">) {
   let published: { readonly report: NodeReport; readonly text: string } | undefined;
   let failures = 0;
   let logged: string | undefined;
@@ -131,7 +158,9 @@ function createPublisher({
   return {
     /** Returns the delay of the retry if the write failed. */
     pass: async () => {
-      const report = steadyReport(published?.report, await reader.read());
+      const [found] = await Promise.all([reader.read(), gauges.sample()]);
+      const gpuUtilization = meanUtilization(gauges.latest());
+      const report = steadyReport(published?.report, { ...found, gpuUtilization });
       const text = JSON.stringify(report);
       const isChanged = text !== published?.text;
       const failure = isChanged ? await write(report, text) : undefined;

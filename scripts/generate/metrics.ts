@@ -1,5 +1,6 @@
-/** Parts of docs/observability.md: every metric of the agent, the controller and the server. */
+/** Parts of docs/observability.md: every metric of the agent, of `metalbridge node`, the controller and the server. */
 import { agentMetrics } from "../../agent/metrics/families.ts";
+import { nodeMetrics } from "../../agent/node/gauges.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
 import { extenderMetrics } from "../../server/extender/metrics.ts";
 import { serverMetrics } from "../../server/metrics.ts";
@@ -10,6 +11,7 @@ import { escapeCell, markdownTable } from "./markdown.ts";
 export function metricParts(): Readonly<Record<string, readonly string[]>> {
   return {
     "metrics of the agent": table(agentMetrics),
+    "metrics of nodes": table(nodeMetrics),
     "metrics of the controller": table(controllerMetrics),
     "metrics of the server": table(serverMetrics()),
     "metrics of the scheduler extender": table(extenderMetrics),

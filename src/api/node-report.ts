@@ -47,6 +47,8 @@ export const nodeReportSchema = z.object({
     avx512: z.boolean().optional(),
   }),
   gpus: reportedGpusSchema,
+  /** Mean of all GPUs over one minute, from 0 to 1 in steps of a tenth. */
+  gpuUtilization: z.number().min(0).max(1).optional(),
   runtimes: z.array(z.object({ name: text, version: text.optional() })).max(MAX_REPORTED_RUNTIMES),
   models: z.array(installedModelSchema).max(MAX_REPORTED_MODELS),
   /** Readings that failed or were invalid, each with the reason. */
@@ -121,8 +123,21 @@ function boundedModel({ name, runtime, sizeBytes }: InstalledModel): InstalledMo
   return { name: cut(name), runtime, sizeBytes: isSize ? sizeBytes : undefined };
 }
 
-/** Keeps the published free memory until it has changed by a twentieth of the total. */
+/** Keeps the published free memory and utilization until they have changed by a twentieth of the total, and by a tenth. */
 export function steadyReport(before: NodeReport | undefined, now: NodeReport): NodeReport {
+  return {
+    ...withSteadyMemory(before, now),
+    gpuUtilization: steadyUtilization(before?.gpuUtilization, now.gpuUtilization),
+  };
+}
+
+function steadyUtilization(published: number | undefined, measured: number | undefined): number | undefined {
+  if (measured === undefined) return undefined;
+  const isSteady = published !== undefined && Math.abs(measured - published) < 0.1;
+  return isSteady ? published : Math.round(measured * 10) / 10;
+}
+
+function withSteadyMemory(before: NodeReport | undefined, now: NodeReport): NodeReport {
   const published = before?.memory?.availableBytes;
   const measured = now.memory?.availableBytes;
   if (now.memory === undefined || measured === undefined) return now;

@@ -141,11 +141,12 @@ withHelm(`pods on nodes answer llmfit's REST API where a Secret has its token${n
     '"mountPath":"/etc/metalbridge/catalog"',
     '"secret":{"secretName":"sesame"}',
     '"mountPath":"/llmfit"',
-    '"ports":[{"port":"llmfit"}]',
+    '"ports":[{"port":"metrics"},{"port":"llmfit"}]',
   ])
     expect(parts).toContain(part);
   expect(await partsOf("node.llmfit.tokenSecret=sesame")).not.toContain("catalog");
   expect(await partsOf("catalogConfigMap=mine")).not.toMatch(/llmfit|catalog/);
+  expect(await partsOf("node.metricsPort=0")).not.toMatch(/metrics|"ports"/);
 });
 
 withHelm(
@@ -247,7 +248,8 @@ withHelm(
     expect(volumeMounts.every(({ mountPath }) => mountPath.startsWith("/host/"))).toBe(true);
     expect(args).toEqual([
       ...["node", "--node-name=$(NODE_NAME)", "--namespace=$(POD_NAMESPACE)", "--host-root=/host"],
-      ...["--interval=60", "--log-level=info", "--model-folder=/host/srv/models"],
+      ...["--interval=30", "--log-level=info", "--metrics-port=9100", "--metrics-address=0.0.0.0"],
+      "--model-folder=/host/srv/models",
     ]);
     expect(runtimeClassName).toBe("nvidia");
     expect(securityContext).toMatchObject({ runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } });

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { MAX_GPUS, type ReportedGpu } from "../../../src/api/fields/reported-gpu.ts";
+import { AMD_ARCHITECTURES } from "../../../src/capacity/devices/architectures.ts";
 import { readKernelFile } from "./cgroup.ts";
 import type { HardwareRoots } from "./roots.ts";
 
@@ -85,10 +86,22 @@ function cards(files: Files, cpuName: string, { leftOut, driven }: Findings): re
     if (read.problem !== undefined) leftOut.push(`GPU ${bus}: ${read.problem}`);
     if (read.exists) driven.add(bus);
     const unified = isUnified({ vendor, bus }, cpuName, read);
-    const found = nameOf(card, bus, files);
-    const gpu = { vendor, bus, name: found ?? `${vendor} GPU`, isNamed: found !== undefined, unified };
+    const gpu = { vendor, bus, unified, ...identityOf(card, { vendor, bus }, files) };
     return [unified || read.bytes === undefined ? gpu : { ...gpu, memoryBytes: read.bytes }];
   });
+}
+
+function identityOf(
+  card: string,
+  { vendor, bus }: Pick<FoundGpu, "vendor" | "bus">,
+  files: Files,
+): Pick<FoundGpu, "name" | "isNamed" | "arch"> {
+  const found = nameOf(card, bus, files);
+  const id = /^0x([0-9a-f]{4})$/.exec(readKernelFile(join(card, "device/device"))?.trim() ?? "")?.[1];
+  // The PCI ID distinguishes GPUs without a name.
+  const name = found ?? (id === undefined ? `${vendor} GPU` : `${vendor} GPU ${id}`);
+  const arch = vendor === "amd" && id !== undefined ? AMD_ARCHITECTURES[id] : undefined;
+  return { name, isNamed: found !== undefined, arch };
 }
 
 interface MemoryRead {
@@ -136,14 +149,14 @@ export function groupGpus(gpus: readonly FoundGpu[]): ReportedGpu[] {
   const groups = new Map<string, ReportedGpu>();
   for (const { bus: _, isNamed: __, ...gpu } of gpus) {
     const name = gpu.name.slice(0, MAX_NAME).toWellFormed();
-    const key = JSON.stringify([gpu.vendor, name, gpu.memoryBytes, gpu.unified]);
+    const key = JSON.stringify([gpu.vendor, name, gpu.memoryBytes, gpu.unified, gpu.arch]);
     groups.set(key, { ...gpu, name, count: (groups.get(key)?.count ?? 0) + 1 });
   }
   return [...groups.values()].slice(0, MAX_GPUS);
 }
 
 /** Empty if the folder cannot be read. */
-function entriesOf(folder: string): readonly string[] {
+export function entriesOf(folder: string): readonly string[] {
   try {
     return readdirSync(folder).sort();
   } catch {

@@ -3,6 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
+import { readGpuGauges } from "./gauges.ts";
 import { createHardwareReader } from "./hardware.ts";
 import { rootsUnder } from "./roots.ts";
 import { withControllers } from "./vendor.ts";
@@ -49,12 +50,16 @@ const INTEL: Tree = {
   "run/udev/data/+pci:0000:03:00.0": "E:ID_MODEL_FROM_DATABASE=DG2 [Arc A770]\n",
 };
 
+function writeTree(folder: string, tree: Tree): void {
+  for (const [path, text] of Object.entries(tree)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+}
+
 async function read(tree: Tree, smi?: string) {
   await using folder = await temporaryFolder();
-  for (const [path, text] of Object.entries(tree)) {
-    mkdirSync(dirname(join(folder.path, path)), { recursive: true });
-    writeFileSync(join(folder.path, path), text);
-  }
+  writeTree(folder.path, tree);
   const asked: string[] = [];
   const reader = createHardwareReader(rootsUnder(folder.path), async (program) => {
     asked.push(program);
@@ -183,4 +188,62 @@ test.each([
 test("without processors in cpuinfo, their range in /sys counts", async () => {
   const tree = { "proc/meminfo": MEMORY, "sys/devices/system/cpu/present": "0-5,8\n" };
   expect((await read(tree)).cpu.cores).toBe(7);
+});
+
+test("the architecture comes from nvidia-smi, or from AMD's PCI ID, which also names a GPU without a name", async () => {
+  const smi = "00000000:17:00.0, 81920, NVIDIA A100-SXM4-80GB, 8.0\n00000000:65:00.0, 81920, x, [N/A]\n";
+  const nvidia = await read({ ...SERVER, ...NVIDIA }, smi);
+  expect(nvidia.gpus.map(({ arch, count }) => [arch, count])).toEqual([
+    ["sm_80", 1],
+    [undefined, 1],
+  ]);
+  const { "run/udev/data/+pci:0000:03:00.0": _, ...nameless } = AMD;
+  const { gpus } = await read({ ...SERVER, ...nameless, "sys/class/drm/card0/device/device": "0x744c\n" });
+  expect(gpus).toMatchObject([{ name: "amd GPU 744c", arch: "gfx1100" }]);
+});
+
+test("a driver that does not know compute_cap still reports memory", async () => {
+  await using folder = await temporaryFolder();
+  writeTree(folder.path, { ...SERVER, ...NVIDIA });
+  const reader = createHardwareReader(rootsUnder(folder.path), async (_, [query = ""]) =>
+    query.includes("compute_cap") ? undefined : "17:00.0, 81920, x\n65:00.0, 81920, x\n",
+  );
+  expect((await reader.read()).gpus).toMatchObject([{ memoryBytes: 80 * GIB, count: 2 }]);
+});
+
+test.each([
+  ["flags\t\t: fpu avx2 avx512f avx512bw\n", true],
+  ["flags\t\t: fpu avx2\n", false],
+  ["Features\t: fp asimd\n", undefined],
+])("AVX-512 by the flags of the processor: %s", async (flags, expected) => {
+  const { cpu } = await read({ ...SERVER, "proc/cpuinfo": `processor\t: 0\n${flags}` });
+  expect(cpu.avx512).toBe(expected);
+});
+
+test("temperature and utilization: NVIDIA's by one call of nvidia-smi, AMD's and Intel's by files", async () => {
+  await using folder = await temporaryFolder();
+  const pci = "sys/bus/pci/devices";
+  writeTree(folder.path, {
+    ...NVIDIA,
+    "dev/dri/renderD128": "",
+    "sys/class/drm/card2/device/vendor": "0x1002\n",
+    "sys/class/drm/card2/device/uevent": uevent("amdgpu", "0000:83:00.0"),
+    [`${pci}/0000:83:00.0/hwmon/hwmon4/temp1_input`]: "61000\n",
+    [`${pci}/0000:83:00.0/gpu_busy_percent`]: "37\n",
+    "sys/class/drm/card3/device/vendor": "0x8086\n",
+    "sys/class/drm/card3/device/uevent": uevent("xe", "0000:93:00.0"),
+    [`${pci}/0000:93:00.0/hwmon/hwmon5/temp2_input`]: "48500\n",
+  });
+  const calls: (readonly string[])[] = [];
+  const gauges = await readGpuGauges(rootsUnder(folder.path), async (_, args) => {
+    calls.push(args);
+    return "00000000:17:00.0, 71, 98\n00000000:65:00.0, [N/A], 900\n";
+  });
+  expect(gauges).toEqual([
+    { gpu: "0000:17:00.0", temperatureCelsius: 71, utilization: 0.98 },
+    { gpu: "0000:65:00.0" },
+    { gpu: "0000:83:00.0", temperatureCelsius: 61, utilization: 0.37 },
+    { gpu: "0000:93:00.0", temperatureCelsius: 48.5 },
+  ]);
+  expect(calls).toHaveLength(1);
 });

@@ -73,7 +73,14 @@ function readCpu({ proc, sys }: HardwareRoots): NodeReport["cpu"] {
     name,
     cores: cores === undefined || cores > 4096 ? undefined : cores,
     arch: ARCHITECTURES[arch()] ?? arch(),
+    avx512: avx512In(info),
   };
+}
+
+/** From `/proc/cpuinfo`; undefined on processors that are not x86. */
+export function avx512In(cpuinfo: string): boolean | undefined {
+  const flags = /^flags\s*:(.*)$/m.exec(cpuinfo)?.[1];
+  return flags === undefined ? undefined : /\bavx512f\b/.test(flags);
 }
 
 /** Counts the entries of a list such as `0-3,8`. */

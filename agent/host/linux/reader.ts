@@ -5,6 +5,7 @@ import type { HostReader, MemoryReading } from "../../../src/macos/host-reader.t
 import type { RunCommand } from "../../../src/util/command.ts";
 import { createGroupMemoryReader, type ReadGroupMemory, readKernelFile } from "./cgroup.ts";
 import { findLinuxGpus, groupGpus } from "./gpus.ts";
+import { avx512In } from "./hardware.ts";
 import {
   parseFootprint,
   parseMeminfo,
@@ -31,8 +32,11 @@ export function createLinuxReader(run: RunCommand): HostReader {
 }
 
 async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
-  const [machineId, release, product, stat] = await Promise.all(
-    ["/etc/machine-id", "/etc/os-release", "/sys/class/dmi/id/product_name", "/proc/stat"].map(readText),
+  const [machineId, release, product, stat, cpuinfo] = await Promise.all(
+    [
+      ...["/etc/machine-id", "/etc/os-release", "/sys/class/dmi/id/product_name"],
+      ...["/proc/stat", "/proc/cpuinfo"],
+    ].map(readText),
   );
   const limited = createGroupMemoryReader("self")(totalmem());
   const chip = cpus()[0]?.model.trim();
@@ -46,6 +50,7 @@ async function readInfo(run: RunCommand): ReturnType<HostReader["info"]> {
     chip: chip || undefined,
     hardwareModel: product?.trim(),
     performanceCores: cpus().length,
+    avx512: avx512In(cpuinfo ?? ""),
     gpus: gpus.length === 0 ? undefined : gpus,
     memoryBytes: limited?.limitBytes ?? totalmem(),
     bootTime: bootSeconds === undefined ? undefined : new Date(Number(bootSeconds) * 1000).toISOString(),

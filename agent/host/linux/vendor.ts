@@ -4,19 +4,32 @@ import type { FoundGpu } from "./gpus.ts";
 
 const MIB = 1024 ** 2;
 const MAX_MIB = 1024 ** 2;
-const QUERY = ["--query-gpu=pci.bus_id,memory.total,name", "--format=csv,noheader,nounits"];
+const FIELDS = "pci.bus_id,memory.total,name";
 
-/** Runs nvidia-smi only if facts are missing. In a pod it works if the container runtime mounts the tool. */
+/** Runs nvidia-smi, which alone knows memory and architecture of NVIDIA's GPUs. In a pod it works if the container runtime mounts the tool. */
 export async function readVendorGpus(
   gpus: readonly FoundGpu[],
   run: RunCommand,
 ): Promise<readonly FoundGpu[]> {
-  if (!gpus.some((gpu) => gpu.vendor === "nvidia" && isIncomplete(gpu))) return gpus;
-  const rows = ((await run("nvidia-smi", QUERY)) ?? "").split("\n").map((line) => line.split(", "));
+  if (!gpus.some(({ vendor }) => vendor === "nvidia")) return gpus;
+  // Drivers before 510 reject the whole query because of compute_cap.
+  const rows = (await queryNvidia(run, `${FIELDS},compute_cap`)) ?? (await queryNvidia(run, FIELDS)) ?? [];
   return gpus.map((gpu) => {
     const row = rows.find(([bus = ""]) => isSameBus(bus, gpu.bus));
-    return row === undefined ? gpu : complete(gpu, Number(row[1]), row[2]);
+    if (row === undefined) return gpu;
+    const [, mib, name, capability = ""] = row;
+    const arch = /^\d{1,2}\.\d$/.test(capability) ? `sm_${capability.replace(".", "")}` : gpu.arch;
+    return { ...complete(gpu, Number(mib), name), arch };
   });
+}
+
+/** One row of values for each GPU; undefined if the tool is missing or fails. */
+export async function queryNvidia(
+  run: RunCommand,
+  fields: string,
+): Promise<readonly (readonly string[])[] | undefined> {
+  const text = await run("nvidia-smi", [`--query-gpu=${fields}`, "--format=csv,noheader,nounits"]);
+  return text?.split("\n").map((line) => line.trim().split(", "));
 }
 
 /** Runs systeminformation only if facts are missing: it starts several programs, one after the other, and searches fixed paths only. */
@@ -63,7 +76,7 @@ function complete(gpu: FoundGpu, mib: number, name: string | undefined): FoundGp
 }
 
 /** Tools write the domain with four digits, eight, or not at all. */
-function isSameBus(a: string, b: string): boolean {
+export function isSameBus(a: string, b: string): boolean {
   const short = (bus: string): string => bus.toLowerCase().split(":").slice(-2).join(":");
   return a !== "" && short(a) === short(b);
 }

@@ -18,7 +18,9 @@ export function reportedGpu(gpus: readonly ReportedGpu[]): Gpu | undefined {
   const vendor = VENDORS[first.vendor];
   // GPUs of several kinds have no common description.
   if (others.length > 0) return others.every((gpu) => gpu.vendor === first.vendor) ? { vendor } : undefined;
-  const { name: product, memoryBytes: bytesEach, count } = first;
+  const { name, memoryBytes: bytesEach, count } = first;
+  // Without a name or an ID, all GPUs of a vendor would be one product.
+  const product = /^(nvidia|amd|intel) GPU$/i.test(name) ? undefined : name;
   return { vendor, product, bytesEach, count, ...architectureOf(first) };
 }
 
