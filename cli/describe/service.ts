@@ -1,6 +1,6 @@
 /** The description of a service: spec, placement, replicas, pods, conditions and events. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
-import { LABEL_REVISION } from "../../src/api/group.ts";
+import { ANNOTATION_PLACEMENT_REASON, LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -30,7 +30,7 @@ export function renderServiceDetails(facts: ServiceFacts, nowMs: number): string
     specSection(facts),
     replicaSection(facts, nowMs),
     podSection(facts, nowMs),
-    placementSection(service),
+    placementSection(facts),
     conditionSection(service.status?.conditions, service.status?.message, nowMs),
     eventSection(events, nowMs),
   ]);
@@ -170,9 +170,13 @@ function podSection({ service, pods }: ServiceFacts, nowMs: number): Section {
   return { title: "Pods", lines: tableLines(titles, rows) };
 }
 
-/** Why hosts were chosen, and why others were not. */
-function placementSection({ status }: InferenceService): Section {
+/** Why hosts were chosen, and why others were not. A pod has the reason of the choice, but kube-scheduler picked the node. */
+function placementSection({ service: { status }, pods }: ServiceFacts): Section {
   const { chosen = [], misses = [], reasons = {} } = status?.placement ?? {};
+  const ofPods = pods.flatMap(({ metadata, spec }) => {
+    const reason = metadata.annotations?.[ANNOTATION_PLACEMENT_REASON];
+    return reason === undefined ? [] : [[spec.nodeName ?? "", metadata.name, "", reason]];
+  });
   const explained = chosen.filter(({ reason }) => reason !== undefined);
   const counts = Object.entries(reasons).map(([code, count]) => `${code} ${count}`);
   return {
@@ -180,7 +184,15 @@ function placementSection({ status }: InferenceService): Section {
     lines: [
       ...tableLines(
         ["CHOSEN", "FOR", "SCORE", "BECAUSE"],
-        explained.map(({ host, replica, score = "", reason = "" }) => [host, replica, String(score), reason]),
+        [
+          ...explained.map(({ host, replica, score = "", reason = "" }) => [
+            host,
+            replica,
+            String(score),
+            reason,
+          ]),
+          ...ofPods,
+        ],
       ),
       ...tableLines(
         ["NOT CHOSEN", "REASON", "BECAUSE"],

@@ -19,7 +19,7 @@ const FOREIGN = new Set(
   (
     "ClusterIP ControllerRevision Deployment EndpointSlice Event Job Lease Namespace NodeRestriction Role " +
     "RoleBinding Secret Service ServiceAccount PodMonitor HPA NetworkPolicy ValidatingAdmissionPolicy " +
-    "AbandonProcessGroup ExitTimeOut KeepAlive ProcessType Interactive RunAtLoad Authorization KillMode OOMPolicy TimeoutStopSec UserName Label"
+    "AbandonProcessGroup ExitTimeOut KeepAlive ProcessType Interactive RunAtLoad Authorization KillMode OOMPolicy TimeoutStopSec UserName Label SchedulingGated"
   ).split(" "),
 );
 
