@@ -76,10 +76,22 @@ export function configureController(command: Command): void {
     "--score-weights <pairs>",
     "weights in the score of machines (default: tps=0.7,utilization=0.2,cost=0.1)",
   );
+  addBenchmarkOptions(command);
   addTunnelOptions(command);
   addEngineOptions(command);
   addFitnessOptions(command);
   for (const flag of RETIRED_FLAGS) command.addOption(new Option(`--${flag} <value>`).hideHelp());
+}
+
+function addBenchmarkOptions(command: Command): void {
+  command
+    .addOption(
+      new Option(
+        "--benchmarks <mode>",
+        "measure each Model on each class of machines, or start no benchmarks (default: Auto)",
+      ).choices(["Auto", "Off"]),
+    )
+    .option("--benchmark-max-age <time>", "measure a Model again after this time (default: 720h)");
 }
 
 function addTunnelOptions(command: Command): void {

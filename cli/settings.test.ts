@@ -51,6 +51,8 @@ const CONTROLLER: Given = {
   tunnelAddress: ["127.0.0.1"],
   tunnelPort: ["9", 9],
   scoreWeights: ["tps=0.5,cost=0", { tps: 0.5, utilization: 0.2, cost: 0 }],
+  benchmarks: ["Off"],
+  benchmarkMaxAge: ["48h"],
   fitness: ["", true],
   liveEviction: ["", true],
   liveEvictionPercent: ["5", 5],

@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
+import { benchmarksConfigSchema } from "./benchmark/config.ts";
 import { labelsConfigSchema } from "./labels/config.ts";
 import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
@@ -49,6 +50,7 @@ export const controllerConfigSchema = z
     ...tunnelConfigSchema.shape,
     ...liveEvictionConfigSchema.shape,
     ...labelsConfigSchema.shape,
+    ...benchmarksConfigSchema.shape,
   })
   .refine((config) => config.fitness || !config.liveEviction, {
     path: ["liveEviction"],

@@ -13,6 +13,7 @@ import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import { benchmarksSettingsOf } from "./benchmark/config.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { labelPrefixOf } from "./labels/config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
@@ -200,7 +201,7 @@ function partsOf(
   identity: string,
 ): Pick<
   LeadOptions,
-  "record" | "podsSettings" | "probing" | "liveEviction" | "createModelPass" | "labelPrefix"
+  "record" | "podsSettings" | "probing" | "benchmarks" | "liveEviction" | "createModelPass" | "labelPrefix"
 > {
   return {
     record: createEventRecorder({
@@ -215,6 +216,7 @@ function partsOf(
     liveEviction: liveEvictionOf(config, options.liveEviction),
     probing: probingOf(config),
     labelPrefix: labelPrefixOf(config),
+    benchmarks: benchmarksSettingsOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
   };
 }

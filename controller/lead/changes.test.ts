@@ -23,6 +23,7 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
       fleet: ignored,
       placement: ignored,
       labels: ignored,
+      benchmarks: ignored,
       services: ignored,
       models: { enqueue: (key: string) => planned.push(key) },
     },

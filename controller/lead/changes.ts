@@ -31,12 +31,15 @@ export interface ChangePorts {
 
 export function createHandlers(ports: ChangePorts): ChangeHandlers {
   const { queues, scheduler, watches, memory } = ports;
-  const readNode = ports.fitness?.readNode;
   return {
-    onService: (key) => queues.services.enqueue(key),
+    onService: (key) => {
+      queues.services.enqueue(key);
+      queues.benchmarks.enqueue("all");
+    },
     onWeights: (model) => queues.models.enqueue(model),
     onModel: (namespace, name) => {
       queues.models.enqueue(keyOf({ namespace, name }));
+      queues.benchmarks.enqueue("all");
       for (const { metadata } of watches.servicesOfModel.of(keyOf({ namespace, name }))) {
         queues.services.enqueue(keyOf(metadata));
       }
@@ -46,6 +49,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
       noteReplica(ports, key, replica);
       if (!isOnlyPerformance(replica, before)) queues.placement.enqueue("all");
+      if (replica === undefined || before === undefined) queues.benchmarks.enqueue("all");
       // The Secrets that a replica names never change.
       if (
         shown !== undefined &&
@@ -57,6 +61,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
     onHost: (name, host, before) => {
       queues.hosts.enqueue(name);
       if (!isDeepEqual(labelFactsOf(host), labelFactsOf(before))) queues.labels.enqueue(`hosts/${name}`);
+      if (!isDeepEqual(benchmarkFactsOf(host), benchmarkFactsOf(before))) queues.benchmarks.enqueue("all");
       queues.fleet.enqueue("all");
       scheduler.noteHost(name, host);
       queues.placement.enqueue("all");
@@ -74,27 +79,20 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       if (prefetchText(model) === prefetchText(before)) return;
       for (const { metadata } of watches.hosts.list()) queues.hosts.enqueue(metadata.name);
     },
-    onNode: (node, before) => {
-      const isOther = costOf(node) !== costOf(before);
-      if (isOther || !isDeepEqual(node && readNode?.(node), before && readNode?.(before))) enqueueAuto(ports);
-      const name = node?.metadata.name ?? before?.metadata.name;
-      if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
-      if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
-    },
+    onNode: (node, before) => noteNode(ports, node, before),
     onNodeSlice: (node) => {
       enqueueAuto(ports);
       queues.labels.enqueue(`nodes/${node}`);
+      queues.benchmarks.enqueue("all");
     },
     onNodeReport: (report, before) => {
       if (isDeepEqual(capacityIn(report), capacityIn(before))) return;
       enqueueAuto(ports);
       const node = nodeOfReport((report ?? before)?.metadata.name ?? "");
       if (node !== undefined) queues.labels.enqueue(`nodes/${node}`);
+      queues.benchmarks.enqueue("all");
     },
-    onBenchmarks: () => {
-      queues.placement.enqueue("all");
-      enqueueAuto(ports);
-    },
+    onBenchmarks: () => noteBenchmarks(ports),
     onHostMember: (host) => queues.hosts.enqueue(host),
     onRenewal: (host) => {
       if (!isReachable(ports, host)) queues.fleet.enqueue("all");
@@ -120,6 +118,17 @@ export function processInitialLists(ports: ChangePorts): void {
   for (const host of watches.hosts.list()) scheduler.noteHost(host.metadata.name, host);
   for (const replica of watches.replicas.list()) noteReplica(ports, keyOf(replica.metadata), replica);
   queues.placement.enqueue("all");
+}
+
+function noteNode(ports: ChangePorts, node: Node | undefined, before: Node | undefined): void {
+  const { queues } = ports;
+  const readNode = ports.fitness?.readNode;
+  const isOther = costOf(node) !== costOf(before);
+  if (isOther || !isDeepEqual(node && readNode?.(node), before && readNode?.(before))) enqueueAuto(ports);
+  const name = node?.metadata.name ?? before?.metadata.name;
+  if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
+  if (!isDeepEqual(nodeFactsOf(node), nodeFactsOf(before))) queues.benchmarks.enqueue("all");
+  if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
 }
 
 function noteReplica(
@@ -190,6 +199,15 @@ function capacityIn(map: ConfigMap | undefined) {
   return { totalBytes: memory?.totalBytes, cores: cpu.cores, gpus };
 }
 
+/** The demands of pending services have the earlier speeds. */
+function noteBenchmarks(ports: ChangePorts): void {
+  const { queues, scheduler } = ports;
+  queues.placement.enqueue("all");
+  queues.benchmarks.enqueue("all");
+  enqueueAuto(ports);
+  for (const key of scheduler.pending()) queues.services.enqueue(key);
+}
+
 /** Enqueues queued services without spec.runtime, which may now get another runtime. */
 function enqueuePending({ queues, watches, scheduler }: ChangePorts): void {
   for (const key of scheduler.pending())
@@ -237,6 +255,28 @@ function changedPrefetches(before: Host | undefined, after: Host | undefined): R
   };
   const [old, now] = [textsOf(before), textsOf(after)];
   return new Set([...old.keys(), ...now.keys()].filter((key) => old.get(key) !== now.get(key)));
+}
+
+/** The parts of a host on which benchmarks depend. */
+function benchmarkFactsOf(host: Host | undefined) {
+  if (host === undefined) return undefined;
+  const { conditions = [], info, runtimes, benchmark, models = [], memory } = host.status ?? {};
+  return {
+    spec: host.spec,
+    info,
+    runtimes,
+    benchmark,
+    deletedAt: host.metadata.deletionTimestamp,
+    conditions: conditions.map(({ type, status }) => [type, status]),
+    stored: models.map(({ source }) => source),
+    budget: [memory?.gpuBudgetBytes, memory?.totalBytes],
+  };
+}
+
+/** The parts of a node on which benchmarks depend. */
+function nodeFactsOf(node: Node | undefined) {
+  const { allocatable } = node?.status ?? {};
+  return node && { labels: node.metadata.labels, spec: node.spec, allocatable, isReady: isNodeReady(node) };
 }
 
 /** Fields of a host that its replicas' slices depend on, and whether the replicas have to move. */

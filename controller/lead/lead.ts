@@ -7,9 +7,11 @@ import type { ScoreWeights } from "../../src/capacity/score.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Queue } from "../../src/kube/queue.ts";
-import type { KubeClient } from "../../src/kube/types.ts";
+import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import type { BenchmarksSettings } from "../benchmark/config.ts";
+import { type Benchmarks, createBenchmarks, startBenchmarkJobs } from "../benchmark/reconcile.ts";
 import { createDeletions } from "../host/deletions.ts";
 import { createDrainBlockers, type DrainBlockers } from "../host/drain-blockers.ts";
 import { createFleetLiveness, type FleetLiveness } from "../host/fleet.ts";
@@ -64,6 +66,7 @@ export interface LeadOptions {
   readonly probing: NodeProbesOptions["probing"];
   /** Prefix of labels that describe hardware; undefined if they are off. */
   readonly labelPrefix: string | undefined;
+  readonly benchmarks: BenchmarksSettings;
   /** Undefined if live eviction is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** Called when watches have started. More may follow. */
@@ -82,13 +85,15 @@ export async function lead(options: LeadOptions): Promise<void> {
     onInterrupted: signs.resetTimeouts,
   });
   const downloads = startDownloads({ ...options, onModel: queues.models.enqueue });
-  options.onWatching(() => [...allWatches(watches), ...downloads.watches]);
-  if (!(await areListed(watches, downloads.watches, signal))) return;
+  const jobs = startBenchmarkJobs({ ...options, onChange: () => queues.benchmarks.enqueue("all") });
+  const ofJobs = [...downloads.watches, ...jobs.watches];
+  options.onWatching(() => [...allWatches(watches), ...ofJobs]);
+  if (!(await areListed(watches, ofJobs, signal))) return;
   // Lease timeouts start now, because listed Leases may be of any age.
   signs.resetTimeouts();
   const fleet = createFleetLiveness(watches, signs, clock);
   const secretAccess = await startSecretAccess({ ...options, watches, onChange: queues.secrets.enqueue });
-  const own = [...downloads.watches, startJoins({ ...options, watches })];
+  const own = [...ofJobs, startJoins({ ...options, watches })];
   options.onWatching(() => [...allWatches(watches), ...own, ...secretAccess.watches()]);
   const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
   const parts: LeaderParts = {
@@ -102,6 +107,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     secretAccess,
     downloads,
     performance: startLivePerformance({ ...options, watches, onChange: queues.services.enqueue }),
+    benchmarks: createBenchmarks({ ...ports, ...options, watches, jobs, onReport: queues.models.enqueue }),
   };
   const { scheduler, memory, podsQueue, performance } = parts;
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
@@ -131,6 +137,7 @@ interface LeaderParts {
   readonly secretAccess: SecretAccess;
   readonly downloads: Downloads;
   readonly performance: LivePerformance;
+  readonly benchmarks: Benchmarks;
 }
 
 function hostsPortsOf(
@@ -166,9 +173,11 @@ function podsPortsOf(
 function passesOf(
   options: LeadOptions,
   ports: ControllerPorts,
-  { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads, performance }: LeaderParts,
+  parts: LeaderParts,
   paths: ServicePorts["paths"],
 ): Passes {
+  const { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads } = parts;
+  const { performance, benchmarks } = parts;
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
   const servicePorts: ServicePorts = {
@@ -184,7 +193,8 @@ function passesOf(
   return {
     services: (key) => reconcileService(servicePorts, key),
     hosts: (name) => reconcileHost(hostPorts, name),
-    models: options.createModelPass({ ...ports, downloads }),
+    models: options.createModelPass({ ...ports, downloads, benchmarkOf: benchmarks.reportOf }),
+    benchmarks: benchmarks.pass,
     secrets: secretAccess.reconcile,
     labels: createLabelsPass({ ...ports, prefix: options.labelPrefix }),
     fleet: async () => {
@@ -209,11 +219,11 @@ function enqueueAllIn(queue: Queue<string>): (keys: readonly string[]) => void {
 /** Returns false if the signal was aborted first. */
 async function areListed(
   watches: Watches,
-  ofDownloads: ReturnType<typeof startDownloads>["watches"],
+  ofJobs: readonly Pick<Reflector<never>, "whenSynced">[],
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await Promise.all([whenWatchesSynced(watches), ...ofDownloads.map(({ whenSynced }) => whenSynced())]);
+    await Promise.all([whenWatchesSynced(watches), ...ofJobs.map(({ whenSynced }) => whenSynced())]);
     return true;
   } catch (error) {
     if (signal.aborted) return false;

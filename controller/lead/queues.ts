@@ -20,6 +20,7 @@ export interface Queues {
   readonly secrets: Queue<string>;
   /** Keys `nodes/NAME` and `hosts/NAME`, for labels that describe hardware. */
   readonly labels: Queue<string>;
+  readonly benchmarks: Queue<"all">;
   /** Collapses many changes that matter for placement into one pass. */
   readonly placement: Queue<"all">;
 }
@@ -51,6 +52,7 @@ export function createQueues({
     models: create("models", byNamespace(MODELS_PER_NAMESPACE)),
     secrets: create("secrets"),
     labels: create("labels"),
+    benchmarks: create("benchmarks"),
     fleet: create("fleet"),
     placement: create("placement"),
   };
@@ -70,7 +72,8 @@ function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
 }
 
 /** Enqueues the keys of all objects, including those of deleted services and Hosts. Services that no leader has seen come first. */
-export function enqueueAll(watches: Watches, { services, hosts, fleet, models, labels }: Queues): void {
+export function enqueueAll(watches: Watches, queues: Queues): void {
+  const { services, hosts, fleet, models, labels, benchmarks } = queues;
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;
   const all = watches.services.list();
@@ -86,4 +89,5 @@ export function enqueueAll(watches: Watches, { services, hosts, fleet, models, l
   for (const { metadata } of watches.nodes.list()) labels.enqueue(`nodes/${metadata.name}`);
   for (const { metadata } of watches.hosts.list()) labels.enqueue(`hosts/${metadata.name}`);
   fleet.enqueue("all");
+  benchmarks.enqueue("all");
 }

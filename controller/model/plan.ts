@@ -14,6 +14,7 @@ import type { Fetched } from "../../src/models/fetch-result.ts";
 import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { truncate } from "../../src/util/text.ts";
+import { BENCHMARKED, type ModelBenchmarks } from "../benchmark/report.ts";
 import { isForHosts } from "../workload/cache-eligibility.ts";
 import { cacheKeyOf } from "../workload/model-cache.ts";
 import type { CacheState } from "./cache/plan.ts";
@@ -29,6 +30,8 @@ export interface ModelObservation extends ObservedSource {
   readonly changes?: number;
   /** State of the Model's volume; undefined if it has none. */
   readonly cache?: CacheState;
+  /** Undefined until the benchmarks were planned: the status stays as it is. */
+  readonly benchmark?: ModelBenchmarks | undefined;
   /** Services that name the Model as weights, draft or adapter. */
   readonly services?: readonly InferenceService[];
 }
@@ -64,7 +67,7 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
   const own = states.reduce(
     (all, { status, ...rest }) =>
       setCondition(all, { ...rest, status: conditionStatus(status), observedGeneration }, nowIso),
-    withCheck(observation, withTransfer(model, cache, nowIso), nowIso),
+    withBenchmark(observation, withCheck(observation, withTransfer(model, cache, nowIso), nowIso), nowIso),
   );
   const { prefetch, conditions } = assessPrefetch(model, hosts, own, nowIso);
   const copies = copiesOf(model, hosts, verdict.facts.sha256);
@@ -80,8 +83,21 @@ export function planModelStatus(observation: ModelObservation, nowIso: string): 
     ...(pinned && revisionFields(observation, pinned, nowIso)),
     hosts: copies.length === 0 ? undefined : copies,
     prefetch,
+    benchmarks: (observation.benchmark ?? model.status)?.benchmarks,
     conditions,
   };
+}
+
+function withBenchmark(
+  { model, benchmark }: ModelObservation,
+  conditions: ModelStatus["conditions"],
+  nowIso: string,
+): ModelStatus["conditions"] {
+  if (benchmark === undefined) return conditions;
+  const { condition } = benchmark;
+  if (condition === undefined) return removeCondition(conditions, BENCHMARKED);
+  const observedGeneration = model.metadata.generation;
+  return setCondition(conditions, { type: BENCHMARKED, ...condition, observedGeneration }, nowIso);
 }
 
 function conditionStatus(holds: boolean | "Unknown"): ConditionUpdate["status"] {
@@ -359,6 +375,7 @@ function knownFacts({ status = {} }: Model): Partial<ModelStatus> {
     pinned: _______,
     cache: ________,
     prefetch: _________,
+    benchmarks: __________,
     ...facts
   } = status;
   return facts;

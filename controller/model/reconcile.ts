@@ -24,6 +24,7 @@ import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { truncate } from "../../src/util/text.ts";
+import type { ModelBenchmarks } from "../benchmark/report.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
 import { modelKeyOf, soonest } from "../service/path.ts";
 import { reportOn } from "../watches/events.ts";
@@ -58,6 +59,7 @@ export interface ModelReconcilerPorts {
   /** Services that name the Model as weights, draft or adapter. */
   readonly servicesOf: (model: string) => readonly InferenceService[];
   readonly downloads: Downloads;
+  readonly benchmarkOf?: (model: string) => ModelBenchmarks | undefined;
   readonly settings: CacheSettings & Pick<ModelConfig, "lookMs" | "sourceCheckSeconds"> & WatchedPaths;
   readonly inspect: InspectSource;
   readonly mark: MarkSource;
@@ -68,7 +70,7 @@ export interface ModelReconcilerPorts {
   readonly random?: () => number;
 }
 
-export interface ModelPassPorts extends ControllerPorts {
+export interface ModelPassPorts extends ControllerPorts, Pick<ModelReconcilerPorts, "benchmarkOf"> {
   readonly downloads: Downloads;
 }
 
@@ -261,6 +263,7 @@ async function writeStatus(
     changes: record?.changes ?? 0,
     isKnown: isInspected(model),
     services: ports.servicesOf(keyOf(model.metadata)),
+    benchmark: ports.benchmarkOf?.(keyOf(model.metadata)),
     cache,
   };
   const status = planModelStatus(observation, nowIso);

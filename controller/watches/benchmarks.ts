@@ -11,7 +11,7 @@ import {
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Reflector } from "../../src/kube/types.ts";
 
-const BENCHMARKS_KEY = keyOf({ namespace: NAMESPACE_SYSTEM, name: BENCHMARKS_NAME });
+export const BENCHMARKS_KEY = keyOf({ namespace: NAMESPACE_SYSTEM, name: BENCHMARKS_NAME });
 
 /** The watch delivers a new object with each change. */
 const tables = new WeakMap<ConfigMap, BenchmarkTable>();

@@ -209,7 +209,7 @@ function weightsOnClaim(model: Model): MountedWeights | Blocked {
 }
 
 /** Returns spec.runtime, or else the runtime chosen earlier, or else the first one that serves the model in pods. Throws RuntimeMismatch. */
-function runtimeOf({ spec }: InferenceService, model: Model, before?: Runtime): Runtime {
+export function runtimeOf({ spec }: Pick<InferenceService, "spec">, model: Model, before?: Runtime): Runtime {
   const format = formatOf(model);
   const accelerator = podAccelerator(model, spec);
   const { runtime, mode = "chat" } = spec;

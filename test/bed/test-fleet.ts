@@ -27,6 +27,8 @@ export interface TestFleetOptions {
   /** By default one, on the host `mac-under-test`; a farm without agents has none to ask for. */
   readonly agents?: readonly FleetAgent[];
   readonly controllerArgs?: readonly string[];
+  /** Benchmarks run on idle hosts. They are off by default, because they use the hosts of the test. */
+  readonly benchmarks?: boolean;
   /** Another installation than this checkout. */
   readonly program?: string;
   /** By default one with the rights of examples/install. */
@@ -70,6 +72,7 @@ export async function startFleet(options: TestFleetOptions): Promise<TestFleet> 
     controllerKubeconfig,
     "--health-port",
     "0",
+    ...(options.benchmarks === true ? [] : ["--benchmarks", "Off"]),
     ...(options.controllerArgs ?? []),
   ];
   const startController = () =>

@@ -5,6 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
+import { benchmarksConfigSchema } from "../../controller/benchmark/config.ts";
 import { controllerConfigSchema } from "../../controller/config.ts";
 import { labelsConfigSchema } from "../../controller/labels/config.ts";
 import { preflightConfigSchema } from "../../controller/preflight/config.ts";
@@ -66,9 +67,12 @@ test("the controller's flags are values, but for those that a pod settles itself
     "hostsOnly",
     "scoreWeights",
   ];
-  const groups = [preflightConfigSchema, tunnelConfigSchema, labelsConfigSchema].flatMap(({ shape }) =>
-    Object.keys(shape),
-  );
+  const groups = [
+    preflightConfigSchema,
+    tunnelConfigSchema,
+    labelsConfigSchema,
+    benchmarksConfigSchema,
+  ].flatMap(({ shape }) => Object.keys(shape));
   const flags = configKeys(controllerConfigSchema)
     .map(({ key }) => key)
     .filter((key) => ![...settled, ...groups].includes(key));
@@ -281,7 +285,7 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   };
   expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
   expect(JSON.stringify(deployment)).toContain(
-    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--label-prefix=metalbridge.dev/","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
+    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--benchmarks=Auto","--benchmark-max-age=720h","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
   );
 });
 

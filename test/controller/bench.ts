@@ -185,6 +185,7 @@ async function startOne(
   const listening = Promise.withResolvers<number>();
   const working = Promise.withResolvers<void>();
   const config = parseControllerConfig({
+    benchmarks: "Off",
     kubeconfig,
     healthPort: 0,
     image: "registry.example/metalbridge:1.0.0",

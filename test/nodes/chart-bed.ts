@@ -53,7 +53,10 @@ export async function startChartBed(): Promise<ChartBed> {
   await kubectl(["create", "namespace", NAMESPACE]);
   await kubectl(["label", "namespace", NAMESPACE, "default", `${ENFORCED}=restricted`]);
   const helm = helmIn(folder, kubeconfig);
-  const values = ["--set", `image.repository=${OUR_REPOSITORY},controller.allowNetworks={10.78.0.0/16}`];
+  const values = [
+    "--set",
+    `image.repository=${OUR_REPOSITORY},controller.allowNetworks={10.78.0.0/16},benchmarks.mode=Off`,
+  ];
   const flags = ["-n", NAMESPACE, "--wait", "--timeout=120s"];
   const pods: ChartBed["pods"] = async (namespace, selector) => {
     const listed = await kubectl(["get", "pods", "-n", namespace, "-l", selector, "-o", "json"]);

@@ -116,7 +116,7 @@ async function build(
     release: releases[0],
     args: [
       ...["controller", "--kubeconfig", controllerKubeconfig, "--health-port", "0"],
-      ...["--allow-networks", network.cidr, "--image", OUR_IMAGE],
+      ...["--allow-networks", network.cidr, "--image", OUR_IMAGE, "--benchmarks", "Off"],
     ],
   });
   keep(controller.dispose);

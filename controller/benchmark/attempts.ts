@@ -1,0 +1,84 @@
+/** Failed benchmarks: which machine does not try a target again, and until when. Pure. */
+
+import { defaultRemedy, type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
+import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
+import type { Candidate, Target } from "./targets.ts";
+
+export interface BenchmarkFailure {
+  readonly code: ErrorCode;
+  /** With the machine and the remedy. */
+  readonly message: string;
+  /** On the monotonic clock. */
+  readonly atMs: number;
+  /** Build and plan; other ones are retried immediately. */
+  readonly of: string;
+}
+
+/** By machine and key, see `attemptOf`. */
+export type Failures = ReadonlyMap<string, BenchmarkFailure>;
+
+export interface Problem {
+  /** A host may report any text. */
+  readonly code: string;
+  readonly message: string;
+}
+
+type Machine = Pick<Candidate, "name" | "build">;
+
+export interface Attempts {
+  readonly failures: Failures;
+  /** Failures that were not known before. */
+  readonly found: readonly (BenchmarkFailure & { readonly target: Target })[];
+  /** Returns the earlier failure if it is known: an agent reports a failure until its order is removed. */
+  readonly fail: (target: Target, machine: Machine, problem: Problem) => BenchmarkFailure;
+  readonly hasFailed: (target: Target, machine: Machine) => boolean;
+  /** Failures on machines that could try the target, the newest first. */
+  readonly failuresOf: (target: Target) => readonly BenchmarkFailure[];
+}
+
+/** A failed benchmark is retried on the machine after this time. */
+export const RETRY_MS = 86_400_000;
+
+export function createAttempts(before: Failures, nowMs: number): Attempts {
+  const failures = new Map([...before].filter(([, { atMs }]) => nowMs < atMs + RETRY_MS));
+  const found: (BenchmarkFailure & { readonly target: Target })[] = [];
+  const failureOf = (target: Target, machine: Machine) => {
+    const failure = failures.get(attemptOf(machine.name, target.key));
+    return failure?.of === conditionsOf(target, machine) ? failure : undefined;
+  };
+  return {
+    failures,
+    found,
+    fail: (target, machine, { code, message }) => {
+      const known = failureOf(target, machine);
+      if (known !== undefined) return known;
+      const failure = {
+        code: code in errorCatalog ? (code as ErrorCode) : "BenchmarkFailed",
+        message: `${machine.name}: ${message}`,
+        atMs: nowMs,
+        of: conditionsOf(target, machine),
+      };
+      failures.set(attemptOf(machine.name, target.key), failure);
+      found.push({ ...failure, target });
+      return failure;
+    },
+    hasFailed: (target, machine) => failureOf(target, machine) !== undefined,
+    failuresOf: (target) =>
+      target
+        .candidates()
+        .flatMap((candidate) => failureOf(target, candidate) ?? [])
+        .sort((a, b) => b.atMs - a.atMs),
+  };
+}
+
+export function attemptOf(machine: string, key: string): string {
+  return `${machine} ${key}`;
+}
+
+export function withRemedy(code: ErrorCode, message: string): Problem {
+  return { code, message: `${message}; ${defaultRemedy(code).summary}` };
+}
+
+function conditionsOf({ model }: Target, { build }: Machine): string {
+  return JSON.stringify([build, benchmarkPlanOf(model)]);
+}

@@ -1,0 +1,335 @@
+/** Plans benchmarks: which machine measures what, which results are stored, and which expire. Pure and total. */
+
+import type {
+  BenchmarkOrder,
+  BenchmarkResult,
+  BenchmarkState,
+  Measurement,
+} from "../../src/api/benchmark.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Host } from "../../src/api/host.ts";
+import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
+import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
+import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
+import type { Job } from "../../src/kube/workload-objects.ts";
+import { defined } from "../../src/util/defined.ts";
+import type { Moment } from "../../src/util/moment.ts";
+import type { PodsSettings } from "../workload/contract.ts";
+import {
+  type Attempts,
+  attemptOf,
+  createAttempts,
+  type Failures,
+  type Problem,
+  RETRY_MS,
+  withRemedy,
+} from "./attempts.ts";
+import { benchmarkJob, benchmarkLabel, type JobOrder, type JobState } from "./job.ts";
+import { checkedResult, validForMs, withoutFuture } from "./results.ts";
+import type { Candidate, Target } from "./targets.ts";
+
+/** A Job of a benchmark and its state. `label` is its value of LABEL_BENCHMARK. */
+export interface ObservedJob {
+  readonly job: Job;
+  readonly label: string;
+  readonly node: string;
+  readonly state: JobState;
+}
+
+export interface BenchmarkWorld {
+  /** In the order in which they are measured. */
+  readonly targets: readonly Target[];
+  readonly hosts: readonly Host[];
+  readonly jobs: readonly ObservedJob[];
+  readonly table: BenchmarkTable;
+  readonly isOn: boolean;
+  readonly maxAgeMs: number;
+  readonly settings: PodsSettings;
+}
+
+/** Facts that no object holds, on the monotonic clock. After a restart, each failed benchmark is retried once. */
+export interface BenchmarkMemory {
+  readonly failures: Failures;
+  /** Start of the current wait, by attempt. */
+  readonly waits: ReadonlyMap<string, number>;
+}
+
+export const NO_MEMORY: BenchmarkMemory = { failures: new Map(), waits: new Map() };
+
+/** State of a target. A target that no Model wants, and that has no result, is `off`. */
+export type TargetState =
+  | { readonly at: "measured"; readonly result: BenchmarkResult }
+  | { readonly at: "running"; readonly machine: string; readonly why: string }
+  | { readonly at: "pending"; readonly why: string }
+  | { readonly at: "failed"; readonly code: ErrorCode; readonly message: string }
+  | { readonly at: "off" };
+
+export interface BenchmarksPlan {
+  /** The order of each host that has one; all other hosts have none. */
+  readonly orders: ReadonlyMap<string, BenchmarkOrder>;
+  readonly createJobs: readonly Job[];
+  readonly deleteJobs: readonly Job[];
+  readonly store: ReadonlyMap<string, BenchmarkResult>;
+  readonly remove: readonly string[];
+  readonly states: ReadonlyMap<string, TargetState>;
+  readonly memory: BenchmarkMemory;
+  /** Failures that this pass has found. */
+  readonly failed: Attempts["found"];
+  readonly recheckAfterMs: number | undefined;
+}
+
+const DAY_MS = 86_400_000;
+/** An order moves to an idle host after this time, or fails if the agent does not answer it. */
+const WAIT_MS = 15 * 60_000;
+/** Machines of a class that try a target before it counts as failed. */
+const MACHINES_MAX = 2;
+const JOBS_MAX = 2;
+
+/** State of a pass; see BenchmarksPlan. */
+interface Pass {
+  readonly world: BenchmarkWorld;
+  readonly before: BenchmarkMemory;
+  readonly now: Moment;
+  readonly targets: ReadonlyMap<string, Target>;
+  readonly valid: Map<string, BenchmarkResult>;
+  /** Targets that a machine measures, or whose result is being stored. */
+  readonly inProgress: Map<string, TargetState>;
+  readonly orders: Map<string, BenchmarkOrder>;
+  readonly createJobs: Job[];
+  readonly deleteJobs: Job[];
+  readonly store: Map<string, BenchmarkResult>;
+  readonly remove: string[];
+  readonly attempts: Attempts;
+  readonly waits: Map<string, number>;
+  runningJobs: number;
+  nextMs: number;
+}
+
+export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, now: Moment): BenchmarksPlan {
+  const pass: Pass = {
+    world,
+    before,
+    now,
+    targets: new Map(world.targets.map((target) => [target.key, target])),
+    valid: new Map(),
+    inProgress: new Map(),
+    orders: new Map(),
+    createJobs: [],
+    deleteJobs: [],
+    store: new Map(),
+    remove: [],
+    attempts: createAttempts(before.failures, now.monotonicMs),
+    waits: new Map(),
+    runningJobs: 0,
+    nextMs: Number.POSITIVE_INFINITY,
+  };
+  for (const [key, result] of world.table.results) keepOrExpire(pass, key, result);
+  for (const host of world.hosts) followHost(pass, host);
+  for (const job of world.jobs) followJob(pass, job);
+  const states = world.targets.map((target) => [target.key, stateOf(pass, target)] as const);
+  const { orders, createJobs, deleteJobs, store, remove, attempts, waits } = pass;
+  for (const { atMs } of attempts.failures.values()) isFuture(pass, atMs + RETRY_MS);
+  return {
+    orders,
+    createJobs,
+    deleteJobs,
+    store,
+    remove,
+    failed: attempts.found,
+    states: new Map(states),
+    memory: { failures: attempts.failures, waits },
+    recheckAfterMs: pass.nextMs === Number.POSITIVE_INFINITY ? undefined : pass.nextMs,
+  };
+}
+
+/** True if the monotonic time is not reached yet; then another pass runs at that time. */
+function isFuture(pass: Pass, monotonicMs: number): boolean {
+  const inMs = monotonicMs - pass.now.monotonicMs;
+  if (inMs > 0) pass.nextMs = Math.min(pass.nextMs, inMs);
+  return inMs > 0;
+}
+
+function keepOrExpire(pass: Pass, key: string, result: BenchmarkResult): void {
+  const { now, world } = pass;
+  const leftMs = validForMs(result, pass.targets.get(key)?.builds, world.maxAgeMs, now.wallMs);
+  if (leftMs <= 0) {
+    pass.remove.push(key);
+    return;
+  }
+  pass.nextMs = Math.min(pass.nextMs, leftMs, DAY_MS);
+  const repaired = withoutFuture(result, now.wallMs);
+  if (repaired !== result) pass.store.set(key, repaired);
+  pass.valid.set(key, repaired);
+}
+
+/** Follows the order that a host has: stores its result, notes its failure, or lets it continue. */
+function followHost(pass: Pass, host: Host): void {
+  const { order, state } = host.status?.benchmark ?? {};
+  const target = order && neededTarget(pass, order.key);
+  if (order === undefined || target === undefined) return;
+  const { name } = host.metadata;
+  const candidate = target.candidates().find((one) => one.on === "Hosts" && one.name === name);
+  const own = isAbout(order, state) ? state : undefined;
+  const machine = candidate ?? { name, build: order.build };
+  if (own?.phase === "Done") {
+    // The order stays until the watch shows the stored result, so that nothing is measured twice.
+    if (takeResult(pass, target, machine, own.result)) pass.orders.set(name, order);
+  } else if (own?.phase === "Failed") {
+    const code = own.reason ?? "BenchmarkFailed";
+    pass.attempts.fail(target, machine, { code, message: own.message ?? code });
+  } else if (candidate?.on === "Hosts" && !pass.attempts.hasFailed(target, candidate)) {
+    keepOrder(pass, target, candidate, own);
+  }
+}
+
+/** Returns false if the machine reports nonsense, which counts as a failure, or measured a build that no machine runs anymore. */
+function takeResult(
+  pass: Pass,
+  target: Target,
+  machine: Pick<Candidate, "name" | "build">,
+  measured: Measurement | undefined,
+): boolean {
+  const result = measured && checkedResult(target, machine.name, measured, pass.now.wallMs);
+  if (result === undefined) pass.attempts.fail(target, machine, NO_RESULT);
+  if (result === undefined || target.builds?.has(result.build) === false) return false;
+  pass.store.set(target.key, result);
+  pass.inProgress.set(target.key, { at: "measured", result });
+  return true;
+}
+
+function keepOrder(
+  pass: Pass,
+  target: Target,
+  candidate: Extract<Candidate, { on: "Hosts" }>,
+  state: BenchmarkState | undefined,
+): void {
+  const attempt = attemptOf(candidate.name, target.key);
+  if (state?.phase !== "Running") {
+    const sinceMs = pass.before.waits.get(attempt) ?? pass.now.monotonicMs;
+    if (!isFuture(pass, sinceMs + WAIT_MS)) {
+      if (state === undefined) pass.attempts.fail(target, candidate, NO_ANSWER);
+      if (state === undefined || (candidate.isBusy && idleHost(pass, target) !== undefined)) return;
+    }
+    pass.waits.set(attempt, sinceMs);
+  }
+  pass.orders.set(candidate.name, orderFor(target, candidate));
+  const why = state?.message ?? (state?.phase === "Running" ? "running" : "waiting for the host");
+  pass.inProgress.set(target.key, { at: "running", machine: candidate.name, why });
+}
+
+function followJob(pass: Pass, { job, label, node, state }: ObservedJob): void {
+  const key = pass.world.targets.find((target) => benchmarkLabel(target.key) === label)?.key;
+  const target = key === undefined ? undefined : neededTarget(pass, key);
+  const candidate = target?.candidates().find((one) => one.on === "Nodes" && one.name === node);
+  const machine = candidate ?? { name: node, build: undefined };
+  const isRunning = state.at === "pending" || state.at === "running";
+  if (target !== undefined && state.at === "failed")
+    pass.attempts.fail(target, machine, withRemedy(state.code, state.message));
+  if (target !== undefined && candidate !== undefined && isRunning) {
+    pass.runningJobs += 1;
+    const why = state.at === "pending" ? state.why : "running";
+    pass.inProgress.set(target.key, { at: "running", machine: node, why });
+    return;
+  }
+  const isStored =
+    target !== undefined && state.at === "done" && takeResult(pass, target, machine, state.measurement);
+  // A pod whose engine crashes exists until the deadline.
+  if (!isStored) pass.deleteJobs.push(job);
+}
+
+/** The target, if it still has to be measured and no other machine does it. */
+function neededTarget({ targets, valid, inProgress, world }: Pass, key: string): Target | undefined {
+  const target = targets.get(key);
+  const isNeeded = world.isOn && target?.isWanted === true && !valid.has(key) && !inProgress.has(key);
+  return isNeeded ? target : undefined;
+}
+
+/** Starts the measurement of a target that nothing measures yet, if a machine is available. */
+function stateOf(pass: Pass, target: Target): TargetState {
+  const { key } = target;
+  const result = pass.valid.get(key);
+  if (result !== undefined) return { at: "measured", result };
+  const current = pass.inProgress.get(key);
+  if (current !== undefined) return current;
+  if (!pass.world.isOn || !target.isWanted) return { at: "off" };
+  const failures = pass.attempts.failuresOf(target);
+  const [failure] = failures;
+  const candidates = target.candidates();
+  const left =
+    failures.length >= MACHINES_MAX ? [] : candidates.filter((one) => !pass.attempts.hasFailed(target, one));
+  if (failure !== undefined && left.length === 0)
+    return { at: "failed", code: failure.code, message: failure.message };
+  const host = left.find((one) => one.on === "Hosts" && !pass.orders.has(one.name));
+  if (host?.on === "Hosts") {
+    pass.orders.set(host.name, orderFor(target, host));
+    pass.waits.set(attemptOf(host.name, key), pass.now.monotonicMs);
+    isFuture(pass, pass.now.monotonicMs + WAIT_MS);
+    return { at: "running", machine: host.name, why: "waiting for the host" };
+  }
+  const node = left.find((one) => one.on === "Nodes");
+  if (node?.on === "Nodes" && pass.runningJobs < JOBS_MAX) return startJob(pass, target, node);
+  const why = candidates.length === 0 ? "no machine of the class is ready" : "queued behind other benchmarks";
+  return { at: "pending", why };
+}
+
+function startJob(pass: Pass, target: Target, candidate: Extract<Candidate, { on: "Nodes" }>): TargetState {
+  const { key, model, subject } = target;
+  const { service, node, name } = candidate;
+  const plan = benchmarkPlanOf(model);
+  const order = defined<JobOrder>({ key, model, service, runtime: subject.runtime, plan, node });
+  try {
+    pass.createJobs.push(benchmarkJob(order, pass.world.settings));
+    pass.runningJobs += 1;
+    return { at: "running", machine: name, why: "starting" };
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    const { code, message } = pass.attempts.fail(target, candidate, withRemedy(error.code, error.message));
+    return { at: "failed", code, message };
+  }
+}
+
+function idleHost(pass: Pass, target: Target): Candidate | undefined {
+  const isTaken = new Set(
+    pass.world.hosts
+      .filter(({ status }) => status?.benchmark?.order !== undefined)
+      .map(({ metadata }) => metadata.name),
+  );
+  return target
+    .candidates()
+    .find(
+      (one) =>
+        one.on === "Hosts" && !one.isBusy && !isTaken.has(one.name) && !pass.attempts.hasFailed(target, one),
+    );
+}
+
+function orderFor(
+  { key, deviceClass, subject, model }: Target,
+  { build }: Extract<Candidate, { on: "Hosts" }>,
+): BenchmarkOrder {
+  const { runtime, settings } = subject;
+  const plan = benchmarkPlanOf(model);
+  return defined<BenchmarkOrder>({
+    key,
+    ...weightsOrderOf(model),
+    runtime,
+    build,
+    deviceClass,
+    settings,
+    plan,
+  });
+}
+
+/** True if the agent reports on this order, and not on an earlier one. */
+function isAbout(order: BenchmarkOrder, state: BenchmarkState | undefined): boolean {
+  if (state?.key !== order.key) return false;
+  return state.build === undefined || order.build === undefined || state.build === order.build;
+}
+
+const NO_RESULT: Problem = {
+  code: "BenchmarkFailed",
+  message: "the machine reported no valid measurement",
+};
+const NO_ANSWER: Problem = {
+  code: "BenchmarkTimedOut",
+  message: "the agent did not start the benchmark within 15 minutes; update the agent",
+};

@@ -1,0 +1,257 @@
+/** Benchmarks of Models: observes machines, Jobs and results, and applies the plan. */
+
+import type { BenchmarkOrder } from "../../src/api/benchmark.ts";
+import { LABEL_BENCHMARK, MANAGER_BENCHMARK, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import type { Host } from "../../src/api/host.ts";
+import { HOSTS, MODELS } from "../../src/api/kinds.ts";
+import { isBeingDeleted } from "../../src/api/metadata.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
+import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
+import { devicesOfHost } from "../../src/capacity/devices/host.ts";
+import { devicesOfNode } from "../../src/capacity/devices/node.ts";
+import { CONFIG_MAPS, JOBS, PODS } from "../../src/kube/kinds.ts";
+import type { ConfigMap } from "../../src/kube/objects.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import type { KubeObject, Reflector } from "../../src/kube/types.ts";
+import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
+import type { Job, Node, Pod } from "../../src/kube/workload-objects.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
+import { momentOf } from "../../src/util/moment.ts";
+import { truncate } from "../../src/util/text.ts";
+import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
+import { BENCHMARKS_KEY, benchmarksIn } from "../watches/benchmarks.ts";
+import { reportOn } from "../watches/events.ts";
+import { createGrouping } from "../watches/grouping.ts";
+import { nodeReportOf } from "../watches/nodes.ts";
+import type { ControllerPorts } from "../watches/ports.ts";
+import type { WatchedPaths, WatchOptions } from "../watches/watches.ts";
+import type { PodsSettings } from "../workload/contract.ts";
+import type { BenchmarksSettings } from "./config.ts";
+import { readBenchmarkJob } from "./job.ts";
+import {
+  type BenchmarkMemory,
+  type BenchmarksPlan,
+  NO_MEMORY,
+  type ObservedJob,
+  planBenchmarks,
+} from "./plan.ts";
+import { BENCHMARKED, type ModelBenchmarks, reportsOf, speedText } from "./report.ts";
+import { editsOf } from "./results.ts";
+import { type ClassedHost, type ClassedNode, type Target, targetsOf } from "./targets.ts";
+
+export interface BenchmarkJobs {
+  readonly list: () => readonly Job[];
+  readonly podsOf: (job: Job) => readonly Pod[];
+  readonly watches: readonly (Reflector<Job> | Reflector<Pod>)[];
+}
+
+/** Watches the Jobs of benchmarks and their pods, whose status has the result. */
+export function startBenchmarkJobs(
+  options: WatchOptions & WatchedPaths & { readonly onChange: () => void },
+): BenchmarkJobs {
+  const { onChange, ...rest } = options;
+  const start = <T extends KubeObject>(own: Pick<ReflectorOptions<T>, "kind" | "onChange">) =>
+    options.hostsOnly ? UNWATCHED : startReflector<T>({ ...rest, ...own, labelSelector: LABEL_BENCHMARK });
+  const podsOfJob = createGrouping<Pod>(({ metadata }) => {
+    const uid = metadata.labels?.[LABEL_JOB_UID];
+    return uid === undefined ? [] : [uid];
+  });
+  const jobs = start<Job>({ kind: JOBS, onChange });
+  const pods = start<Pod>({
+    kind: PODS,
+    onChange: (key, pod, before) => {
+      podsOfJob.note(key, pod, before);
+      onChange();
+    },
+  });
+  return {
+    list: jobs.list,
+    podsOf: ({ metadata }) => podsOfJob.of(metadata.uid ?? ""),
+    watches: [jobs, pods],
+  };
+}
+
+const LABEL_JOB_UID = "batch.kubernetes.io/controller-uid";
+const HOSTNAME_LABEL = "kubernetes.io/hostname";
+
+export interface BenchmarksPorts extends ControllerPorts {
+  readonly jobs: BenchmarkJobs;
+  readonly podsSettings: PodsSettings;
+  readonly benchmarks: BenchmarksSettings;
+  /** Called for `namespace/name` of each Model whose report has changed. */
+  readonly onReport: (model: string) => void;
+}
+
+export interface Benchmarks {
+  readonly pass: () => Promise<Recheck | undefined>;
+  /** Undefined before the first pass: the status of the Model stays as it is. */
+  readonly reportOf: (model: string) => ModelBenchmarks | undefined;
+}
+
+export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
+  let memory: BenchmarkMemory = NO_MEMORY;
+  let reports: ReadonlyMap<string, ModelBenchmarks> = new Map();
+  /** Last reason for which the pod of a Job waited, by the UID of the Job. */
+  const lastWhy = new Map<string, string>();
+  return {
+    reportOf: (model) => reports.get(model),
+    pass: async () => {
+      const { watches, benchmarks, podsSettings: settings } = ports;
+      const models = watches.models.list();
+      const hosts = watches.hosts.list();
+      const targets = targetsOf({
+        models,
+        servicesOf: ({ metadata }) => watches.servicesOfModel.of(keyOf(metadata)),
+        hosts: hosts.flatMap((host) => classedHost(ports, host)),
+        nodes: watches.nodes.list().flatMap((node) => classedNode(ports, node)),
+        settings,
+      });
+      const jobs = observeJobs(ports, lastWhy);
+      const table = benchmarksIn(watches.benchmarks);
+      const plan = planBenchmarks(
+        { targets, hosts, jobs, table, settings, ...benchmarks },
+        memory,
+        momentOf(ports.clock),
+      );
+      const isCurrent = await apply(ports, plan, targets);
+      // A pass that is retried finds the same failures again, and reports them then.
+      memory = plan.memory;
+      for (const { target, code, message } of plan.failed) report(ports, target, "Warning", code, message);
+      const before = reports;
+      reports = reportsOf(models, targets, plan.states, benchmarks.isOn);
+      for (const [model, current] of reports)
+        if (!isDeepEqual(current, before.get(model))) ports.onReport(model);
+      return { recheckAfterMs: isCurrent ? plan.recheckAfterMs : CONFLICT_RECHECK_MS };
+    },
+  };
+}
+
+/** The watch delivers the other client's change within this time. */
+const CONFLICT_RECHECK_MS = 1_000;
+
+function classedHost({ watches }: BenchmarksPorts, host: Host): ClassedHost[] {
+  const deviceClass = deviceClassOf(devicesOfHost(host));
+  if (deviceClass === undefined || isBeingDeleted(host)) return [];
+  return [{ host, deviceClass, isBusy: watches.replicasOfHost.of(host.metadata.name).length > 0 }];
+}
+
+function classedNode({ watches }: BenchmarksPorts, node: Node): ClassedNode[] {
+  const { name } = node.metadata;
+  const read = nodeReportOf(name, watches.nodeReports);
+  const report = read?.at === "known" ? read.report : undefined;
+  const devices = devicesOfNode(node, watches.resourceSlicesOfNode.of(name), report);
+  const deviceClass = deviceClassOf(devices);
+  if (deviceClass === undefined || isBeingDeleted(node)) return [];
+  return [{ node, deviceClass, gpuBytes: devices.gpu?.bytesEach }];
+}
+
+function observeJobs({ jobs, watches }: BenchmarksPorts, lastWhy: Map<string, string>): ObservedJob[] {
+  const all = jobs.list().filter((job) => !isBeingDeleted(job));
+  const uids = new Set(all.map(({ metadata }) => metadata.uid));
+  for (const uid of lastWhy.keys()) if (!uids.has(uid)) lastWhy.delete(uid);
+  const nodes = watches.nodes.list();
+  return all.map((job) => {
+    const { uid = "", labels = {} } = job.metadata;
+    const state = readBenchmarkJob(job, jobs.podsOf(job), lastWhy.get(uid));
+    if (state.at === "pending") lastWhy.set(uid, state.why);
+    const hostname = job.spec.template.spec.nodeSelector?.[HOSTNAME_LABEL] ?? "";
+    const node = nodes.find(
+      ({ metadata }) => (metadata.labels?.[HOSTNAME_LABEL] ?? metadata.name) === hostname,
+    );
+    return { job, state, label: labels[LABEL_BENCHMARK] ?? "", node: node?.metadata.name ?? hostname };
+  });
+}
+
+/** Returns false if another client wrote first. Throws ApiCallFailed. */
+async function apply(
+  ports: BenchmarksPorts,
+  plan: BenchmarksPlan,
+  targets: readonly Target[],
+): Promise<boolean> {
+  let isCurrent = await writeTable(ports, plan, targets);
+  for (const host of ports.watches.hosts.list())
+    isCurrent = (await writeOrder(ports, host, plan.orders.get(host.metadata.name))) && isCurrent;
+  const { client, log } = ports;
+  for (const { metadata } of plan.deleteJobs) {
+    const { name, namespace, uid } = metadata;
+    const removed = await client.remove(JOBS, { name, namespace }, { uid, propagation: "Background" });
+    isCurrent = isSettled(`delete Job ${namespace}/${name}`, removed) && isCurrent;
+  }
+  for (const job of plan.createJobs) {
+    const created = await client.create(JOBS, job);
+    if (!created.ok && created.error.kind !== "alreadyExists")
+      throw new ApiCallFailed(`create Job ${keyOf(job.metadata)}`, created.error);
+    if (created.ok) log.info({ job: keyOf(job.metadata) }, "benchmark Job created");
+  }
+  return isCurrent;
+}
+
+async function writeOrder(
+  { client, log }: BenchmarksPorts,
+  host: Host,
+  order: BenchmarkOrder | undefined,
+): Promise<boolean> {
+  if (isDeepEqual(order, host.status?.benchmark?.order)) return true;
+  const { name } = host.metadata;
+  const status = order === undefined ? {} : { benchmark: { order } };
+  const result = await client.apply(HOSTS, { metadata: { name }, status } as Host, {
+    manager: MANAGER_BENCHMARK,
+    subresource: "status",
+    current: host,
+  });
+  if (result.ok) log.info({ host: name, benchmark: order?.key }, "benchmark of a host set");
+  return isSettled(`write the benchmark of Host ${name}`, result);
+}
+
+/** Changes only the keys of the plan: users may add and edit others. */
+async function writeTable(
+  ports: BenchmarksPorts,
+  { store, remove }: BenchmarksPlan,
+  targets: readonly Target[],
+): Promise<boolean> {
+  const { client, watches, log } = ports;
+  const current = watches.benchmarks.get(BENCHMARKS_KEY);
+  const { operations, dropped } = editsOf(current?.data ?? {}, store, remove);
+  if (operations.length === 0) return true;
+  if (dropped.length > 0)
+    log.warn({ entries: dropped }, `ConfigMap ${BENCHMARKS_NAME} is full, the oldest results are removed`);
+  const ref = { name: BENCHMARKS_NAME, namespace: NAMESPACE_SYSTEM };
+  const entries = operations.flatMap((one) =>
+    one.op === "add" ? [[one.path.slice("/data/".length), one.value]] : [],
+  );
+  const result =
+    current === undefined
+      ? await client.create<ConfigMap>(CONFIG_MAPS, { metadata: ref, data: Object.fromEntries(entries) })
+      : await client.jsonPatch(CONFIG_MAPS, ref, [
+          { op: "test", path: "/metadata/resourceVersion", value: current.metadata.resourceVersion },
+          ...(current.data === undefined ? [{ op: "add" as const, path: "/data", value: {} }] : []),
+          ...operations,
+        ]);
+  if (!result.ok && ["conflict", "alreadyExists", "notFound", "invalid"].includes(result.error.kind))
+    return false;
+  if (!result.ok) throw new ApiCallFailed(`write ConfigMap ${BENCHMARKS_NAME}`, result.error);
+  for (const [key, stored] of store) {
+    const target = targets.find((one) => one.key === key);
+    const note = `measured ${speedText(stored)} on ${stored.deviceClass} (${stored.machine})`;
+    if (target !== undefined && current?.data?.[key] !== JSON.stringify(stored))
+      report(ports, target, "Normal", BENCHMARKED, note);
+  }
+  return true;
+}
+
+function report(
+  { record, log, watches }: BenchmarksPorts,
+  { key, models }: Target,
+  type: "Normal" | "Warning",
+  reason: string,
+  note: string,
+): void {
+  log.info({ benchmark: key, reason }, note);
+  for (const name of models) {
+    const model = watches.models.get(name);
+    if (model !== undefined)
+      reportOn(record, MODELS, model, { type, reason, action: "Benchmark", note: truncate(note, 1_000) });
+  }
+}

@@ -1,0 +1,105 @@
+/** What the status of a Model says about its benchmarks. Pure. */
+
+import type { ConditionUpdate } from "../../src/api/conditions.ts";
+import type { Model, ModelStatus } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { contentOf } from "../../src/capacity/benchmark/key.ts";
+import { compareText } from "../../src/util/text.ts";
+import type { TargetState } from "./plan.ts";
+import type { Target } from "./targets.ts";
+
+export const BENCHMARKED = "Benchmarked";
+
+export interface ModelBenchmarks {
+  readonly benchmarks: ModelStatus["benchmarks"];
+  /** Undefined if the Model is not to be measured, or not resolved yet. */
+  readonly condition: Pick<ConditionUpdate, "status" | "reason" | "message"> | undefined;
+}
+
+const RESULTS_MAX = 64;
+const NO_MACHINE =
+  "no machine can measure the model: a host needs a runtime with a benchmark program and enough memory, a node needs the weights on a volume and the GPUs";
+
+/** By `namespace/name` of the Models. */
+export function reportsOf(
+  models: readonly Model[],
+  targets: readonly Target[],
+  states: ReadonlyMap<string, TargetState>,
+  isOn: boolean,
+): Map<string, ModelBenchmarks> {
+  const own = new Map<string, Target[]>();
+  for (const target of targets)
+    for (const model of target.models) own.set(model, [...(own.get(model) ?? []), target]);
+  return new Map(
+    models.map((model) => {
+      const key = keyOf(model.metadata);
+      const isWanted = isOn && (model.spec.benchmark?.enabled ?? true) && contentOf(model) !== undefined;
+      return [key, reportOf(own.get(key) ?? [], states, isWanted)];
+    }),
+  );
+}
+
+type Stated = { readonly target: Target; readonly state: TargetState };
+
+function reportOf(
+  targets: readonly Target[],
+  states: ReadonlyMap<string, TargetState>,
+  isWanted: boolean,
+): ModelBenchmarks {
+  const all = targets
+    .map((target): Stated => ({ target, state: states.get(target.key) ?? { at: "off" } }))
+    .sort((a, b) => compareText(placeOf(a.target), placeOf(b.target)));
+  const results = all.flatMap(({ state }) => (state.at === "measured" ? [state.result] : []));
+  const benchmarks = results
+    .slice(0, RESULTS_MAX)
+    .map(({ deviceClass, runtime, build, measuredAt, generation }) => ({
+      deviceClass,
+      runtime,
+      build,
+      measuredAt,
+      tokensPerSecond: generation.median,
+    }));
+  return {
+    benchmarks: benchmarks.length === 0 ? undefined : benchmarks,
+    condition: isWanted ? conditionOf(all) : undefined,
+  };
+}
+
+function conditionOf(all: readonly Stated[]): ModelBenchmarks["condition"] {
+  if (all.length === 0) return { status: "Unknown", reason: "NoMachine", message: NO_MACHINE };
+  const message = all.map(({ target, state }) => `${placeOf(target)}: ${textOf(state)}`).join("; ");
+  const failed = all.map(({ state }) => state).find(({ at }) => at === "failed");
+  if (failed?.at === "failed") return { status: "False", reason: failed.code, message };
+  if (all.some(({ state }) => state.at !== "measured"))
+    return { status: "Unknown", reason: "BenchmarkPending", message };
+  return { status: "True", reason: BENCHMARKED, message };
+}
+
+/** For example `apple-m4-max-40 (cacheTypeK q8_0)`. */
+function placeOf({ deviceClass, subject }: Target): string {
+  const settings = Object.entries(subject.settings).map(([name, value]) => `${name} ${value}`);
+  return settings.length === 0 ? deviceClass : `${deviceClass} (${settings.join(", ")})`;
+}
+
+function textOf(state: TargetState): string {
+  switch (state.at) {
+    case "measured":
+      return speedText(state.result);
+    case "running":
+      return `pending on ${state.machine}: ${state.why}`;
+    case "pending":
+      return `pending: ${state.why}`;
+    case "failed":
+      return `failed: ${state.message}`;
+    case "off":
+      return "not measured";
+    default:
+      return state satisfies never;
+  }
+}
+
+type Measured = Extract<TargetState, { at: "measured" }>["result"];
+
+export function speedText({ generation, runtime, build }: Measured): string {
+  return `${Number(generation.median.toPrecision(3))} tokens/s with ${runtime} ${build}`;
+}
