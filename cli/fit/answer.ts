@@ -69,7 +69,7 @@ export async function answerFit(
       isRunning && flags.filename !== undefined,
       claim.at === "hostDecides",
       fit.beyondTraining,
-      benchmarks === undefined,
+      benchmarks === undefined && flags.explain === true,
     ),
     machines: flags.explain === true ? await explain(cluster, target, { fit, hosts, flags }) : undefined,
   };
