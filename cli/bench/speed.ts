@@ -23,7 +23,7 @@ export interface SpeedRequest {
 const SHORT = 512;
 const LONG = 4_096;
 /** Words of the prompt from which the number of tokens per word is derived. */
-const SAMPLE_WORDS = 50;
+const SAMPLE_WORDS = 20;
 
 /** Throws BenchmarkFailed and NoAnswer, or the reason of the aborted signal. */
 export async function measureSpeed({ target, plan, signal }: SpeedRequest): Promise<Speed> {

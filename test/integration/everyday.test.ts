@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { benchmarkResultSchema } from "../../src/api/benchmark.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
@@ -163,6 +164,23 @@ spec:
     }
     const markdown = await run("bench", "tiny-q8", ...sizes, "-o", "markdown");
     expect(markdown.stdout).toMatch(/^\| clients \|[^\n]+\n\| ---[^\n]+\n\| 1 \| 4 \| 0 \|/);
+  });
+
+  it("writes the speed of a replica as a result, and overwrites no file", async () => {
+    const written = path.join(on.farm.modelsDir, "result.json");
+    const submit = ["bench", "tiny-q8", "--submit", written, "--device-class", "cpu-test"];
+    const { code, stderr } = await run(...submit);
+    expect(code, stderr).toBe(0);
+    const result = benchmarkResultSchema.parse(JSON.parse(readFileSync(written, "utf8")));
+    const identity = { model: file, deviceClass: "cpu-test", runtime: "llamacpp", tool: "requests" };
+    expect(result).toMatchObject({ ...identity, settings: {} });
+    expect(result.generation.samples).toHaveLength(5);
+    // A prompt of 512 tokens does not fit into the context of this service.
+    expect(result.prompt512).toBeUndefined();
+    expect(await run(...submit)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("BenchSubmitFailed"),
+    });
   });
 
   it("leads a local port to the engines, and follows changes until Ctrl-C", async () => {

@@ -4,12 +4,11 @@ import {
   benchmarkJob,
   benchmarkJobName,
   benchmarkLabel,
-  type JobOrder,
   type JobState,
   readBenchmarkJob,
 } from "../../controller/benchmark/job.ts";
 import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
-import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { MODELS } from "../../src/api/kinds.ts";
 import { DEPLOYMENTS, ENDPOINT_SLICES, JOBS, NODES, PODS, SERVICES } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
@@ -79,7 +78,7 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     expect(new Set(pods.map(({ spec }) => spec.nodeName)).size).toBe(1);
   });
 
-  test("a Job measures the model on the node of the claim, and an engine that refuses its settings fails it", async ({
+  test("a Job measures the model on the node of the claim, and an engine that exits fails it", async ({
     annotate,
   }) => {
     const { objects } = bed.farm;
@@ -94,8 +93,10 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
       node: await objects.read(NODES, pod?.spec.nodeName ?? ""),
     } as const;
     const settings = { images: {}, fetch: fetchSettings };
-    const ended = async (key: string, service?: JobOrder["service"]): Promise<JobState> => {
-      const job = benchmarkJob({ ...order, key, service }, settings);
+    const ended = async (key: string, more: readonly string[] = []): Promise<JobState> => {
+      const job = benchmarkJob({ ...order, key }, settings);
+      const engine = job.spec.template.spec.initContainers?.at(-1);
+      if (engine !== undefined) engine.args = [...(engine.args ?? []), ...more];
       await bed.kubectl(["create", "-f", "-"], { input: JSON.stringify(job) });
       let state: JobState = { at: "running" };
       await until(async () => {
@@ -110,9 +111,7 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     await annotate(JSON.stringify(done));
     expect(done).toMatchObject({ at: "done", measurement: { tool: "requests", prompt512: {} } });
     expect(done).not.toHaveProperty("measurement.prompt4096");
-    const refused = { cacheTypeCustomK: "f65" } as const;
-    const service = { spec: { ...(await objects.read(INFERENCE_SERVICES, "chat")).spec, ...refused } };
-    const failed = await ended("fedcba9876543210-cpu-test", service);
+    const failed = await ended("fedcba9876543210-cpu-test", ["--no-such-flag"]);
     await annotate(JSON.stringify(failed));
     expect(failed).toMatchObject({ at: "failed", code: "BenchmarkEngineFailed" });
   });
