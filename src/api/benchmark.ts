@@ -95,7 +95,9 @@ export const measurementSchema = z.object({
   timeToFirstTokenSeconds: z
     .number()
     .min(0)
-    .describe("Time to the first token of a prompt of 512 tokens, in seconds.")
+    .describe(
+      "Time to the first token of a prompt of 512 tokens, in seconds. Calculated from the speeds, unless tool is requests.",
+    )
     .optional(),
   loadSeconds: z.number().min(0).describe("Time until the model was loaded, in seconds.").optional(),
   peakBytes: bytes("Maximum memory footprint of the engine, in bytes.").optional(),

@@ -76,6 +76,25 @@ export const attacksOnOwnKinds: Attacks = {
       }),
     ],
     [
+      "what it is to measure, with a Secret of its choice",
+      merge(`${hostPath(EVIL)}/status`, {
+        status: {
+          benchmark: {
+            order: {
+              key: "k-cpu",
+              namespace: NAMESPACE,
+              name: "m",
+              model: { source: "hf://org/m", format: "gguf", secretRef: { name: "keys" } },
+              runtime: "llamacpp",
+              deviceClass: "cpu",
+              settings: {},
+              plan: { warmups: 2, runs: 5, tokens: 128 },
+            },
+          },
+        },
+      }),
+    ],
+    [
       "its creation",
       post(`${OURS}/hosts`, withFields(manifest("Host", EVIL), { "spec.addresses": ["0.0.0.0/0"] })),
     ],
