@@ -10,6 +10,7 @@ import { measureDensity } from "./scenarios/density.ts";
 import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
+import { measureHostBenchmark } from "./scenarios/host-benchmark.ts";
 import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
 import { measureInstall } from "./scenarios/install.ts";
 import { measurePeer } from "./scenarios/peer.ts";
@@ -49,7 +50,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   pods: measurePods,
   admission: measureAdmission,
   density: measureDensity,
-  scheduling: measureScheduling,
+  scheduling: async () => [...(await measureScheduling()), ...(await measureHostBenchmark())],
 };
 
 /** In this order: each needs what the one before left running. */

@@ -7,13 +7,14 @@ import { promisify } from "node:util";
 import { measure } from "../../../agent/benchmark/measure.ts";
 import { findBeside } from "../../../agent/engines/io/program.ts";
 import { createInstances } from "../../../agent/instances/instances.ts";
+import { readPartsConfig } from "../../../local/control-plane/config.ts";
+import { findLlamaServer } from "../../../local/control-plane/engine-programs.ts";
+import { writeTinyModel } from "../../../local/demo/tiny-model.ts";
 import { benchmarkOrderSchema } from "../../../src/api/benchmark.ts";
 import { rateOf } from "../../../src/capacity/benchmark/report.ts";
 import { llamaBench } from "../../../src/engines/llamacpp/bench.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
-import { findLlamaServer } from "../../../test/fixtures/llama-server.ts";
-import { keepLines } from "../../../test/fixtures/log-lines.ts";
-import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
+import type { Log } from "../../../src/util/ports.ts";
 import { type Measurement, measured } from "../beds/measurement.ts";
 
 const PAIRS = 5;
@@ -23,17 +24,18 @@ const SHAPE = { layers: 4, embeddingSize: 256, heads: 4, kvHeads: 4, feedForward
 
 /** Needs llama-bench beside llama-server, and a quiet machine. */
 export async function measureHostBenchmark(): Promise<readonly Measurement[]> {
-  const program = await findBeside("llama-bench", findLlamaServer());
+  const program = await findBeside("llama-bench", findLlamaServer(readPartsConfig()));
   const folder = mkdtempSync(path.join(tmpdir(), "mb-host-benchmark-"));
   try {
-    const { path: modelPath, sizeBytes } = await writeTinyGguf(path.join(folder, "model.gguf"), SHAPE);
+    const { path: modelPath, sizeBytes } = await writeTinyModel(path.join(folder, "model.gguf"), SHAPE);
     const model = { path: modelPath, sizeBytes, files: [] };
     const [test] = llamaBench.tests;
     if (test === undefined) throw new Error("llama-bench has no test");
     const { warmups, runs, tokens } = PLAN;
     const args = llamaBench.args({ modelPath, settings: {}, test, tokens, runs: warmups + runs });
     const byHand = async (): Promise<number> => {
-      const { stdout } = await promisify(execFile)(program, [...args]);
+      // In a session of its own, like the agent's: the kernel shares the processors among sessions.
+      const { stdout } = await promisify(execFile)("setsid", ["--wait", program, ...args]);
       return rateOf(llamaBench.parse(stdout).generation?.slice(warmups) ?? [])?.median ?? Number.NaN;
     };
     const byAgent = agentMeasures(program, path.join(folder, "state"), model);
@@ -56,7 +58,7 @@ function agentMeasures(
   stateDir: string,
   model: Parameters<typeof measure>[0]["model"],
 ): () => Promise<number> {
-  const log = keepLines([]);
+  const log: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
   const instances = createInstances({
     stateDir,
     clock: systemClock,
