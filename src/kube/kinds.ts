@@ -27,6 +27,7 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
   PriorityClass,
+  ResourceClaim,
   ResourceSlice,
   StorageClass,
 } from "./workload-objects.ts";
@@ -57,6 +58,7 @@ export const SUBJECT_ACCESS_REVIEWS: Kind<SubjectAccessReview> = clusterWide(
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "Namespace");
 
 export const NODES: Kind<Node> = clusterWide("", "Node");
+export const RESOURCE_CLAIMS: Kind<ResourceClaim> = inNamespace("resource.k8s.io", "ResourceClaim");
 export const RESOURCE_SLICES: Kind<ResourceSlice> = clusterWide("resource.k8s.io", "ResourceSlice");
 export const DEPLOYMENTS: Kind<Deployment> = inNamespace("apps", "Deployment");
 export const PODS: Kind<Pod> = inNamespace("", "Pod");

@@ -50,7 +50,11 @@ export interface PodSpec {
   terminationGracePeriodSeconds?: number;
   restartPolicy?: string;
   activeDeadlineSeconds?: number;
-  resourceClaims?: readonly Open[];
+  resourceClaims?: readonly {
+    readonly name: string;
+    readonly resourceClaimName?: string;
+    readonly resourceClaimTemplateName?: string;
+  }[];
 }
 
 export interface PodTemplate {
@@ -129,6 +133,7 @@ export interface Pod extends KubeObject {
     conditions?: readonly StatusCondition[];
     containerStatuses?: readonly ContainerStatus[];
     initContainerStatuses?: readonly ContainerStatus[];
+    resourceClaimStatuses?: readonly { name: string; resourceClaimName?: string }[];
   };
 }
 
@@ -162,6 +167,18 @@ export interface ResourceDevice {
   capacity?: Readonly<Record<string, { value?: string }>>;
   /** Present if the device shares counters with others, of which only some can be allocated at a time. */
   consumesCounters?: readonly Open[];
+}
+
+/** resource.k8s.io/v1: devices that a pod requests, and those that it got. */
+export interface ResourceClaim extends KubeObject {
+  status?: {
+    allocation?: {
+      devices?: {
+        /** `request` of a prioritized list is `REQUEST/SUBREQUEST`. */
+        results?: readonly { request: string; driver: string; pool: string; device: string }[];
+      };
+    };
+  };
 }
 
 /** resource.k8s.io/v1: devices that a driver of dynamic resource allocation offers. */

@@ -200,7 +200,7 @@ withHelm(
         "podmonitors",
       ],
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
-      "resourceslices",
+      ...["resourceslices", "resourceclaims"],
     ];
     const installed = async (...values: string[]) => {
       const set = [

@@ -72,7 +72,12 @@ function placed(input: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {
     return { type, status: "False", reason: pods.unscheduled.code, message: pods.unscheduled.message };
   if (pods.live < desired && (obstacle.at !== "none" || resolution.at === "blocked"))
     return { type, status: "Unknown", reason: verdict.reason, message: verdict.message };
-  return { type, status: "True", reason: desired === 0 ? "NothingWanted" : "AllPlaced", message: "" };
+  return {
+    type,
+    status: "True",
+    reason: desired === 0 ? "NothingWanted" : "AllPlaced",
+    message: pods.devices?.join("; ") ?? "",
+  };
 }
 
 /** Only for services whose rollout may have to wait. */

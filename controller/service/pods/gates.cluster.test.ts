@@ -161,4 +161,60 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     expect(reasons).toContainEqual(expect.stringMatching(/^no node is preferred: .*Model qwen/));
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
   });
+
+  test("kube-scheduler allocates the devices of claims in the order of a prioritized list, and the status names them", async () => {
+    const resource = { apiVersion: "resource.k8s.io/v1" };
+    const driver = "gpu.example.com";
+    const selectors = [{ cel: { expression: `device.driver == "${driver}"` } }];
+    await bench.apply({ ...resource, kind: "DeviceClass", metadata: { name: "gpu" }, spec: { selectors } });
+    for (const [node, memory] of [
+      ["l40s-1", "45Gi"],
+      ["h200-1", "141Gi"],
+    ])
+      await bench.apply({
+        ...resource,
+        kind: "ResourceSlice",
+        metadata: { name: `${node}-gpus` },
+        spec: {
+          ...{ driver, nodeName: node, pool: { name: node, generation: 1, resourceSliceCount: 1 } },
+          devices: [{ name: "gpu-0", capacity: { memory: { value: memory } } }],
+        },
+      });
+    const atLeast = (memory: string) => ({
+      cel: {
+        expression: `device.capacity["${driver}"].memory.compareTo(quantity("${memory}")) >= 0`,
+      },
+    });
+    const firstAvailable = [
+      { name: "large", deviceClassName: "gpu", selectors: [atLeast("80Gi")] },
+      { name: "any", deviceClassName: "gpu" },
+    ];
+    await bench.apply({
+      ...resource,
+      kind: "ResourceClaimTemplate",
+      metadata: { name: "one-gpu", namespace: NS },
+      spec: { spec: { devices: { requests: [{ name: "gpu", firstAvailable }] } } },
+    });
+    const resourceClaims = [{ name: "gpu", resourceClaimTemplateName: "one-gpu" }];
+    const source = "https://models.example/tiny.gguf";
+    const hardware = { accelerator: "cuda", gpu: { count: 1, resourceClaims } };
+    await bench.model(NS, "claimed", { accelerator: "cuda", gpus: 1, source });
+    await patch("model/claimed", { spec: { hardware } });
+    await bench.apply(inferenceService(NS, "claims", { modelRef: "claimed", rollout: { maxSurge: 1 } }));
+    const placed = (message: RegExp) =>
+      bench.serviceUntil(NS, "claims", ({ status }) =>
+        expect(getCondition(status?.conditions, "Placed")).toMatchObject({
+          status: "True",
+          message: expect.stringMatching(message),
+        }),
+      );
+    await until("claims", { phase: "Ready", ready: "1/1" });
+    await placed(/^claims-\S+ on h200-1 \(gpu\/large: gpu-0 of gpu.example.com\)$/);
+    await patch("isvc/claims", { spec: { replicas: 2 } });
+    await until("claims", { phase: "Ready", ready: "2/2" });
+    await placed(/on l40s-1 \(gpu\/any: gpu-0 of gpu.example.com\)/);
+    await patch("isvc/claims", { spec: { replicas: 3 } });
+    await until("claims", { phase: "WaitingForGPU", readyReplicas: 2 });
+    await bench.cluster.kubectl(["delete", "isvc/claims", "-n", NS, "--timeout=60s"]);
+  });
 });

@@ -28,6 +28,7 @@ import {
   type ServicePath,
   soonest,
 } from "../path.ts";
+import { readDevices } from "./devices.ts";
 import { isGated, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { readMountProblem } from "./mounts.ts";
@@ -147,7 +148,8 @@ async function observePods({ watches, client, clock }: PodsPorts, own: readonly 
   const pods = readPods(own);
   const { problem: mountProblem, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
   const known = podNodeProblem(own, watches.nodes.get) ?? pods.problem ?? mountProblem;
-  return { pods: { ...pods, problem: known ?? (await readPodExitProblem(client, own)) }, recheckAfterMs };
+  const problem = known ?? (await readPodExitProblem(client, own));
+  return { pods: { ...pods, problem, devices: await readDevices(client, own) }, recheckAfterMs };
 }
 
 /** With placement.mode Auto: the nodes, judged for the pods of the service. */

@@ -53,6 +53,8 @@ export interface ObservedPods {
   readonly fetching: number;
   /** Names of pods whose engines require no API key. */
   readonly keyless: readonly string[];
+  /** Nodes and devices of pods with ResourceClaims, as text. */
+  readonly devices?: readonly string[];
 }
 
 const MAX_TEXT = 1_000;

@@ -1,0 +1,44 @@
+/** Reads which devices kube-scheduler allocated to the claims of pods (dynamic resource allocation). */
+import { RESOURCE_CLAIMS } from "../../../src/kube/kinds.ts";
+import type { KubeClient } from "../../../src/kube/types.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { isLive } from "./pods.ts";
+
+const MAX_PODS = 3;
+
+/** An allocation does not change while its pod exists. The watch delivers a new object with each change of a pod. */
+const known = new WeakMap<Pod, string>();
+
+/** For the first pods with claims, such as `chat-1 on gpu-1 (gpus/large: gpu-0 of gpu.nvidia.com)`. Unreadable claims are left out. */
+export async function readDevices(client: KubeClient, pods: readonly Pod[]): Promise<readonly string[]> {
+  const scheduled = pods.filter(
+    (pod) => isLive(pod) && pod.spec.nodeName !== undefined && claimsOf(pod).length > 0,
+  );
+  const texts = scheduled.slice(0, MAX_PODS).map(async (pod) => {
+    const text = known.get(pod) ?? (await describeDevices(client, pod));
+    if (text !== undefined) known.set(pod, text);
+    return text ?? [];
+  });
+  return (await Promise.all(texts)).flat();
+}
+
+/** Names of ResourceClaims: those that the pod names, and those that were created for it. */
+function claimsOf({ spec, status }: Pod): readonly string[] {
+  const created = new Map(status?.resourceClaimStatuses?.map((one) => [one.name, one.resourceClaimName]));
+  return (spec.resourceClaims ?? []).flatMap(
+    ({ name, resourceClaimName }) => resourceClaimName ?? created.get(name) ?? [],
+  );
+}
+
+async function describeDevices(client: KubeClient, pod: Pod): Promise<string | undefined> {
+  const { name, namespace } = pod.metadata;
+  const claims = await Promise.all(
+    claimsOf(pod).map((claim) => client.get(RESOURCE_CLAIMS, { namespace, name: claim })),
+  );
+  const devices = claims.flatMap((claim) =>
+    claim.ok ? (claim.value.status?.allocation?.devices?.results ?? []) : [],
+  );
+  if (devices.length === 0) return undefined;
+  const named = devices.map(({ request, device, driver }) => `${request}: ${device} of ${driver}`);
+  return `${name} on ${pod.spec.nodeName} (${named.join(", ")})`;
+}
