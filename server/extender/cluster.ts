@@ -46,7 +46,12 @@ export function watchCluster(options: ClusterOptions): ExtenderCluster {
   const facts = new Map<string, NodeFacts>();
   let table: BenchmarkTable = NO_BENCHMARKS;
   const slices = new Map<string, Map<string, ResourceSlice>>();
-  const nodes = start<Node>({ kind: NODES, keep: nodeParts, pageSize: NODES_PER_PAGE, onChange: (name) => setNode(name) });
+  const nodes = start<Node>({
+    kind: NODES,
+    keep: nodeParts,
+    pageSize: NODES_PER_PAGE,
+    onChange: (name) => setNode(name),
+  });
   const reports = start<ConfigMap>({
     kind: CONFIG_MAPS,
     namespace: NAMESPACE_SYSTEM,
@@ -56,18 +61,8 @@ export function watchCluster(options: ClusterOptions): ExtenderCluster {
   const setNode = (name: string | undefined): void => {
     const node = name === undefined ? undefined : nodes.get(name);
     if (name === undefined || node === undefined) return void facts.delete(name ?? "");
-    const read = reportInConfigMap(
-      reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(name) })),
-    );
-    const report = read?.at === "known" ? read.report : undefined;
-    const devices = devicesOfNode(node, [...(slices.get(name)?.values() ?? [])], report);
-    const cost = Number(node.metadata.annotations?.[ANNOTATION_COST] ?? Number.NaN);
-    facts.set(name, {
-      devices,
-      deviceClass: deviceClassOf(devices),
-      utilization: undefined,
-      cost: cost >= 0 ? cost : undefined,
-    });
+    const report = reports.get(keyOf({ namespace: NAMESPACE_SYSTEM, name: nodeReportName(name) }));
+    facts.set(name, factsOfNode(node, [...(slices.get(name)?.values() ?? [])], report));
   };
   const setSlice = (key: string, slice: ResourceSlice | undefined, node: string | undefined): void => {
     if (node === undefined) return;
@@ -108,6 +103,19 @@ export function watchCluster(options: ClusterOptions): ExtenderCluster {
       return model && needOf(pod, service, model, table);
     },
     waitingFor: () => Object.entries(required).flatMap(([kind, { isSynced }]) => (isSynced() ? [] : [kind])),
+  };
+}
+
+function factsOfNode(node: Node, slices: readonly ResourceSlice[], map: ConfigMap | undefined): NodeFacts {
+  const read = reportInConfigMap(map);
+  const report = read?.at === "known" ? read.report : undefined;
+  const devices = devicesOfNode(node, slices, report);
+  const cost = node.metadata.annotations?.[ANNOTATION_COST]?.trim() || undefined;
+  return {
+    devices,
+    deviceClass: deviceClassOf(devices),
+    utilization: report?.gpuUtilization,
+    cost: cost === undefined ? undefined : Number(cost),
   };
 }
 

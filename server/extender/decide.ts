@@ -24,6 +24,7 @@ import { type ExtenderPod, MAX_SCORE } from "./protocol.ts";
 export interface NodeFacts {
   readonly devices: Devices;
   readonly deviceClass: string | undefined;
+  /** Share of its GPUs' time that is in use, from 0 to 1. */
   readonly utilization: number | undefined;
   readonly cost: number | undefined;
 }
@@ -71,7 +72,7 @@ export function needOf(
   table: BenchmarkTable,
 ): PodNeed {
   const { hardware } = model.spec;
-  const requested = gpusRequested(pod);
+  const requested = gpusRequested(pod, hardware?.gpu?.resourceName);
   const stated = service.spec.resources?.gpu ?? hardware?.gpu?.count ?? 1;
   const hasClaims = (pod.spec.resourceClaims ?? []).length > 0;
   const gpus = requested.count > 0 ? requested.count : hasClaims ? stated : 0;
@@ -95,16 +96,16 @@ function inPods(runtime: Parameters<typeof engineDescription>[0]): boolean {
   return engineDescription(runtime)?.pod !== undefined;
 }
 
-/** GPUs of the pod's containers; a container with several kinds counts them all. */
-function gpusRequested({ spec }: ExtenderPod) {
+/** GPUs of the pod's containers. A resource of another name says nothing about the vendor. */
+function gpusRequested({ spec }: ExtenderPod, resourceName: string | undefined) {
   let count = 0;
   let vendor: GpuVendor | undefined;
   let sliceBytes: number | undefined;
   for (const { resources } of spec.containers ?? []) {
     for (const [name, quantity] of Object.entries({ ...resources?.requests, ...resources?.limits })) {
       const found = VENDOR_OF_DOMAIN[name.split("/", 1)[0] ?? ""];
-      if (found === undefined) continue;
-      vendor = found;
+      if (found === undefined && name !== resourceName) continue;
+      vendor = found ?? vendor;
       count += Math.floor(parseQuantity(quantity) ?? 0);
       const gigabytes = Number(/^nvidia\.com\/mig-\d+g\.(\d+)gb/.exec(name)?.[1]);
       if (gigabytes > 0) sliceBytes = gigabytes * GIB;
@@ -155,11 +156,8 @@ export function scoreNodes(
     if (facts === undefined) return UNKNOWN;
     const { deviceClass = "", utilization, cost } = facts;
     const value = speeds[deviceClass];
-    return {
-      tokensPerSecond: value === undefined ? undefined : { value, basis: "measured" },
-      utilization,
-      cost,
-    };
+    const tokensPerSecond = value === undefined ? undefined : { value, basis: "measured" };
+    return { tokensPerSecond, utilization, cost };
   });
   const scale = scoreScale(figures);
   return {

@@ -66,7 +66,7 @@ export function measuredModel(namespace: string): Model {
     spec: {
       source: "https://models.example/measured.gguf",
       format: "gguf",
-      hardware: { accelerator: "cuda", gpu: { count: 1, vendor: "nvidia" } },
+      hardware: { accelerator: "cuda", gpu: { count: 1, vendor: "nvidia", resourceName: ANY_GPU } },
       refreshPolicy: "IfNotPresent",
       prefetch: false,
     },

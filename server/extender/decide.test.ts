@@ -1,0 +1,129 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
+import type { Devices } from "../../src/capacity/devices/devices.ts";
+import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
+import {
+  ANY_GPU,
+  classOf,
+  measuredModel,
+  measuredService,
+  measuredTable,
+} from "../../test/bed/gpu-classes.ts";
+import { mismatchOf, type NodeFacts, needOf, type PodNeed, scoreNodes } from "./decide.ts";
+import type { ExtenderPod } from "./protocol.ts";
+
+const GIB = 1024 ** 3;
+const table = readBenchmarks(measuredTable());
+const podWith = (limits: Readonly<Record<string, string>>): ExtenderPod => ({
+  metadata: { name: "chat-1", namespace: "default", uid: "u", labels: {} },
+  spec: { containers: [{ resources: { limits } }] },
+});
+const needWith = (limits: Readonly<Record<string, string>>, spec: object = {}): PodNeed => {
+  const model = measuredModel("default");
+  return needOf(
+    podWith(limits),
+    measuredService("default"),
+    { ...model, spec: { ...model.spec, ...spec } },
+    table,
+  );
+};
+const facts = (gpu: Devices["gpu"], more: Partial<NodeFacts> = {}): NodeFacts => ({
+  devices: { gpu },
+  deviceClass: undefined,
+  utilization: undefined,
+  cost: undefined,
+  ...more,
+});
+const ONE = { "nvidia.com/gpu": "1" };
+const gpu = (memory: string) => ({ hardware: { accelerator: "cuda", gpu: { memory, vendor: "nvidia" } } });
+
+test.each<[string | undefined, string, PodNeed, Devices["gpu"]]>([
+  [undefined, "a GPU that is large enough", needWith(ONE), { vendor: "NVIDIA", bytesEach: 24 * GIB }],
+  [
+    "GPU has 12 GiB of memory, the model needs 13 GiB",
+    "a small GPU",
+    needWith(ONE),
+    { vendor: "NVIDIA", bytesEach: 12 * GIB },
+  ],
+  [
+    undefined,
+    "half of the weights",
+    needWith({ "nvidia.com/gpu": "2" }),
+    { vendor: "NVIDIA", bytesEach: 7 * GIB },
+  ],
+  ["GPU vendor is AMD, the model needs NVIDIA", "another vendor", needWith(ONE), { vendor: "AMD" }],
+  [
+    "GPU vendor is AMD, the model needs NVIDIA",
+    "a resource without vendor",
+    needWith({ [ANY_GPU]: "1" }),
+    { vendor: "AMD" },
+  ],
+  [undefined, "an AMD GPU for AMD", needWith({ "amd.com/gpu": "1" }), { vendor: "AMD", bytesEach: 24 * GIB }],
+  [
+    "MIG slice has 5 GiB of memory, the model needs 13 GiB",
+    "a small slice",
+    needWith({ "nvidia.com/mig-1g.5gb": "1" }),
+    { vendor: "NVIDIA", bytesEach: 40 * GIB },
+  ],
+  [
+    "MIG slice has 4.8 GiB of memory, the model needs 13 GiB",
+    "a node of slices",
+    needWith(ONE),
+    { vendor: "NVIDIA", bytesEach: 4.75 * GIB, isSliced: true },
+  ],
+  [undefined, "an unknown size", needWith(ONE), { vendor: "NVIDIA" }],
+  [undefined, "no known GPU", needWith(ONE), undefined],
+  [undefined, "a pod without GPUs", needWith({ cpu: "1" }), { vendor: "AMD" }],
+  [
+    undefined,
+    "a stated minimum, sold as such",
+    needWith(ONE, gpu("24Gi")),
+    { vendor: "NVIDIA", bytesEach: 22.5 * GIB },
+  ],
+  [
+    undefined,
+    "weights partly in memory",
+    needWith(ONE, { hardware: { gpu: { layers: 10 } } }),
+    { vendor: "NVIDIA", bytesEach: 4 * GIB },
+  ],
+  [
+    "GPU sm_70 has no fast 4-bit arithmetic, which AWQ needs",
+    "AWQ on Volta",
+    needWith(ONE, { quantization: "AWQ" }),
+    { vendor: "NVIDIA", arch: "sm_70", int4: false },
+  ],
+])("the node is rejected with %s: %s", (why, _, need, devices) => {
+  expect(mismatchOf(need, facts(devices))).toBe(why);
+});
+
+test("the fastest of the cheap and idle nodes has the highest score, and an unknown one is in the middle", () => {
+  const nodes = new Map<string, NodeFacts>([
+    ["fast", facts(undefined, { deviceClass: classOf("a100"), cost: 2, utilization: 0.1 })],
+    ["dear", facts(undefined, { deviceClass: classOf("a100"), cost: 5, utilization: 0.9 })],
+    ["slow", facts(undefined, { deviceClass: classOf("l4"), cost: 2, utilization: 0.1 })],
+  ]);
+  const names = ["slow", "fast", "unknown", "dear"];
+  const { scores, why } = scoreNodes(names, needWith(ONE), (name) => nodes.get(name), DEFAULT_SCORE_WEIGHTS);
+  expect(scores).toEqual([4, 9, 5, 7]);
+  expect(why(1)).toBe("0.64: 80 of 80 tokens/s (measured), 10% in use, cost 2 of 5");
+  expect(why(2)).toBe("0.20: speed unknown, load unknown, cost unknown");
+});
+
+test("any facts give every node a whole score from 0 to 10", () => {
+  const figure = fc.option(fc.oneof(fc.double(), fc.integer()), { nil: undefined });
+  const deviceClass = fc.constantFrom(undefined, "", "__proto__", classOf("a100"), classOf("l4"));
+  const node = fc.option(fc.record({ deviceClass, utilization: figure, cost: figure }), { nil: undefined });
+  fc.assert(
+    fc.property(fc.array(node), (list) => {
+      const names = list.map((_, index) => `n${index}`);
+      const factsOf = (name: string) => {
+        const one = list[Number(name.slice(1))];
+        return one && { devices: {}, ...one };
+      };
+      const { scores } = scoreNodes(names, needWith(ONE), factsOf, DEFAULT_SCORE_WEIGHTS);
+      expect(scores).toHaveLength(names.length);
+      for (const score of scores) expect([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]).toContain(score);
+    }),
+  );
+});

@@ -1,0 +1,172 @@
+/** The extender with a real kube-scheduler over TLS, on simulated nodes of six classes. */
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { request } from "node:https";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import { readPartsConfig } from "../../local/control-plane/config.ts";
+import { findClusterParts } from "../../local/control-plane/parts.ts";
+import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
+import { createCertificate } from "../../src/crypto/certificate.ts";
+import { describeUnless } from "../../test/bed/describe-unless.ts";
+import {
+  ANY_GPU,
+  measuredModel,
+  measuredService,
+  measuredTable,
+  NODE_CLASSES,
+  type NodeClassName,
+  servicePod,
+} from "../../test/bed/gpu-classes.ts";
+import { listOf } from "../../test/bed/kubectl.ts";
+import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
+import { freePort } from "../../test/bed/ports.ts";
+import { until } from "../../test/bed/until.ts";
+import { startLinuxCluster } from "../../test/cluster/linux-cluster.ts";
+import { root } from "../../test/docs/pages.ts";
+import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
+import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
+import { parseExtenderConfig } from "./config.ts";
+import { runExtender } from "./main.ts";
+
+const { key, cert } = createCertificate({ name: "extender", hosts: ["127.0.0.1"], isAuthority: true });
+
+/** As in an example, with the address and the authority of this test. */
+function exampleConfig(file: string, port: number, caFile: string) {
+  const config = parse(readFileSync(path.join(root, file), "utf8"));
+  const [extender] = config.extenders;
+  const tls = { enableHTTPS: true, tlsConfig: { caFile } };
+  return { ...config, extenders: [{ ...extender, urlPrefix: `https://127.0.0.1:${port}`, ...tls }] };
+}
+
+describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => {
+  test("pods land on the best node, follow new figures, and are scheduled without the extender", async () => {
+    const port = await freePort();
+    await using folder = await temporaryFolder();
+    const dir = folder.path;
+    const [caFile, keyFile] = [path.join(dir, "ca.crt"), path.join(dir, "tls.key")];
+    writeFileSync(caFile, cert);
+    writeFileSync(keyFile, key);
+    const schedulerConfig = exampleConfig("examples/scheduler/embedded.yaml", port, caFile);
+    // The resource that every node has is not one of the example.
+    delete schedulerConfig.extenders[0].managedResources;
+    const nodes = Object.entries(NODE_CLASSES).map(([name, one]) => ({ name, ...one }));
+    await using cluster = await startLinuxCluster(nodes, { schedulerConfig });
+    const { kubectl, kubeconfig } = cluster;
+    const apply = (...objects: readonly object[]) =>
+      kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], listOf(...objects));
+    const { status, ...model } = measuredModel("default");
+    const table = (speeds?: Partial<Record<NodeClassName, number>>) => ({
+      apiVersion: "v1",
+      kind: "ConfigMap",
+      ...measuredTable(speeds),
+    });
+    await apply(model, measuredService("default"), table());
+    await kubectl([
+      "patch",
+      "model",
+      "measured",
+      "--subresource=status",
+      "--type=merge",
+      "-p",
+      JSON.stringify({ status }),
+    ]);
+
+    const lines: LogLine[] = [];
+    const ending = new AbortController();
+    const tls = { tlsCert: caFile, tlsKey: keyFile };
+    const config = parseExtenderConfig({ kubeconfig, port, healthPort: 0, ...tls });
+    const running = runExtender({ config, log: keepLines(lines), signal: ending.signal });
+    const scores = async (...names: readonly NodeClassName[]) => {
+      const body = { Pod: servicePod("probe", "default"), NodeNames: names };
+      const answer = JSON.parse(await post(port, "prioritize", body)) as { readonly Score: number }[];
+      return answer.map(({ Score }) => Score);
+    };
+    await until(async () => expect(await scores("a100", "l40s", "l4")).toEqual([10, 7, 5]));
+    const nodeOf = async (name: string, resource?: string) => {
+      await kubectl(["create", "-f", "-"], { input: JSON.stringify(servicePod(name, "default", resource)) });
+      await kubectl(["wait", `pod/${name}`, "--for=condition=PodScheduled", "--timeout=60s"]);
+      return kubectl(["get", "pod", name, "-o", "jsonpath={.spec.nodeName}"]);
+    };
+    expect([await nodeOf("first"), await nodeOf("second"), await nodeOf("third")]).toEqual([
+      "a100",
+      "l40s",
+      "l4",
+    ]);
+    expect(lines.find(({ message }) => message === "nodes scored")?.data).toMatchObject({
+      pod: expect.stringContaining("default/"),
+      model: "default/measured",
+      best: [
+        { node: "a100", score: 10, why: expect.stringContaining("80 of 80 tokens/s (measured)") },
+        {},
+        {},
+      ],
+    });
+
+    // Only the slice and the other vendor are left for a pod that does not fit them.
+    const fitting = ["a100", "l40s", "l4", "v100"];
+    await kubectl(["cordon", ...fitting]);
+    await kubectl(["create", "-f", "-"], {
+      input: JSON.stringify(servicePod("waiting", "default", ANY_GPU)),
+    });
+    const message = await until(async () => {
+      const path = 'jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}';
+      const found = await kubectl(["get", "pod", "waiting", "-o", path]);
+      expect(found).toContain("GPU");
+      return found;
+    });
+    expect(message).toContain("1 GPU vendor is AMD, the model needs NVIDIA");
+    expect(message).toContain("1 MIG slice has 4.8 GiB of memory, the model needs 13 GiB");
+
+    await kubectl(["delete", "pods", "--all", "--wait", "--timeout=60s"]);
+    await kubectl(["uncordon", ...fitting]);
+    await apply(table({ a100: 10, l40s: 50, l4: 20 }));
+    await until(async () => expect(await scores("a100", "l40s")).toEqual([4, 10]));
+    expect(await nodeOf("fourth")).toBe("l40s");
+
+    ending.abort();
+    await running;
+    expect(["a100", "l4", "slice"]).toContain(await nodeOf("fifth"));
+  });
+
+  test.for(["kubeadm", "k3s", "embedded"].map((name) => `examples/scheduler/${name}.yaml`))(
+    "a real kube-scheduler takes %s",
+    async (file) => {
+      await using folder = await temporaryFolder();
+      const dir = folder.path;
+      const caFile = path.join(dir, "ca.crt");
+      writeFileSync(caFile, cert);
+      const { kubeScheduler = "" } = findClusterParts(readPartsConfig());
+      const layout = controlPlaneLayoutOf(dir);
+      const kubeconfig = path.join(dir, "kubeconfig");
+      const cluster = { name: "c", cluster: { server: "https://127.0.0.1:1" } };
+      const context = { name: "c", context: { cluster: "c", user: "" } };
+      const given = { apiVersion: "v1", kind: "Config", clusters: [cluster], contexts: [context] };
+      writeFileSync(kubeconfig, JSON.stringify({ ...given, "current-context": "c" }));
+      const config = exampleConfig(file, 8443, caFile);
+      const clientConnection = { ...config.clientConnection, kubeconfig };
+      writeFileSync(layout.schedulerConfig, JSON.stringify({ ...config, clientConnection }));
+      const written = path.join(dir, "written.yaml");
+      const args = [`--config=${layout.schedulerConfig}`, `--write-config-to=${written}`, "--secure-port=0"];
+      await promisify(execFile)(kubeScheduler, args, { timeout: 60_000 });
+      expect(parse(readFileSync(written, "utf8")).extenders).toMatchObject([
+        { ignorable: true, nodeCacheCapable: true, weight: 5, httpTimeout: "1s" },
+      ]);
+    },
+  );
+});
+
+function post(port: number, verb: string, body: object): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const data = JSON.stringify(body);
+    const headers = { "content-length": Buffer.byteLength(data) };
+    request({ host: "127.0.0.1", port, path: `/${verb}`, method: "POST", ca: cert, headers }, (response) =>
+      text(response).then(resolve, reject),
+    )
+      .once("error", reject)
+      .end(data);
+  });
+}
