@@ -1,8 +1,10 @@
 /** Implements the core's Fitness interface with a catalog of models. */
+import type { BenchmarkResult } from "../src/api/benchmark.ts";
 import type { Fitness, ReplicaFit, ReplicaPlace } from "../src/capacity/fitness.ts";
 import { createMatcher } from "./catalog/match.ts";
 import type { CatalogRecord } from "./catalog/record.ts";
 import { createMoveJudge } from "./live-eviction/plan.ts";
+import { calibrate, type SpeedRatio, speedRatios } from "./scoring/calibration.ts";
 import { machineOf } from "./scoring/machine.ts";
 import { nodeMachine, nodeMachineFor, readNode } from "./scoring/node.ts";
 import { fitReplica, scoredNeedOf, smallerFit } from "./scoring/replica-fit.ts";
@@ -10,22 +12,30 @@ import { nodeAsReported } from "./scoring/reported.ts";
 
 export function createFitness(records: readonly CatalogRecord[]): Fitness {
   const match = createMatcher(records);
+  /** By results, which do not change. */
+  const known = new WeakMap<ReadonlyMap<string, BenchmarkResult>, readonly SpeedRatio[]>();
+  const ratiosOf = (results: ReadonlyMap<string, BenchmarkResult>): readonly SpeedRatio[] => {
+    const ratios = known.get(results) ?? speedRatios(results.values(), match);
+    known.set(results, ratios);
+    return ratios;
+  };
   return {
     readNode: (node, report) => nodeAsReported(readNode(node), report),
     nodeProblem: (node) => {
       const read = nodeMachine(node);
       return read.at === "known" ? undefined : read.why;
     },
-    forReplica: (wanted) => {
+    forReplica: (wanted, measured) => {
       const need = scoredNeedOf(wanted, match);
+      const ratios = measured === undefined ? [] : ratiosOf(measured);
       return {
         fitOn: (place): ReplicaFit => {
-          const read = machineIn(place);
+          const read = machineIn(place, ratios);
           if (read.at === "noGpus") return read;
           return read.at === "known" ? fitReplica(need, read.machine) : { at: "unknown", why: read.why };
         },
         smallerFitOn: (place) => {
-          const read = machineIn(place);
+          const read = machineIn(place, ratios);
           return read.at === "known" ? smallerFit(need, read.machine) : undefined;
         },
       };
@@ -34,6 +44,7 @@ export function createFitness(records: readonly CatalogRecord[]): Fitness {
   };
 }
 
-function machineIn(place: ReplicaPlace) {
-  return "host" in place ? machineOf(place.host) : nodeMachineFor(place.node, place.pod);
+function machineIn(place: ReplicaPlace, ratios: readonly SpeedRatio[]) {
+  const read = "host" in place ? machineOf(place.host) : nodeMachineFor(place.node, place.pod);
+  return read.at === "known" ? { ...read, machine: calibrate(read.machine, ratios) } : read;
 }

@@ -15,10 +15,11 @@ import {
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { nodeOfReport, nodeReportName, reportInConfigMap } from "../src/api/node-report.ts";
+import { BENCHMARKS_NAME, readBenchmarks } from "../src/capacity/benchmark/table.ts";
 import { claimOfReplica } from "../src/capacity/placement/claims.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
-import type { ConfigMap } from "../src/kube/objects.ts";
+import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
 import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
@@ -54,6 +55,12 @@ export function watchCluster(options: ClusterOptions, density: Density) {
   return {
     nodes,
     reports,
+    benchmarks: start<ConfigMap>({
+      kind: CONFIG_MAPS,
+      namespace: NAMESPACE_SYSTEM,
+      fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
+      onChange: (_, map) => density.setBenchmarks(readBenchmarks(map)),
+    }),
     hosts: start({
       kind: HOSTS,
       onChange: (name, host) => density.setPlace("Host", name, host && machineFromHost(host)),
@@ -61,17 +68,7 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     leases: start({
       kind: LEASES,
       namespace: NAMESPACE_HOSTS,
-      onChange: (_, lease) => {
-        // Without a holder no agent has renewed the Lease: the host is only registered.
-        if ((lease?.spec?.holderIdentity ?? "") === "" || lease === undefined) return;
-        const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
-        const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
-        density.leaseRenewed(
-          lease.metadata.name,
-          Number.isNaN(renewedAtMs) ? undefined : renewedAtMs,
-          moment,
-        );
-      },
+      onChange: (_, lease) => noteRenewal(density, lease, clock),
       // Renewals between two lists were missed.
       onListed: () => density.restartLeaseTimeouts(clock.monotonicMs()),
     }),
@@ -104,6 +101,14 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };
+}
+
+function noteRenewal(density: Density, lease: Lease | undefined, clock: Clock): void {
+  // Without a holder no agent has renewed the Lease: the host is only registered.
+  if ((lease?.spec?.holderIdentity ?? "") === "" || lease === undefined) return;
+  const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
+  const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
+  density.leaseRenewed(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);
 }
 
 /** The larger of the claim and the measured use. */

@@ -11,6 +11,7 @@ import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts"
 import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import { hasPodEnded } from "../../src/kube/workload-objects.ts";
+import { readBenchmarkTable } from "./benchmarks.ts";
 import type { Cluster } from "./cluster.ts";
 import { explainAttempt } from "./failure.ts";
 import { listAll } from "./find.ts";
@@ -24,6 +25,7 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
     listAll(cluster, INFERENCE_SERVICES),
     listAll(cluster, MODELS),
   ]);
+  density.setBenchmarks(await readBenchmarkTable(cluster));
   for (const host of hosts) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   const reports = await listReports(cluster);
   for (const node of nodes) {

@@ -12,8 +12,10 @@ import {
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { type BenchmarkTable, NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
+import { readBenchmarkTable } from "../cluster/benchmarks.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import { findObject } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
@@ -25,19 +27,29 @@ export interface MachineFlags {
   readonly gpuCores?: number;
 }
 
+interface FitMachine {
+  readonly machine: Machine;
+  /** Measured speeds of the cluster, if the machine is a Host. */
+  readonly benchmarks: BenchmarkTable;
+}
+
 /** Throws `MachineUnusable` if the machine description is invalid. */
-export async function machineFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<Machine> {
-  const read = await readFor(flags, clusterFlags);
-  if (read.at === "known") return read.machine;
+export async function machineFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<FitMachine> {
+  const { read, benchmarks } = await readFor(flags, clusterFlags);
+  if (read.at === "known") return { machine: read.machine, benchmarks };
   throw new MetalbridgeError("MachineUnusable", read.why);
 }
 
-async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags): Promise<MachineRead> {
-  const { host, memory, chip, gpuCores } = flags;
-  if (host !== undefined)
-    return withCluster("fit", clusterFlags, async (cluster) =>
-      machineOf(await findObject(cluster, HOSTS, host)),
-    );
+async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags) {
+  const { host } = flags;
+  if (host === undefined) return { read: await readDescribed(flags), benchmarks: NO_BENCHMARKS };
+  return withCluster("fit", clusterFlags, async (cluster) => ({
+    read: machineOf(await findObject(cluster, HOSTS, host)),
+    benchmarks: await readBenchmarkTable(cluster),
+  }));
+}
+
+async function readDescribed({ memory, chip, gpuCores }: MachineFlags): Promise<MachineRead> {
   if (memory === undefined && chip === undefined) {
     const machine = await thisMachine();
     return readMachine({ ...machine, gpuCores: gpuCores ?? machine.gpuCores });

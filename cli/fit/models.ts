@@ -1,6 +1,7 @@
 /** `metalbridge fit` without a model: lists the catalog models that fit a machine, the best first. */
 
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { createMatcher } from "../../fitness/catalog/match.ts";
 import {
   familiesOn,
   type Quantization,
@@ -9,6 +10,7 @@ import {
 } from "../../fitness/catalog/quantizations.ts";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { llmfitRows } from "../../fitness/llmfit/fit.ts";
+import { calibrate, speedRatios } from "../../fitness/scoring/calibration.ts";
 import { type Fitness, isAtLeast, rankModels } from "../../fitness/scoring/fitness.ts";
 import type { Machine } from "../../fitness/scoring/machine.ts";
 import { FIT_LEVELS, type FitLevel, USE_CASES, type UseCase } from "../../fitness/scoring/score.ts";
@@ -68,9 +70,10 @@ export function addModelsFlags(command: Command): Command {
 }
 
 export async function fitModels(flags: ModelsFlags, clusterFlags: ClusterFlags): Promise<void> {
-  const machine = await machineFor(flags, clusterFlags);
+  const { machine: described, benchmarks } = await machineFor(flags, clusterFlags);
   const catalog = await readCatalogFiles(flags.catalog);
   const { records } = catalog;
+  const machine = calibrate(described, speedRatios(benchmarks.results.values(), createMatcher(records)));
   const least = flags.minFit ?? "marginal";
   if (flags.compat === "llmfit") return fitAsLlmfit(records, machine, flags);
   const request = {

@@ -1,8 +1,11 @@
 /** The state of the cluster's machines: watches write it, routes and metrics read it. Time is an argument. Pure. */
 
+import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
+import { calibrate, type SpeedRatio, speedRatios } from "../scoring/calibration.ts";
 import { type Fit, type FitIndex, type MachineClass, type Summary, summarize } from "./fits.ts";
 import type { DensityMachine } from "./place.ts";
 
@@ -33,6 +36,8 @@ export interface Density {
     on: { readonly kind: DensityMachine["kind"]; readonly name: string } | undefined,
     held?: HeldMemory,
   ) => void;
+  /** Measured results, which correct the speeds of machines of the same class and of its neighbors. */
+  readonly setBenchmarks: (table: BenchmarkTable) => void;
   /** The host has renewed its Lease; `renewedAtMs` is from its own clock. */
   readonly leaseRenewed: (host: string, renewedAtMs: number | undefined, at: Moment) => void;
   /** Restarts the timeout of every host after a gap in the watch. */
@@ -93,6 +98,7 @@ class DensityState implements Density {
   /** Reservations on places whose object has not arrived yet. */
   readonly #heldOnUnknown = new Map<string, Map<string, HeldMemory>>();
   readonly #renewals = new Map<string, Moment>();
+  #ratios: readonly SpeedRatio[] = [];
   #sorted: readonly Known[] | undefined;
 
   constructor(fits: FitIndex) {
@@ -102,7 +108,7 @@ class DensityState implements Density {
   setPlace(kind: DensityMachine["kind"], name: string, place: DensityMachine | undefined): void {
     const id = `${kind}/${name}`;
     const before = this.#known.get(id);
-    const after = place === undefined ? undefined : this.#join(id, place, before);
+    const after = place === undefined ? undefined : this.#join(id, this.#calibrated(place), before);
     if (after === undefined) this.#known.delete(id);
     else this.#known.set(id, after);
     const held = before?.held ?? new Map<string, HeldMemory>();
@@ -115,6 +121,18 @@ class DensityState implements Density {
     if (before?.group !== undefined) this.fits.leave(before.group);
     this.#sorted = undefined;
     this.#changed();
+  }
+
+  setBenchmarks({ results }: BenchmarkTable): void {
+    const ratios = speedRatios(results.values(), this.fits.match);
+    if (isDeepEqual(ratios, this.#ratios)) return;
+    this.#ratios = ratios;
+    for (const { place } of [...this.#known.values()]) this.setPlace(place.kind, place.name, place);
+  }
+
+  #calibrated(place: DensityMachine): DensityMachine {
+    if (place.machine.at !== "known") return place;
+    return { ...place, machine: { at: "known", machine: calibrate(place.machine.machine, this.#ratios) } };
   }
 
   #join(id: string, place: DensityMachine, before: Known | undefined): Known {

@@ -98,7 +98,7 @@ export function createFitIndex(given: readonly CatalogRecord[]): FitIndex {
     records,
     match,
     join: (machine) => {
-      const { name: _, measured: __, ...figures } = machine;
+      const { name: _, measured: __, deviceClass: ___, ...figures } = machine;
       const key = JSON.stringify(figures);
       const known = classes.get(key) ?? {
         key,

@@ -1,8 +1,11 @@
 /** The facts of a machine that scores use: memory for engines, bandwidth, compute, disk. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
+import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
+import { devicesOfHost } from "../../src/capacity/devices/host.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
+import type { QuantizationFamily } from "../catalog/quantizations.ts";
 
 /** Origin of a figure, most reliable first. */
 export type Basis = "measured" | "calibrated" | "estimated" | "guessed";
@@ -24,8 +27,18 @@ export interface Machine {
   /** Generation of an Apple chip: 4 for M4. */
   readonly generation?: number;
   readonly diskGBs?: number;
+  /** Class of machines with the same speed; absent if too little is known. */
+  readonly deviceClass?: string | undefined;
+  /** Corrections of estimated speeds by results of this class and its neighbors. */
+  readonly speedFactors?: Readonly<Partial<Record<QuantizationFamily, SpeedFactor>>>;
   /** Measured tokens per second, by the source of the model. */
   readonly measured: readonly { readonly source: string; readonly tokensPerSecond: number }[];
+}
+
+export interface SpeedFactor {
+  readonly factor: number;
+  /** True if there are enough results for the interval of calibrated speeds. */
+  readonly isCalibrated: boolean;
 }
 
 export type MachineRead =
@@ -81,6 +94,7 @@ export interface MachineInput {
   readonly gpuCores?: number | undefined;
   readonly cpuCores?: number | undefined;
   readonly diskGBs?: number | undefined;
+  readonly deviceClass?: string | undefined;
   readonly measured?: Machine["measured"];
 }
 
@@ -105,6 +119,7 @@ export function readMachine(input: MachineInput): MachineRead {
     cpuCores: withinLimit(input.cpuCores, MAX_CORES) ?? DEFAULT_CPU_CORES,
     ...chipFigures(input),
     diskGBs: withinLimit(input.diskGBs, MAX_GBS),
+    deviceClass: input.deviceClass ?? appleClass(input),
     measured: measured.filter((one) => withinLimit(one.tokensPerSecond, MAX_TOKENS_PER_SECOND) !== undefined),
   };
   return { at: "known", machine };
@@ -133,6 +148,11 @@ function chipFigures(
   };
 }
 
+function appleClass({ chip, gpuCores }: MachineInput): string | undefined {
+  const name = chipNamed(chip);
+  return name && deviceClassOf({ gpu: { vendor: "Apple", product: `Apple ${name}`, cores: gpuCores } });
+}
+
 /** A Host as its agent reports it. */
 export function machineOf(host: Host): MachineRead {
   const { info, memory, models = [] } = host.status ?? {};
@@ -146,6 +166,7 @@ export function machineOf(host: Host): MachineRead {
     budgetBytes: budget.bytes,
     bandwidthGBs: info?.memoryBandwidthGBs,
     gpuCores: info?.gpuCores,
+    deviceClass: deviceClassOf(devicesOfHost(host)),
     cpuCores: (info?.performanceCores ?? 0) + (info?.efficiencyCores ?? 0),
     measured: models.map(({ source, tokensPerSecond = 0 }) => ({ source, tokensPerSecond })),
   });

@@ -59,11 +59,13 @@ export interface SpeedInput {
   readonly tokensInUse: number;
 }
 
-/** Tokens per second of one request. A measurement on this machine replaces the estimate. */
+/** Tokens per second of one request. A measurement on this machine replaces the estimate, and those of its class correct it. */
 export function decodeSpeed(input: SpeedInput, measured?: number): Figure {
   if (measured !== undefined) return figure(measured, "measured");
-  const { machine } = input;
-  return figure(1000 / decodeMs(input), machine.accelerator === "cpu" ? "guessed" : machine.basis);
+  const { machine, quantization } = input;
+  const { factor = 1, isCalibrated = false } = machine.speedFactors?.[quantization.family] ?? {};
+  const basis = machine.accelerator === "cpu" ? "guessed" : machine.basis;
+  return figure((1000 * factor) / decodeMs(input), isCalibrated ? "calibrated" : basis);
 }
 
 /** Milliseconds to decode one token. */

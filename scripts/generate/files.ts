@@ -16,6 +16,7 @@ import { commandLineParts } from "./command-line.ts";
 import { renderConfiguration } from "./configuration.ts";
 import { doctorLines } from "./doctor.ts";
 import { renderErrors } from "./errors.ts";
+import { speedErrorLines } from "./fitness.ts";
 import { governorLines } from "./governor.ts";
 import { renewParts } from "./marked.ts";
 import { metricParts } from "./metrics.ts";
@@ -73,6 +74,7 @@ export async function generatedFiles(): Promise<Map<string, string>> {
     ["docs/benchmarks.md", "figures", benchmarkLines()],
     ["docs/doctor.md", "checks", doctorLines()],
     ["docs/selftest.md", "steps", selftestLines()],
+    ["docs/fitness.md", "speed errors", speedErrorLines()],
     ["docs/memory.md", "governor", governorLines()],
     ["charts/README.md", "values", valueLines()],
   ] as const)

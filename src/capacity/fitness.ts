@@ -1,4 +1,5 @@
 /** Interface of fitness, which scores machines for replicas. `fitness/` implements it; the core also runs without it. */
+import type { BenchmarkResult } from "../api/benchmark.ts";
 import type { EngineSettings } from "../api/engine-settings.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Host } from "../api/host.ts";
@@ -10,7 +11,8 @@ export interface Fitness {
   readonly readNode: (node: Node, report?: NodeReportRead) => NodeRead;
   /** Reason why the node cannot be scored; undefined if it can. */
   readonly nodeProblem: (node: NodeRead) => string | undefined;
-  readonly forReplica: (need: ReplicaNeed) => ReplicaScorer;
+  /** Measured results correct the speeds of machines of the same class and of its neighbors. */
+  readonly forReplica: (need: ReplicaNeed, measured?: ReadonlyMap<string, BenchmarkResult>) => ReplicaScorer;
   /** Creates a judge that keeps its observations in memory. */
   readonly createMoveJudge: (settings: MoveSettings) => MoveJudge;
 }

@@ -9,6 +9,7 @@ import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
+import { benchmarksIn } from "../../watches/benchmarks.ts";
 import { reportOn } from "../../watches/events.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
 import { hasGate, isChosenByUser } from "../../workload/pod.ts";
@@ -166,7 +167,8 @@ function observeNodes(
   const { settings, claimBytes } = need;
   const { source } = model.spec;
   const quantization = model.status?.gguf?.quantization;
-  const scorer = fitness.forReplica({ source, quantization, settings, claimBytes });
+  const measured = benchmarksIn(watches.benchmarks).results;
+  const scorer = fitness.forReplica({ source, quantization, settings, claimBytes }, measured);
   const nodes = watches.nodes.list().map((node) => readReportedNode(fitness, node, watches.nodeReports));
   const judged = judgeNodes(scorer, need, nodes, nodeFiguresFor(watches, { service, model, resolution }));
   nodeProbes.probe(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
