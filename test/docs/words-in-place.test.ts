@@ -134,7 +134,6 @@ const words: readonly Word[] = [
       "cli/fit/llmfit.ts": "a backend, as llmfit calls it",
       "controller/model/source/classify.ts": "names the hosts that cannot fetch a kind of source",
       "src/capacity/placement/budget.ts": "the table of Metal's default limits",
-      "src/capacity/runs-on.ts": "decides between hosts and pods",
     },
   },
 ];
