@@ -178,6 +178,22 @@ test.skipIf(!canMount)(
   },
 );
 
+test("a model that was fetched only for a benchmark is evicted first", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore({ quotaBytes: 5 * MIB });
+  for (const name of ["used", "measured", "new"])
+    origin.serve(`/${name}.gguf`, Buffer.concat([ggufBytes(2 * MIB - 8), Buffer.from(name.padEnd(8))]));
+  const sourceOf = (name: string) => `${origin.url}/${name}.gguf`;
+  for (const name of ["used", "measured"]) await at.store.fetch({ source: sourceOf(name) }, fetchOptions());
+  await at.store.evictFirst({ source: sourceOf("measured") });
+  const [, measured] = await at.store.list();
+  expect(measured?.lastUsedAt).not.toContain("1970");
+  await at.store.fetch({ source: sourceOf("new") }, fetchOptions());
+  expect((await at.store.list()).map(({ source }) => source).sort()).toEqual(
+    [sourceOf("new"), sourceOf("used")].sort(),
+  );
+});
+
 test("nothing is evicted if evicting all unused models would not free enough space", async () => {
   await using origin = await startOrigin();
   await using at = await startStore({ quotaBytes: 2_500_000 });
