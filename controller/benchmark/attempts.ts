@@ -10,7 +10,7 @@ export interface BenchmarkFailure {
   readonly message: string;
   /** On the monotonic clock. */
   readonly atMs: number;
-  /** Build and plan; other ones are retried immediately. */
+  /** Build, plan and whether the weights were there; other ones are retried immediately. */
   readonly of: string;
 }
 
@@ -23,7 +23,7 @@ export interface Problem {
   readonly message: string;
 }
 
-type Machine = Pick<Candidate, "name" | "build">;
+export type Machine = Pick<Candidate, "name" | "build" | "hasWeights">;
 
 export interface Attempts {
   readonly failures: Failures;
@@ -79,6 +79,6 @@ export function withRemedy(code: ErrorCode, message: string): Problem {
   return { code, message: `${message}; ${defaultRemedy(code).summary}` };
 }
 
-function conditionsOf({ model }: Target, { build }: Machine): string {
-  return JSON.stringify([build, benchmarkPlanOf(model)]);
+function conditionsOf({ model }: Target, { build, hasWeights }: Machine): string {
+  return JSON.stringify([build, hasWeights, benchmarkPlanOf(model)]);
 }

@@ -267,7 +267,7 @@ const chat = { models: [{ name: "chat" }] };
 const failed = { phase: "Failed", reason: "BenchmarkEngineFailed", message: "no llama-bench; install it" };
 const orderedOn = ({ planned }: { readonly planned: BenchmarksPlan }) => [...planned.orders.keys()];
 
-test("a machine does not repeat a failed order for a day, unless its build or the plan changes", () => {
+test("a machine does not repeat a failed order for a day, unless its build changes or it gets the weights", () => {
   const host = { name: "mac-1", class: "m4" };
   const after = plan({ ...chat, hosts: [{ ...host, order: "chat", state: failed }] });
   expect(orderedOn(after)).toEqual([]);
@@ -276,6 +276,8 @@ test("a machine does not repeat a failed order for a day, unless its build or th
   expect(orderedOn(plan({ ...chat, hosts: [host] }, memory, 23 * HOUR_MS))).toEqual([]);
   expect(orderedOn(plan({ ...chat, hosts: [{ ...host, build: "b2" }] }, memory, HOUR_MS))).toEqual(["mac-1"]);
   expect(orderedOn(plan({ ...chat, hosts: [host] }, memory, 24 * HOUR_MS))).toEqual(["mac-1"]);
+  const stored = ["hf://org/chat/chat.gguf"];
+  expect(orderedOn(plan({ ...chat, hosts: [{ ...host, stored }] }, memory, HOUR_MS))).toEqual(["mac-1"]);
 });
 
 test("a failure that the agent still reports is reported once", () => {

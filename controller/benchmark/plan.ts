@@ -20,6 +20,7 @@ import {
   attemptOf,
   createAttempts,
   type Failures,
+  type Machine,
   type Problem,
   RETRY_MS,
   withRemedy,
@@ -170,7 +171,7 @@ function followHost(pass: Pass, host: Host): void {
   const { name } = host.metadata;
   const candidate = target.candidates().find((one) => one.on === "Hosts" && one.name === name);
   const own = isAbout(order, state) ? state : undefined;
-  const machine = candidate ?? { name, build: order.build };
+  const machine = candidate ?? { name, build: order.build, hasWeights: false };
   if (own?.phase === "Done") {
     // The order stays until the watch shows the stored result, so that nothing is measured twice.
     if (takeResult(pass, target, machine, own.result)) pass.orders.set(name, order);
@@ -186,7 +187,7 @@ function followHost(pass: Pass, host: Host): void {
 function takeResult(
   pass: Pass,
   target: Target,
-  machine: Pick<Candidate, "name" | "build">,
+  machine: Machine,
   measured: Measurement | undefined,
 ): boolean {
   const result = measured && checkedResult(target, machine.name, measured, pass.now.wallMs);
@@ -221,7 +222,7 @@ function followJob(pass: Pass, { job, label, node, state }: ObservedJob): void {
   const key = pass.world.targets.find((target) => benchmarkLabel(target.key) === label)?.key;
   const target = key === undefined ? undefined : neededTarget(pass, key);
   const candidate = target?.candidates().find((one) => one.on === "Nodes" && one.name === node);
-  const machine = candidate ?? { name: node, build: undefined };
+  const machine = candidate ?? { name: node, build: undefined, hasWeights: true };
   const isRunning = state.at === "pending" || state.at === "running";
   if (target !== undefined && state.at === "failed")
     pass.attempts.fail(target, machine, withRemedy(state.code, state.message));

@@ -44,7 +44,11 @@ export interface TargetWorld {
 }
 
 /** A machine that can measure a target now, and the build that it runs. */
-export type Candidate = { readonly name: string; readonly build: string | undefined } & (
+export type Candidate = {
+  readonly name: string;
+  readonly build: string | undefined;
+  readonly hasWeights: boolean;
+} & (
   | { readonly on: "Hosts"; readonly isBusy: boolean }
   | { readonly on: "Nodes"; readonly node: Node; readonly service: InferenceService | undefined }
 );
@@ -172,14 +176,18 @@ function hasWeights({ status }: Host, { spec, status: known }: Model): boolean {
 function hostCandidates(able: readonly ClassedHost[], model: Model, runtime: string): Candidate[] {
   return able
     .filter(({ host }) => isUsable(host))
-    .map(({ host, isBusy }) => ({ host, rank: (isBusy ? 2 : 0) + (hasWeights(host, model) ? 0 : 1), isBusy }))
-    .sort((a, b) => a.rank - b.rank || compareText(a.host.metadata.name, b.host.metadata.name))
     .map(({ host, isBusy }) => ({
-      on: "Hosts",
+      on: "Hosts" as const,
       name: host.metadata.name,
       build: buildOn(host, runtime),
+      hasWeights: hasWeights(host, model),
       isBusy,
-    }));
+    }))
+    .sort((a, b) => rankOf(a) - rankOf(b) || compareText(a.name, b.name));
+}
+
+function rankOf(candidate: { readonly isBusy: boolean; readonly hasWeights: boolean }): number {
+  return (candidate.isBusy ? 2 : 0) + (candidate.hasWeights ? 0 : 1);
 }
 
 function isUsable(host: Host): boolean {
@@ -211,6 +219,7 @@ function onNodes(
               on: "Nodes" as const,
               name: node.metadata.name,
               build: engine.build,
+              hasWeights: true,
               node,
               service,
             }))

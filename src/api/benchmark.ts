@@ -134,7 +134,8 @@ export const benchmarkOrderSchema = z.object({
   runtime: runtimeSchema.describe("Runtime to measure with."),
   build: shortText(128, "Build of the runtime that the host reported when it was chosen.").optional(),
   deviceClass: nonEmpty(63).describe("Class of the host."),
-  settings: benchmarkSettingsSchema,
+  // Server-side apply drops an empty object, so the API server fills it in.
+  settings: benchmarkSettingsSchema.prefault({}),
   plan: benchmarkPlanSchema.describe("Number and length of the runs."),
 });
 
