@@ -29,6 +29,7 @@ export function configureNode(command: Command): void {
         "interval between readings of the machine, for example 30s or 1m; a number is in seconds (default: 30s)",
       ).argParser(interval),
     )
+    .option("--flexinfer-metric-names", "also export metrics under their names in FlexInfer")
     .option("--metrics-port <n>", "serve /metrics on this port; 0 chooses a free port (default: disabled)")
     .option("--metrics-address <ip>", "address of /metrics (default: 127.0.0.1)")
     .option(

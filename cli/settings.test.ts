@@ -91,6 +91,7 @@ const NODE: Given = {
   modelFolder: ["/models", ["/models"]],
   ollama: ["127.0.0.1:1"],
   interval: ["1m", 60],
+  flexinferMetricNames: ["", true],
   metricsPort: ["9100", 9100],
   metricsAddress: ["0.0.0.0"],
   llmfitPort: ["8787", 8787],

@@ -52,6 +52,10 @@ export const nodeConfigSchema = z
       .describe(
         "Interval in seconds at which the machine is read again. Added or removed devices trigger a read immediately.",
       ),
+    flexinferMetricNames: z
+      .boolean()
+      .default(false)
+      .describe("Also export the temperature of GPUs under its name in FlexInfer, for existing dashboards."),
     metricsPort: z.coerce
       .number()
       .int()

@@ -1,5 +1,6 @@
 /** Means of the readings of each GPU, and their metrics. */
 import type { MetricFamily, MetricSample } from "../../src/http/metrics/family.ts";
+import { GPU_TEMPERATURE } from "../../src/http/metrics/live.ts";
 import type { RunCommand } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { type GpuGauge, readGpuGauges } from "../host/linux/gauges.ts";
@@ -54,13 +55,7 @@ const perGpu =
     });
 
 export const nodeMetrics: readonly MetricFamily<NodeFacts>[] = [
-  {
-    name: "metalbridge_gpu_temperature_celsius",
-    type: "gauge",
-    help: "Temperature of the GPU with this PCI address.",
-    labels: ["gpu", "node"],
-    read: perGpu(({ temperatureCelsius }) => temperatureCelsius),
-  },
+  { ...GPU_TEMPERATURE, read: perGpu(({ temperatureCelsius }) => temperatureCelsius) },
   {
     name: "metalbridge_gpu_utilization_ratio",
     type: "gauge",

@@ -4,6 +4,7 @@ import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { describeError } from "../../src/api/errors.ts";
 import { type NodeReport, steadyReport } from "../../src/api/node-report.ts";
 import { healthRoutes } from "../../src/http/listener.ts";
+import { withFlexinferNames } from "../../src/http/metrics/live.ts";
 import { METRICS_TYPE, renderFamilies } from "../../src/http/metrics/render.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
@@ -87,10 +88,11 @@ function serveMetricsOf(
   gauges: GpuGauges,
   { clock, log, signal }: Required<Pick<NodeOptions, "clock" | "log" | "signal">>,
 ): void {
-  const { metricsPort: port, metricsAddress: address } = config;
+  const { metricsPort: port, metricsAddress: address, flexinferMetricNames } = config;
   if (port === undefined) return;
   const node = nodeNameOf(config);
-  const render = () => renderFamilies(nodeMetrics, { node, gpus: gauges.latest() });
+  const families = flexinferMetricNames ? withFlexinferNames(nodeMetrics) : nodeMetrics;
+  const render = () => renderFamilies(families, { node, gpus: gauges.latest() });
   const metrics = () => ({ status: 200, body: render(), type: METRICS_TYPE });
   const routes = healthRoutes({ notReady: () => [], metrics });
   listenWithRetry({ address, port, routes, signal }, { clock, log, what: "/metrics" });

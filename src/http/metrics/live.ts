@@ -20,7 +20,7 @@ export const MODEL_LOAD_SECONDS = {
 export const GPU_TEMPERATURE = {
   name: "metalbridge_gpu_temperature_celsius",
   type: "gauge",
-  help: "Temperature of the GPU; not reported where it cannot be read without root.",
+  help: "Temperature of the GPU with this PCI address; not reported where it cannot be read without root.",
   labels: ["gpu", "node"],
 } as const;
 
