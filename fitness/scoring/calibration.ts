@@ -1,5 +1,6 @@
 /** Corrects estimated speeds by measured results of the same class of machines and of its neighbors. Pure. */
 import type { BenchmarkResult } from "../../src/api/benchmark.ts";
+import { hostAccelerator } from "../../src/engines/registry.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Match } from "../catalog/match.ts";
 import { type QuantizationFamily, quantizationIn, quantizationOf } from "../catalog/quantizations.ts";
@@ -104,7 +105,7 @@ export function machineOfClass(deviceClass: string): Machine | undefined {
 }
 
 const ACCELERATORS: Readonly<Record<string, Machine["accelerator"]>> = {
-  apple: "metal",
+  apple: hostAccelerator("darwin"),
   nvidia: "cuda",
   amd: "rocm",
   intel: "intel",
