@@ -74,14 +74,12 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     }),
     replicas: start({
       kind: INFERENCE_REPLICAS,
-      onChange: (key, replica) => {
-        if (replica === undefined) return density.setHeld(key, undefined);
+      onChange: (key, replica) =>
         density.setHeld(
           key,
-          { kind: "Host", name: replica.spec.template.hostName },
-          memoryOfReplica(replica),
-        );
-      },
+          replica && { kind: "Host", name: replica.spec.template.hostName },
+          replica && memoryOfReplica(replica),
+        ),
     }),
     pods: start({
       kind: PODS,
@@ -113,12 +111,14 @@ function noteRenewal(density: Density, lease: Lease | undefined, clock: Clock): 
 
 /** The larger of the claim and the measured use. */
 export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
+  const { bytes, load } = claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 });
   return {
     namespace: replica.metadata.namespace ?? "default",
     service: replica.spec.template.serviceName,
     phase: replica.status?.phase ?? "Pending",
-    bytes: claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 }).bytes,
+    bytes,
     gpus: 0,
+    load,
   };
 }
 

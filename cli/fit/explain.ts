@@ -1,7 +1,7 @@
 /** `metalbridge fit --explain`: speed, load, cost and score of each machine for a model. Pure except for `readBenchmarkTable`. */
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { createFitness } from "../../fitness/fitness.ts";
-import { ANNOTATION_COST, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
 import { BENCHMARKS_NAME, type BenchmarkTable, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
@@ -9,6 +9,7 @@ import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import type { ReplicaNeed, ReplicaPlace } from "../../src/capacity/fitness.ts";
+import { costOfNode } from "../../src/capacity/node-cost.ts";
 import { type MachineScore, type ScoreWeights, scoreMachines } from "../../src/capacity/score.ts";
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
@@ -101,13 +102,6 @@ function explainNodes(
     } as const;
     return [rowOf("Node", { ...machine, ...scored }, () => estimate({ node, pod }))];
   });
-}
-
-/** Undefined without the annotation, or if it is no cost. */
-function costOfNode({ metadata }: Node): number | undefined {
-  const text = metadata.annotations?.[ANNOTATION_COST]?.trim();
-  const cost = text === undefined || text === "" ? Number.NaN : Number(text);
-  return Number.isFinite(cost) && cost >= 0 ? cost : undefined;
 }
 
 /** Tokens per second that the catalog expects, if it has the model and the model fits. */

@@ -1,6 +1,7 @@
 /** The state of the cluster's machines: watches write it, routes and metrics read it. Time is an argument. Pure. */
 
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
+import type { HostClaim } from "../../src/capacity/placement/types.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
@@ -16,6 +17,7 @@ export interface HeldMemory {
   readonly phase: string;
   readonly bytes: number;
   readonly gpus: number;
+  readonly load?: HostClaim["load"];
 }
 
 /** A machine with its class and its reservations. */
@@ -45,6 +47,8 @@ export interface Density {
   /** Keys are `namespace/name`; undefined if the object was deleted. */
   readonly setService: (key: string, model: string | undefined) => void;
   readonly setModel: (key: string, source: string | undefined) => void;
+  /** Measured tokens per second of a model by device class, the fastest of its quantizations and runtimes. */
+  readonly speedsOf: (record: CatalogRecord) => Readonly<Record<string, number>>;
   /** Sorted by name, without hosts that no agent has joined; `site` finds these too, and a Host before a Node of the same name. */
   readonly sites: () => readonly DensitySite[];
   readonly site: (name: string) => DensitySite | undefined;
@@ -87,6 +91,7 @@ class DensityState implements Density {
   readonly fits: FitIndex;
   readonly #known = new Map<string, Known>();
   readonly #services = new Map<string, string>();
+  readonly #speeds = new Map<CatalogRecord, Readonly<Record<string, number>>>();
   readonly #models = new Map<string, string>();
   readonly #listeners = new Set<() => void>();
   /** Results by the function that computed them. */
@@ -123,8 +128,9 @@ class DensityState implements Density {
     this.#changed();
   }
 
-  setBenchmarks({ results }: BenchmarkTable): void {
-    const ratios = speedRatios(results.values(), this.fits.match);
+  setBenchmarks(table: BenchmarkTable): void {
+    this.#noteSpeeds(table);
+    const ratios = speedRatios(table.results.values(), this.fits.match);
     if (isDeepEqual(ratios, this.#ratios)) return;
     this.#ratios = ratios;
     for (const { place } of [...this.#known.values()]) this.setPlace(place.kind, place.name, place);
@@ -179,6 +185,21 @@ class DensityState implements Density {
 
   setModel(key: string, source: string | undefined): void {
     this.#set(this.#models, key, source);
+  }
+
+  #noteSpeeds({ results }: BenchmarkTable): void {
+    this.#speeds.clear();
+    for (const { model, deviceClass, generation } of results.values()) {
+      const record = this.fits.recordOf(model);
+      if (record === undefined) continue;
+      const { [deviceClass]: before = 0, ...others } = this.#speeds.get(record) ?? {};
+      this.#speeds.set(record, { ...others, [deviceClass]: Math.max(before, generation.median) });
+    }
+    this.#changed();
+  }
+
+  speedsOf(record: CatalogRecord): Readonly<Record<string, number>> {
+    return this.#speeds.get(record) ?? {};
   }
 
   #set(map: Map<string, string>, key: string, value: string | undefined): void {

@@ -2,7 +2,11 @@
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
+import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
+import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
+import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { NodeRead } from "../../src/capacity/fitness.ts";
+import { costOfNode } from "../../src/capacity/node-cost.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { coreCountOf, cpuBackend, hostSystem, type System, WITHOUT_GPU } from "../llmfit/system.ts";
 import { type MachineRead, machineOf } from "../scoring/machine.ts";
@@ -32,6 +36,9 @@ export interface DensityMachine {
     /** Default: derived from the source. */
     readonly runtime?: string;
   }[];
+  /** Class of the machine, whose members run a model equally fast. */
+  readonly deviceClass?: string | undefined;
+  readonly cost?: number | undefined;
   /** Memory that programs could get now, measured on a node. */
   readonly availableBytes?: number;
 }
@@ -49,6 +56,8 @@ export function machineFromHost(host: Host): DensityMachine {
     system: hostSystem(host, machine),
     machine,
     wholeGpus: 0,
+    deviceClass: deviceClassOfHost(host),
+    cost: host.spec.cost,
     runtimes: runtimes.map(({ name, version }) => ({ name, version })),
     models: [...models, ...installed].map(
       ({ source, sizeBytes, runtime }: Partial<HostInstalled> & { readonly source: string }) => ({
@@ -86,6 +95,8 @@ export function machineFromNode(node: Node): DensityMachine {
     machine: nodeMachine(read),
     node: read,
     wholeGpus: read.gpus?.count ?? 0,
+    deviceClass: deviceClassOf(devicesOfNode(node, [], undefined)),
+    cost: costOfNode(node),
     runtimes: [],
     models: [],
   };

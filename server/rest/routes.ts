@@ -2,8 +2,10 @@
 import type { z } from "zod";
 import { nearestNames } from "../../fitness/catalog/match.ts";
 import { quantizationNames, quantizationOf } from "../../fitness/catalog/quantizations.ts";
+import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { type CostRow, cost, keyOfCost } from "../../fitness/density/cost.ts";
 import type { Density, DensitySite } from "../../fitness/density/density.ts";
+import { machineScorer } from "../../fitness/density/machine-score.ts";
 import { simulate } from "../../fitness/density/simulate.ts";
 import {
   bestScore,
@@ -203,7 +205,7 @@ function query({ density, now, query: input }: RouteInput): RouteResult {
   const match = density.fits.match(model);
   const records = match.at === "one" ? [match.record] : match.at === "several" ? match.records : [];
   const { total, rows } = rank(groupSites(density, now), records, { minLevel: min_fit, sort });
-  const some = rows(offset, Math.min(limit ?? QUERY_ROWS, ROWS));
+  const some = withMachineScores(density, records, rows(offset, Math.min(limit ?? QUERY_ROWS, ROWS)));
   const body = {
     query: model,
     models: records.map((record) => record.name),
@@ -211,6 +213,21 @@ function query({ density, now, query: input }: RouteInput): RouteResult {
     ...nextOf(offset, some.length, total),
   };
   return listed("rankedNodes", some, body);
+}
+
+function withMachineScores(
+  density: Density,
+  records: readonly CatalogRecord[],
+  rows: readonly RankedRow[],
+): readonly object[] {
+  const scoreOn = machineScorer(density);
+  const sites = new Map(density.sites().map((site) => [`${site.place.kind}/${site.place.name}`, site]));
+  const byName = new Map(records.map((record) => [record.name, record]));
+  return rows.map((row) => {
+    const site = sites.get(`${row.kind}/${row.nodeName}`);
+    const record = byName.get(row.model.name);
+    return { ...row, machine: site && record && scoreOn(site, record) };
+  });
 }
 
 function catalog({ density, now, query: input }: RouteInput): RouteResult {

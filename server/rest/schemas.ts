@@ -107,6 +107,19 @@ export const installedResponse = z.strictObject({
   ...page,
 });
 
+const machineSchema = z.strictObject({
+  deviceClass: z.string().nullable().describe("Class of the machine; null if too little is known."),
+  tokensPerSecond: z.number().nullable().describe("Tokens per second; null if no speed was measured."),
+  basis: z
+    .string()
+    .nullable()
+    .describe("measured: benchmark of the device class. live: rate of the host's own engine."),
+  utilization: z.number().nullable().describe("Share of the slots in use, from 0 to 1; null if unknown."),
+  cost: z.number().nullable().describe("Cost of the Host or Node; null if it states none."),
+  score: z.number().describe("Higher is better."),
+  why: z.string().describe("The figures behind the score."),
+});
+
 export const queryResponse = z.strictObject({
   query: z.string(),
   rankedNodes: z.array(
@@ -119,6 +132,9 @@ export const queryResponse = z.strictObject({
       stale,
       schedulable,
       fitsNow: z.boolean().describe("True if the model fits next to the models already placed on the node."),
+      machine: machineSchema.describe(
+        "Score of the machine for this model by measured speed, utilization and cost, as placement computes it with the default weights.",
+      ),
     }),
   ),
   models: z.array(z.string()).describe("Catalog models that match the name."),

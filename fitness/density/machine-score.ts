@@ -1,0 +1,48 @@
+/** The score of machines for a model by measured speed, utilization and cost, as placement computes it. Pure. */
+import { hostSpeed, utilizationOf } from "../../src/capacity/placement/machine.ts";
+import { type ScoreWeights, scoreMachine, scoreScale } from "../../src/capacity/score.ts";
+import type { CatalogRecord } from "../catalog/record.ts";
+import type { Density, DensitySite } from "./density.ts";
+
+export interface MachineRow {
+  readonly deviceClass: string | null;
+  /** Measured by the benchmark of the class, or else the live rate; null if neither is known. */
+  readonly tokensPerSecond: number | null;
+  readonly basis: string | null;
+  /** From 0 to 1. */
+  readonly utilization: number | null;
+  readonly cost: number | null;
+  readonly score: number;
+  readonly why: string;
+}
+
+/** Machines are compared with all machines of the cluster. */
+export function machineScorer(density: Density, weights?: ScoreWeights) {
+  const scales = new Map<CatalogRecord, ReturnType<typeof scoreScale>>();
+  return (site: DensitySite, record: CatalogRecord): MachineRow => {
+    const scale =
+      scales.get(record) ?? scoreScale(density.sites().map((one) => figuresOf(density, one, record)));
+    scales.set(record, scale);
+    const figures = figuresOf(density, site, record);
+    const { score, why } = scoreMachine({ name: site.place.name, ...figures }, scale, weights);
+    return {
+      deviceClass: site.place.deviceClass ?? null,
+      tokensPerSecond: figures.tokensPerSecond?.value ?? null,
+      basis: figures.tokensPerSecond?.basis ?? null,
+      utilization: figures.utilization ?? null,
+      cost: figures.cost ?? null,
+      score: Math.round(score * 100) / 100,
+      why,
+    };
+  };
+}
+
+function figuresOf(density: Density, { place, held }: DensitySite, record: CatalogRecord) {
+  const measured = place.machine.at === "known" ? place.machine.machine.measured : [];
+  const live = measured.find(({ source }) => density.fits.recordOf(source) === record)?.tokensPerSecond;
+  return {
+    tokensPerSecond: hostSpeed(place, density.speedsOf(record), live || undefined),
+    utilization: utilizationOf(held.values()),
+    cost: place.cost,
+  };
+}
