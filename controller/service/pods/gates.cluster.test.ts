@@ -5,9 +5,11 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { benchmarkKey } from "../../../src/capacity/benchmark/key.ts";
 import { BENCHMARKS_NAME } from "../../../src/capacity/benchmark/table.ts";
+import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { type SimulatedNode, whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { type Bench, GGUF, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { buildOfImage } from "../../benchmark/job.ts";
 import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
@@ -31,7 +33,7 @@ function resultOf(deviceClass: string, median: number): readonly [string, string
     deviceClass,
     machine: "some-node",
     runtime: "llamacpp",
-    build: "b9999",
+    build: buildOfImage(engineDescription("llamacpp")?.pod?.images.cuda ?? ""),
     settings,
     measuredAt: new Date().toISOString(),
     tool: "requests",
@@ -46,6 +48,7 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
 
   beforeAll(async () => {
     bench = await startBench({
+      flags: { benchmarks: "Off" },
       nodes: [
         node("l40s-1", "NVIDIA-L40S", 45),
         node("h200-1", "NVIDIA-H200", 141),
@@ -96,7 +99,10 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     });
     await measure(90, 40);
     const spec = { modelRef: "qwen", placement: { mode: "Auto" }, rollout: { maxSurge: 1 } };
-    await bench.apply(inferenceService(NS, "chat", spec));
+    await bench.apply(inferenceService(NS, "chat", { ...spec, replicas: 0 }));
+    // The watch of the results may be behind the one of the service.
+    await scored("chat", /l40s-1 \(0.70: 90 of 90 tokens/);
+    await patch("isvc/chat", { spec: { replicas: 1 } });
     await until("chat", { phase: "Ready", ready: "1/1" });
     expect(await nodesOf("chat")).toEqual(["l40s-1"]);
     await scored(
