@@ -3,11 +3,15 @@ import { planLabels } from "./plan.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** A Node with these labels, of which we own `owned`. */
-function node(labels: Labels, owned: readonly string[]) {
-  const fields = Object.fromEntries(owned.map((key) => [`f:${key}`, {}]));
-  const ours = { manager: "metalbridge-labels", operation: "Apply", apiVersion: "v1" };
-  const managedFields = [{ ...ours, fieldsV1: { "f:metadata": { "f:labels": fields } } }];
+/** A Node with these labels, of which we own `owned`, and a user `others`. */
+function node(labels: Labels, owned: readonly string[], others: readonly string[] = []) {
+  const managed = (keys: readonly string[]) => ({
+    "f:metadata": { "f:labels": Object.fromEntries(keys.map((key) => [`f:${key}`, {}])) },
+  });
+  const managedFields = [
+    { manager: "kubectl", operation: "Update", apiVersion: "v1", fieldsV1: managed(others) },
+    { manager: "metalbridge-labels", operation: "Apply", apiVersion: "v1", fieldsV1: managed(owned) },
+  ];
   return { metadata: { name: "node", labels: { ...labels }, managedFields } };
 }
 
@@ -23,6 +27,14 @@ test.each<readonly [string, Labels, readonly string[], Labels, Labels | undefine
   ["a new prefix", { "x/a": "1" }, ["x/a"], { "y/a": "1" }, { "y/a": "1" }],
 ])("%s", (_, labels, owned, derived, expected) => {
   expect(planLabels(node(labels, owned), "v1", derived)).toEqual(expected);
+});
+
+test.each<readonly [string, Labels, Labels | undefined]>([
+  ["the same value", { a: "1", b: "1" }, undefined],
+  ["another value, which would be a conflict forever", { a: "2", b: "1" }, { b: "1" }],
+  ["no value", { b: "1" }, { b: "1" }],
+])("a label that another manager owns too, with %s", (_, derived, expected) => {
+  expect(planLabels(node({ a: "1", b: "1" }, ["a", "b"], ["a"]), "v1", derived)).toEqual(expected);
 });
 
 test("managed fields that are damaged count as not ours", () => {

@@ -66,3 +66,18 @@ test("a new size or checksum enqueues a Model; a new speed or order does not", (
 test("a deleted Host enqueues the Models of its copies", () => {
   expect(plannedAfter(MODELS, host({ source: "hf://org/other" }), undefined)).toEqual(["apps/other"]);
 });
+
+test("memory that a Mac reports later enqueues its labels, and free memory does not", () => {
+  const planned: string[] = [];
+  const ignored = { enqueue: () => {} };
+  const queues = { hosts: ignored, fleet: ignored, placement: ignored, benchmarks: ignored, models: ignored };
+  const labels = { enqueue: (key: string) => planned.push(key) };
+  const rest = { scheduler: { noteHost: () => {} }, watches: createGroupings() };
+  const { onHost } = createHandlers({ queues: { ...queues, labels }, ...rest } as unknown as ChangePorts);
+  const mac = (memory?: object) =>
+    hostSchema.parse({ metadata: { name: "mac-1" }, status: { info: { os: "darwin" }, memory } });
+  onHost("mac-1", mac({ totalBytes: 8, freeBytes: 4 }), mac());
+  expect(planned).toEqual(["hosts/mac-1"]);
+  onHost("mac-1", mac({ totalBytes: 8, freeBytes: 2 }), mac({ totalBytes: 8, freeBytes: 4 }));
+  expect(planned).toEqual(["hosts/mac-1"]);
+});

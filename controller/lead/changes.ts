@@ -187,7 +187,7 @@ function enqueueAuto({ queues, watches }: ChangePorts): void {
 function labelFactsOf(object: Node | Host | undefined): readonly unknown[] | undefined {
   if (object === undefined) return undefined;
   const { status = {}, metadata } = object;
-  if ("info" in status) return [metadata.labels, status.info];
+  if ("info" in status) return [metadata.labels, status.info, status.memory?.totalBytes];
   return "capacity" in status ? [metadata.labels, status.capacity, status.allocatable] : [metadata.labels];
 }
 

@@ -8,6 +8,7 @@ import { readCatalog } from "../catalog/record.ts";
 import { createFitness } from "../fitness.ts";
 import { calibrate, type MeasuredSpeed, machineOfClass, speedRatios } from "./calibration.ts";
 import type { Machine } from "./machine.ts";
+import { nodeMachineFor, readNode } from "./node.ts";
 import { decodeSpeed } from "./speed.ts";
 
 const { records } = readCatalog(readFileSync("catalog/models.jsonl", "utf8"));
@@ -32,6 +33,7 @@ const result = (deviceClass: string, factor: number, change: Partial<MeasuredSpe
   quantization: "Q4_K_M",
   deviceClass,
   settings: {},
+  tool: "llama-bench",
   generation: { median: speedOn(machineIn(deviceClass)).value * factor },
   ...change,
 });
@@ -69,6 +71,30 @@ test("a class of GPUs is corrected by its own results only, and MLX not by GGUF"
   expect(change("cpu-amd-epyc-9354-32", result("cpu-amd-epyc-9354-32", 2))).toBeCloseTo(Math.SQRT2);
   const mac = calibrated("apple-m4-10", result("apple-m4-10", 0.5));
   expect(speedOn(mac, "mlx-4bit")).toEqual(speedOn(machineIn("apple-m4-10"), "mlx-4bit"));
+});
+
+test.each<[deviceClass: string, settings: MeasuredSpeed["settings"], used: string]>([
+  ["nvidia-l40s-x2", {}, "nvidia-l40s"],
+  ["nvidia-l40s-x8", { gpus: "2" }, "nvidia-l40s-x2"],
+  ["nvidia-l40s-x2", { gpus: "2" }, "nvidia-l40s-x2"],
+  ["nvidia-a10-x4-shared", {}, "nvidia-a10-shared"],
+])("a pod on %s with settings %o corrects %s", (deviceClass, settings, used) => {
+  const { generation } = result(used, 0.5);
+  const slow = result(deviceClass, 0.5, { tool: "requests", settings, generation });
+  expect(change(used, slow)).toBeCloseTo(Math.SQRT1_2);
+  if (used !== deviceClass) expect(change(deviceClass, slow)).toBe(1);
+});
+
+test("a pod on GPUs that pods share has the class of shared GPUs", () => {
+  const of = { product: "NVIDIA-A10-SHARED", memory: "23028", count: "1", replicas: "4" };
+  const labels = Object.fromEntries(
+    Object.entries(of).map(([key, value]) => [`nvidia.com/gpu.${key}`, value]),
+  );
+  const resources = { cpu: "8", memory: "64Gi", "nvidia.com/gpu": "4" };
+  const status = { capacity: resources, allocatable: resources };
+  const node = readNode({ metadata: { name: "shared", uid: "1", labels }, status });
+  const machine = nodeMachineFor(node, { accelerator: "cuda", gpus: 1 });
+  expect(machine).toMatchObject({ machine: { deviceClass: "nvidia-a10-shared" } });
 });
 
 test.each<[string, Partial<MeasuredSpeed>]>([

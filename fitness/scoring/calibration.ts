@@ -10,6 +10,7 @@ import { decodeSpeed } from "./speed.ts";
 
 /** The part of a result that calibration reads. */
 export type MeasuredSpeed = Pick<BenchmarkResult, "model" | "quantization" | "deviceClass" | "settings"> & {
+  readonly tool?: BenchmarkResult["tool"] | undefined;
   readonly generation: Pick<BenchmarkResult["generation"], "median">;
 };
 
@@ -33,7 +34,7 @@ const PRIOR_WEIGHT = 1;
 const CALIBRATED_WEIGHT = 1;
 const UNLIMITED_BYTES = 2 ** 45;
 
-/** Results with other settings than the defaults, of unknown models or quantizations, and implausible ones have no ratio. */
+/** Results with other settings than the defaults except for the number of GPUs, of unknown models or quantizations, and implausible ones have no ratio. */
 export function speedRatios(
   results: Iterable<MeasuredSpeed>,
   match: (name: string) => Match,
@@ -42,19 +43,27 @@ export function speedRatios(
 }
 
 function ratioOf(
-  { model, quantization: stated, deviceClass, settings, generation }: MeasuredSpeed,
+  { model, quantization: stated, settings, generation, ...measured }: MeasuredSpeed,
   match: (name: string) => Match,
 ): SpeedRatio | undefined {
   const found = match(model);
   const quantization = quantizationOf(stated ?? "") ?? quantizationOf(quantizationIn(model) ?? "");
+  const { gpus, ...others } = settings;
+  const deviceClass = classInUse(measured, gpus);
   const machine = machineOfClass(deviceClass);
   if (found.at !== "one" || quantization === undefined || machine === undefined) return undefined;
-  if (Object.values(settings).some((value) => value !== undefined)) return undefined;
+  if (Object.values(others).some((value) => value !== undefined)) return undefined;
   const input = { record: found.record, quantization, machine } as const;
   const estimate = decodeSpeed({ ...input, cacheType: "f16", tokensInUse: TOKENS_IN_USE });
   const ratio = generation.median / estimate.value;
   if (!(ratio >= 1 / MAX_RATIO && ratio <= MAX_RATIO)) return undefined;
   return { deviceClass, generation: machine.generation, family: quantization.family, ratio };
+}
+
+/** The class of the GPUs that the engine used: a pod gets one GPU of its node unless the settings state more. */
+function classInUse({ deviceClass, tool }: Pick<MeasuredSpeed, "deviceClass" | "tool">, gpus = "1"): string {
+  if (tool !== "requests") return deviceClass;
+  return deviceClass.replace(/-x\d+(?=(-shared)?$)/, Number(gpus) > 1 ? `-x${Number(gpus)}` : "");
 }
 
 /** The machine with the factors of these results. Neighbors are Apple chips of the same generation. */

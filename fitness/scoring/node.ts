@@ -44,8 +44,8 @@ function gpusOf(node: Node): NodeGpus | undefined {
   for (const { vendor, resource, accelerator, backend } of GPUS) {
     const count = Math.floor(quantityOf(node.status?.allocatable?.[resource]) ?? 0);
     if (!(count > 0 && count <= MAX_GPUS)) continue;
-    const { product = backend, bytesEach, isSliced } = labeledGpu(node, vendor)?.gpu ?? {};
-    return { accelerator, backend, name: product.replaceAll("-", " "), count, bytesEach, isSliced };
+    const { product = backend, bytesEach, isSliced, isShared } = labeledGpu(node, vendor)?.gpu ?? {};
+    return { accelerator, backend, name: product.replaceAll("-", " "), count, bytesEach, isSliced, isShared };
   }
   return undefined;
 }
@@ -107,9 +107,9 @@ const VENDORS: Readonly<Partial<Record<Accelerator, GpuVendor>>> = {
 };
 
 /** Class of the GPUs that a pod would get. */
-function classOfGpus({ accelerator, name: product }: NodeGpus, count: number): string | undefined {
+function classOfGpus({ accelerator, name: product, isShared }: NodeGpus, count: number): string | undefined {
   const vendor = VENDORS[accelerator];
-  return vendor && deviceClassOf({ gpu: { vendor, product, count } });
+  return vendor && deviceClassOf({ gpu: { vendor, product, count, isShared } });
 }
 
 function quantityOf(text: string | undefined): number | undefined {

@@ -11,6 +11,7 @@ import {
 } from "../../src/capacity/benchmark/table.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { devicesOfNode } from "../../src/capacity/devices/node.ts";
+import { costOfNode } from "../../src/capacity/node-cost.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { CONFIG_MAPS, NODES, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
@@ -110,12 +111,11 @@ function factsOfNode(node: Node, slices: readonly ResourceSlice[], map: ConfigMa
   const read = reportInConfigMap(map);
   const report = read?.at === "known" ? read.report : undefined;
   const devices = devicesOfNode(node, slices, report);
-  const cost = node.metadata.annotations?.[ANNOTATION_COST]?.trim() || undefined;
   return {
     devices,
     deviceClass: deviceClassOf(devices),
     utilization: report?.gpuUtilization,
-    cost: cost === undefined ? undefined : Number(cost),
+    cost: costOfNode(node),
   };
 }
 

@@ -26,6 +26,8 @@ export interface NodeGpus {
   readonly bytesEach: number | undefined;
   /** Pods get slices of the GPUs (MIG). Labels describe slices, a report whole GPUs. */
   readonly isSliced?: boolean | undefined;
+  /** Several pods share each GPU, by time slicing or MPS. */
+  readonly isShared?: boolean | undefined;
 }
 
 export interface NodeRead {

@@ -1,13 +1,13 @@
 /** Reads from the watches what is known about nodes besides their size: measured speed, load and cost. */
 
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
-import { ANNOTATION_COST } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subject.ts";
 import { deviceClassOf } from "../../../src/capacity/devices/devices.ts";
 import { devicesOfNode } from "../../../src/capacity/devices/node.ts";
+import { costOfNode } from "../../../src/capacity/node-cost.ts";
 import { hasPodEnded, type Node } from "../../../src/kube/workload-objects.ts";
 import { benchmarksIn } from "../../watches/benchmarks.ts";
 import { nodeReportOf } from "../../watches/nodes.ts";
@@ -51,8 +51,12 @@ export function nodeFiguresFor(
     const deviceClass = deviceClassOf(devicesOfNode(node, slices, report));
     return {
       measured: deviceClass === undefined ? undefined : speeds[deviceClass],
-      utilization: taken === undefined ? memoryInUse(report) : shareOf(node, devices, taken.get(name)),
-      cost: costOf(node),
+      utilization:
+        taken === undefined
+          ? memoryInUse(report)
+          : // The extender of kube-scheduler scores by the report too.
+            (report?.gpuUtilization ?? shareOf(node, devices, taken.get(name))),
+      cost: costOfNode(node),
     };
   };
 }
@@ -84,9 +88,4 @@ function memoryInUse(report: NodeReport | undefined): number | undefined {
   return totalBytes === undefined || availableBytes === undefined
     ? undefined
     : 1 - availableBytes / totalBytes;
-}
-
-function costOf({ metadata }: Node): number | undefined {
-  const text = metadata.annotations?.[ANNOTATION_COST]?.trim();
-  return text === undefined || text === "" ? undefined : Number(text);
 }
