@@ -285,7 +285,7 @@ withHelm(`values become flags of the controller and fields of its pods${needsHel
   };
   expect(deployment).toMatchObject({ spec: { template: { spec: pod } } });
   expect(JSON.stringify(deployment)).toContain(
-    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--benchmarks=Auto","--benchmark-max-age=720h","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
+    `"controller","--health-address=0.0.0.0","--image=registry.example.com/metalbridge@${digest}","--score-weights=tps=0.7,utilization=0.2,cost=0.1","--benchmarks=Auto","--benchmark-max-age=720h","--label-prefix=metalbridge.dev/","--allow-networks=10.0.0.0/8,fd00::/8","--allow-private","--source-check-seconds=604800"]`,
   );
 });
 
@@ -296,6 +296,25 @@ withHelm(`values of an earlier version that are retired are accepted${needsHelm}
   );
   expect(deployment).toContain('"--lease-duration-seconds=30"');
   expect(deployment).not.toContain("certificate-days");
+});
+
+withHelm.each<[set: string, args: string]>([
+  [
+    "scheduler=null,benchmarks=null,labels=null,node.metricsPort=null",
+    '"--score-weights=tps=0.7,utilization=0.2,cost=0.1","--label-prefix=metalbridge.dev/"',
+  ],
+  [
+    "scheduler.weights.tps=null,scheduler.weights.util=0,scheduler.extender=null,benchmarks.maxAge=null,labels.enabled=null",
+    '"--score-weights=tps=0.7,utilization=0,cost=0.1","--benchmarks=Auto","--benchmark-max-age=720h","--label-prefix=metalbridge.dev/"',
+  ],
+  [
+    `${["replicas", "tlsSecretName", "clusterIP", "from", "logLevel", "resources"].map((key) => `scheduler.extender.${key}=null`)},scheduler.extender.enabled=true,labels.enabled=false`,
+    '"--benchmark-max-age=720h","--no-labels"',
+  ],
+])(`values of an older chart lack %s, as with --reuse-values${needsHelm}`, async (set, args) => {
+  const objects = await render(helm, "--set", `node.enabled=true,${set}`);
+  expect(JSON.stringify(objects)).toContain(args);
+  expect(JSON.stringify(objects)).not.toContain(":null");
 });
 
 withHelm(`without replicas there are no pods, and no image is needed${needsHelm}`, async () => {

@@ -46,3 +46,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
+
+{{- /* Values of an older chart, which --reuse-values keeps, lack labels, benchmarks and scheduler or parts of them. */}}
+{{- define "metalbridge.labelPrefix" -}}
+{{- $labels := .Values.labels | default dict -}}
+{{- if dig "enabled" true $labels }}{{ dig "prefix" "metalbridge.dev/" $labels }}{{ end }}
+{{- end }}
+
+{{- define "metalbridge.scoreWeights" -}}
+{{- $weights := (.Values.scheduler).weights | default dict -}}
+--score-weights=tps={{ dig "tps" 0.7 $weights }},utilization={{ dig "util" 0.2 $weights }},cost={{ dig "cost" 0.1 $weights }}
+{{- end }}
