@@ -5,6 +5,7 @@ import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import { isBeingDeleted } from "../../api/metadata.ts";
 import { keyOf } from "../../api/names.ts";
+import { engineDescription, isGated } from "../../engines/registry.ts";
 import type { Moment } from "../../util/moment.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
@@ -65,7 +66,11 @@ function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
   };
 }
 
+/** The performance of an idle engine is absent from the status of its replica, as is that of an engine that reports nothing. */
 function loadOf({ spec, status }: Pick<InferenceReplica, "spec" | "status">): HostClaim["load"] {
-  const requests = status?.performance?.requestsInFlight;
-  return requests === undefined ? undefined : { requests, slots: spec.template.engine.parallelSlots ?? 1 };
+  const { engine, runtime } = spec.template;
+  const isReported = isGated(spec.template) || engineDescription(runtime)?.host?.reportsRequests === true;
+  const isIdle = isReported && status?.phase === "Ready" && status.performance === undefined;
+  const requests = isIdle ? 0 : status?.performance?.requestsInFlight;
+  return requests === undefined ? undefined : { requests, slots: engine.parallelSlots ?? 1 };
 }

@@ -51,6 +51,8 @@ export interface HostSide {
   readonly programs?: readonly { readonly name: string; readonly install: string }[];
   readonly neededProgram?: (settings: EngineSettings) => string | undefined;
   readonly claims: ClaimEstimator;
+  /** The agent reads the requests in flight from the engine. Without it, only the gate counts them. */
+  readonly reportsRequests?: true;
   /** Program that measures the engine on a host. Absent: the engine is not benchmarked on hosts. */
   readonly benchmarkTool?: (typeof BENCHMARK_TOOLS)[number];
   /** Versions that fail with the agent. */

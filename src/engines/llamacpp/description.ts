@@ -16,6 +16,7 @@ export const llamacpp: EngineDescription = {
     install: HOST_ENGINE_INSTALLS.llamacpp,
     settings: LLAMACPP_SETTINGS,
     claims: llamacppClaims,
+    reportsRequests: true,
     benchmarkTool: "llama-bench",
     knownBad: [
       {
