@@ -1,7 +1,9 @@
 /** `metalbridge bench --submit`: the speed of a service's Model on one machine, as a BenchmarkResult that others can add as a fixture. */
 import { existsSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { access, constants, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { stringify } from "yaml";
+import type { z } from "zod";
 import { gpusOf } from "../../controller/workload/gpus.ts";
 import {
   BENCHMARK_RUNS,
@@ -13,13 +15,15 @@ import {
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
 import { subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import { type Devices, deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { devicesOfHost } from "../../src/capacity/devices/host.ts";
-import { devicesOfNode } from "../../src/capacity/devices/node.ts";
-import { NODES, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
+import { NODES } from "../../src/kube/kinds.ts";
+import { publicSource } from "../../src/models/source/parse.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { findObject, listAll } from "../cluster/find.ts";
+import { findObject } from "../cluster/find.ts";
+import { describeNodes } from "../cluster/nodes.ts";
 import type { EndpointTarget, Machine } from "../endpoint/target.ts";
 import { engineBuild, measureSpeed } from "./speed.ts";
 
@@ -33,37 +37,40 @@ export interface Submission {
   readonly signal: AbortSignal;
 }
 
+/** The part of a result that is known before the measurement. */
+const identitySchema = benchmarkResultSchema.pick({
+  ...{ model: true, sha256: true, quantization: true, sizeBytes: true },
+  ...{ build: true, deviceClass: true, machine: true, runtime: true, settings: true },
+});
+type Identity = z.output<typeof identitySchema>;
+
 /** Throws BenchSubmitFailed, and what measuring throws. */
 export async function submitResult(cluster: Cluster, submission: Submission): Promise<BenchmarkResult> {
-  const { file, force, target, signal, machine } = submission;
-  if (existsSync(file) && !force)
-    throw new MetalbridgeError("BenchSubmitFailed", `${file} exists`, {
-      summary: "name another file, or overwrite it with --force",
-    });
+  const { file, target, signal } = submission;
   // Everything that can fail at once comes before the measurement.
-  const identity = await identityOf(cluster, submission);
+  await checkFile(submission);
+  const known = await identityOf(cluster, submission);
   const plan = { warmups: BENCHMARK_WARMUPS, runs: BENCHMARK_RUNS, tokens: BENCHMARK_TOKENS };
   const speed = await measureSpeed({ target, plan, signal });
-  const build = (await engineBuild(target, signal)) ?? identity.build;
-  if (build === undefined)
-    throw new MetalbridgeError(
-      "BenchSubmitFailed",
-      `the engine on ${machine.name} does not report its version`,
-    );
-  const measuredAt = new Date().toISOString();
-  const result = benchmarkResultSchema.parse({
-    ...identity.known,
-    build,
-    measuredAt,
-    tool: "requests",
-    ...speed,
-  });
+  const result = { ...known, measuredAt: new Date().toISOString(), tool: "requests", ...speed } as const;
   const text = /\.ya?ml$/i.test(file) ? stringify(result) : `${JSON.stringify(result, undefined, 2)}\n`;
   await writeFile(file, text);
   return result;
 }
 
-async function identityOf(cluster: Cluster, { service, machine, deviceClass }: Submission) {
+async function checkFile({ file, force }: Submission): Promise<void> {
+  if (existsSync(file) && !force)
+    throw new MetalbridgeError("BenchSubmitFailed", `${file} exists`, {
+      summary: "name another file, or overwrite it with --force",
+    });
+  const folder = path.dirname(file);
+  await access(folder, constants.W_OK).catch(() => {
+    throw new MetalbridgeError("BenchSubmitFailed", `${folder} is not a folder that can be written to`);
+  });
+}
+
+async function identityOf(cluster: Cluster, submission: Submission): Promise<Identity> {
+  const { service, machine, deviceClass, target, signal } = submission;
   const { spec, status } = service;
   const model = await findObject(cluster, MODELS, spec.modelRef);
   const runtime = status?.runtime ?? spec.runtime;
@@ -80,19 +87,36 @@ async function identityOf(cluster: Cluster, { service, machine, deviceClass }: S
       "BenchSubmitFailed",
       `Model ${spec.modelRef} is not resolved yet, or does not generate tokens`,
     );
-  return {
-    build: versions.get(runtime),
-    known: {
-      model: model.spec.source,
-      sha256: model.status?.sha256,
-      quantization: model.spec.quantization ?? model.status?.gguf?.quantization,
-      sizeBytes: model.status?.sizeBytes,
-      deviceClass: found,
-      machine: machine.name,
-      runtime,
-      settings: subject.settings,
-    },
-  };
+  const build = (await engineBuild(target, signal)) ?? versions.get(runtime);
+  if (build === undefined)
+    throw new MetalbridgeError(
+      "BenchSubmitFailed",
+      `the engine on ${machine.name} does not report its version`,
+    );
+  return checkedIdentity(model, {
+    build,
+    deviceClass: found,
+    machine: machine.name,
+    runtime,
+    settings: subject.settings,
+  });
+}
+
+/** Without credentials of the source, as the file is shared. Throws BenchSubmitFailed. */
+export function checkedIdentity(
+  { spec, status }: Model,
+  measured: Pick<BenchmarkResult, "build" | "deviceClass" | "machine" | "runtime" | "settings">,
+): Identity {
+  const { data, error } = identitySchema.safeParse({
+    model: publicSource(spec.source),
+    sha256: status?.sha256,
+    quantization: (spec.quantization ?? status?.gguf?.quantization)?.slice(0, 64),
+    sizeBytes: status?.sizeBytes,
+    ...measured,
+  });
+  if (data !== undefined) return data;
+  const [issue] = error.issues;
+  throw new MetalbridgeError("BenchSubmitFailed", `${issue?.path.join(".")}: ${issue?.message}`);
 }
 
 interface MachineFacts {
@@ -112,6 +136,6 @@ async function machineOf(
     return { devices: devicesOfHost(host), versions };
   }
   const node = await findObject(cluster, NODES, name);
-  const slices = await listAll(cluster, RESOURCE_SLICES, { fieldSelector: `spec.nodeName=${name}` });
-  return { devices: devicesOfNode(node, slices, undefined), versions: new Map(), gpusPerPod };
+  const [{ devices } = {}] = await describeNodes(cluster, [node]);
+  return { devices: devices ?? {}, versions: new Map(), gpusPerPod };
 }

@@ -4,17 +4,16 @@ import type { Density } from "../../fitness/density/density.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
 import { memoryOfPod, memoryOfReplica } from "../../server/cluster.ts";
-import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
-import { CONFIG_MAPS, NODES, PODS } from "../../src/kube/kinds.ts";
-import type { ConfigMap } from "../../src/kube/objects.ts";
+import { NODES, PODS } from "../../src/kube/kinds.ts";
 import { hasPodEnded } from "../../src/kube/workload-objects.ts";
 import { readBenchmarkTable } from "./benchmarks.ts";
 import type { Cluster } from "./cluster.ts";
-import { explainAttempt } from "./failure.ts";
 import { listAll } from "./find.ts";
+import { listReports } from "./nodes.ts";
 
 export async function fillDensity(density: Density, cluster: Cluster): Promise<void> {
   const [hosts, nodes, replicas, pods, services, models] = await Promise.all([
@@ -44,14 +43,4 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
   }
   for (const { metadata, spec } of services) density.setService(keyOf(metadata), spec.modelRef);
   for (const { metadata, spec } of models) density.setModel(keyOf(metadata), spec.source);
-}
-
-/** A reader of the cluster may lack the right to ConfigMaps: nodes are then judged by their Node objects. */
-async function listReports({ client }: Cluster): Promise<ReadonlyMap<string, ConfigMap>> {
-  const options = { namespace: NAMESPACE_SYSTEM, labelSelector: LABEL_NODE_REPORT };
-  const result = await client.list(CONFIG_MAPS, options);
-  if (!result.ok && result.error.kind !== "forbidden" && result.error.kind !== "notFound")
-    throw explainAttempt({ verb: "list", kind: CONFIG_MAPS, ...options }, result.error);
-  const items = result.ok ? result.value.items : [];
-  return new Map(items.map((item) => [item.metadata.name, item]));
 }

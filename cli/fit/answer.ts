@@ -15,6 +15,7 @@ import { NODES } from "../../src/kube/kinds.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
+import { describeNodes } from "../cluster/nodes.ts";
 import { type ExplainedMachine, explainMachines, readBenchmarkTable } from "./explain.ts";
 import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
@@ -88,7 +89,8 @@ async function explain(
   const nodes = await cluster.client.list(NODES, {});
   const { scoreWeights: weights = DEFAULT_SCORE_WEIGHTS } = flags;
   // Users of a namespace usually may not list nodes.
-  return explainMachines({ fit, model, hosts, nodes: nodes.ok ? nodes.value.items : [], records, weights });
+  const described = nodes.ok ? await describeNodes(cluster, nodes.value.items) : [];
+  return explainMachines({ fit, model, hosts, nodes: described, records, weights });
 }
 
 function describeModel({ model }: FitTarget): FitAnswer["model"] {

@@ -3,8 +3,10 @@ import type { BenchmarkResult } from "../../src/api/benchmark.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
+import type { NodeReportRead } from "../../src/api/node-report.ts";
 import { benchmarkKey } from "../../src/capacity/benchmark/key.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
+import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
@@ -65,6 +67,8 @@ test("each machine has its speed with its basis, load, cost and score: hosts as 
   const benchmarks = { results: new Map([[key, result]]), dropped: [] };
   expect(speedsByClass(benchmarks, subject)).toEqual({ "apple-m4-10": 40 });
   const hosts = [host("live", "Apple M1", 1, 20), host("new", undefined, 4), host("m4", "Apple M4", 2)];
+  const report = { cpu: {}, gpus: [], gpuUtilization: 0.5, runtimes: [], models: [], leftOut: [] };
+  const reports: Readonly<Record<string, NodeReportRead>> = { gpu: { at: "known", report } };
   const nodes = [
     {
       name: "gpu",
@@ -72,7 +76,10 @@ test("each machine has its speed with its basis, load, cost and score: hosts as 
       labels: { "nvidia.com/gfd.timestamp": "1789984911", "nvidia.com/gpu.product": "NVIDIA-L40S" },
     },
     { name: "edited", annotations: { "metalbridge.dev/cost": "much" }, labels: {} },
-  ].map((metadata) => ({ metadata: { uid: metadata.name, ...metadata } }) as unknown as Node);
+  ].map((metadata) => {
+    const node = { metadata: { uid: metadata.name, ...metadata } } as unknown as Node;
+    return { node, devices: devicesOfNode(node, [], undefined), report: reports[metadata.name] };
+  });
   const fit = fitOfService({ service, model, hosts, replicas: [], services: [], benchmarks }, 0);
   expect(fit.report.choice).toMatchObject({
     host: "m4",
@@ -84,7 +91,7 @@ test("each machine has its speed with its basis, load, cost and score: hosts as 
     m4       Host  apple-m4-10  40 (measured)   0%       2     0.65   40 of 40 tokens/s (measured), 0% in use, cost 2 of 4
     live     Host  apple-m1-10  20 (live)       0%       1     0.32   20 of 40 tokens/s (live), 0% in use, cost 1 of 4
     new      Host  unknown      unknown         0%       4     0.25   speed unknown, 0% in use, cost 4 of 4
-    gpu      Node  nvidia-l40s  120 (measured)  unknown  9     0.60   120 of 120 tokens/s (measured), cost 9 of 9
-    edited   Node  unknown      unknown         unknown  -     0.30   speed unknown, cost unknown"
+    gpu      Node  nvidia-l40s  120 (measured)  50%      9     0.50   120 of 120 tokens/s (measured), 50% in use, cost 9 of 9
+    edited   Node  unknown      unknown         unknown  -     0.20   speed unknown, load unknown, cost unknown"
   `);
 });

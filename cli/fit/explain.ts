@@ -6,14 +6,13 @@ import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
 import { BENCHMARKS_NAME, type BenchmarkTable, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
-import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import type { ReplicaNeed, ReplicaPlace } from "../../src/capacity/fitness.ts";
 import { costOfNode } from "../../src/capacity/node-cost.ts";
 import { type MachineScore, type ScoreWeights, scoreMachines } from "../../src/capacity/score.ts";
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
-import type { Node } from "../../src/kube/workload-objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
+import type { DescribedNode } from "../cluster/nodes.ts";
 import { alignColumns } from "../program/table.ts";
 
 export interface ExplainedMachine {
@@ -34,7 +33,7 @@ export interface ExplainInput {
   readonly fit: Pick<ServiceFit, "report" | "template" | "claim">;
   readonly model: Model;
   readonly hosts: readonly Host[];
-  readonly nodes: readonly Node[];
+  readonly nodes: readonly DescribedNode[];
   readonly records: readonly CatalogRecord[];
   readonly weights: ScoreWeights;
 }
@@ -71,23 +70,24 @@ function rowOf(
   return { machine: name, kind, deviceClass, tokensPerSecond: speed, basis, utilization, cost, score, why };
 }
 
-/** Measured speeds of nodes are those in the status of the Model. Only the controller knows their load. */
+/** Measured speeds of nodes are those in the status of the Model. Their load is in their reports. */
 function explainNodes(
   { model, nodes, records, weights }: ExplainInput,
   estimate: (place: ReplicaPlace) => number | undefined,
 ): ExplainedMachine[] {
   const { readNode } = createFitness(records);
   const measured = model.status?.benchmarks ?? [];
-  const machines = nodes.map((node) => {
-    const deviceClass = deviceClassOf(devicesOfNode(node, [], undefined));
+  const machines = nodes.map(({ node, devices, report }) => {
+    const deviceClass = deviceClassOf(devices);
     const speeds = measured
       .filter((one) => one.deviceClass === deviceClass)
       .map((one) => one.tokensPerSecond);
     return {
       name: node.metadata.name,
-      node,
+      node: readNode(node, report),
       deviceClass,
       tokensPerSecond: speeds.length === 0 ? undefined : { value: Math.max(...speeds), basis: "measured" },
+      utilization: report?.at === "known" ? report.report.gpuUtilization : undefined,
       cost: costOfNode(node),
     };
   });
@@ -95,7 +95,7 @@ function explainNodes(
   return scoreMachines(machines, weights).flatMap((scored) => {
     const machine = byName.get(scored.name);
     if (machine === undefined) return [];
-    const node = readNode(machine.node);
+    const { node } = machine;
     const pod = {
       accelerator: node.gpus?.accelerator ?? "cpu",
       gpus: node.gpus === undefined ? 0 : 1,
