@@ -25,7 +25,23 @@ test.each<[string, readonly LoadReading[], number, unknown]>([
   ["two readings", everyFive([100, 200]), 5, { tokensPerSecond: 20, requestsInFlight: 1 }],
   ["an idle engine has zeros", everyFive([100, 100], 0), 5, { tokensPerSecond: 0, requestsInFlight: 0 }],
   ["an engine was restarted", everyFive([100, 200, 5, 55]), 15, { tokensPerSecond: 10, requestsInFlight: 1 }],
-  ["readings ended more than a minute ago", everyFive([100, 200]), 66, {}],
+  [
+    "readings have failed for two minutes",
+    everyFive([100, 200]),
+    125,
+    { tokensPerSecond: 20, requestsInFlight: 1 },
+  ],
+  ["readings ended more than two minutes ago", everyFive([100, 200]), 126, {}],
+  [
+    "readings of a pod every 30 seconds, of which two have failed",
+    [
+      { at: 0, generatedTokens: 0 },
+      { at: 30_000, generatedTokens: 300 },
+      { at: 120_000, generatedTokens: 1_200 },
+    ],
+    120,
+    { tokensPerSecond: 10 },
+  ],
   [
     "an engine that reports requests only",
     [
@@ -62,11 +78,11 @@ test("the mean covers one minute, so it decays to zero a minute after the last r
   expect(window).toHaveLength(13);
 });
 
-test("a clock that goes back and a gap of more than a minute begin a new window", () => {
+test("a clock that goes back and a gap of more than two minutes begin a new window", () => {
   const window = windowOf(everyFive([0, 100, 200]));
   expect(addReading(window, { at: 3 * SECOND, generatedTokens: 300 })).toHaveLength(1);
-  expect(addReading(window, { at: 71 * SECOND, generatedTokens: 300 })).toHaveLength(1);
-  expect(addReading(window, { at: 70 * SECOND, generatedTokens: 300 })).toHaveLength(2);
+  expect(addReading(window, { at: 131 * SECOND, generatedTokens: 300 })).toHaveLength(1);
+  expect(addReading(window, { at: 130 * SECOND, generatedTokens: 300 })).toHaveLength(2);
 });
 
 test("any readings give figures that are finite and not negative, and a window of bounded length", () => {
@@ -82,6 +98,27 @@ test("any readings give figures that are finite and not negative, and a window o
       const mean = meanPerformance(windowOf(readings), now) ?? {};
       for (const value of Object.values(mean))
         if (value !== undefined) expect(Number.isFinite(value) && value >= 0).toBe(true);
+    }),
+  );
+});
+
+test("with one reading in two minutes at least, the means of a steady engine are always its speed", () => {
+  const gaps = fc.array(fc.integer({ min: 1, max: 120_000 }), { minLength: 2, maxLength: 50 });
+  fc.assert(
+    fc.property(gaps, fc.integer({ min: 0, max: 120_000 }), (between, silence) => {
+      let at = 0;
+      const readings = between.map((gap) => {
+        at += gap;
+        return { at, generatedTokens: at / 100, inFlight: 3 };
+      });
+      const window = windowOf(readings);
+      const mean = meanPerformance(window, at + silence);
+      expect(mean?.tokensPerSecond).toBeCloseTo(10);
+      expect(mean?.requestsInFlight).toBeCloseTo(3);
+      // The mean covers the last minute, and no more readings than that needs.
+      const spans = window.map((one) => at - one.at);
+      expect(spans.filter((span) => span >= 60_000).length).toBeLessThanOrEqual(1);
+      expect(spans[0]).toBeGreaterThanOrEqual(Math.min(60_000, at - (between[0] ?? 0)));
     }),
   );
 });

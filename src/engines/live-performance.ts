@@ -4,6 +4,8 @@ import { isDeepEqual } from "../util/deep-equal.ts";
 import { reportedSpeed } from "./speed.ts";
 
 export const PERFORMANCE_WINDOW_MS = 60_000;
+/** Factor of the window. After a longer gap the means end and a new window begins, so that a few missed readings change neither. */
+const MAX_GAP_WINDOWS = 2;
 /** Minimum interval between two changes of the performance in a status. */
 export const PERFORMANCE_WRITE_MS = 30_000;
 
@@ -22,7 +24,7 @@ export interface LoadReading {
 const COUNTERS = ["generatedTokens", "firstTokens", "firstTokenSeconds"] as const;
 const FIGURES = ["tokensPerSecond", "timeToFirstTokenSeconds", "requestsInFlight"] as const;
 
-/** Readings of one engine in order, without gaps longer than the window. */
+/** Readings of one engine in order, without gaps longer than two windows. */
 export type LoadWindow = readonly LoadReading[];
 
 /** Adds a reading, and drops those that the window no longer needs. The window restarts if a counter or the clock has gone back. */
@@ -35,7 +37,7 @@ export function addReading(
   const isNext =
     last !== undefined &&
     reading.at > last.at &&
-    reading.at - last.at <= windowMs &&
+    reading.at - last.at <= MAX_GAP_WINDOWS * windowMs &&
     COUNTERS.every((name) => !((reading[name] ?? 0) < (last[name] ?? 0)));
   if (!isNext) return [reading];
   const readings = [...before, reading];
@@ -46,7 +48,7 @@ export function addReading(
 
 /**
  * The means over the window, with zeros for an idle engine. Undefined until there are two readings; empty if the last one is
- * older than the window.
+ * older than two windows.
  */
 export function meanPerformance(
   readings: LoadWindow,
@@ -55,7 +57,7 @@ export function meanPerformance(
 ): Performance | undefined {
   const [first] = readings;
   const last = readings.at(-1);
-  if (last !== undefined && now - last.at > windowMs) return {};
+  if (last !== undefined && now - last.at > MAX_GAP_WINDOWS * windowMs) return {};
   if (first === undefined || last === undefined || first === last) return undefined;
   const spanMs = last.at - first.at;
   const grown = (name: (typeof COUNTERS)[number]): number | undefined => {

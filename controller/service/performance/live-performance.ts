@@ -6,10 +6,11 @@ import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Watches } from "../../watches/watches.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
+import { uidLabelOf } from "../owned/kinds.ts";
 import { observeService } from "../owned/observe.ts";
 import { isReadyPod } from "../pods/pods.ts";
 import type { ServicePerformance } from "../ports.ts";
-import { type PodLoad, startPodLoads } from "./pod-loads.ts";
+import { type PodLoad, serviceKeyOf, startPodLoads } from "./pod-loads.ts";
 
 export interface LivePerformance extends ServicePerformance {
   /** The loads of all ready pods. */
@@ -42,7 +43,13 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
       if (!isDeepEqual(performance, service.status?.performance)) onChange(key);
     }
   };
-  const loads = startPodLoads({ pods: watches.pods.list, clock, signal, onRead });
+  /** Anyone who may create pods can label them, so only pods with the uid of a service are read. */
+  const pods = () =>
+    watches.pods.list().filter((pod) => {
+      const uid = watches.services.get(serviceKeyOf(pod))?.metadata.uid;
+      return uid !== undefined && uid === uidLabelOf(pod);
+    });
+  const loads = startPodLoads({ pods, clock, signal, onRead });
   const of: LivePerformance["of"] = ({ key, service, own }) => {
     const last = written.get(key);
     const before = last === undefined ? service.status?.performance : last.performance;

@@ -54,6 +54,7 @@ vllm:time_to_first_token_seconds_sum{engine="0",model_name="chat"} ${tokens / 20
     podAt(port, "serving", VLLM),
     podAt(port, "starting", VLLM, false),
     podAt(port, "failing", VLLM.replace("/metrics", "/failing")),
+    podAt(Math.floor(port / 10), "other port", `${port % 10}/other vllm:num_requests_running`),
     podAt(port, "locked", `${VLLM.replace("/metrics", "/locked")} ${IN_FLIGHT_NEEDS_KEY}`),
   ];
   let now = 0;
@@ -84,4 +85,54 @@ vllm:time_to_first_token_seconds_sum{engine="0",model_name="chat"} ${tokens / 20
   expect(paths.sort()).toEqual(["/failing", "/failing", "/metrics", "/metrics"]);
   end.abort();
   expect(alarm).toBeUndefined();
+});
+
+test("pods that do not answer keep no other pod from being read, in rounds every 30 seconds", async () => {
+  // One more connection than are open at a time.
+  const silent = createServer(() => {}).listen(0, "127.0.0.1");
+  const engine = createServer((_, response) => response.end("vllm:num_requests_running 3\n"));
+  engine.listen(0, "127.0.0.1");
+  onTestFinished(() =>
+    [silent, engine].forEach((server) => {
+      server.closeAllConnections();
+      server.close();
+    }),
+  );
+  const [dead, live] = await Promise.all(
+    [silent, engine].map(async (server) => {
+      await once(server, "listening");
+      return (server.address() as AddressInfo).port;
+    }),
+  );
+  const pods = Array.from({ length: 16 }, (_, index) => podAt(dead ?? 0, `silent-${index}`, VLLM));
+  const last = podAt(live ?? 0, "last", "/metrics vllm:num_requests_running");
+  let now = 0;
+  let alarm: { readonly ms: number; readonly fire: () => void } | undefined;
+  const after: Clock["after"] = (ms, fire) => {
+    alarm = { ms, fire };
+    return () => {};
+  };
+  let end = new AbortController();
+  const timeout = vi.spyOn(AbortSignal, "timeout").mockImplementation(() => end.signal);
+  onTestFinished(() => timeout.mockRestore());
+  const stop = new AbortController();
+  onTestFinished(() => stop.abort());
+  let asked = 0;
+  silent.on("request", () => {
+    asked += 1;
+  });
+  const clock: Clock = { nowMs: () => 0, monotonicMs: () => now, after };
+  const loads = startPodLoads({ pods: () => [...pods, last], clock, signal: stop.signal, onRead: () => {} });
+  for (let round = 1; round <= 3; round += 1) {
+    await vi.waitFor(() => expect(asked).toBe(16 * round));
+    now += 20_000;
+    end.abort();
+    await vi.waitFor(() => expect(alarm?.ms).toBe(10_000));
+    now += 10_000;
+    end = new AbortController();
+    const { fire } = alarm ?? {};
+    alarm = undefined;
+    fire?.();
+  }
+  expect(loads.of([last])?.[0]?.performance).toEqual({ requestsInFlight: 3 });
 });

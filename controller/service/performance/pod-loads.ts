@@ -17,7 +17,7 @@ import { type PodProbe, podProbeOf, readPodGauges } from "../pods/pod-gauges.ts"
 import { isReadyPod } from "../pods/pods.ts";
 
 const EVERY_MS = PERFORMANCE_WINDOW_MS / 2;
-/** Timeout for all pods together. Pods without a result by then are read in the next round. */
+/** Timeout for all pods together. The next round starts with the pods that were not read by then. */
 const ROUND_TIMEOUT_MS = 20_000;
 const MAX_CONCURRENT = 16;
 
@@ -45,26 +45,33 @@ export interface PodLoadsOptions {
 export function startPodLoads({ pods, clock, signal, onRead }: PodLoadsOptions): PodLoads {
   let windows: ReadonlyMap<string, LoadWindow> = new Map();
   let rounds = 0;
+  /** Index of the first pod of the next round. */
+  let first = 0;
   let cancel = (): void => undefined;
   const round = async (): Promise<void> => {
     const end = AbortSignal.any([signal, AbortSignal.timeout(ROUND_TIMEOUT_MS)]);
+    const startedAt = clock.monotonicMs();
     const next = new Map<string, LoadWindow>();
     const services = new Set<string>();
-    const pending = pods().values();
+    const all = pods();
+    const pending = [...all.slice(first), ...all.slice(0, first)].values();
+    let begun = 0;
     const work = async () => {
       for (const pod of pending) {
+        if (!end.aborted) begun += 1;
         const window = await read(pod, windows.get(uidOf(pod)) ?? [], clock, end);
         if (window === undefined) continue;
         next.set(uidOf(pod), window);
-        services.add(keyOf({ ...pod.metadata, name: pod.metadata.labels?.[LABEL_SERVICE] ?? "" }));
+        services.add(serviceKeyOf(pod));
       }
     };
     await Promise.all(Array.from({ length: MAX_CONCURRENT }, work));
     if (signal.aborted) return;
     windows = next;
     rounds += 1;
+    first = (first + begun) % Math.max(1, all.length);
     if (rounds > 1) onRead([...services]);
-    cancel = clock.after(EVERY_MS, () => void round());
+    cancel = clock.after(Math.max(0, startedAt + EVERY_MS - clock.monotonicMs()), () => void round());
   };
   signal.addEventListener("abort", () => cancel(), { once: true });
   void round();
@@ -73,13 +80,14 @@ export function startPodLoads({ pods, clock, signal, onRead }: PodLoadsOptions):
   };
 }
 
-/** Undefined if the pod reports no load. A failed reading changes nothing, so that the means end after a minute of failures. */
+/** Undefined if the pod reports no load. A failed reading changes nothing, so that the means end after two minutes of failures. */
 async function read(
   pod: Pod,
   before: LoadWindow,
   clock: Clock,
   end: AbortSignal,
 ): Promise<LoadWindow | undefined> {
+  if (end.aborted) return before;
   const probe = isReadyPod(pod) && !isBeingDeleted(pod) ? podProbeOf(pod) : undefined;
   if (probe === undefined || probe.isProtected) return undefined;
   const { path, names } = probe;
@@ -108,6 +116,11 @@ function loadOf(pod: Pod, windows: ReadonlyMap<string, LoadWindow>, clock: Clock
 /** By the gauges in the pod's annotation, because the service may have another runtime than the pod. */
 function engineOfProbe({ names }: PodProbe) {
   return ENGINES.find(({ pod }) => pod?.metrics?.inFlight.join() === names.join());
+}
+
+/** `namespace/name` of the service, as the pod's label states it. */
+export function serviceKeyOf({ metadata }: Pod): string {
+  return keyOf({ ...metadata, name: metadata.labels?.[LABEL_SERVICE] ?? "" });
 }
 
 function uidOf({ metadata }: Pod): string {

@@ -21,7 +21,8 @@ export interface PodProbe {
 /** Undefined if the engine does not report its requests. */
 export function podProbeOf({ metadata }: Pod): PodProbe | undefined {
   const [path, names, key] = metadata.annotations?.[ANNOTATION_IN_FLIGHT]?.split(" ") ?? [];
-  if (path === undefined || names === undefined) return undefined;
+  // A path without the slash would continue the port in the URL.
+  if (path?.startsWith("/") !== true || names === undefined) return undefined;
   return { path, names: names.split(","), isProtected: key === IN_FLIGHT_NEEDS_KEY };
 }
 
