@@ -12,6 +12,7 @@ testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (golden: JobGol
   benchmarkJob(...jobInput(golden)),
 );
 
+const GGUF = { architecture: "llama", embeddingSize: 64, layerCount: 1, headCount: 1, headCountKV: 1 };
 const plan: BenchmarkPlan = { warmups: 2, runs: 5, tokens: 128 };
 const spec = { source: "hf://org/m/m.gguf", hardware: { accelerator: "cpu" } };
 const cache = { phase: "Ready", reason: "", message: "", claimName: "cache", folder: "k", file: "m.gguf" };
@@ -49,6 +50,18 @@ test("the measurement ends within a third of the deadline", () => {
   expect(args({})).toContain("--seconds=600");
   expect(args({ plan: { ...plan, minSeconds: 30 } })).toContain("--seconds=30");
   expect(args({ deadlineSeconds: 60 })).toContain("--seconds=20");
+});
+
+test.each([
+  [1, 128],
+  [127, 128],
+  [2_048, 2_048],
+  [131_072, 4_736],
+])("a model that was trained with %i tokens is measured with a context of %i", (contextLength, expected) => {
+  const gguf = { ...GGUF, contextLength };
+  const [order, settings] = jobInput({ ...golden, model: { spec, status: { cache, gguf } } });
+  const [engine] = benchmarkJob(order, settings).spec.template.spec.initContainers ?? [];
+  expect(engine?.args?.join(" ")).toContain(`--ctx-size ${expected}`);
 });
 
 test.each([

@@ -36,6 +36,8 @@ const KEPT_SECONDS = 86_400;
 /** Context of the deepest measurement, and room for a prompt that is longer than intended. */
 const DEPTH = 4_096;
 const SPARE_TOKENS = 512;
+/** The least that a service may have. */
+const CONTEXT_MIN = 128;
 
 /** Fields of a service that change the speed of a request or decide on which nodes its pods start. */
 const KEPT_FIELDS = [
@@ -162,7 +164,7 @@ function measuredService({ model, service, runtime, plan }: JobOrder): Inference
       ...Object.fromEntries(kept.filter(([, value]) => value !== undefined)),
       modelRef: model.metadata.name,
       runtime,
-      contextSize: trained > 0 ? Math.min(trained, context) : context,
+      contextSize: trained > 0 ? Math.max(CONTEXT_MIN, Math.min(trained, context)) : context,
       promptCacheMiB: formatOf(model) === "gguf" ? 0 : undefined,
       priorityClassName: priorityClassName("batch"),
     },

@@ -7,7 +7,7 @@ import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts
 import { type Model, modelSchema } from "../../src/api/model.ts";
 import { benchmarkKey } from "../../src/capacity/benchmark/key.ts";
 import { subjectsOnHosts } from "../../src/capacity/benchmark/subject.ts";
-import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
+import { NO_BENCHMARKS, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { podsConfigSchema, podsSettingsOf } from "../service/pods/config.ts";
@@ -33,6 +33,8 @@ interface ShortInput {
     readonly accelerator?: string;
     readonly off?: boolean;
     readonly gib?: number;
+    /** More of its spec. */
+    readonly spec?: object;
   }[];
   readonly services?: readonly ({ readonly modelRef: string } & object)[];
   readonly hosts?: readonly {
@@ -75,13 +77,22 @@ const measurement = (build: string, median: number, measuredAt = "2026-11-26T11:
 
 function modelsOf({ models }: ShortInput): Model[] {
   return models.map((short, index) => {
-    const { name, source = `hf://org/${name}/${name}.gguf`, sha = name, accelerator, off, gib = 4 } = short;
+    const {
+      name,
+      source = `hf://org/${name}/${name}.gguf`,
+      sha = name,
+      accelerator,
+      off,
+      gib = 4,
+      spec,
+    } = short;
     return modelSchema.parse({
       metadata: { name, namespace: "apps", creationTimestamp: `2026-01-0${index + 1}T00:00:00Z` },
       spec: {
         source,
         ...(accelerator === undefined ? {} : { hardware: { accelerator } }),
         ...(off === true ? { benchmark: { enabled: false } } : {}),
+        ...spec,
       },
       status: {
         phase: "Ready",
@@ -224,13 +235,13 @@ function shown({ planned, targets, models, isOn }: ReturnType<typeof plan>) {
     const target = targets.find((one) => one.key === key);
     return target === undefined ? `unknown ${key.slice(17)}` : textOf(target);
   };
-  const reports = reportsOf(models, targets, planned.states, isOn);
+  const reports = reportsOf(models, targets, planned, isOn);
   return {
     orders: Object.fromEntries(
       [...planned.orders].map(([host, { key, build }]) => [host, `${nameOf(key)} ${build}`]),
     ),
     create: planned.createJobs.map(
-      ({ metadata, spec }) =>
+      ({ job: { metadata, spec } }) =>
         `${nameOfJob(targets, metadata.labels)} on ${Object.values(spec.template.spec.nodeSelector ?? {})}`,
     ),
     delete: planned.deleteJobs.map(({ metadata }) => metadata.name),
@@ -334,4 +345,44 @@ test("a plan whose orders were carried out is stable", () => {
     5,
   );
   expect(orderedOn(again)).toEqual(["mac-1"]);
+});
+
+test("a Model that cannot be read is skipped, and the others are measured", () => {
+  const input = {
+    models: [{ name: "odd", source: "nonsense://x", spec: { format: "gguf" } }, { name: "chat" }],
+    hosts: [{ name: "mac-1", class: "m4" }],
+  };
+  expect(orderedOn(plan(input))).toEqual(["mac-1"]);
+});
+
+test("any error of building a Job fails its target only", () => {
+  const { targets } = plan({
+    models: [
+      { name: "chat", accelerator: "cuda" },
+      { name: "other", accelerator: "cuda" },
+    ],
+    nodes: [{ name: "gpu-1", class: "nvidia-l4" }],
+  });
+  const [first, ...rest] = targets;
+  const service = { spec: { gpuLayers: "many" } };
+  const candidates = () => first?.candidates().map((one) => ({ ...one, service })) ?? [];
+  const broken = { ...first, candidates } as unknown as Target;
+  const world = { hosts: [], jobs: [], table: NO_BENCHMARKS, isOn: true, maxAgeMs: HOUR_MS, settings };
+  const planned = planBenchmarks({ ...world, targets: [broken, ...rest] }, NO_MEMORY, {
+    wallMs: 0,
+    monotonicMs: 0,
+  });
+  expect([...planned.states.values()]).toMatchObject([
+    { at: "failed", code: "BenchmarkFailed", message: expect.stringContaining("gpuLayers") },
+    { at: "running" },
+  ]);
+});
+
+test("no measurement starts whose result would not fit in the ConfigMap", () => {
+  const models = Array.from({ length: 230 }, (_, index) => ({ name: `m${index}` }));
+  const { planned } = plan({ models, hosts: [{ name: "mac-1", class: "m4" }] });
+  const states = [...planned.states.values()];
+  const full = states.filter((state) => state.at === "pending" && state.why.endsWith("is full"));
+  expect(full).toHaveLength(5);
+  expect(planned.orders.size).toBe(1);
 });

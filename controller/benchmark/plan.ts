@@ -9,10 +9,11 @@ import type {
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
-import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
+import { BENCHMARKS_NAME, type BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
 import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
 import type { Job } from "../../src/kube/workload-objects.ts";
 import { defined } from "../../src/util/defined.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import {
@@ -26,7 +27,7 @@ import {
   withRemedy,
 } from "./attempts.ts";
 import { benchmarkJob, benchmarkLabel, type JobOrder, type JobState } from "./job.ts";
-import { checkedResult, validForMs, withoutFuture } from "./results.ts";
+import { checkedResult, roomIn, validForMs, withoutFuture } from "./results.ts";
 import type { Candidate, Target } from "./targets.ts";
 
 /** A Job of a benchmark and its state. `label` is its value of LABEL_BENCHMARK. */
@@ -65,14 +66,23 @@ export type TargetState =
   | { readonly at: "failed"; readonly code: ErrorCode; readonly message: string }
   | { readonly at: "off" };
 
+/** A Job to be created, and what a refusal by the API server fails. */
+export interface StartedJob {
+  readonly job: Job;
+  readonly target: Target;
+  readonly machine: Machine;
+}
+
 export interface BenchmarksPlan {
   /** The order of each host that has one; all other hosts have none. */
   readonly orders: ReadonlyMap<string, BenchmarkOrder>;
-  readonly createJobs: readonly Job[];
+  readonly createJobs: readonly StartedJob[];
   readonly deleteJobs: readonly Job[];
   readonly store: ReadonlyMap<string, BenchmarkResult>;
   readonly remove: readonly string[];
   readonly states: ReadonlyMap<string, TargetState>;
+  /** All results in use, also those that are being measured again, by the key of their target. */
+  readonly results: ReadonlyMap<string, BenchmarkResult>;
   readonly memory: BenchmarkMemory;
   /** Failures that this pass has found. */
   readonly failed: Attempts["found"];
@@ -93,16 +103,20 @@ interface Pass {
   readonly now: Moment;
   readonly targets: ReadonlyMap<string, Target>;
   readonly valid: Map<string, BenchmarkResult>;
+  /** In use until they are measured again. */
+  readonly expired: Map<string, BenchmarkResult>;
   /** Targets that a machine measures, or whose result is being stored. */
   readonly inProgress: Map<string, TargetState>;
   readonly orders: Map<string, BenchmarkOrder>;
-  readonly createJobs: Job[];
+  readonly createJobs: StartedJob[];
   readonly deleteJobs: Job[];
   readonly store: Map<string, BenchmarkResult>;
   readonly remove: string[];
   readonly attempts: Attempts;
   readonly waits: Map<string, number>;
   runningJobs: number;
+  /** Number of results that still fit in the ConfigMap. Counted once it is needed. */
+  room: number | undefined;
   nextMs: number;
 }
 
@@ -113,6 +127,7 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
     now,
     targets: new Map(world.targets.map((target) => [target.key, target])),
     valid: new Map(),
+    expired: new Map(),
     inProgress: new Map(),
     orders: new Map(),
     createJobs: [],
@@ -122,6 +137,7 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
     attempts: createAttempts(before.failures, now.monotonicMs),
     waits: new Map(),
     runningJobs: 0,
+    room: undefined,
     nextMs: Number.POSITIVE_INFINITY,
   };
   for (const [key, result] of world.table.results) keepOrExpire(pass, key, result);
@@ -138,6 +154,7 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
     remove,
     failed: attempts.found,
     states: new Map(states),
+    results: new Map([...pass.expired, ...pass.valid, ...store]),
     memory: { failures: attempts.failures, waits },
     recheckAfterMs: pass.nextMs === Number.POSITIVE_INFINITY ? undefined : pass.nextMs,
   };
@@ -150,11 +167,14 @@ function isFuture(pass: Pass, monotonicMs: number): boolean {
   return inMs > 0;
 }
 
+/** An old figure is better than none: that of a target stays until another one replaces it. */
 function keepOrExpire(pass: Pass, key: string, result: BenchmarkResult): void {
   const { now, world } = pass;
-  const leftMs = validForMs(result, pass.targets.get(key)?.builds, world.maxAgeMs, now.wallMs);
+  const target = pass.targets.get(key);
+  const leftMs = validForMs(result, target?.builds, world.maxAgeMs, now.wallMs);
   if (leftMs <= 0) {
-    pass.remove.push(key);
+    if (target !== undefined) pass.expired.set(key, result);
+    else if (world.isOn) pass.remove.push(key);
     return;
   }
   pass.nextMs = Math.min(pass.nextMs, leftMs, DAY_MS);
@@ -252,7 +272,9 @@ function stateOf(pass: Pass, target: Target): TargetState {
   if (result !== undefined) return { at: "measured", result };
   const current = pass.inProgress.get(key);
   if (current !== undefined) return current;
-  if (!pass.world.isOn || !target.isWanted) return { at: "off" };
+  const old = pass.expired.get(key);
+  if (!pass.world.isOn || !target.isWanted)
+    return old === undefined ? { at: "off" } : { at: "measured", result: old };
   const failures = pass.attempts.failuresOf(target);
   const [failure] = failures;
   const candidates = target.candidates();
@@ -260,17 +282,23 @@ function stateOf(pass: Pass, target: Target): TargetState {
     failures.length >= MACHINES_MAX ? [] : candidates.filter((one) => !pass.attempts.hasFailed(target, one));
   if (failure !== undefined && left.length === 0)
     return { at: "failed", code: failure.code, message: failure.message };
-  const host = left.find((one) => one.on === "Hosts" && !pass.orders.has(one.name));
+  return startOne(pass, target, left);
+}
+
+function startOne(pass: Pass, target: Target, candidates: readonly Candidate[]): TargetState {
+  const { key } = target;
+  if (candidates.length === 0) return { at: "pending", why: "no machine of the class is ready" };
+  if (!pass.expired.has(key) && !hasRoom(pass)) return { at: "pending", why: FULL };
+  const host = candidates.find((one) => one.on === "Hosts" && !pass.orders.has(one.name));
   if (host?.on === "Hosts") {
     pass.orders.set(host.name, orderFor(target, host));
     pass.waits.set(attemptOf(host.name, key), pass.now.monotonicMs);
     isFuture(pass, pass.now.monotonicMs + WAIT_MS);
     return { at: "running", machine: host.name, why: "waiting for the host" };
   }
-  const node = left.find((one) => one.on === "Nodes");
+  const node = candidates.find((one) => one.on === "Nodes");
   if (node?.on === "Nodes" && pass.runningJobs < JOBS_MAX) return startJob(pass, target, node);
-  const why = candidates.length === 0 ? "no machine of the class is ready" : "queued behind other benchmarks";
-  return { at: "pending", why };
+  return { at: "pending", why: "queued behind other benchmarks" };
 }
 
 function startJob(pass: Pass, target: Target, candidate: Extract<Candidate, { on: "Nodes" }>): TargetState {
@@ -279,14 +307,23 @@ function startJob(pass: Pass, target: Target, candidate: Extract<Candidate, { on
   const plan = benchmarkPlanOf(model);
   const order = defined<JobOrder>({ key, model, service, runtime: subject.runtime, plan, node });
   try {
-    pass.createJobs.push(benchmarkJob(order, pass.world.settings));
+    pass.createJobs.push({ job: benchmarkJob(order, pass.world.settings), target, machine: candidate });
     pass.runningJobs += 1;
     return { at: "running", machine: name, why: "starting" };
   } catch (error) {
-    if (!(error instanceof MetalbridgeError)) throw error;
-    const { code, message } = pass.attempts.fail(target, candidate, withRemedy(error.code, error.message));
+    const reason = error instanceof MetalbridgeError ? error.code : "BenchmarkFailed";
+    const { code, message } = pass.attempts.fail(target, candidate, withRemedy(reason, errorMessage(error)));
     return { at: "failed", code, message };
   }
+}
+
+/** True if the result of one more target fits next to those of the targets before it. */
+function hasRoom(pass: Pass): boolean {
+  const { world, targets, inProgress, expired } = pass;
+  const isNew = (key: string) => !expired.has(key);
+  pass.room ??= roomIn(world.table, targets) - [...inProgress.keys()].filter(isNew).length;
+  pass.room -= 1;
+  return pass.room >= 0;
 }
 
 function idleHost(pass: Pass, target: Target): Candidate | undefined {
@@ -326,6 +363,7 @@ function isAbout(order: BenchmarkOrder, state: BenchmarkState | undefined): bool
   return state.build === undefined || order.build === undefined || state.build === order.build;
 }
 
+const FULL = `the ConfigMap ${BENCHMARKS_NAME} is full`;
 const NO_RESULT: Problem = {
   code: "BenchmarkFailed",
   message: "the machine reported no valid measurement",

@@ -13,7 +13,7 @@ import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import { CONFIG_MAPS, JOBS, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
-import type { KubeObject, Reflector } from "../../src/kube/types.ts";
+import type { ApiFailure, KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Job, Node, Pod } from "../../src/kube/workload-objects.ts";
@@ -28,6 +28,7 @@ import { nodeReportOf } from "../watches/nodes.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { WatchedPaths, WatchOptions } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
+import { type Attempts, createAttempts, withRemedy } from "./attempts.ts";
 import type { BenchmarksSettings } from "./config.ts";
 import { readBenchmarkJob } from "./job.ts";
 import {
@@ -36,6 +37,7 @@ import {
   NO_MEMORY,
   type ObservedJob,
   planBenchmarks,
+  type StartedJob,
 } from "./plan.ts";
 import { BENCHMARKED, type ModelBenchmarks, reportsOf, speedText } from "./report.ts";
 import { editsOf } from "./results.ts";
@@ -110,25 +112,24 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
       });
       const jobs = observeJobs(ports, lastWhy);
       const table = benchmarksIn(watches.benchmarks);
-      const plan = planBenchmarks(
-        { targets, hosts, jobs, table, settings, ...benchmarks },
-        memory,
-        momentOf(ports.clock),
-      );
-      const isCurrent = await apply(ports, plan, targets);
-      // A pass that is retried finds the same failures again, and reports them then.
-      memory = plan.memory;
-      for (const { target, code, message } of plan.failed) report(ports, target, "Warning", code, message);
+      const now = momentOf(ports.clock);
+      const plan = planBenchmarks({ targets, hosts, jobs, table, settings, ...benchmarks }, memory, now);
+      const refused = createAttempts(plan.memory.failures, now.monotonicMs);
+      const { isCurrent, errors } = await apply(ports, plan, targets, refused);
+      memory = { ...plan.memory, failures: refused.failures };
+      for (const { target, code, message } of [...plan.failed, ...refused.found])
+        report(ports, target, "Warning", code, message);
       const before = reports;
-      reports = reportsOf(models, targets, plan.states, benchmarks.isOn);
+      reports = reportsOf(models, targets, plan, benchmarks.isOn);
       for (const [model, current] of reports)
         if (!isDeepEqual(current, before.get(model))) ports.onReport(model);
+      if (errors.length > 0) throw errors[0];
       return { recheckAfterMs: isCurrent ? plan.recheckAfterMs : CONFLICT_RECHECK_MS };
     },
   };
 }
 
-/** The watch delivers the other client's change within this time. */
+/** The watch delivers the other client's change within this time. After a refusal, the next target gets the slot. */
 const CONFLICT_RECHECK_MS = 1_000;
 
 function classedHost({ watches }: BenchmarksPorts, host: Host): ClassedHost[] {
@@ -164,28 +165,61 @@ function observeJobs({ jobs, watches }: BenchmarksPorts, lastWhy: Map<string, st
   });
 }
 
-/** Returns false if another client wrote first. Throws ApiCallFailed. */
+interface Applied {
+  /** False if another client wrote first, or the API server refused a Job: another pass is needed soon. */
+  readonly isCurrent: boolean;
+  readonly errors: readonly unknown[];
+}
+
+/** Attempts every write: a namespace or a Host that refuses one must not stop the others. */
 async function apply(
   ports: BenchmarksPorts,
   plan: BenchmarksPlan,
   targets: readonly Target[],
-): Promise<boolean> {
-  let isCurrent = await writeTable(ports, plan, targets);
+  refused: Attempts,
+): Promise<Applied> {
+  const errors: unknown[] = [];
+  let isCurrent = true;
+  const attempt = async (write: () => Promise<boolean>) => {
+    try {
+      isCurrent = (await write()) && isCurrent;
+    } catch (error) {
+      errors.push(error);
+    }
+  };
+  await attempt(() => writeTable(ports, plan, targets));
   for (const host of ports.watches.hosts.list())
-    isCurrent = (await writeOrder(ports, host, plan.orders.get(host.metadata.name))) && isCurrent;
-  const { client, log } = ports;
-  for (const { metadata } of plan.deleteJobs) {
-    const { name, namespace, uid } = metadata;
-    const removed = await client.remove(JOBS, { name, namespace }, { uid, propagation: "Background" });
-    isCurrent = isSettled(`delete Job ${namespace}/${name}`, removed) && isCurrent;
-  }
-  for (const job of plan.createJobs) {
-    const created = await client.create(JOBS, job);
-    if (!created.ok && created.error.kind !== "alreadyExists")
-      throw new ApiCallFailed(`create Job ${keyOf(job.metadata)}`, created.error);
-    if (created.ok) log.info({ job: keyOf(job.metadata) }, "benchmark Job created");
-  }
-  return isCurrent;
+    await attempt(() => writeOrder(ports, host, plan.orders.get(host.metadata.name)));
+  for (const job of plan.deleteJobs) await attempt(() => deleteJob(ports, job));
+  for (const started of plan.createJobs) await attempt(() => createJob(ports, started, refused));
+  return { isCurrent, errors };
+}
+
+async function deleteJob({ client }: BenchmarksPorts, { metadata }: Job): Promise<boolean> {
+  const { name, namespace, uid } = metadata;
+  const removed = await client.remove(JOBS, { name, namespace }, { uid, propagation: "Background" });
+  return isSettled(`delete Job ${namespace}/${name}`, removed);
+}
+
+async function createJob(
+  { client, log }: BenchmarksPorts,
+  { job, target, machine }: StartedJob,
+  refused: Attempts,
+): Promise<boolean> {
+  const name = keyOf(job.metadata);
+  const created = await client.create(JOBS, job);
+  if (created.ok) log.info({ job: name }, "benchmark Job created");
+  if (created.ok || created.error.kind === "alreadyExists") return true;
+  if (!isRefusal(created.error)) throw new ApiCallFailed(`create Job ${name}`, created.error);
+  const message = truncate(`Job ${name} was refused: ${created.error.message}`, 400);
+  refused.fail(target, machine, withRemedy("BenchmarkFailed", message));
+  return false;
+}
+
+/** True if a quick retry would get the same answer, for example from a quota or an admission policy. */
+function isRefusal({ kind, status }: ApiFailure): boolean {
+  const isTemporary = ["conflict", "throttled", "unauthorized"].includes(kind);
+  return status >= 400 && status < 500 && !isTemporary;
 }
 
 async function writeOrder(
@@ -213,10 +247,11 @@ async function writeTable(
 ): Promise<boolean> {
   const { client, watches, log } = ports;
   const current = watches.benchmarks.get(BENCHMARKS_KEY);
-  const { operations, dropped } = editsOf(current?.data ?? {}, store, remove);
+  const keys = new Set(targets.map(({ key }) => key));
+  const { operations, dropped } = editsOf(current?.data ?? {}, store, remove, (key) => keys.has(key));
   if (operations.length === 0) return true;
   if (dropped.length > 0)
-    log.warn({ entries: dropped }, `ConfigMap ${BENCHMARKS_NAME} is full, the oldest results are removed`);
+    log.warn({ entries: dropped }, `ConfigMap ${BENCHMARKS_NAME} is full, entries are removed`);
   const ref = { name: BENCHMARKS_NAME, namespace: NAMESPACE_SYSTEM };
   const entries = operations.flatMap((one) =>
     one.op === "add" ? [[one.path.slice("/data/".length), one.value]] : [],
@@ -229,8 +264,7 @@ async function writeTable(
           ...(current.data === undefined ? [{ op: "add" as const, path: "/data", value: {} }] : []),
           ...operations,
         ]);
-  if (!result.ok && ["conflict", "alreadyExists", "notFound", "invalid"].includes(result.error.kind))
-    return false;
+  if (!result.ok && ["conflict", "alreadyExists", "notFound"].includes(result.error.kind)) return false;
   if (!result.ok) throw new ApiCallFailed(`write ConfigMap ${BENCHMARKS_NAME}`, result.error);
   for (const [key, stored] of store) {
     const target = targets.find((one) => one.key === key);

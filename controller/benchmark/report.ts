@@ -5,7 +5,7 @@ import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { contentOf } from "../../src/capacity/benchmark/key.ts";
 import { compareText } from "../../src/util/text.ts";
-import type { TargetState } from "./plan.ts";
+import type { BenchmarksPlan, TargetState } from "./plan.ts";
 import type { Target } from "./targets.ts";
 
 export const BENCHMARKED = "Benchmarked";
@@ -24,7 +24,7 @@ const NO_MACHINE =
 export function reportsOf(
   models: readonly Model[],
   targets: readonly Target[],
-  states: ReadonlyMap<string, TargetState>,
+  plan: Pick<BenchmarksPlan, "states" | "results">,
   isOn: boolean,
 ): Map<string, ModelBenchmarks> {
   const own = new Map<string, Target[]>();
@@ -34,7 +34,7 @@ export function reportsOf(
     models.map((model) => {
       const key = keyOf(model.metadata);
       const isWanted = isOn && (model.spec.benchmark?.enabled ?? true) && contentOf(model) !== undefined;
-      return [key, reportOf(own.get(key) ?? [], states, isWanted)];
+      return [key, reportOf(own.get(key) ?? [], plan, isWanted)];
     }),
   );
 }
@@ -43,13 +43,13 @@ type Stated = { readonly target: Target; readonly state: TargetState };
 
 function reportOf(
   targets: readonly Target[],
-  states: ReadonlyMap<string, TargetState>,
+  { states, results: measured }: Pick<BenchmarksPlan, "states" | "results">,
   isWanted: boolean,
 ): ModelBenchmarks {
   const all = targets
     .map((target): Stated => ({ target, state: states.get(target.key) ?? { at: "off" } }))
     .sort((a, b) => compareText(placeOf(a.target), placeOf(b.target)));
-  const results = all.flatMap(({ state }) => (state.at === "measured" ? [state.result] : []));
+  const results = all.flatMap(({ target }) => measured.get(target.key) ?? []);
   const benchmarks = results
     .slice(0, RESULTS_MAX)
     .map(({ deviceClass, runtime, build, measuredAt, generation }) => ({

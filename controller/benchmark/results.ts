@@ -1,7 +1,8 @@
 /** Results of benchmarks: from a measurement to an entry of the ConfigMap, and until when an entry is valid. Pure. */
 
 import { type BenchmarkResult, type Measurement, measurementSchema } from "../../src/api/benchmark.ts";
-import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
+import { renderMeasurement } from "../../src/capacity/benchmark/report.ts";
+import { type BenchmarkTable, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { defined } from "../../src/util/defined.ts";
@@ -18,7 +19,8 @@ export function checkedResult(
   reported: Measurement,
   nowMs: number,
 ): BenchmarkResult | undefined {
-  const measured = measurementSchema.safeParse(reported).data;
+  // Rounded, as Jobs report it.
+  const measured = measurementSchema.safeParse(JSON.parse(renderMeasurement(reported))).data;
   if (measured === undefined) return undefined;
   const { sha256, gguf } = model.status ?? {};
   const result = defined<BenchmarkResult>({
@@ -36,8 +38,8 @@ export function checkedResult(
 }
 
 /**
- * Time until the result expires; not positive if it has expired, because it is too old or no machine of the class runs its build.
- * Without a target the builds are unknown: the result stays, because its Model may be created again.
+ * Time until the result has to be measured again; not positive if that is now, because it is too old or no machine of the class runs
+ * its build. Without a target the builds are unknown.
  */
 export function validForMs(
   { build, measuredAt }: BenchmarkResult,
@@ -57,10 +59,19 @@ export function withoutFuture(result: BenchmarkResult, nowMs: number): Benchmark
 
 /** An object may have 1 MiB; the rest is for its metadata. */
 const TABLE_LENGTH_MAX = 900_000;
+/** More than a result has with a long source and the most samples. */
+const RESULT_LENGTH = 4_000;
+
+/** Number of results of further targets that fit next to those of the targets. Entries without a target make room. */
+export function roomIn({ results }: BenchmarkTable, targets: ReadonlyMap<string, unknown>): number {
+  const kept = [...results].filter(([key]) => targets.has(key));
+  const length = kept.reduce((sum, [key, result]) => sum + lengthOf(key, JSON.stringify(result)), 0);
+  return Math.floor((TABLE_LENGTH_MAX - length) / RESULT_LENGTH);
+}
 
 export interface TableEdits {
   readonly operations: readonly JsonPatchOp[];
-  /** Entries that are removed because the ConfigMap is full, the oldest first. */
+  /** Entries that are removed because the ConfigMap is full. */
   readonly dropped: readonly string[];
 }
 
@@ -69,12 +80,13 @@ export function editsOf(
   data: Readonly<Record<string, string>>,
   store: ReadonlyMap<string, BenchmarkResult>,
   remove: readonly string[],
+  isTarget: (key: string) => boolean,
 ): TableEdits {
   const texts = [...store].map(([key, result]) => [key, JSON.stringify(result)] as const);
   const after = new Map(Object.entries(data));
   for (const key of remove) after.delete(key);
   for (const [key, text] of texts) after.set(key, text);
-  const dropped = overflowOf(after);
+  const dropped = overflowOf(after, isTarget);
   const gone = new Set([...remove, ...dropped].filter((key) => key in data));
   const changed = texts.filter(([key, text]) => data[key] !== text && !dropped.includes(key));
   return {
@@ -86,14 +98,16 @@ export function editsOf(
   };
 }
 
-/** The oldest entries beyond the limit; entries that cannot be read count as the oldest. */
-function overflowOf(entries: ReadonlyMap<string, string>): string[] {
+/** The entries beyond the limit: first those that cannot be read, then those without a target, the oldest first. */
+function overflowOf(entries: ReadonlyMap<string, string>, isTarget: (key: string) => boolean): string[] {
   let length = [...entries].reduce((sum, [key, text]) => sum + lengthOf(key, text), 0);
   if (length <= TABLE_LENGTH_MAX) return [];
   const { results } = readBenchmarks({ data: Object.fromEntries(entries) });
   const measuredMs = (key: string) => Date.parse(results.get(key)?.measuredAt ?? "") || 0;
+  const rank = (key: string) => (results.has(key) && isTarget(key) ? 1 : 0);
   const dropped: string[] = [];
-  for (const key of [...entries.keys()].sort((a, b) => measuredMs(a) - measuredMs(b))) {
+  const order = [...entries.keys()].sort((a, b) => rank(a) - rank(b) || measuredMs(a) - measuredMs(b));
+  for (const key of order) {
     if (length <= TABLE_LENGTH_MAX) break;
     length -= lengthOf(key, entries.get(key) ?? "");
     dropped.push(key);

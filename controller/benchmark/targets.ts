@@ -78,11 +78,15 @@ export function targetsOf(world: TargetWorld): Target[] {
   const models = world.models.filter((model) => !isBeingDeleted(model)).toSorted(byAge);
   for (const model of models) {
     const services = world.servicesOf(model).filter((service) => !isBeingDeleted(service));
-    for (const target of [
-      ...onHosts(model, services, hosts),
-      ...onNodes(model, services, nodes, world.settings),
-    ])
-      targets.set(target.key, merged(targets.get(target.key), target));
+    try {
+      for (const target of [
+        ...onHosts(model, services, hosts),
+        ...onNodes(model, services, nodes, world.settings),
+      ])
+        targets.set(target.key, merged(targets.get(target.key), target));
+    } catch {
+      // A Model that cannot be read, for example its source, must not keep the others from being measured.
+    }
   }
   return [...targets.values()];
 }
