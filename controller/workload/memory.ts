@@ -3,8 +3,8 @@ import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
-import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
+import { isUnsized } from "../../src/capacity/offload.ts";
 import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { GgufSummary } from "../../src/models/gguf/summary.ts";
@@ -49,35 +49,6 @@ export function claimInPod(
     if (!(error instanceof MetalbridgeError)) throw error;
     return undefined;
   }
-}
-
-/** Arguments that keep tensors in host memory or load weights in fewer bits, which the estimate does not cover. */
-const LESS_BY_ARGUMENT =
-  /^(-ot|-cmoe|-ncmoe|-ngl|-nkvo)$|offload|override-tensor|cpu-moe|gpu-layers|quantiz|load-in-/;
-
-/**
- * True if the GPUs hold less than the files and the context need, because a part stays in host memory or the engine loads the
- * weights in fewer bits.
- */
-export function isPartlyOffloaded(spec: InferenceServiceSpec, settings: EngineSettings): boolean {
-  const { gpuLayers = -1, moeCPUOffload, moeCPULayers = 0, noKvOffload } = settings;
-  const { vllmConfig, sglangConfig, tgiConfig, personaPlexConfig } = spec;
-  return (
-    isUnsized(settings) ||
-    gpuLayers >= 0 ||
-    moeCPULayers > 0 ||
-    [moeCPUOffload, noKvOffload, personaPlexConfig?.cpuOffload, personaPlexConfig?.quantize4Bit].includes(
-      true,
-    ) ||
-    [vllmConfig, sglangConfig].some((config) => (config?.cpuOffloadGB ?? 0) > 0) ||
-    [vllmConfig?.quantization, sglangConfig?.quantization, tgiConfig?.quantize].some(
-      (one) => one !== undefined,
-    )
-  );
-}
-
-function isUnsized({ tensorOverrides = [], extraArgs = [] }: EngineSettings): boolean {
-  return tensorOverrides.length > 0 || extraArgs.some((argument) => LESS_BY_ARGUMENT.test(argument));
 }
 
 /** Minimum bytes on the GPUs; undefined if it is unknown how much stays in host memory. */

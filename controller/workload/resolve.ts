@@ -10,6 +10,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model } from "../../src/api/model.ts";
 import type { Loading } from "../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
+import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
@@ -19,7 +20,7 @@ import type { MountedWeights, PodsSettings, Workload, WorkloadInput } from "./co
 import { currentRuntime, desiredPodsDigest, keepTemplate, withoutNodeChoice } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
-import { claimInPod, claimOnGPUs, isPartlyOffloaded } from "./memory.ts";
+import { claimInPod, claimOnGPUs } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 

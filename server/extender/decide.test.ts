@@ -19,11 +19,16 @@ const podWith = (limits: Readonly<Record<string, string>>): ExtenderPod => ({
   metadata: { name: "chat-1", namespace: "default", uid: "u", labels: {} },
   spec: { containers: [{ resources: { limits } }] },
 });
-const needWith = (limits: Readonly<Record<string, string>>, spec: object = {}): PodNeed => {
+const needWith = (
+  limits: Readonly<Record<string, string>>,
+  spec: object = {},
+  ofService: object = {},
+): PodNeed => {
   const model = measuredModel("default");
+  const service = measuredService("default");
   return needOf(
     podWith(limits),
-    measuredService("default"),
+    { ...service, spec: { ...service.spec, ...ofService } },
     { ...model, spec: { ...model.spec, ...spec } },
     table,
   );
@@ -41,10 +46,10 @@ const gpu = (memory: string) => ({ hardware: { accelerator: "cuda", gpu: { memor
 test.each<[string | undefined, string, PodNeed, Devices["gpu"]]>([
   [undefined, "a GPU that is large enough", needWith(ONE), { vendor: "NVIDIA", bytesEach: 24 * GIB }],
   [
-    "GPU has 12 GiB of memory, the model needs 13 GiB",
+    "GPU has 10 GiB of memory, the model needs 13 GiB",
     "a small GPU",
     needWith(ONE),
-    { vendor: "NVIDIA", bytesEach: 12 * GIB },
+    { vendor: "NVIDIA", bytesEach: 10 * GIB },
   ],
   [
     undefined,
@@ -52,6 +57,26 @@ test.each<[string | undefined, string, PodNeed, Devices["gpu"]]>([
     needWith({ "nvidia.com/gpu": "2" }),
     { vendor: "NVIDIA", bytesEach: 7 * GIB },
   ],
+  [undefined, "embeddings in memory", needWith(ONE), { vendor: "NVIDIA", bytesEach: 12 * GIB }],
+  [
+    undefined,
+    "also GPUs of another vendor",
+    needWith(ONE),
+    { vendor: "AMD", bytesEach: 4 * GIB, hasOtherVendors: true },
+  ],
+  ...[
+    { tensorOverrides: ["exps=CPU"] },
+    { extraArgs: ["--n-cpu-moe", "4"] },
+    { extraArgs: ["-ngl", "4"] },
+    { vllmConfig: { cpuOffloadGB: 40 } },
+    { vllmConfig: { quantization: "bitsandbytes" } },
+    { gpuLayers: 4 },
+  ].map((ofService): [string | undefined, string, PodNeed, Devices["gpu"]] => [
+    undefined,
+    `a service with ${JSON.stringify(ofService)}`,
+    needWith(ONE, {}, ofService),
+    { vendor: "NVIDIA", bytesEach: 4 * GIB },
+  ]),
   ["GPU vendor is AMD, the model needs NVIDIA", "another vendor", needWith(ONE), { vendor: "AMD" }],
   [
     "GPU vendor is AMD, the model needs NVIDIA",

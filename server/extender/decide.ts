@@ -7,6 +7,7 @@ import { keyOf } from "../../src/api/names.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
 import type { Devices, GpuVendor } from "../../src/capacity/devices/devices.ts";
+import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { formatOf } from "../../src/capacity/resolve.ts";
 import {
   type ScoredFigures,
@@ -16,6 +17,7 @@ import {
   scoreRank,
   scoreScale,
 } from "../../src/capacity/score.ts";
+import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { type ExtenderPod, MAX_SCORE } from "./protocol.ts";
@@ -35,8 +37,8 @@ export interface PodNeed {
   readonly model: string;
   readonly vendor: GpuVendor | undefined;
   readonly gpus: number;
-  /** Memory that the model needs in each GPU; undefined if it is unknown, or if a part of the model stays in the node's memory. */
-  readonly gpuBytes: number | undefined;
+  /** Undefined if it is unknown, or if the service keeps a part of the model in the node's memory. */
+  readonly memoryPerGpu: NeededMemory | undefined;
   /** Memory of the MIG slice that the pod requests by its profile. */
   readonly sliceBytes: number | undefined;
   /** The engine computes on 4-bit weights by instructions that older GPUs of NVIDIA lack. */
@@ -45,9 +47,18 @@ export interface PodNeed {
   readonly speeds: Readonly<Record<string, number>>;
 }
 
+interface NeededMemory {
+  /** What the Model states, or the weights. */
+  readonly bytes: number;
+  /** A GPU with less can never run the model. */
+  readonly minBytes: number;
+}
+
 const GIB = 1024 ** 3;
 /** A GPU that is sold with 24 GB has up to a tenth less. */
-const USABLE_SHARE = 0.9;
+const MIN_SHARE_OF_STATED = 0.9;
+/** Engines keep embeddings in the node's memory. */
+const MIN_SHARE_OF_WEIGHTS = 0.8;
 
 const VENDOR_OF_DOMAIN: Readonly<Record<string, GpuVendor>> = {
   "nvidia.com": "NVIDIA",
@@ -85,7 +96,7 @@ export function needOf(
     model: keyOf(model.metadata),
     vendor,
     gpus,
-    gpuBytes: gpus === 0 ? undefined : bytesPerGpu(service, model, gpus),
+    memoryPerGpu: gpus === 0 ? undefined : memoryPerGpu(service, model, gpus),
     sliceBytes: requested.sliceBytes,
     needsInt4: vendor === "NVIDIA" && /^awq/i.test(model.spec.quantization ?? ""),
     speeds: speedsByClass(table, subject),
@@ -114,27 +125,32 @@ function gpusRequested({ spec }: ExtenderPod, resourceName: string | undefined) 
   return { count, vendor, sliceBytes };
 }
 
-function bytesPerGpu({ spec }: InferenceService, { spec: { hardware }, status }: Model, gpus: number) {
-  const { memory, layers = -1 } = hardware?.gpu ?? {};
+function memoryPerGpu(
+  { spec }: InferenceService,
+  { spec: { hardware }, status }: Model,
+  gpus: number,
+): NeededMemory | undefined {
+  const { memory, layers } = hardware?.gpu ?? {};
   const stated = memory === undefined ? undefined : parseQuantity(memory);
-  if (stated !== undefined && stated > 0) return stated * USABLE_SHARE;
-  const isOffloaded =
-    spec.moeCPUOffload === true || (spec.moeCPULayers ?? 0) > 0 || (spec.gpuLayers ?? layers) >= 0;
-  return isOffloaded || status?.weightsBytes === undefined ? undefined : status.weightsBytes / gpus;
+  if (stated !== undefined && stated > 0) return { bytes: stated, minBytes: stated * MIN_SHARE_OF_STATED };
+  const settings = toEngineSettings(spec, { gguf: status?.gguf, gpuLayers: layers });
+  if (status?.weightsBytes === undefined || isPartlyOffloaded(spec, settings)) return undefined;
+  const bytes = status.weightsBytes / gpus;
+  return { bytes, minBytes: bytes * MIN_SHARE_OF_WEIGHTS };
 }
 
 /** Why the node can never run the pod, whatever else runs there; undefined if it can, or if too little is known. */
 export function mismatchOf(need: PodNeed, { devices: { gpu } }: NodeFacts): string | undefined {
-  if (need.gpus === 0 || gpu === undefined) return undefined;
-  const { vendor, gpuBytes, sliceBytes } = need;
+  if (need.gpus === 0 || gpu === undefined || gpu.hasOtherVendors === true) return undefined;
+  const { vendor, memoryPerGpu: needed, sliceBytes } = need;
   if (vendor !== undefined && gpu.vendor !== vendor)
     return `GPU vendor is ${gpu.vendor}, the model needs ${vendor}`;
   if (need.needsInt4 && gpu.int4 === false)
     return `GPU ${gpu.arch ?? gpu.product ?? ""} has no fast 4-bit arithmetic, which AWQ needs`;
   const bytes = sliceBytes ?? gpu.bytesEach;
-  if (gpuBytes === undefined || bytes === undefined || bytes >= gpuBytes) return undefined;
+  if (needed === undefined || bytes === undefined || bytes >= needed.minBytes) return undefined;
   const what = sliceBytes !== undefined || gpu.isSliced === true ? "MIG slice" : "GPU";
-  return `${what} has ${formatBytes(bytes)} of memory, the model needs ${formatBytes(gpuBytes)}`;
+  return `${what} has ${formatBytes(bytes)} of memory, the model needs ${formatBytes(needed.bytes)}`;
 }
 
 export interface NodeScores {

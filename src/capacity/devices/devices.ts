@@ -19,6 +19,8 @@ export interface Gpu {
   readonly isShared?: boolean | undefined;
   /** Pods get slices of the GPUs (MIG). */
   readonly isSliced?: boolean | undefined;
+  /** The machine also has GPUs of other vendors, which the other facts do not describe. */
+  readonly hasOtherVendors?: boolean | undefined;
 }
 
 /** Facts about a machine. An absent fact is unknown; a machine without GPUs has no `gpu`. */
@@ -40,6 +42,7 @@ const MAX_CLASS = 63;
 export function deviceClassOf({ gpu, cpu }: Devices): string | undefined {
   if (gpu === undefined) return cpu?.name && slug(["cpu", cpu.name, cpu.cores]);
   const { vendor, product, arch, bytesEach, cores, count = 1, isShared } = gpu;
+  if (gpu.hasOtherVendors === true) return undefined;
   const gibibytes = bytesEach === undefined ? undefined : `${Math.floor(bytesEach / 1024 ** 3)}gi`;
   if (vendor === "Apple") return product && slug([product, cores]);
   const name = product ?? (arch && gibibytes && `${arch}-${gibibytes}`);

@@ -24,6 +24,11 @@ test.each<readonly [string | undefined, HostStatus["info"], Devices["gpu"]]>([
     { vendor: "AMD", product: "Instinct MI210", bytesEach: 64 * GIB, arch: "gfx90a", int4: true, count: 2 },
   ],
   [
+    undefined,
+    { os: "linux", chip: "AMD EPYC", gpus: [MI210, { ...MI210, vendor: "nvidia", name: "NVIDIA L4" }] },
+    { vendor: "AMD", hasOtherVendors: true },
+  ],
+  [
     "cpu-intel-core-i7-9750h-cpu-2-60ghz-6",
     { chip: "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz", performanceCores: 6 },
     undefined,

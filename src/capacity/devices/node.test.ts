@@ -156,6 +156,13 @@ test.each<Case>([
     undefined,
     undefined,
   ],
+  [
+    "device plugins of two vendors",
+    GFD_A100,
+    { "nvidia.com/gpu": "8", "amd.com/gpu": "1" },
+    { ...A100, hasOtherVendors: true },
+    undefined,
+  ],
   ["no GPU", { "kubernetes.io/arch": "amd64" }, { memory: "64Gi" }, undefined, undefined],
   [
     "labels that outlived their labeler and the GPUs",
@@ -312,7 +319,20 @@ test.each<readonly [string, Strings, Strings, NodeReport["gpus"], Devices["gpu"]
     { vendor: "NVIDIA", product: "NVIDIA L4", bytesEach: 24 * GIB, count: 2 },
   ],
   ["a labeler", GFD_A100, { "nvidia.com/gpu": "8" }, [L4], A100],
-  ["a device plugin of another vendor", {}, { "amd.com/gpu": "1" }, [L4], { vendor: "AMD" }],
+  [
+    "a device plugin of another vendor",
+    {},
+    { "amd.com/gpu": "1" },
+    [L4],
+    { vendor: "AMD", hasOtherVendors: true },
+  ],
+  [
+    "two vendors",
+    {},
+    {},
+    [L4, { ...L4, vendor: "intel", name: "Intel Arc" }],
+    { vendor: "NVIDIA", hasOtherVendors: true },
+  ],
   ["two kinds of GPUs", {}, {}, [L4, { ...L4, name: "NVIDIA A2" }], { vendor: "NVIDIA" }],
   ["a GPU in the processor", {}, {}, [{ ...L4, vendor: "intel", unified: true }], undefined],
 ])("the node report adds GPUs: %s", (_, labels, allocatable, gpus, expected) => {

@@ -32,15 +32,19 @@ function gpuOf(
   report: Pick<NodeReport, "gpus"> | undefined,
 ): Gpu | undefined {
   const reported = reportedGpu(report?.gpus ?? []);
-  for (const vendor of NODE_GPU_VENDORS) {
+  const found = NODE_GPU_VENDORS.flatMap((vendor) => {
     const published = slicedGpu(slices, vendor);
     const labeled = labeledGpu(node, vendor);
     if (published !== undefined) return withArchitecture(published, labeled?.gpu);
-    if (labeled === undefined) continue;
+    if (labeled === undefined) return [];
     const isDescribed = labeled.hasLabeler || labeled.gpu.isSliced;
     return isDescribed || reported?.vendor !== vendor ? labeled.gpu : reported;
-  }
-  return reported;
+  });
+  const [gpu = reported] = found;
+  const vendors = new Set(
+    [...found, ...(reported === undefined ? [] : [reported])].map(({ vendor }) => vendor),
+  );
+  return gpu && vendors.size > 1 ? { ...gpu, hasOtherVendors: true } : gpu;
 }
 
 /** ResourceSlices of AMD's driver have no architecture. */

@@ -17,7 +17,8 @@ export function reportedGpu(gpus: readonly ReportedGpu[]): Gpu | undefined {
   if (first === undefined) return undefined;
   const vendor = VENDORS[first.vendor];
   // GPUs of several kinds have no common description.
-  if (others.length > 0) return others.every((gpu) => gpu.vendor === first.vendor) ? { vendor } : undefined;
+  const hasOtherVendors = others.some((gpu) => gpu.vendor !== first.vendor) || undefined;
+  if (others.length > 0) return { vendor, hasOtherVendors };
   const { name, memoryBytes: bytesEach, count } = first;
   // Without a name or an ID, all GPUs of a vendor would be one product.
   const product = /^(nvidia|amd|intel) GPU$/i.test(name) ? undefined : name;
