@@ -12,7 +12,7 @@ import type { ControllerMetrics } from "../metrics.ts";
 import { reportOn } from "../watches/events.ts";
 import type { Watches } from "../watches/watches.ts";
 import { type Departure, type MoveTracker, moveEndOf } from "./move-tracker.ts";
-import { mayHaveMultiplePods, moveCandidatesFor, type ObservedWorkload, observeReplicas } from "./observe.ts";
+import { moveCandidatesFor, moveRefusal, type ObservedWorkload, observeReplicas } from "./observe.ts";
 
 export interface MoverOptions {
   /** Undefined: nothing is moved. */
@@ -108,15 +108,15 @@ function isOnMachine(
     : podsOfService.of(service).some(({ spec }) => spec.nodeName === machine);
 }
 
-/** Blocks the move of a pod if the service may have several, or if a dry run of its eviction fails, for example because of a PodDisruptionBudget. */
+/** Blocks the move of a pod if none of its Deployment may move, or if a dry run of its eviction fails, for example because of a PodDisruptionBudget. */
 async function reasonToStay(
   { connection, watches }: MoverOptions,
   seen: ObservedWorkload,
 ): Promise<string | undefined> {
   if (seen.by === "replica") return undefined;
   const { deployments, autoscalers } = watches.ofService;
-  if (mayHaveMultiplePods(deployments.of(seen.service), autoscalers.of(seen.service)))
-    return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
+  const refusal = moveRefusal(deployments.of(seen.service), autoscalers.of(seen.service));
+  if (refusal !== undefined) return refusal;
   const namespace = watches.services.get(seen.service)?.metadata.namespace;
   const metadata = { name: seen.name, namespace };
   const evicted = await connection.request({

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
-import { mayHaveMultiplePods, nodeAdmitsPod, nodeHasRoom } from "./observe.ts";
+import { moveRefusal, nodeAdmitsPod, nodeHasRoom } from "./observe.ts";
 
 const podOf = (parts: Partial<Pod["spec"]>): Pod => ({
   metadata: { name: "chat" },
@@ -60,21 +60,24 @@ test("a node has room for a pod if it fits in addition to the pods of services, 
   expect(nodeHasRoom({ ...node, status: {} }, [], podOf({}))).toBe(true);
 });
 
-test("a service may have several pods by its Deployment, or by the maximum of its autoscaler", () => {
-  const scaled = (replicas?: number): Deployment => ({
+test("pods stay if a service has, or may have, several, or if the template of an older controller has no gate", () => {
+  const scaled = (replicas?: number, ...schedulingGates: { name: string }[]): Deployment => ({
     metadata: { name: "chat" },
     spec: {
       replicas,
       selector: {},
-      template: { spec: { containers: [] } },
+      template: { spec: { containers: [], schedulingGates } },
     },
   });
   const upTo = (maxReplicas: number): HorizontalPodAutoscaler => ({
     metadata: { name: "chat" },
     spec: { scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "chat" }, maxReplicas },
   });
-  expect(mayHaveMultiplePods([], [])).toBe(false);
-  expect(mayHaveMultiplePods([scaled()], [upTo(1)])).toBe(false);
-  expect(mayHaveMultiplePods([scaled(2)], [])).toBe(true);
-  expect(mayHaveMultiplePods([scaled(1)], [upTo(2)])).toBe(true);
+  const gate = { name: "metalbridge.dev/placement" };
+  expect(moveRefusal([], [])).toBeUndefined();
+  expect(moveRefusal([scaled(undefined, gate)], [upTo(1)])).toBeUndefined();
+  expect(moveRefusal([scaled(2, gate)], [])).toMatch(/a single pod/);
+  expect(moveRefusal([scaled(1, gate)], [upTo(2)])).toMatch(/a single pod/);
+  for (const others of [[], [{ name: "kueue.x-k8s.io/admission" }]])
+    expect(moveRefusal([scaled(1, ...others)], [])).toMatch(/older controller.*rollout restart chat$/);
 });

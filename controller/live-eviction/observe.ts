@@ -24,6 +24,7 @@ import {
 } from "../../src/kube/workload-objects.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
+import { isGated } from "../service/pods/gates.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
@@ -89,14 +90,23 @@ function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["meta
   return { replica: uid, name, sinceMs: Date.parse(creationTimestamp) || 0 };
 }
 
-/** A move replaces all pods of a Deployment, so with several pods it would also move those on good nodes. */
-export function mayHaveMultiplePods(
+/**
+ * The reason why no pod of these Deployments may move. A move replaces all pods of a Deployment, so with several pods it would also
+ * move those on good nodes. Without the scheduling gate, nothing would keep the new pod off the node.
+ */
+export function moveRefusal(
   deployments: readonly Deployment[],
   autoscalers: readonly HorizontalPodAutoscaler[],
-): boolean {
-  return (
+): string | undefined {
+  if (
     deployments.some(({ spec }) => (spec.replicas ?? 1) > 1) ||
     autoscalers.some(({ spec }) => spec.maxReplicas > 1)
+  )
+    return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
+  const older = deployments.find(({ spec }) => !isGated(spec.template));
+  return (
+    older &&
+    `its Deployment is of an older controller, without the scheduling gate; to add it: metalbridge rollout restart ${older.metadata.name}`
   );
 }
 

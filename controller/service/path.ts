@@ -38,6 +38,8 @@ export interface ServicePath {
   readonly prepare: (live: LiveService) => void;
   /** One pass: observe, plan, apply. The caller writes the status. Throws if only a retry can help. */
   readonly reconcile: (live: LiveService) => Promise<PathResult>;
+  /** Called before each pass on another path, for what still serves on this one. Returns what the API server rejects. */
+  readonly keep?: (live: LiveService) => Promise<readonly Rejection[]>;
   /** Releases a service that is on another path, is being deleted, or no longer exists (`isDeleted`). */
   readonly release: (key: string, isDeleted: boolean) => void;
   /** Number of replicas that serve on this path. */

@@ -54,6 +54,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path with parts has no state of its own, and its parts are in the list too.
   for (const path of others) if (path.parts === undefined) path.release(key, false);
+  const kept = (await Promise.all(others.map((path) => path.keep?.(live) ?? []))).flat();
   const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
   if (obstacle.at === "nameTaken") await removeSlices(ports, live);
   else ports.foreign.forget(key);
@@ -68,7 +69,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
       others.flatMap((path) => path.leave(live.own)),
     );
   }
-  const retryMs = ports.retries.afterMs(key, rejections.length > 0, ports.clock.monotonicMs());
+  const retryMs = ports.retries.afterMs(key, kept.length + rejections.length > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs, performanceAfterMs]);
 }
 

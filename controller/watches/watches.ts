@@ -93,6 +93,7 @@ export interface Groupings {
   /** Objects of a service, by its `namespace/name`. */
   readonly ofService: OwnedGroupings;
   readonly podsOfService: Grouping<Pod>;
+  readonly podsOfNode: Grouping<Pod>;
   /** Services by `namespace/name` of a Model that they name. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** Models that hosts prefetch, in the one group "all". */
@@ -163,6 +164,7 @@ export function startWatches(
       kind: PODS,
       labelSelector: LABEL_SERVICE_UID,
       onChange: (key, pod, before) => {
+        groupings.podsOfNode.note(key, pod, before);
         const services = groupings.podsOfService.note(key, pod, before);
         emit((on) => services.forEach(on.onService));
       },
@@ -299,6 +301,7 @@ export function createGroupings(): Groupings {
       createGrouping((object) => groupOf(object, ownerOf(what, object).name)),
     ) as OwnedGroupings,
     podsOfService: createGrouping<Pod>((pod) => groupOf(pod, pod.metadata.labels?.[LABEL_SERVICE])),
+    podsOfNode: createGrouping<Pod>(({ spec: { nodeName } }) => (nodeName === undefined ? [] : [nodeName])),
     servicesOfModel: createGrouping<InferenceService>(modelsOf),
     prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),

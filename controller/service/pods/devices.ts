@@ -1,25 +1,23 @@
 /** Reads which devices kube-scheduler allocated to the claims of pods (dynamic resource allocation). */
 import { RESOURCE_CLAIMS } from "../../../src/kube/kinds.ts";
-import type { KubeClient } from "../../../src/kube/types.ts";
+import type { ApiResult, KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { isLive } from "./pods.ts";
 
 const MAX_PODS = 3;
 
-/** An allocation does not change while its pod exists. The watch delivers a new object with each change of a pod. */
+/** Empty for claims without devices. An allocation does not change while its pod exists, and the watch delivers each change of a pod as a new object. */
 const known = new WeakMap<Pod, string>();
 
 /** For the first pods with claims, such as `chat-1 on gpu-1 (gpus/large: gpu-0 of gpu.nvidia.com)`. Unreadable claims are left out. */
 export async function readDevices(client: KubeClient, pods: readonly Pod[]): Promise<readonly string[]> {
-  const scheduled = pods.filter(
-    (pod) => isLive(pod) && pod.spec.nodeName !== undefined && claimsOf(pod).length > 0,
-  );
-  const texts = scheduled.slice(0, MAX_PODS).map(async (pod) => {
-    const text = known.get(pod) ?? (await describeDevices(client, pod));
-    if (text !== undefined) known.set(pod, text);
-    return text ?? [];
-  });
-  return (await Promise.all(texts)).flat();
+  const scheduled = pods
+    .filter((pod) => isLive(pod) && pod.spec.nodeName !== undefined && claimsOf(pod).length > 0)
+    .sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const texts = scheduled
+    .slice(0, MAX_PODS)
+    .map(async (pod) => known.get(pod) ?? (await describeDevices(client, pod)));
+  return (await Promise.all(texts)).filter((text) => text !== "");
 }
 
 /** Names of ResourceClaims: those that the pod names, and those that were created for it. */
@@ -30,7 +28,7 @@ function claimsOf({ spec, status }: Pod): readonly string[] {
   );
 }
 
-async function describeDevices(client: KubeClient, pod: Pod): Promise<string | undefined> {
+async function describeDevices(client: KubeClient, pod: Pod): Promise<string> {
   const { name, namespace } = pod.metadata;
   const claims = await Promise.all(
     claimsOf(pod).map((claim) => client.get(RESOURCE_CLAIMS, { namespace, name: claim })),
@@ -38,7 +36,13 @@ async function describeDevices(client: KubeClient, pod: Pod): Promise<string | u
   const devices = claims.flatMap((claim) =>
     claim.ok ? (claim.value.status?.allocation?.devices?.results ?? []) : [],
   );
-  if (devices.length === 0) return undefined;
   const named = devices.map(({ request, device, driver }) => `${request}: ${device} of ${driver}`);
-  return `${name} on ${pod.spec.nodeName} (${named.join(", ")})`;
+  const text = named.length === 0 ? "" : `${name} on ${pod.spec.nodeName} (${named.join(", ")})`;
+  if (claims.every(isAnswer)) known.set(pod, text);
+  return text;
+}
+
+/** False if the API server may answer otherwise for the same pod. */
+function isAnswer(result: ApiResult<unknown>): boolean {
+  return result.ok || result.error.kind === "notFound";
 }

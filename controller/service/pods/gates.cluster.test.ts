@@ -165,6 +165,20 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
       ({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"],
     );
     expect(reasons).toContainEqual(expect.stringMatching(/^no node is preferred: .*Model qwen/));
+
+    await patch("isvc/chat", { spec: { placement: { on: "Hosts" } } });
+    await until("chat", {
+      on: "Pods",
+      observedGeneration: (await bench.service(NS, "chat")).metadata.generation,
+    });
+    const [replaced] = await podsOf("chat");
+    await bench.cluster.kubectl(["delete", `pod/${replaced?.metadata.name}`, "-n", NS]);
+    await vi.waitFor(async () => {
+      const started = (await podsOf("chat")).filter(({ spec }) => spec.nodeName !== undefined);
+      expect(
+        started.map(({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"]),
+      ).toContain("the service moves to hosts");
+    }, WAIT);
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
   });
 

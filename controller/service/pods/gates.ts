@@ -33,6 +33,10 @@ export function isGated({ spec }: Pick<PodTemplate, "spec">): boolean {
   return spec.schedulingGates?.some(({ name }) => name === GATE_PLACEMENT) === true;
 }
 
+export function gatedPods(pods: readonly Pod[]): readonly Pod[] {
+  return pods.filter((pod) => isGated(pod) && isLive(pod));
+}
+
 /** Applies the choice and removes the gate, if the pod is still as it was read. */
 export function releaseOf(pod: Pod, { choice, reason, score }: GateDecision): readonly JsonPatchOp[] {
   const { metadata, spec } = pod;

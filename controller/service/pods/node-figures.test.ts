@@ -11,6 +11,7 @@ function figures(report: object | undefined, requested: object, cost?: string) {
   const template = (requests: object) => ({ containers: [{ name: "engine", resources: { requests } }] });
   const map = report && { data: { "node.json": JSON.stringify({ ...REPORT, ...report }) } };
   const pod = { metadata: { name: "other" }, spec: { nodeName: "node", ...template({ [GPU]: "1" }) } };
+  const ended = { ...pod, status: { phase: "Failed" } };
   const node = {
     metadata: { name: "node", annotations: cost === undefined ? {} : { "metalbridge.dev/cost": cost } },
     status: { allocatable: { [GPU]: "4" } },
@@ -22,7 +23,7 @@ function figures(report: object | undefined, requested: object, cost?: string) {
     nodes: new Map([["node", node]]),
     nodeReports: reports,
     resourceSlicesOfNode: { of: () => [] },
-    pods: { list: () => [pod] },
+    podsOfNode: { of: (name: string) => (name === "node" ? [pod, ended] : []) },
     benchmarks: new Map(),
   };
   const resolution = {

@@ -8,7 +8,7 @@ import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subjec
 import { deviceClassOf } from "../../../src/capacity/devices/devices.ts";
 import { devicesOfNode } from "../../../src/capacity/devices/node.ts";
 import { costOfNode } from "../../../src/capacity/node-cost.ts";
-import { hasPodEnded, type Node } from "../../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod } from "../../../src/kube/workload-objects.ts";
 import { benchmarksIn } from "../../watches/benchmarks.ts";
 import { nodeReportOf } from "../../watches/nodes.ts";
 import type { Watches } from "../../watches/watches.ts";
@@ -16,7 +16,10 @@ import type { PodsResolved } from "../../workload/resolve.ts";
 import type { NodeFigures } from "./nodes.ts";
 import { requestsOf } from "./pods.ts";
 
-type FigureWatches = Pick<Watches, "nodes" | "nodeReports" | "resourceSlicesOfNode" | "pods" | "benchmarks">;
+type FigureWatches = Pick<
+  Watches,
+  "nodes" | "nodeReports" | "resourceSlicesOfNode" | "podsOfNode" | "benchmarks"
+>;
 
 /** Figures of a node for pods of this service, by the name of the node. */
 export function nodeFiguresFor(
@@ -41,7 +44,6 @@ export function nodeFiguresFor(
       .map(([name]) => name)
       .filter((name) => name.includes("/")),
   );
-  const taken = devices.size === 0 ? undefined : devicesInUse(watches, devices);
   return (name) => {
     const node = watches.nodes.get(name);
     if (node === undefined) return {};
@@ -52,34 +54,25 @@ export function nodeFiguresFor(
     return {
       measured: deviceClass === undefined ? undefined : speeds[deviceClass],
       utilization:
-        taken === undefined
+        devices.size === 0
           ? memoryInUse(report)
           : // The extender of kube-scheduler scores by the report too.
-            (report?.gpuUtilization ?? shareOf(node, devices, taken.get(name))),
+            (report?.gpuUtilization ?? shareOf(node, devices, watches.podsOfNode.of(name))),
       cost: costOfNode(node),
     };
   };
 }
 
-/** Number of these devices that pods of services use, by node. Only the scheduler knows about other pods. */
-function devicesInUse(
-  { pods }: FigureWatches,
-  devices: ReadonlySet<string>,
-): ReadonlyMap<string | undefined, number> {
-  const taken = new Map<string | undefined, number>();
-  for (const pod of pods.list()) {
-    if (pod.spec.nodeName === undefined || hasPodEnded(pod)) continue;
-    for (const [name, quantity] of requestsOf(pod))
-      if (devices.has(name))
-        taken.set(pod.spec.nodeName, (taken.get(pod.spec.nodeName) ?? 0) + (parseQuantity(quantity) ?? 0));
-  }
-  return taken;
+/** Share of these devices that pods of services use. Only the scheduler knows about other pods. */
+function shareOf({ status }: Node, devices: ReadonlySet<string>, pods: readonly Pod[]): number | undefined {
+  const offered = sumOf([...devices].map((name) => status?.allocatable?.[name] ?? ""));
+  const requests = pods.filter((pod) => !hasPodEnded(pod)).flatMap(requestsOf);
+  const taken = sumOf(requests.flatMap(([name, quantity]) => (devices.has(name) ? [quantity] : [])));
+  return offered === 0 ? undefined : taken / offered;
 }
 
-function shareOf({ status }: Node, devices: ReadonlySet<string>, taken = 0): number | undefined {
-  const offered = [...devices].map((name) => parseQuantity(status?.allocatable?.[name] ?? "") ?? 0);
-  const most = offered.reduce((sum, count) => sum + count, 0);
-  return most === 0 ? undefined : taken / most;
+function sumOf(quantities: readonly string[]): number {
+  return quantities.reduce((sum, quantity) => sum + (parseQuantity(quantity) ?? 0), 0);
 }
 
 /** By the report of the node, whose free memory is updated in steps. */

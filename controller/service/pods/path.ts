@@ -30,7 +30,7 @@ import {
   soonest,
 } from "../path.ts";
 import { readDevices } from "./devices.ts";
-import { isGated, outdatedPods, releasePods, replacePods } from "./gates.ts";
+import { gatedPods, isGated, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { readMountProblem } from "./mounts.ts";
 import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
@@ -39,12 +39,17 @@ import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";
 import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNodes } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
-import { isLive, isMakingRoom, type ObservedPods, readPods } from "./pods.ts";
+import { isLive, isMakingRoom, isStuck, isUnscheduled, type ObservedPods, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
 import { isOf, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
+const LEAVES_PODS = {
+  choice: { avoid: [], prefer: [] },
+  reason: "the service moves to hosts",
+  score: undefined,
+};
 
 export function createPodsPath(ports: PodsPorts): ServicePath {
   return {
@@ -53,6 +58,8 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
       updateQueue(ports, key, readPods(own.pods));
     },
     reconcile: (live) => reconcile(ports, live),
+    // A pod that is replaced meanwhile serves until hosts do.
+    keep: ({ own }) => releasePods(ports, gatedPods(own.pods), LEAVES_PODS),
     release: (key) => {
       ports.offloads.forget(key);
       ports.onPositions(ports.podsQueue.set(key, undefined));
@@ -215,10 +222,9 @@ function withMove(
   return { resolution: move.move === undefined ? resolution : onMove(resolution, move.move), move };
 }
 
-/** The template of an older controller names the nodes. It stays until its pods wait and none serves, which nothing else could help. */
+/** The template of an older controller names the nodes. It stays until all its pods wait, which nothing else could help. */
 function withGate(input: PodsInput, resolved: PodsResolved, pods: ObservedPods): PodsResolved | Blocked {
-  const isStuck = pods.unscheduled !== undefined && pods.ready === 0;
-  return isStuck && !isGated(resolved.workload.deployment.spec.template)
+  return isStuck(pods) && !isGated(resolved.workload.deployment.spec.template)
     ? resolvePods({ ...input, live: undefined })
     : resolved;
 }
@@ -229,8 +235,10 @@ async function choosePodNodes(
   { key, own }: LiveService,
   { nodes, resolution, move }: Moved & { readonly nodes: ObservedNodes | undefined },
 ): Promise<readonly Rejection[]> {
+  const gated = gatedPods(own.pods);
+  // Most passes have no such pod, and scores of all nodes take time.
+  if (gated.length === 0 && !own.pods.some(isUnscheduled)) return [];
   const judged = nodes?.at === "judged" ? nodes.judged : [];
-  const gated = own.pods.filter((pod) => isGated(pod) && isLive(pod));
   const departures = ports.moving.from(key).filter(({ by }) => by === "pod");
   const leaving = departures.flatMap(({ machine, notTo }) => [machine, ...notTo]);
   const { scoreWeights } = ports;

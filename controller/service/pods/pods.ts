@@ -77,6 +77,11 @@ export function readPods(pods: readonly Pod[]): ObservedPods {
   };
 }
 
+/** True if no pod has a node, although kube-scheduler has tried them all. */
+export function isStuck({ live, unscheduled }: ObservedPods): boolean {
+  return unscheduled !== undefined && unscheduled.pods === live;
+}
+
 export function isReadyPod(pod: Pod): boolean {
   return conditionOf(pod, "Ready")?.status === "True";
 }
