@@ -3,15 +3,24 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
-import { parse } from "yaml";
+import {
+  digestOf,
+  parseSchedulerConfig,
+  type SchedulerConfig,
+} from "../local/control-plane/components/scheduler.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { startDetached } from "../local/control-plane/detach.ts";
-import { openControlPlane } from "../local/control-plane/open.ts";
-import { findClusterParts } from "../local/control-plane/parts.ts";
-import { findControlPlaneSession, type SessionInfo } from "../local/control-plane/session.ts";
+import { type OpenOptions, openControlPlane } from "../local/control-plane/open.ts";
+import { findClusterParts, requireScheduler } from "../local/control-plane/parts.ts";
+import {
+  findControlPlaneSession,
+  requireSchedulerConfig,
+  type SessionInfo,
+} from "../local/control-plane/session.ts";
 import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { parsePort } from "./cluster/flags.ts";
 import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
@@ -46,30 +55,41 @@ export function configureUp(command: Command): void {
 
 async function up(options: UpOptions): Promise<void> {
   const dir = path.resolve(options.dir);
+  const schedulerFile = options.schedulerConfig && path.resolve(options.schedulerConfig);
+  const schedulerConfig = schedulerFile ? readSchedulerConfig(schedulerFile) : undefined;
   const other = await findControlPlaneSession(dir);
-  if (other !== undefined) return announce(other, "already running");
+  if (other !== undefined) {
+    requireSchedulerConfig(dir, other, digestOf(schedulerConfig));
+    return announce(other, "already running");
+  }
+  const config = readPartsConfig();
+  const parts = findClusterParts(config);
+  if (schedulerConfig !== undefined) requireScheduler(parts, config);
   const { port } = options;
-  const schedulerConfig = options.schedulerConfig && path.resolve(options.schedulerConfig);
   if (options.detach === true)
-    return announce(await startDetached({ dir, port, schedulerConfig }), "running");
-  await runInForeground(dir, port, schedulerConfig);
+    return announce(await startDetached({ dir, port, schedulerConfig: schedulerFile }), "running");
+  await runInForeground({ dir, port, parts, schedulerConfig });
+}
+
+function readSchedulerConfig(file: string): SchedulerConfig {
+  try {
+    return parseSchedulerConfig(readFileSync(file, "utf8"), file);
+  } catch (cause) {
+    if (cause instanceof MetalbridgeError) throw cause;
+    throw new MetalbridgeError("SchedulerConfigInvalid", `${file} cannot be read`, undefined, { cause });
+  }
 }
 
 async function runInForeground(
-  dir: string,
-  port: number | undefined,
-  schedulerFile: string | undefined,
+  plan: Pick<OpenOptions, "dir" | "parts" | "port" | "schedulerConfig">,
 ): Promise<void> {
   const request = listenForStop();
   const finished = Promise.withResolvers<void>();
   try {
     const open = await openControlPlane({
-      dir,
-      parts: findClusterParts(readPartsConfig()),
+      ...plan,
       crds: customResourceDefinitions(),
       log: createTerminalLog((line) => writeErr(line)),
-      port,
-      schedulerConfig: schedulerFile === undefined ? undefined : parse(readFileSync(schedulerFile, "utf8")),
       signal: request.signal,
       onStopOrder: () => {
         request.stop();

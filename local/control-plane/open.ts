@@ -1,7 +1,7 @@
 /** Opens a control plane: the only one in its folder, with the CRDs and namespaces installed. */
 import type { Log } from "../../src/util/ports.ts";
 import { type CrdObject, installBasics } from "./bootstrap.ts";
-import type { SchedulerConfig } from "./components/scheduler.ts";
+import { digestOf, type SchedulerConfig } from "./components/scheduler.ts";
 import type { ClusterParts } from "./parts.ts";
 import { openSession, type SessionInfo } from "./session.ts";
 import { type ControlPlane, startControlPlane } from "./start.ts";
@@ -35,7 +35,8 @@ export interface OpenControlPlane {
 /** Throws ControlPlaneRunning if the folder is in use. After a failure, nothing is left running. */
 export async function openControlPlane(options: OpenOptions): Promise<OpenControlPlane> {
   await ensureFolder(options.dir);
-  let info: SessionInfo = { pid: process.pid, state: "starting", kubeconfig: "" };
+  const schedulerConfig = digestOf(options.schedulerConfig);
+  let info: SessionInfo = { pid: process.pid, state: "starting", kubeconfig: "", schedulerConfig };
   const session = await openSession({ dir: options.dir, info: () => info, onStop: options.onStopOrder });
   let controlPlane: ControlPlane | undefined;
   try {
@@ -47,7 +48,7 @@ export async function openControlPlane(options: OpenOptions): Promise<OpenContro
     throw error;
   }
   const { kubeconfig, url, stop } = controlPlane;
-  info = { pid: process.pid, state: "ready", kubeconfig, url };
+  info = { ...info, state: "ready", kubeconfig, url };
   return {
     controlPlane,
     close: async () => {

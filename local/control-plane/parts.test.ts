@@ -6,7 +6,7 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { engineFlags } from "../demo/engine.ts";
 import type { PartsConfig } from "./config.ts";
 import { findLlamaServer } from "./engine-programs.ts";
-import { findClusterParts, partFolders } from "./parts.ts";
+import { findClusterParts, partFolders, requireScheduler } from "./parts.ts";
 
 async function program(file: string): Promise<string> {
   await mkdir(path.dirname(file), { recursive: true });
@@ -28,7 +28,14 @@ test("findClusterParts finds each program in KUBEBUILDER_ASSETS first, then in t
   const etcd = await program(path.join(folder.path, "assets", "etcd"));
   await program(path.join(cached, "etcd"));
   const kubeApiserver = await program(path.join(cached, "kube-apiserver"));
-  expect(findClusterParts(config)).toEqual({ etcd, kubeApiserver });
+  const parts = findClusterParts(config);
+  expect(parts).toEqual({ etcd, kubeApiserver });
+  expect(() => requireScheduler(parts, config)).toThrow(
+    expect.objectContaining({
+      code: "ClusterPartsMissing",
+      message: expect.stringContaining("kube-scheduler"),
+    }),
+  );
 });
 
 test("findClusterParts names the missing programs and the command that installs them", async () => {

@@ -43,6 +43,13 @@ export function findClusterParts(config: PartsConfig): ClusterParts {
   };
 }
 
+/** Throws ClusterPartsMissing without kube-scheduler, which the archives of envtest lack. */
+export function requireScheduler({ kubeScheduler }: ClusterParts, config: PartsConfig): void {
+  if (kubeScheduler !== undefined) return;
+  const message = `kube-scheduler, which --scheduler-config starts, not found in ${partFolders(config).join(" or ")}`;
+  throw new MetalbridgeError("ClusterPartsMissing", message);
+}
+
 /** Folders in search order for each program, because the archives of envtest lack some programs. */
 export function partFolders(config: PartsConfig): readonly string[] {
   const name = `${CLUSTER_PARTS_VERSION}-${config.platform}-${config.arch}`;

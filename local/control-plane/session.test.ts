@@ -8,6 +8,7 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import {
   findControlPlaneSession,
   openSession,
+  requireSchedulerConfig,
   type SessionInfo,
   socketPath,
   stopSession,
@@ -24,6 +25,16 @@ test("the process that opened the folder answers for it, and no other can open i
   await expect(open(folder.path)).rejects.toMatchObject({ code: "ControlPlaneRunning" });
   session.close();
   expect(await findControlPlaneSession(folder.path)).toBeUndefined();
+});
+
+test("a control plane with another configuration of its scheduler is not the requested one", () => {
+  const configured = { ...info, schedulerConfig: "a" };
+  requireSchedulerConfig("/d", configured, "a");
+  requireSchedulerConfig("/d", configured, undefined);
+  for (const other of [info, { ...info, schedulerConfig: "b" }])
+    expect(() => requireSchedulerConfig("/d", other, "a")).toThrow(
+      expect.objectContaining({ code: "ControlPlaneRunning" }),
+    );
 });
 
 test("the order to stop is answered when everything has been stopped", async () => {

@@ -12,6 +12,8 @@ export interface SessionInfo {
   readonly state: "starting" | "ready" | "stopping";
   readonly kubeconfig: string;
   readonly url?: string;
+  /** Digest of the configuration with which kube-scheduler runs. */
+  readonly schedulerConfig?: string | undefined;
 }
 
 export interface ControlPlaneSession {
@@ -140,6 +142,16 @@ function unresponsive(dir: string): MetalbridgeError {
   return new MetalbridgeError("ControlPlanePartFailed", message, {
     summary: "kill the process, which also stops its parts",
     command: `kill -KILL $(lsof -t ${shellWord(socketPath(dir))})`,
+  });
+}
+
+/** Throws ControlPlaneRunning if the process runs kube-scheduler without this configuration. Any is fine if `digest` is undefined. */
+export function requireSchedulerConfig(dir: string, other: SessionInfo, digest: string | undefined): void {
+  if (digest === undefined || digest === other.schedulerConfig) return;
+  const message = `process ${other.pid} already runs a control plane in ${dir}, with another --scheduler-config or none`;
+  throw new MetalbridgeError("ControlPlaneRunning", message, {
+    summary: "stop it, then start it with the configuration",
+    command: `npx metalbridge down --dir ${shellWord(dir)}`,
   });
 }
 

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, request } from "node:http";
+import { type ClientRequest, createServer, type IncomingMessage, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
@@ -13,6 +13,7 @@ import {
   type NodeClassName,
   servicePod,
 } from "../../test/bed/gpu-classes.ts";
+import { until } from "../../test/bed/until.ts";
 import { keepLines, type LogLine } from "../../test/fixtures/log-lines.ts";
 import { type AppOptions, createApp } from "./app.ts";
 import { needOf } from "./decide.ts";
@@ -135,4 +136,35 @@ test("a body above the limit is refused by its length, before it is sent", async
   expect(response.statusCode).toBe(413);
   expect(await text(response)).toContain("nodeCacheCapable: true");
   call.destroy();
+});
+
+test("bodies in flight have a limit together, and a client that hangs up frees its share without an error", async () => {
+  const { port, lines, counters } = await serve();
+  const begin = () => {
+    const headers = { "content-length": 100 * 1024 ** 2, expect: "100-continue" };
+    const call = request({ host: "127.0.0.1", port, path: "/filter", method: "POST", headers });
+    call.on("error", () => {});
+    call.flushHeaders();
+    return call;
+  };
+  const hangUp = async (call: ClientRequest, times: number) => {
+    call.destroy();
+    await until(() =>
+      expect([...counters.requests.samples()]).toContainEqual({
+        labels: { verb: "filter", code: "499" },
+        value: times,
+      }),
+    );
+  };
+  const first = begin();
+  await once(first, "continue");
+  const second = begin();
+  const [refused] = (await once(second, "response")) as [IncomingMessage];
+  expect(refused.statusCode).toBe(503);
+  expect(await text(refused)).toMatch(/^ExtenderRequestTooLarge: /);
+  await hangUp(first, 1);
+  const third = begin();
+  await once(third, "continue");
+  await hangUp(third, 2);
+  expect(lines).toEqual([]);
 });

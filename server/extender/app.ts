@@ -20,6 +20,8 @@ import {
 
 /** 5,000 Nodes of 20 KB. */
 const MAX_BODY_BYTES = 128 * 1024 ** 2;
+/** Sum of the bodies of all requests in flight. */
+const MAX_HELD_BYTES = 192 * 1024 ** 2;
 /** The documented httpTimeout, after which the scheduler has stopped waiting. */
 const BUDGET_MS = 1_000;
 /** Pods whose last log line is remembered, because a pod that does not fit is retried many times. */
@@ -39,9 +41,29 @@ interface Answer {
   readonly body: Buffer | string;
 }
 
+/** For the count of requests only: a scheduler has stopped waiting, or has been stopped. */
+const HUNG_UP: Answer = { status: 499, body: "" };
+
 export function createApp(options: AppOptions): RequestListener {
   const { counters, clock, log } = options;
   const decide = createDecider(options);
+  let heldBytes = 0;
+  const answer = async (
+    request: IncomingMessage,
+    verb: ExtenderVerb,
+    isLate: () => boolean,
+  ): Promise<Answer> => {
+    const length = lengthOf(request);
+    if (heldBytes + length > MAX_HELD_BYTES)
+      return { status: 503, body: `ExtenderRequestTooLarge: other requests hold ${heldBytes} bytes\n` };
+    heldBytes += length;
+    try {
+      const body = await readBody(request, length);
+      return { status: 200, body: decide(verb, readArgs(body), isLate) };
+    } finally {
+      heldBytes -= length;
+    }
+  };
   return (request, response) => {
     const startedMs = clock.monotonicMs();
     const verb = EXTENDER_VERBS.find((one) => request.url === `/${one}`);
@@ -51,19 +73,19 @@ export function createApp(options: AppOptions): RequestListener {
         body: "POST /filter or /prioritize\n",
       });
     const isLate = () => clock.monotonicMs() - startedMs > BUDGET_MS;
-    void readBody(request)
-      .then((body): Answer => ({ status: 200, body: decide(verb, readArgs(body), isLate) }))
+    void answer(request, verb, isLate)
       .catch((error: unknown): Answer => {
         if (error instanceof MetalbridgeError) {
           const status = error.code === "ExtenderRequestTooLarge" ? 413 : 400;
           return { status, body: `${error.code}: ${describeError(error)}\n` };
         }
+        if (request.destroyed && !request.complete) return HUNG_UP;
         log.error({ err: error, verb }, "a request failed");
         return { status: 500, body: "internal error\n" };
       })
-      .then((answer) => {
-        send(response, answer);
-        counters.requests.add({ verb, code: String(answer.status) });
+      .then((found) => {
+        send(response, found);
+        counters.requests.add({ verb, code: String(found.status) });
         observeValue(counters.seconds[verb], (clock.monotonicMs() - startedMs) / 1_000);
       });
   };
@@ -78,7 +100,7 @@ function send(response: ServerResponse, { status, body }: Answer): void {
 }
 
 /** kube-scheduler states the length, so that the body needs no more memory than it has bytes. Throws ExtenderRequestInvalid or ExtenderRequestTooLarge. */
-async function readBody(request: IncomingMessage): Promise<Buffer> {
+function lengthOf(request: IncomingMessage): number {
   const length = Number(request.headers["content-length"] ?? Number.NaN);
   if (!Number.isSafeInteger(length))
     throw new MetalbridgeError("ExtenderRequestInvalid", "the request has no Content-Length");
@@ -87,6 +109,10 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
       "ExtenderRequestTooLarge",
       `the request has ${length} bytes, the limit is ${MAX_BODY_BYTES}`,
     );
+  return length;
+}
+
+async function readBody(request: IncomingMessage, length: number): Promise<Buffer> {
   const body = Buffer.allocUnsafeSlow(length);
   let at = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) at += chunk.copy(body, at);

@@ -3,7 +3,7 @@ import { controlPlaneLayoutOf } from "../state/layout.ts";
 import { describeApiServer } from "./api-server.ts";
 import { describeControllerManager } from "./controller-manager.ts";
 import { describeEtcd } from "./etcd.ts";
-import { describeScheduler } from "./scheduler.ts";
+import { describeScheduler, digestOf, parseSchedulerConfig, renderSchedulerConfig } from "./scheduler.ts";
 
 const parts = { etcd: "/p/etcd", kubeApiserver: "/p/kube-apiserver" };
 const layout = controlPlaneLayoutOf("/state", "run-1");
@@ -43,4 +43,37 @@ test("secrets are in files, never in arguments", () => {
 test("without their programs there is neither controller manager nor scheduler", () => {
   expect(describeScheduler(parts, layout)).toBeUndefined();
   expect(describeControllerManager(parts, layout, { address: "127.0.0.1" })).toBeUndefined();
+});
+
+const GIVEN = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+
+test.each(["", "- a", "kind: Pod", "kind: KubeSchedulerConfiguration", "{", `${GIVEN}---\n${GIVEN}`])(
+  "%j is refused as a configuration of kube-scheduler",
+  (text) => {
+    expect(() => parseSchedulerConfig(text, "/c.yaml")).toThrow(
+      expect.objectContaining({
+        code: "SchedulerConfigInvalid",
+        message: expect.stringMatching(/^\/c\.yaml: /),
+      }),
+    );
+  },
+);
+
+test("a configuration of kube-scheduler gets the settings that its flags would have", () => {
+  const config = parseSchedulerConfig(`${GIVEN}leaderElection: { leaderElect: true }\nparallelism: 2`, "c");
+  expect(JSON.parse(renderSchedulerConfig(config, layout))).toEqual({
+    apiVersion: "kubescheduler.config.k8s.io/v1",
+    kind: "KubeSchedulerConfiguration",
+    parallelism: 2,
+    clientConnection: { kubeconfig: layout.schedulerKubeconfig, qps: 500, burst: 1_000 },
+    leaderElection: { leaderElect: false },
+    enableProfiling: false,
+  });
+});
+
+test("the digest of a configuration ignores order and comments", () => {
+  const digest = digestOf(parseSchedulerConfig(`${GIVEN}parallelism: 2`, "c"));
+  expect(digestOf(parseSchedulerConfig(`parallelism: 2 # Two.\n${GIVEN}`, "c"))).toBe(digest);
+  expect(digestOf(parseSchedulerConfig(GIVEN, "c"))).not.toBe(digest);
+  expect(digestOf(undefined)).toBeUndefined();
 });

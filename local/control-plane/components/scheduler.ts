@@ -1,4 +1,9 @@
 /** kube-scheduler, for tests with pods. A local control plane has no nodes. */
+import { parse } from "yaml";
+import { z } from "zod";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { errorMessage } from "../../../src/util/error-message.ts";
+import { canonicalJson, hash } from "../../../src/util/hash.ts";
 import type { ClusterParts } from "../parts.ts";
 import type { ControlPlaneLayout } from "../state/layout.ts";
 import type { Component } from "./component.ts";
@@ -6,10 +11,31 @@ import type { Component } from "./component.ts";
 /** A KubeSchedulerConfiguration, for example with extenders. */
 export type SchedulerConfig = Readonly<Record<string, unknown>>;
 
-/** With a configuration, kube-scheduler ignores the flags for its kubeconfig and its request rates. */
+const schedulerConfigSchema = z.looseObject({
+  apiVersion: z.string().startsWith("kubescheduler.config.k8s.io/"),
+  kind: z.literal("KubeSchedulerConfiguration"),
+});
+
+/** `file` is for the message. Throws SchedulerConfigInvalid. */
+export function parseSchedulerConfig(text: string, file: string): SchedulerConfig {
+  try {
+    return schedulerConfigSchema.parse(parse(text));
+  } catch (cause) {
+    const why = cause instanceof z.ZodError ? "is no KubeSchedulerConfiguration" : errorMessage(cause);
+    throw new MetalbridgeError("SchedulerConfigInvalid", `${file}: ${why}`, undefined, { cause });
+  }
+}
+
+/** Equal for equal configurations, whatever their order or their comments. */
+export function digestOf(config: SchedulerConfig | undefined): string | undefined {
+  return config && hash(canonicalJson(config));
+}
+
+/** With a configuration, kube-scheduler ignores the flags for the same settings. */
 export function renderSchedulerConfig(config: SchedulerConfig, layout: ControlPlaneLayout): string {
   const clientConnection = { kubeconfig: layout.schedulerKubeconfig, qps: QPS, burst: BURST };
-  return JSON.stringify({ ...config, clientConnection, enableProfiling: false });
+  const leaderElection = { leaderElect: false };
+  return JSON.stringify({ ...config, clientConnection, leaderElection, enableProfiling: false });
 }
 
 /** The limits of the API server are sufficient on one machine. */

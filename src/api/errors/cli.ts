@@ -81,6 +81,10 @@ export const cliErrors = {
     what: "A file in Metalbridge's state folder is corrupt.",
     do: "restore the file, or move the folder away and start with an empty one",
   },
+  SchedulerConfigInvalid: {
+    what: "The file in --scheduler-config cannot be read, or is not one KubeSchedulerConfiguration.",
+    do: "fix the file; examples/scheduler/embedded.yaml is an example",
+  },
   BadEnvironment: {
     what: "An environment variable has an invalid value.",
     do: "fix or unset the variable that the message names",

@@ -22,7 +22,7 @@ export const placementErrors = {
     do: "compare the extender in the KubeSchedulerConfiguration with docs/scheduler-extender.md",
   },
   ExtenderRequestTooLarge: {
-    what: "A request to the scheduler extender has more than 128 MiB, because the scheduler sends whole Nodes.",
+    what: "A request to the scheduler extender has more than 128 MiB, or all requests together have more than 192 MiB, because the scheduler sends whole Nodes.",
     do: "set nodeCacheCapable: true for this extender in the KubeSchedulerConfiguration, so that the scheduler sends names",
   },
   NodeConfigInvalid: {
