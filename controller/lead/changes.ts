@@ -16,6 +16,7 @@ import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
+import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { ChangeHandlers, Watches } from "../watches/watches.ts";
 import type { Queues } from "./queues.ts";
@@ -25,6 +26,7 @@ export interface ChangePorts {
   readonly scheduler: ControllerScheduler;
   readonly watches: Watches;
   readonly memory: ServiceMemory;
+  readonly performance: Pick<LivePerformance, "compare">;
   readonly clock: Clock;
   readonly fitness: Fitness | undefined;
 }
@@ -48,7 +50,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       const shown = replica ?? before;
       if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
       noteReplica(ports, key, replica);
-      if (!isOnlyPerformance(replica, before)) queues.placement.enqueue("all");
+      queues.placement.enqueue("all");
       if (replica === undefined || before === undefined) queues.benchmarks.enqueue("all");
       // The Secrets that a replica names never change.
       if (
@@ -57,6 +59,10 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
         replicaSecretsOf(shown).length > 0
       )
         queues.secrets.enqueue(accessKeyOf(shown));
+    },
+    onPerformance: (key, replica) => {
+      noteReplica(ports, key, replica);
+      ports.performance.compare([serviceKeyOf(replica)]);
     },
     onHost: (name, host, before) => {
       queues.hosts.enqueue(name);
@@ -138,21 +144,6 @@ function noteReplica(
 ): void {
   const service = replica === undefined ? undefined : watches.services.get(serviceKeyOf(replica));
   scheduler.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
-}
-
-/** True if only the live performance has changed, which serving engines report all the time and placement does not read. */
-function isOnlyPerformance(
-  after: InferenceReplica | undefined,
-  before: InferenceReplica | undefined,
-): boolean {
-  if (isDeepEqual(after?.status?.performance, before?.status?.performance)) return false;
-  return isDeepEqual(withoutPerformance(after), withoutPerformance(before));
-}
-
-function withoutPerformance(replica: InferenceReplica | undefined) {
-  const { metadata, spec, status } = replica ?? {};
-  const { resourceVersion: _version, managedFields: _fields, ...identity } = metadata ?? {};
-  return { identity, spec, status: { ...status, performance: undefined } };
 }
 
 function serviceKeyOf({ metadata, spec }: InferenceReplica): string {

@@ -106,12 +106,13 @@ export async function lead(options: LeadOptions): Promise<void> {
     signs,
     secretAccess,
     downloads,
-    performance: startLivePerformance({ ...options, watches, onChange: queues.services.enqueue }),
+    performance: startLivePerformance({ ...options, watches, onChange: queues.services.enqueueAfter }),
     benchmarks: createBenchmarks({ ...ports, ...options, watches, jobs, onReport: queues.models.enqueue }),
   };
   const { scheduler, memory, podsQueue, performance } = parts;
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
-  const changes: ChangePorts = { queues, scheduler, watches, memory, clock, fitness: options.fitness };
+  const { fitness } = options;
+  const changes: ChangePorts = { queues, scheduler, watches, memory, performance, clock, fitness };
   processInitialLists(changes);
   subscribe(createHandlers(changes));
   metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue, performance }, clock));

@@ -28,6 +28,7 @@ beforeAll(async () => {
     onModel: none,
     onService: none,
     onReplica: none,
+    onPerformance: none,
     onHost: none,
     onPrefetched: none,
     onNode: none,

@@ -23,6 +23,7 @@ import { type ReflectorOptions, startReflector } from "../../src/kube/watch/refl
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Node, Pod, ResourceSlice } from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import {
   type Owned,
@@ -47,6 +48,8 @@ export interface ChangeHandlers {
     replica: InferenceReplica | undefined,
     before: InferenceReplica | undefined,
   ) => void;
+  /** Called instead of `onService`, `onReplica` and `onHostMember` if only the live performance of a replica has changed. */
+  readonly onPerformance: (key: string, replica: InferenceReplica) => void;
   /** For a Model that hosts prefetch, or did before the change. */
   readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
   readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
@@ -205,6 +208,7 @@ export function startWatches(
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
 }
 
+type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
 type Start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) => Reflector<T>;
 
 function startOwned(
@@ -213,18 +217,27 @@ function startOwned(
   emit: Emit,
 ): OwnedWatches {
   const onHosts = (hosts: readonly string[]) => emit((on) => hosts.forEach(on.onHostMember));
-  /** Effects of a change in addition to a pass over its service. */
-  const further: { readonly [K in OwnedKind]?: ReflectorOptions<Owned[K]>["onChange"] } = {
+  /** Effects of a change. Returns false if its service needs no pass. */
+  const further: { readonly [K in OwnedKind]?: Further<Owned[K]> } = {
     replicas: (key, replica, before) => {
-      onHosts(replicasOfHost.note(key, replica, before));
+      const hosts = replicasOfHost.note(key, replica, before);
+      if (replica !== undefined && isOnlyPerformance(replica, before)) {
+        emit((on) => on.onPerformance(key, replica));
+        return false;
+      }
+      onHosts(hosts);
       emit((on) => on.onReplica(key, replica, before));
+      return true;
     },
-    slices: (key, slice, before) => onHosts(slicesOfHost.note(key, slice, before)),
+    slices: (key, slice, before) => {
+      onHosts(slicesOfHost.note(key, slice, before));
+      return true;
+    },
   };
   return perOwnedKind((what) => {
     const { kind, selector = LABEL_SERVICE_UID, isForPods, isOptional } = ownedRow(what);
     const grouping = ofService[what] as Grouping<KubeObject>;
-    const also = further[what] as ReflectorOptions<KubeObject>["onChange"] | undefined;
+    const also = further[what] as Further<KubeObject> | undefined;
     const startKind = isForPods === true ? ofPods : start;
     return startKind({
       kind,
@@ -232,11 +245,25 @@ function startOwned(
       labelSelector: selector === "" ? undefined : selector,
       onChange: (key, object, before) => {
         const services = grouping.note(key, object, before);
-        emit((on) => services.forEach(on.onService));
-        also?.(key, object, before);
+        if (also?.(key, object, before) !== false) emit((on) => services.forEach(on.onService));
       },
     });
   }) as OwnedWatches;
+}
+
+/** True if only the live performance has changed, which serving engines report all the time and passes do not read. */
+export function isOnlyPerformance(
+  after: InferenceReplica | undefined,
+  before: InferenceReplica | undefined,
+): boolean {
+  if (isDeepEqual(after?.status?.performance, before?.status?.performance)) return false;
+  return isDeepEqual(withoutPerformance(after), withoutPerformance(before));
+}
+
+function withoutPerformance(replica: InferenceReplica | undefined) {
+  const { metadata, spec, status } = replica ?? {};
+  const { resourceVersion: _version, managedFields: _fields, ...identity } = metadata ?? {};
+  return { identity, spec, status: { ...status, performance: undefined } };
 }
 
 /** Undefined if there is no Model. */

@@ -13,6 +13,8 @@ import type { ServicePerformance } from "../ports.ts";
 import { type PodLoad, serviceKeyOf, startPodLoads } from "./pod-loads.ts";
 
 export interface LivePerformance extends ServicePerformance {
+  /** Plans a pass over those of these services (`namespace/name`) that have another performance than their status. */
+  readonly compare: (services: readonly string[]) => void;
   /** The loads of all ready pods. */
   readonly podLoads: () => readonly PodLoad[];
 }
@@ -21,8 +23,8 @@ export interface LivePerformanceOptions {
   readonly watches: Watches;
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called for a service whose pods have another performance than its status. */
-  readonly onChange: (key: string) => void;
+  /** Called for a service that has another performance than its status, with the time until it may be written. */
+  readonly onChange: (key: string, afterMs: number) => void;
 }
 
 interface Written {
@@ -35,12 +37,14 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
   const { watches, clock, signal, onChange } = options;
   /** The last change by `namespace/name`. The watch may not show it yet. */
   const written = new Map<string, Written>();
-  const onRead = (keys: readonly string[]): void => {
+  const compare = (keys: readonly string[]): void => {
     for (const key of keys) {
       const { service, own } = observeService(watches, key);
       if (service === undefined) continue;
-      const { performance } = of({ key, service, own });
-      if (!isDeepEqual(performance, service.status?.performance)) onChange(key);
+      const { performance, recheckAfterMs } = of({ key, service, own });
+      const isWritten = isDeepEqual(performance, service.status?.performance);
+      const afterMs = isWritten ? recheckAfterMs : 0;
+      if (afterMs !== undefined) onChange(key, afterMs);
     }
   };
   /** Anyone who may create pods can label them, so only pods with the uid of a service are read. */
@@ -49,7 +53,7 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
       const uid = watches.services.get(serviceKeyOf(pod))?.metadata.uid;
       return uid !== undefined && uid === uidLabelOf(pod);
     });
-  const loads = startPodLoads({ pods, clock, signal, onRead });
+  const loads = startPodLoads({ pods, clock, signal, onRead: compare });
   const of: LivePerformance["of"] = ({ key, service, own }) => {
     const last = written.get(key);
     const before = last === undefined ? service.status?.performance : last.performance;
@@ -66,6 +70,7 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
   };
   return {
     of,
+    compare,
     forget: (key) => {
       written.delete(key);
     },
