@@ -28,7 +28,7 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
       models: { enqueue: (key: string) => planned.push(key) },
     },
     scheduler: { noteHost: () => {} },
-    watches,
+    watches: { ...watches, services: { list: () => [] } },
   } as unknown as ChangePorts;
   createHandlers(ports).onHost("mac-1", after, before);
   return planned.sort();
@@ -72,7 +72,8 @@ test("memory that a Mac reports later enqueues its labels, and free memory does 
   const ignored = { enqueue: () => {} };
   const queues = { hosts: ignored, fleet: ignored, placement: ignored, benchmarks: ignored, models: ignored };
   const labels = { enqueue: (key: string) => planned.push(key) };
-  const rest = { scheduler: { noteHost: () => {} }, watches: createGroupings() };
+  const watches = { ...createGroupings(), services: { list: () => [] } };
+  const rest = { scheduler: { noteHost: () => {} }, watches };
   const { onHost } = createHandlers({ queues: { ...queues, labels }, ...rest } as unknown as ChangePorts);
   const mac = (memory?: object) =>
     hostSchema.parse({ metadata: { name: "mac-1" }, status: { info: { os: "darwin" }, memory } });
@@ -80,4 +81,45 @@ test("memory that a Mac reports later enqueues its labels, and free memory does 
   expect(planned).toEqual(["hosts/mac-1"]);
   onHost("mac-1", mac({ totalBytes: 8, freeBytes: 2 }), mac({ totalBytes: 8, freeBytes: 4 }));
   expect(planned).toEqual(["hosts/mac-1"]);
+});
+
+test("a new result, and facts of a Host that its speed depends on, enqueue the services whose speed is not known", () => {
+  const planned: string[] = [];
+  const ignored = { enqueue: () => {} };
+  const serviceWith = (name: string, status?: string) => ({
+    metadata: { name, namespace: "apps" },
+    spec: { placement: { mode: "Default" } },
+    status: { conditions: status === undefined ? [] : [{ type: "SpeedKnown", status }] },
+  });
+  const list = () => [serviceWith("in-pods"), serviceWith("slow", "False"), serviceWith("known", "True")];
+  const ports = {
+    queues: {
+      ...{ hosts: ignored, fleet: ignored, placement: ignored, labels: ignored, benchmarks: ignored },
+      ...{ models: ignored, services: { enqueue: (key: string) => planned.push(key) } },
+    },
+    scheduler: { noteHost: () => {}, pending: () => [] },
+    watches: { ...createGroupings(), services: { list } },
+  } as unknown as ChangePorts;
+  const { onHost, onBenchmarks } = createHandlers(ports);
+  const plannedAfter = (change: () => void) => {
+    planned.length = 0;
+    change();
+    return planned;
+  };
+  const mac = (status: object, labels = {}, unschedulable = false) =>
+    hostSchema.parse({ metadata: { name: "mac-1", labels }, spec: { unschedulable }, status });
+  const info = { os: "darwin", chip: "Apple M4", gpuCores: 10 };
+  const models = (tokensPerSecond: number) => [{ source: "hf://org/chat", tokensPerSecond }];
+  expect(plannedAfter(onBenchmarks)).toEqual(["apps/slow"]);
+  const before = mac({ info, models: models(7) });
+  for (const after of [
+    mac({ info: { ...info, gpuCores: 8 }, models: models(7) }),
+    mac({ info, models: models(7) }, { room: "a" }),
+    mac({ info, models: models(7) }, {}, true),
+    mac({ info }),
+    undefined,
+  ])
+    expect(plannedAfter(() => onHost("mac-1", after, before))).toEqual(["apps/slow"]);
+  const faster = mac({ info, models: models(8), memory: { freeBytes: 3 } });
+  expect(plannedAfter(() => onHost("mac-1", faster, before))).toEqual([]);
 });

@@ -1,10 +1,12 @@
 /** Enqueues the keys that each change of a watched object affects. */
 
+import { getCondition } from "../../src/api/conditions.ts";
 import { ANNOTATION_COST, ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeOfReport, reportInConfigMap } from "../../src/api/node-report.ts";
+import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
 import { modelsWithoutRoom, prefetchText } from "../../src/capacity/prefetch.ts";
@@ -32,7 +34,7 @@ export interface ChangePorts {
 }
 
 export function createHandlers(ports: ChangePorts): ChangeHandlers {
-  const { queues, scheduler, watches, memory } = ports;
+  const { queues, watches, memory } = ports;
   return {
     onService: (key) => {
       queues.services.enqueue(key);
@@ -64,23 +66,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       noteReplica(ports, key, replica);
       ports.performance.compare([serviceKeyOf(replica)]);
     },
-    onHost: (name, host, before) => {
-      queues.hosts.enqueue(name);
-      if (!isDeepEqual(labelFactsOf(host), labelFactsOf(before))) queues.labels.enqueue(`hosts/${name}`);
-      if (!isDeepEqual(benchmarkFactsOf(host), benchmarkFactsOf(before))) queues.benchmarks.enqueue("all");
-      queues.fleet.enqueue("all");
-      scheduler.noteHost(name, host);
-      queues.placement.enqueue("all");
-      if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(ports, name);
-      if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(ports);
-      for (const source of changedSources(before, host)) enqueueModelsOf(ports, source);
-      const changed = changedPrefetches(before, host);
-      if (host !== undefined && changed.size > 0) enqueueModelsWithoutRoom(ports, host);
-      for (const model of changed) {
-        queues.models.enqueue(model);
-        queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
-      }
-    },
+    onHost: (...change) => noteHost(ports, ...change),
     onPrefetched: (model, before) => {
       if (prefetchText(model) === prefetchText(before)) return;
       for (const { metadata } of watches.hosts.list()) queues.hosts.enqueue(metadata.name);
@@ -124,6 +110,26 @@ export function processInitialLists(ports: ChangePorts): void {
   for (const host of watches.hosts.list()) scheduler.noteHost(host.metadata.name, host);
   for (const replica of watches.replicas.list()) noteReplica(ports, keyOf(replica.metadata), replica);
   queues.placement.enqueue("all");
+}
+
+function noteHost(ports: ChangePorts, name: string, host: Host | undefined, before: Host | undefined): void {
+  const { queues, scheduler } = ports;
+  queues.hosts.enqueue(name);
+  if (!isDeepEqual(labelFactsOf(host), labelFactsOf(before))) queues.labels.enqueue(`hosts/${name}`);
+  if (!isDeepEqual(benchmarkFactsOf(host), benchmarkFactsOf(before))) queues.benchmarks.enqueue("all");
+  queues.fleet.enqueue("all");
+  scheduler.noteHost(name, host);
+  queues.placement.enqueue("all");
+  if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(ports, name);
+  if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(ports);
+  if (!isDeepEqual(speedFactsOf(host), speedFactsOf(before))) enqueueWithoutSpeed(ports);
+  for (const source of changedSources(before, host)) enqueueModelsOf(ports, source);
+  const changed = changedPrefetches(before, host);
+  if (host !== undefined && changed.size > 0) enqueueModelsWithoutRoom(ports, host);
+  for (const model of changed) {
+    queues.models.enqueue(model);
+    queues.secrets.enqueue(keyOf({ namespace: model.split("/")[0], name }));
+  }
 }
 
 function noteNode(ports: ChangePorts, node: Node | undefined, before: Node | undefined): void {
@@ -197,6 +203,24 @@ function noteBenchmarks(ports: ChangePorts): void {
   queues.benchmarks.enqueue("all");
   enqueueAuto(ports);
   for (const key of scheduler.pending()) queues.services.enqueue(key);
+  enqueueWithoutSpeed(ports);
+}
+
+/** Enqueues services on hosts whose condition SpeedKnown may become True. */
+function enqueueWithoutSpeed({ queues, watches }: ChangePorts): void {
+  for (const { metadata, status } of watches.services.list()) {
+    const known = getCondition(status?.conditions, "SpeedKnown");
+    if (known !== undefined && known.status !== "True") queues.services.enqueue(keyOf(metadata));
+  }
+}
+
+/** The parts of a host on which condition SpeedKnown depends. */
+function speedFactsOf(host: Host | undefined): readonly unknown[] | undefined {
+  if (host === undefined) return undefined;
+  const { metadata, spec, status } = host;
+  const live = status?.models?.filter(({ tokensPerSecond = 0 }) => tokensPerSecond > 0);
+  const sources = live?.map(({ source }) => source).sort();
+  return [deviceClassOfHost(host), metadata.labels, spec.unschedulable, runtimesOf(host), sources];
 }
 
 /** Enqueues queued services without spec.runtime, which may now get another runtime. */

@@ -41,5 +41,5 @@ test("a condition names the candidate hosts whose speed is unknown, and what sup
     [..."abcdefg"].map((name) => [name, { ...speedHosts.idle, metadata: { name } }]),
   );
   Object.assign(speedHosts, many);
-  expect(speedKnown([..."abcdefg"])).toContain("e (apple-m4-10) and 2 more: ");
+  expect(speedKnown([..."gfedcba"])).toContain("e (apple-m4-10) and 2 more: ");
 });

@@ -9,6 +9,7 @@ import { isAllowedBy } from "../../../../src/capacity/placement/filters.ts";
 import { hostSpeed } from "../../../../src/capacity/placement/machine.ts";
 import { engineDescription, requiredRuntimeName } from "../../../../src/engines/registry.ts";
 import { publicSource } from "../../../../src/models/source/parse.ts";
+import { compareText } from "../../../../src/util/text.ts";
 import type { ServiceDraft } from "../plan/plan.ts";
 
 const MAX_NAMED = 5;
@@ -43,6 +44,8 @@ export function speedKnown({ observed, resolution }: ServiceDraft): ConditionUpd
     return hostSpeed({ deviceClass: deviceClassOfHost(host) }, speeds, live || undefined) === undefined;
   });
   if (unknown.length === 0) return { type, status: "True", reason: "SpeedMeasured", message: "" };
+  // The order of the watch changes, and the message must not.
+  unknown.sort((a, b) => compareText(a.metadata.name, b.metadata.name));
   const named = unknown.slice(0, MAX_NAMED).map((host) => `${host.metadata.name} ${classText(host)}`);
   const more = unknown.length > MAX_NAMED ? ` and ${unknown.length - MAX_NAMED} more` : "";
   const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, template.runtime)}; requests to a replica there also supply it`;
