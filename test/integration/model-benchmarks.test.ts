@@ -1,5 +1,5 @@
-/** A new model is measured once on each class of machines without being asked, with the real llama-bench, and again after the build has changed. */
-import { chmodSync, existsSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+/** A new model is measured once on each class of machines without being asked, with the real llama-bench, and again after the build has changed. Its services run on the class that is faster. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
@@ -7,6 +7,7 @@ import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
+import { serviceAnywhere } from "../bed/manifests.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
@@ -19,16 +20,19 @@ const bench = path.join(path.dirname(engine ?? ""), "llama-bench");
 const why = whyNoNodeNetwork() ?? (existsSync(bench) ? undefined : "needs llama-bench");
 
 describeUnless(why, "benchmarks of a model", () => {
-  it("are stored once for each class of machines, and follow the build of the engine", async () => {
+  it("are stored once for each class of machines, follow the build of the engine, and decide where services run", async () => {
     await using origin = await startOrigin();
     const config = { disk: { reserve: 0 }, sources: { allowLoopback: true }, benchmark: { idleMs: 100 } };
     await using folder = await temporaryFolder();
     const cpuinfo = path.join(folder.path, "cpuinfo");
-    const wrapper = path.join(folder.path, "llama-server");
-    const wrapperWith = (line: string) => `#!/bin/sh\n${line}\nexec ${engine} "$@"\n`;
-    writeFileSync(wrapper, wrapperWith(""));
-    chmodSync(wrapper, 0o755);
-    symlinkSync(bench, path.join(folder.path, "llama-bench"));
+    // More threads than processors make an engine slower.
+    const install = (host: string, threads: number, line = "") => {
+      const program = (name: string) => path.join(folder.path, host, name);
+      mkdirSync(path.join(folder.path, host), { recursive: true });
+      writeFileSync(program("llama-server"), `#!/bin/sh\n${line}\nexec ${engine} "$@"\n`, { mode: 0o755 });
+      writeFileSync(program("llama-bench"), `#!/bin/sh\nexec ${bench} "$@" -t ${threads}\n`, { mode: 0o755 });
+      return program("llama-server");
+    };
     writeFileSync(
       cpuinfo,
       readFileSync("/proc/cpuinfo", "utf8").replace(/^(model name\s*: ).*$/gm, "$1Slow CPU"),
@@ -46,8 +50,8 @@ describeUnless(why, "benchmarks of a model", () => {
       benchmarks: true,
       controllerArgs: ["--allow-loopback"],
       agents: [
-        { hostName: "fast", config, llamaServer: wrapper },
-        { hostName: "slow", config, launcher },
+        { hostName: "fast", config, llamaServer: install("fast", 1) },
+        { hostName: "slow", config, launcher, llamaServer: install("slow", 16) },
       ],
     });
     const { farm, apply } = system;
@@ -94,16 +98,34 @@ describeUnless(why, "benchmarks of a model", () => {
       expect(text).toMatch(/tokens\/s with llamacpp[\s\S]*measured .* tokens\/s/);
     });
 
-    writeFileSync(wrapper, wrapperWith(`[ "$1" != --version ] || exec echo "version: 99999 (abcdef)"`));
-    const [fast] = farm.agents;
-    await fast?.part().kill("SIGTERM");
-    fast?.restart();
+    const runsOn = async (name: string, host: string) => {
+      await apply(serviceAnywhere(name, { modelRef: "chat", rollout: { drainSeconds: 1 } }));
+      await system.services.untilReady(name);
+      // By the formula: 0.7 for the fastest machine, without load and cost.
+      const reason = new RegExp(
+        `ReplicaCreated.* on ${host}: .*score 0.70: (\\S+) of \\1 tokens/s \\(measured\\)`,
+      );
+      await until(async () => expect(await farm.kubectl(["describe", "isvc", name])).toMatch(reason));
+      // A host measures while it is idle.
+      await farm.kubectl(["delete", "isvc", name]);
+    };
+    await runsOn("first", "fast");
+
+    // The builds change places: one thread and many differ by more than a busy machine does.
+    const newBuild = `[ "$1" != --version ] || exec echo "version: 99999 (abcdef)"`;
+    install("fast", 16, newBuild);
+    install("slow", 1, newBuild);
+    for (const agent of farm.agents) {
+      await agent.part().kill("SIGTERM");
+      agent.restart();
+    }
     await until(async () => {
       const results = await table();
       expect(results.map(({ machine, build }) => [machine, build]).sort()).toEqual([
         ["fast", "b99999"],
-        ["slow", first[0]?.build],
+        ["slow", "b99999"],
       ]);
     });
+    await runsOn("second", "slow");
   });
 });
