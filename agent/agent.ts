@@ -13,7 +13,7 @@ import { storeOptionsOf } from "./config/store-options.ts";
 import { createEngineDrivers, engineEnvironment } from "./engines/registry.ts";
 import { createGateRoutes, type GateRoutes } from "./gate/gate-routes.ts";
 import { type AddressAnswer, type AddressesUp, addressOf, watchAddressesUp } from "./host/addresses.ts";
-import { createHostConditions, readThermalState } from "./host/conditions.ts";
+import { createHostConditions, readSpeedConditions } from "./host/conditions.ts";
 import { createHostReader, readBootId } from "./host/reader.ts";
 import { createInstances, ENGINES_FOLDER, GATE_FOLDER, type Instances } from "./instances/instances.ts";
 import { hasEngineFile } from "./instances/run-files/run-directory.ts";
@@ -243,7 +243,7 @@ function createBenchmark(
     log,
     memoryLevel: () => (state.memoryBudget() === undefined ? undefined : pressure.assessment()?.level),
     readMemory: pressure.read,
-    readThermal: () => readThermalState(config.platform, environment.toolPath),
+    readConditions: () => readSpeedConditions(config.platform, environment.toolPath),
     isSynced: () => state.isSynced(),
     onChange: () => {
       observer.forgetModels();

@@ -21,8 +21,8 @@ import { requestFor } from "../replicas/prepare/fetch.ts";
 import type { ModelStore } from "../store/types.ts";
 import { RETRYABLE } from "../store/volume.ts";
 import { measure } from "./measure.ts";
-import { type BenchmarkFacts, isAbout, isFinished, planBenchmark } from "./plan.ts";
-import { fetchWeights, OWNER, reserveMemory } from "./weights.ts";
+import { type BenchmarkFacts, isAbout, isFinished, planBenchmark, type SpeedConditions } from "./plan.ts";
+import { fetchWeights, KEEPS_USE, OWNER, reserveMemory } from "./weights.ts";
 
 export interface HostBenchmarkOptions {
   readonly config: Pick<AgentConfig, "stateDir" | "benchmark" | "platform">;
@@ -37,8 +37,7 @@ export interface HostBenchmarkOptions {
   readonly memoryLevel: () => PressureLevel | undefined;
   /** Reads the memory of this host again. */
   readonly readMemory: () => Promise<unknown>;
-  /** For example nominal; undefined if it cannot be read, which counts as nominal. */
-  readonly readThermal: () => Promise<string | undefined>;
+  readonly readConditions: () => Promise<SpeedConditions>;
   /** The replicas of this host are known. */
   readonly isSynced: () => boolean;
   /** Sources that prefetches are downloading. */
@@ -92,9 +91,8 @@ class Benchmark implements HostBenchmark {
   #ended: Promise<void> = Promise.resolve();
   #inspected: BenchmarkFacts["inspected"];
   #busyAt: number;
-  /** The order's weights were downloaded only for it. */
-  #hasFetched = false;
   #failures = 0;
+  #retry: BenchmarkFacts["retry"];
   #isStopped = false;
   #cancel = (): void => {};
 
@@ -120,8 +118,8 @@ class Benchmark implements HostBenchmark {
     if (JSON.stringify(order) !== JSON.stringify(this.#order)) {
       this.#stopJob();
       this.#order = order;
-      this.#hasFetched = false;
       this.#failures = 0;
+      this.#retry = undefined;
     }
     // The former agent has finished this order.
     const isKept = order !== undefined && state !== undefined && isAbout(state, order) && isFinished(state);
@@ -220,6 +218,7 @@ class Benchmark implements HostBenchmark {
       downloads: downloads(),
       memory: memoryLevel(),
       busyAt: this.#busyAt,
+      retry: this.#retry,
       now: clock.monotonicMs(),
       inspected: this.#inspected,
     };
@@ -263,8 +262,8 @@ class Benchmark implements HostBenchmark {
     const message = isKnown ? describeError(error) : String(error);
     this.#failures += 1;
     if (job.kind === "fetch" && RETRYABLE.has(reason) && this.#failures < MAX_FAILED_FETCHES) {
-      this.#report("Waiting", { reason, message });
-      this.#passIn(RETRY_MS);
+      this.#retry = { at: this.#options.clock.monotonicMs() + RETRY_MS, reason, message };
+      this.#pass();
       return;
     }
     log.warn({ code: reason, key: this.#order?.key }, message);
@@ -281,31 +280,36 @@ class Benchmark implements HostBenchmark {
   }
 
   async #inspect(order: BenchmarkOrder): Promise<void> {
-    const { store, readThermal } = this.#options;
+    const { store, readConditions } = this.#options;
     const { bench } = this.#driverOf(order);
     const { model, namespace } = order;
-    const [thermal, stored] = await Promise.all([readThermal(), store.resolve(requestFor(model, namespace))]);
+    const request = requestFor(model, namespace);
+    const [conditions, stored] = await Promise.all([
+      readConditions(),
+      store.resolve(request, undefined, KEEPS_USE),
+    ]);
     await bench.find(stored?.files ?? model.files.map((name) => ({ name })));
-    this.#inspected = { thermal, isStored: stored !== undefined };
+    this.#inspected = { ...conditions, isStored: stored !== undefined };
   }
 
   async #fetch(order: BenchmarkOrder, { end }: Job): Promise<void> {
-    const { store } = this.#options;
+    const { store, log } = this.#options;
     try {
       await fetchWeights(order, store, this.#client, end.signal);
-      this.#hasFetched = true;
+      await store
+        .evictFirst(requestFor(order.model, order.namespace))
+        .catch((err: unknown) => log.warn({ err }, "cannot mark the weights of the benchmark for eviction"));
     } finally {
       store.release(OWNER);
-      await this.#evictFirst(order);
     }
   }
 
   async #run(order: BenchmarkOrder, { end }: Job): Promise<void> {
-    const { store, runner, processes, readMemory, config, clock, log, readThermal } = this.#options;
+    const { store, runner, processes, readMemory, config, clock, log, readConditions } = this.#options;
     const { driver, bench } = this.#driverOf(order);
     const { signal } = end;
     try {
-      const model = await store.resolve(requestFor(order.model, order.namespace), OWNER);
+      const model = await store.resolve(requestFor(order.model, order.namespace), OWNER, KEEPS_USE);
       // It was evicted or removed since: the next plan downloads it again.
       if (model === undefined) return;
       const [program, facts, runtime] = await Promise.all([
@@ -322,7 +326,7 @@ class Benchmark implements HostBenchmark {
       const result = {
         ...measured,
         build: truncate(runtime?.version ?? "unknown", 128),
-        thermal: await readThermal(),
+        thermal: (await readConditions()).thermal,
       };
       signal.throwIfAborted();
       log.info({ key: order.key, tokensPerSecond: result.generation.median }, "benchmark finished");
@@ -336,18 +340,9 @@ class Benchmark implements HostBenchmark {
     } finally {
       runner.releaseBenchmark();
       store.release(OWNER);
-      await this.#evictFirst(order);
       // The last reading still counts the memory of the program.
       void readMemory().then(() => runner.memoryRead());
     }
-  }
-
-  async #evictFirst({ model, namespace }: BenchmarkOrder): Promise<void> {
-    const { store, log } = this.#options;
-    if (!this.#hasFetched) return;
-    await store
-      .evictFirst(requestFor(model, namespace))
-      .catch((err: unknown) => log.warn({ err }, "cannot mark the weights of the benchmark for eviction"));
   }
 
   #driverOf({ runtime }: BenchmarkOrder): { readonly driver: EngineDriver; readonly bench: EngineBench } {

@@ -68,9 +68,9 @@ export async function measure(measured: Measured, ports: MeasurePorts): Promise<
       await addRound(findings, round, measured, ports, BENCH_DEADLINE_MS - elapsedMs);
     } catch (error) {
       signal.throwIfAborted();
-      if (findings.done.generation === undefined || !(error instanceof MetalbridgeError)) throw error;
+      if (findings.done.generation === undefined) throw error;
       // The result has the other figures without it.
-      log.warn({ code: error.code }, `the benchmark ends without its last tests: ${error.message}`);
+      log.warn({ err: error }, "the benchmark ends without its last tests");
       break;
     }
   }

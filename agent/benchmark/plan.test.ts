@@ -28,7 +28,8 @@ const idle: BenchmarkFacts = {
   now: 60_000,
   idleMs: 60_000,
 };
-const cool = { thermal: "nominal", isStored: true };
+const cool = { thermal: "nominal", isOnBattery: false, isStored: true };
+const retry = { at: 90_000, reason: "SourceUnreachable", message: "no route" } as const;
 const replica = { namespace: "default", name: "chat-0", phase: "Pending" };
 const running = { job: "run", state: { ...state, phase: "Running" } } as const;
 
@@ -76,6 +77,17 @@ test.each<[string, Partial<BenchmarkFacts>, Partial<BenchmarkPlan>]>([
     { inspected: { ...cool, thermal: "limited to 80%" } },
     { do: "wait", reason: "ThermalThrottled", message: "the processor is limited to 80%" },
   ],
+  [
+    "it runs on its battery",
+    { inspected: { ...cool, isOnBattery: true } },
+    { do: "wait", reason: "OnBattery" },
+  ],
+  [
+    "a download has failed, and its own status comes back",
+    { retry, state: { ...state, phase: "Waiting", reason: "SourceUnreachable" } },
+    { do: "wait", reason: "SourceUnreachable", message: "no route", recheckAfterMs: 30_000 },
+  ],
+  ["a failed download is due", { retry, now: 90_000 }, { do: "inspect" }],
   ["heat is unknown", { inspected: { ...cool, thermal: undefined } }, { do: "run" }],
   ["the weights are stored", { inspected: cool }, { do: "run" }],
   ["the weights are missing", { inspected: { ...cool, isStored: false } }, { do: "fetch" }],
@@ -88,6 +100,13 @@ const disk = { totalBytes: 1000 * GIB, freeBytes: 300 * GIB, storeBytes: 50 * GI
 
 test.each<[string | undefined, number | undefined, object]>([
   [undefined, 100 * GIB, {}],
+  [undefined, 140 * GIB, { unfinishedBytes: 40 * GIB }],
+  [undefined, 10 * GIB, { quotaBytes: 55 * GIB, unfinishedBytes: 8 * GIB }],
+  [
+    "the model needs 101 GiB; 200 GiB of 1000 GiB are free",
+    101 * GIB,
+    { freeBytes: 200 * GIB, unfinishedBytes: 100 * GIB },
+  ],
   ["the model needs 101 GiB; 300 GiB of 1000 GiB are free", 101 * GIB, {}],
   ["the model needs 10 GiB; 50 GiB of the quota of 55 GiB are used", 10 * GIB, { quotaBytes: 55 * GIB }],
   ["the size of the model is not known before its download", undefined, {}],

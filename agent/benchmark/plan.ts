@@ -3,6 +3,14 @@ import type { BenchmarkOrder, BenchmarkState } from "../../src/api/benchmark.ts"
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { PressureLevel } from "../pressure/governor/types.ts";
 
+/** What makes a measured speed incomparable. */
+export interface SpeedConditions {
+  /** "nominal", or how the processor is throttled; undefined if it cannot be read. */
+  readonly thermal: string | undefined;
+  /** False if it cannot be read. */
+  readonly isOnBattery: boolean;
+}
+
 export interface BenchmarkFacts {
   readonly isEnabled: boolean;
   readonly order: BenchmarkOrder | undefined;
@@ -26,8 +34,10 @@ export interface BenchmarkFacts {
   readonly now: number;
   /** How long the host must have been idle. */
   readonly idleMs: number;
+  /** A download has failed and is repeated at this monotonic time. */
+  readonly retry?: { readonly at: number; readonly reason: ErrorCode; readonly message: string } | undefined;
   /** Read immediately before the start; absent until then. */
-  readonly inspected?: { readonly thermal: string | undefined; readonly isStored: boolean } | undefined;
+  readonly inspected?: (SpeedConditions & { readonly isStored: boolean }) | undefined;
 }
 
 /** Reasons to wait are codes of the error catalog. */
@@ -52,7 +62,7 @@ const RECHECK_MS = 60_000;
 const SOON_MS = 1_000;
 
 export function planBenchmark(facts: BenchmarkFacts): BenchmarkPlan {
-  const { isEnabled, order, state, job, inspected } = facts;
+  const { isEnabled, order, state, job, retry, now, inspected } = facts;
   if (order === undefined) return { do: "clear" };
   if (state !== undefined && isAbout(state, order) && isFinished(state)) return { do: "nothing" };
   if (!isEnabled) {
@@ -62,15 +72,16 @@ export function planBenchmark(facts: BenchmarkFacts): BenchmarkPlan {
   const busy = busyPlan(facts) ?? pressurePlan(facts);
   if (busy !== undefined) return busy;
   if (job !== undefined) return { do: "nothing" };
+  if (retry !== undefined && now < retry.at) {
+    const { at, reason, message } = retry;
+    return { do: "wait", reason, message, recheckAfterMs: at - now };
+  }
   if (inspected === undefined) return { do: "inspect" };
-  const { thermal = NOMINAL, isStored } = inspected;
+  const { thermal = NOMINAL, isOnBattery, isStored } = inspected;
+  const wait = { do: "wait", recheckAfterMs: RECHECK_MS } as const;
   if (thermal !== NOMINAL)
-    return {
-      do: "wait",
-      reason: "ThermalThrottled",
-      message: `the processor is ${thermal}`,
-      recheckAfterMs: RECHECK_MS,
-    };
+    return { ...wait, reason: "ThermalThrottled", message: `the processor is ${thermal}` };
+  if (isOnBattery) return { ...wait, reason: "OnBattery", message: "the host runs on its battery" };
   return { do: isStored ? "run" : "fetch" };
 }
 

@@ -12,6 +12,8 @@ import type { DiskReading, ModelFacts, ModelStore } from "../store/types.ts";
 
 /** Holds the weights in the store while a benchmark uses them. */
 export const OWNER = "(benchmark)";
+/** A benchmark is no use of a model: weights that only it has fetched stay the first to be evicted, whatever ends it. */
+export const KEEPS_USE = { keepsUse: true } as const;
 /** A download for a benchmark leaves this share of the volume free. */
 const FREE_SHARE = 0.2;
 /** The longest test: generation after a context of 4096 tokens; 512 more for a prompt. */
@@ -34,13 +36,21 @@ export async function fetchWeights(
 /** Why the weights are not downloaded; undefined if there is room. */
 export function noRoom(
   sizeBytes: number | undefined,
-  { totalBytes, freeBytes, storeBytes, quotaBytes = Number.POSITIVE_INFINITY }: DiskReading,
+  {
+    totalBytes,
+    freeBytes,
+    storeBytes,
+    unfinishedBytes = 0,
+    quotaBytes = Number.POSITIVE_INFINITY,
+  }: DiskReading,
 ): string | undefined {
   if (sizeBytes === undefined) return "the size of the model is not known before its download";
   const needs = `the model needs ${formatBytes(sizeBytes)}`;
-  if (freeBytes - sizeBytes < FREE_SHARE * totalBytes)
+  // An earlier attempt may have left a part of these weights, or all of them.
+  const missingBytes = sizeBytes - Math.min(unfinishedBytes, sizeBytes);
+  if (freeBytes - missingBytes < FREE_SHARE * totalBytes)
     return `${needs}; ${formatBytes(freeBytes)} of ${formatBytes(totalBytes)} are free`;
-  if (storeBytes + sizeBytes > quotaBytes)
+  if (storeBytes + missingBytes > quotaBytes)
     return `${needs}; ${formatBytes(storeBytes)} of the quota of ${formatBytes(quotaBytes)} are used`;
   return undefined;
 }

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { startDoctorReplay } from "../../test/bed/doctor-replay.ts";
 import { M4_MAX } from "../../test/bed/replay.ts";
 import { createSteppedClock } from "../../test/controller/stepped-clock.ts";
-import { createHostConditions, readHostConditions } from "./conditions.ts";
+import { createHostConditions, readHostConditions, readSpeedConditions } from "./conditions.ts";
 
 const PROGRAMS = [{ engine: "llamacpp", path: "/opt/homebrew/bin/llama-server" }];
 
@@ -44,6 +44,35 @@ test("a tool that fails leaves its condition Unknown, and one that is True stays
     "InboundBlocked=Unknown ReadingFailed",
   );
   expect(briefly(await readHostConditions(half.path, []))[1]).toBe("PowerAtRisk=True OnBattery");
+});
+
+test.each([
+  ["CPU_Scheduler_Limit \t= 100\nCPU_Available_CPUs \t= 14\nCPU_Speed_Limit \t= 80", "limited to 80%"],
+  [
+    "Thermal Warning Level = 5\nNote: No performance warning level has been recorded",
+    "at thermal warning level 5",
+  ],
+  [
+    "Note: No thermal warning level has been recorded\nPerformance Warning Level = 1",
+    "at thermal warning level 1",
+  ],
+  ["Thermal Warning Level = 0\nPerformance Warning Level = 255", "nominal"],
+  [undefined, "nominal"],
+])("heat in the output of pmset: %j", async (therm, thermal) => {
+  await using mac = await startDoctorReplay(M4_MAX, therm === undefined ? {} : { "pmset -g therm": therm });
+  expect(await readSpeedConditions("darwin", mac.path)).toEqual({ thermal, isOnBattery: false });
+  const heat = (await readHostConditions(mac.path, [])).find(({ type }) => type === "ThermalPressure");
+  expect(heat?.status).toBe(thermal === "nominal" ? "False" : "True");
+});
+
+test("power of the battery, and other systems, in the conditions of a speed", async () => {
+  const battery = "Now drawing from 'Battery Power'";
+  await using mac = await startDoctorReplay(M4_MAX, { "pmset -g batt": battery });
+  expect(await readSpeedConditions("darwin", mac.path)).toEqual({ thermal: "nominal", isOnBattery: true });
+  await mac.breakTool("pmset");
+  const unknown = { thermal: undefined, isOnBattery: false };
+  expect(await readSpeedConditions("darwin", mac.path)).toEqual(unknown);
+  expect(await readSpeedConditions("linux", mac.path)).toEqual(unknown);
 });
 
 test("the tools run every ten minutes, and only on a Mac", async () => {

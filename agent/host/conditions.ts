@@ -3,12 +3,13 @@ import { realpath } from "node:fs/promises";
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
 import type { HostRuntime } from "../../src/api/host.ts";
 import { hostConditions } from "../../src/doctor/host-conditions.ts";
-import type { TakenReadings } from "../../src/doctor/readings.ts";
+import type { Readings, TakenReadings } from "../../src/doctor/readings.ts";
 import { FIREWALL_FOLDER, readFirewall } from "../../src/macos/doctor/firewall.ts";
 import { readFileVault, readPower, readPowerSource, readThermal } from "../../src/macos/doctor/power.ts";
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { createRunTool } from "../../src/util/command.ts";
 import type { Clock } from "../../src/util/ports.ts";
+import type { SpeedConditions } from "../benchmark/plan.ts";
 import type { AgentConfig } from "../config/schema.ts";
 
 interface EngineProgram {
@@ -70,16 +71,25 @@ export async function readHostConditions(
   return hostConditions("darwin", { ...settings, ...thermal });
 }
 
-/** "nominal", or how the processor is throttled; undefined if it cannot be read. Starts one process on a Mac, and none elsewhere. */
-export async function readThermalState(
+/** Starts two processes on a Mac, and none elsewhere. */
+export async function readSpeedConditions(
   platform: AgentConfig["platform"],
   toolPath: string,
-): Promise<string | undefined> {
-  if (platform !== "darwin") return undefined;
-  const { thermal } = await readThermalOf(toolPath);
-  if (!("value" in thermal)) return undefined;
-  const { speedLimitPercent = 100 } = thermal.value;
-  return speedLimitPercent >= 100 ? "nominal" : `limited to ${speedLimitPercent}%`;
+): Promise<SpeedConditions> {
+  if (platform !== "darwin") return { thermal: undefined, isOnBattery: false };
+  const [{ thermal }, power] = await Promise.all([
+    readThermalOf(toolPath),
+    readPowerSource(createRunTool(toolPath)),
+  ]);
+  return {
+    thermal: "value" in thermal ? thermalText(thermal.value) : undefined,
+    isOnBattery: "value" in power && power.value.source === "battery",
+  };
+}
+
+function thermalText({ speedLimitPercent = 100, warningLevel = 0 }: Readings["thermal"]): string {
+  if (speedLimitPercent < 100) return `limited to ${speedLimitPercent}%`;
+  return warningLevel > 0 ? `at thermal warning level ${warningLevel}` : "nominal";
 }
 
 async function readThermalOf(toolPath: string) {

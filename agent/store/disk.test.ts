@@ -186,12 +186,29 @@ test("a model that was fetched only for a benchmark is evicted first", async () 
   const sourceOf = (name: string) => `${origin.url}/${name}.gguf`;
   for (const name of ["used", "measured"]) await at.store.fetch({ source: sourceOf(name) }, fetchOptions());
   await at.store.evictFirst({ source: sourceOf("measured") });
+  await at.store.resolve({ source: sourceOf("measured") }, "(benchmark)", { keepsUse: true });
+  at.store.release("(benchmark)");
   const [, measured] = await at.store.list();
   expect(measured?.lastUsedAt).not.toContain("1970");
   await at.store.fetch({ source: sourceOf("new") }, fetchOptions());
   expect((await at.store.list()).map(({ source }) => source).sort()).toEqual(
     [sourceOf("new"), sourceOf("used")].sort(),
   );
+});
+
+test("parts and the finished files of incomplete models are unfinished bytes; files of stored models are not", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.serve("/m.gguf", ggufBytes(1_000_000, 1));
+  const { sha256: stored = "" } = await at.store.fetch({ source: `${origin.url}/m.gguf` }, fetchOptions());
+  expect(await at.store.disk()).toMatchObject({ unfinishedBytes: 0 });
+  const shard = "a".repeat(64);
+  writeFileSync(join(at.dir, "blobs/sha256", shard), Buffer.alloc(500_000));
+  writeFileSync(join(at.dir, "partial", "0.part"), Buffer.alloc(700_000));
+  const records = [shard, stored].map((sha256) => JSON.stringify({ sha256, sizeBytes: 1, validator: {} }));
+  for (const [index, text] of records.entries())
+    writeFileSync(join(at.dir, "partial", `${index}.finished`), text);
+  expect(await at.store.disk()).toMatchObject({ unfinishedBytes: 1_200_000 + records.join("").length });
 });
 
 test("nothing is evicted if evicting all unused models would not free enough space", async () => {

@@ -117,8 +117,8 @@ export async function openStore(options: StoreOptions): Promise<ModelStore> {
       quotaBytes = bytes;
     },
     disk: async () => {
-      const storeBytes = await usage.usedBytes();
-      return { ...(await readSpace(options.reserveBytes)), storeBytes, quotaBytes };
+      const [storeBytes, unfinishedBytes] = await Promise.all([usage.usedBytes(), usage.unfinishedBytes()]);
+      return { ...(await readSpace(options.reserveBytes)), storeBytes, unfinishedBytes, quotaBytes };
     },
   };
 }
@@ -236,7 +236,7 @@ function createReaders(
     return found?.ref;
   };
   return {
-    resolve: async (request, owner) => {
+    resolve: async (request, owner, { keepsUse = false } = {}) => {
       const source = parseSource(request.source);
       if (source.kind === "file") {
         const model = await findInPlace(source.path, request, allowedRoots);
@@ -245,7 +245,7 @@ function createReaders(
       const ref = await (owner === undefined
         ? usableRef(fetcher, request, isReadOnly)
         : find(request, owner));
-      return ref && use(fetcher, ref, isReadOnly);
+      return ref && use(fetcher, ref, isReadOnly || keepsUse);
     },
     fetch: async (request, fetchOptions) => {
       const source = parseSource(request.source);
@@ -293,13 +293,9 @@ async function usableRef(
   return ref;
 }
 
-async function use(
-  { layout, refs, clock }: ModelFetcher,
-  ref: Ref,
-  isReadOnly: boolean,
-): Promise<StoredModel> {
+async function use({ layout, refs, clock }: ModelFetcher, ref: Ref, keepsUse: boolean): Promise<StoredModel> {
   const nowMs = clock.nowMs();
-  if (!isReadOnly && nowMs - ref.lastUsedMs >= USE_STEP_MS) await refs.put({ ...ref, lastUsedMs: nowMs });
+  if (!keepsUse && nowMs - ref.lastUsedMs >= USE_STEP_MS) await refs.put({ ...ref, lastUsedMs: nowMs });
   const view = join(layout.views, ref.view);
   const [first] = ref.files;
   if (first === undefined) throw new MetalbridgeError("SourceNotFound", `${ref.source} names no file`);

@@ -106,6 +106,8 @@ export interface DiskReading {
   readonly totalBytes: number;
   readonly freeBytes: number;
   readonly storeBytes: number;
+  /** Those of `storeBytes` that interrupted downloads have left, which the same download continues with. */
+  readonly unfinishedBytes?: number | undefined;
   /** Absent: no quota. */
   readonly quotaBytes?: number | undefined;
 }
@@ -121,8 +123,15 @@ export interface ModelStore
     Pick<Verification, "verify"> {
   /** The contents that other hosts may download. */
   readonly contents: ContentLookup;
-  /** Resolves to the model if it is complete on disk. Never uses the network. Throws MetalbridgeError for a request that can never succeed. */
-  readonly resolve: (request: ModelRequest, owner?: string) => Promise<StoredModel | undefined>;
+  /**
+   * Resolves to the model if it is complete on disk. Never uses the network. Throws MetalbridgeError for a request that can never
+   * succeed. `keepsUse`: the model counts as used no later than before.
+   */
+  readonly resolve: (
+    request: ModelRequest,
+    owner?: string,
+    options?: { readonly keepsUse?: boolean },
+  ) => Promise<StoredModel | undefined>;
   /** Downloads the model if necessary; concurrent calls for one content share one download. Throws MetalbridgeError. */
   readonly fetch: (request: ModelRequest, options: FetchOptions) => Promise<StoredModel>;
   /** Replaces the connections to sources, because they may be half-open after a sleep or a network change. */

@@ -36,6 +36,8 @@ export interface Usage {
   readonly ownersOf: (ref: Ref) => readonly string[];
   readonly beginFetch: BeginFetch;
   readonly usedBytes: () => Promise<number>;
+  /** Bytes of parts and of the finished files of incomplete models. */
+  readonly unfinishedBytes: () => Promise<number>;
   /** Returns false if the ref is in use. */
   readonly removeRef: (ref: Ref) => Promise<boolean>;
   /**
@@ -90,6 +92,7 @@ export function createUsage(layout: StoreLayout, refs: Refs, retention: ModelRet
     ownersOf,
     beginFetch: leftovers.beginFetch,
     usedBytes,
+    unfinishedBytes: () => unfinishedBytesOf(layout, refs),
     removeRef,
     quarantine: (sha256, inode) => inTurn(() => quarantineBlob(layout, sha256, inode)),
     makeRoom: async (bytes, { mayEvict = () => true, allOrNothing = false, keepsBlobs = false } = {}) => {
@@ -120,6 +123,13 @@ export function createUsage(layout: StoreLayout, refs: Refs, retention: ModelRet
     },
     sweep: (nowMs) => sweep(layout, refs, nowMs, log),
   };
+}
+
+async function unfinishedBytesOf(layout: StoreLayout, refs: Refs): Promise<number> {
+  const named = contentsNamedBy(refs.all());
+  const finished = new Set(await finishedContents(layout));
+  const files = (await listBlobs(layout)).filter(({ sha256 }) => finished.has(sha256) && !named.has(sha256));
+  return files.reduce((sum, { sizeBytes }) => sum + sizeBytes, await folderBytes(layout.partial));
 }
 
 /** Bytes that removing these refs frees: the content that no other ref names. */

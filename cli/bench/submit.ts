@@ -85,7 +85,7 @@ async function identityOf(cluster: Cluster, submission: Submission): Promise<Ide
   if (runtime === undefined || subject === undefined)
     throw new MetalbridgeError(
       "BenchSubmitFailed",
-      `Model ${spec.modelRef} is not resolved yet, or does not generate tokens`,
+      `Model ${spec.modelRef} is not resolved yet, does not generate tokens, or runs with tensorOverrides or extraArgs`,
     );
   const build = (await engineBuild(target, signal)) ?? versions.get(runtime);
   if (build === undefined)

@@ -13,8 +13,8 @@ export interface Readings {
   /** macOS: `pmset -g`. */
   readonly power: PowerSettings;
   readonly powerSource: { readonly source: "mains" | "battery"; readonly hasBattery: boolean };
-  /** Percent of full speed; absent where nothing was recorded. */
-  readonly thermal: { readonly speedLimitPercent?: number };
+  /** Percent of full speed; absent where nothing was recorded. `warningLevel`: of the system, 0 is none. */
+  readonly thermal: { readonly speedLimitPercent?: number | undefined; readonly warningLevel?: number };
   readonly fileVault: { readonly isOn: boolean };
   readonly updates: { readonly isAutomatic: boolean };
   readonly gpuMemory: {

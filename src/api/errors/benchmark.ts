@@ -22,7 +22,7 @@ export const benchmarkErrors = {
     do: "set benchmark.enabled: true in the agent's configuration, or leave the measurement to another host of the class",
   },
   BenchmarkNotSupported: {
-    what: "The host cannot measure this model: the runtime has no benchmark program, or the model contains code that the program would run.",
+    what: "The host cannot measure this model: the runtime has no benchmark program, the model contains code that the program would run, or the program does not accept a setting or the path of the model.",
     do: "use another runtime, or disable the benchmark of the Model with spec.benchmark.enabled=false",
   },
   BenchmarkToolMissing: {

@@ -44,6 +44,13 @@ test("the image and the number of GPUs count in pods only", () => {
   expect(settingsOf({}, { ...llamacpp, gpusPerPod: 0 })).toEqual({});
 });
 
+test("nothing is measured with arguments that only the engine accepts", () => {
+  expect(settingsOf({ extraArgs: ["--rope-scaling", "none"] })).toBeUndefined();
+  expect(settingsOf({ tensorOverrides: ["exps=CPU"] })).toBeUndefined();
+  expect(settingsOf({ tensorOverrides: ["exps=CPU"] }, { runtime: "omlx" })).toEqual({});
+  expect(settingsOf({ extraArgs: [], tensorOverrides: [] })).toEqual({});
+});
+
 test("nothing is measured for a service without generation, or before the source is resolved", () => {
   expect(settingsOf({ mode: "embedding" })).toBeUndefined();
   expect(subjectOf({ ...model, status: {} }, undefined, llamacpp)).toBeUndefined();

@@ -41,7 +41,7 @@ const DEFAULTS: BenchmarkSettings = {
 
 /**
  * The subject of a Model as a service runs it, or with default settings without a service. Undefined if the source is not resolved,
- * or if the Model or the service does not generate tokens.
+ * if the Model or the service does not generate tokens, or if the engine gets arguments that no benchmark program accepts.
  */
 export function subjectOf(
   model: Model,
@@ -56,6 +56,10 @@ export function subjectOf(
   const isPod = gpusPerPod !== undefined;
   const { host, pod } = engineDescription(runtime) ?? {};
   const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];
+  const isUnmeasurable = (["tensorOverrides", "extraArgs"] as const).some(
+    (name) => honored.includes(name) && (spec[name] ?? []).length > 0,
+  );
+  if (isUnmeasurable) return undefined;
   const values = {
     cacheTypeK: spec.cacheTypeCustomK ?? spec.cacheTypeK,
     cacheTypeV: spec.cacheTypeCustomV ?? spec.cacheTypeV,

@@ -97,11 +97,14 @@ export const machineChecks: readonly Check[] = [
     platforms: darwin,
     reason: "a throttled machine generates fewer tokens per second than placement expects of it",
     needs: ["thermal"],
-    judge: ({ thermal: { speedLimitPercent = 100 } }) =>
+    judge: ({ thermal: { speedLimitPercent = 100, warningLevel = 0 } }) => {
       // In tens: each other text is a write of the Host, which all hosts watch.
-      speedLimitPercent >= 100
-        ? []
-        : [{ finding: `the processor is limited to ${Math.ceil(speedLimitPercent / 10) * 10}% or less` }],
+      if (speedLimitPercent < 100)
+        return [
+          { finding: `the processor is limited to ${Math.ceil(speedLimitPercent / 10) * 10}% or less` },
+        ];
+      return warningLevel === 0 ? [] : [{ finding: `the system has thermal warning level ${warningLevel}` }];
+    },
   }),
 ];
 

@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import type { BenchmarkSettings } from "../../api/benchmark.ts";
 import { mlxBench } from "../omlx/bench.ts";
 import { llamaBench } from "./bench.ts";
 
@@ -36,19 +37,27 @@ test.each([
   expect(mlxBench.parse(text)).toEqual({});
 });
 
-test("the settings of an order become arguments; a list, which would be several tests, does not", () => {
-  const settings = {
-    cacheTypeK: "q8_0",
-    cacheTypeV: "f16,q8_0",
-    flashAttention: "true",
-    noKvOffload: "false",
-    moeCPUOffload: "true",
-    batchSize: "1024",
-  };
+const argsOf = (settings: BenchmarkSettings, modelPath = "/m.gguf"): string => {
   const [test] = llamaBench.tests;
   if (test === undefined) throw new Error("no tests");
-  const args = llamaBench.args({ modelPath: "/m.gguf", settings, test, tokens: 128, runs: 7 });
-  expect(args.join(" ")).toBe(
+  return llamaBench.args({ modelPath, settings, test, tokens: 128, runs: 7 }).join(" ");
+};
+
+test("the settings of an order become arguments", () => {
+  const settings = { cacheTypeK: "q8_0", flashAttention: "true", noKvOffload: "false", batchSize: "1024" };
+  expect(argsOf({ ...settings, moeCPUOffload: "true" })).toBe(
     "-m /m.gguf -o jsonl --no-warmup -r 7 -p 0 -n 128 -d 0 -ngl 999 -ctk q8_0 -fa 1 -nkvo 0 -ncmoe 999 -b 1024",
   );
+  expect(argsOf({ gpuLayers: "7", moeCPULayers: "3", moeCPUOffload: "false" })).toMatch(/-ngl 7 -ncmoe 3$/);
+});
+
+test.each<[BenchmarkSettings, path?: string]>([
+  [{ cacheTypeV: "f16,q8_0" }],
+  [{ batchSize: "1-4096+1" }],
+  [{ uBatchSize: "512,1024" }],
+  [{ gpuLayers: "-2" }],
+  [{ flashAttention: "0,1" }],
+  [{}, "/models/a,b.gguf"],
+])("a value that would be several tests is refused: %j %s", (settings, path) => {
+  expect(() => argsOf(settings, path)).toThrow(expect.objectContaining({ code: "BenchmarkNotSupported" }));
 });

@@ -1,6 +1,7 @@
 /** llama-bench: its arguments and its output. Pure. */
 import { z } from "zod";
 import type { BenchmarkSettings } from "../../api/benchmark.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import type { BenchProgram, BenchSeries } from "../contract/bench.ts";
 
@@ -29,7 +30,15 @@ export const llamaBench: BenchProgram = {
   ],
   ownWarmups: 0,
   args: ({ modelPath, settings, test, tokens, runs }) => [
-    ...["-m", modelPath, "-o", "jsonl", "--no-warmup", "-r", String(runs)],
+    ...[
+      "-m",
+      checked("the path of the model", modelPath, /^[^,]*$/),
+      "-o",
+      "jsonl",
+      "--no-warmup",
+      "-r",
+      String(runs),
+    ],
     ...["-p", String(test.prompt?.tokens ?? 0), "-n", test.generation === undefined ? "0" : String(tokens)],
     ...["-d", String(test.depth)],
     ...settingArgs(settings),
@@ -53,23 +62,30 @@ function seriesOf({ n_prompt, n_gen, n_depth }: z.output<typeof lineSchema>): Be
   return n_prompt === 512 ? "prompt512" : n_prompt === 4096 ? "prompt4096" : undefined;
 }
 
-/** The same settings as those that llama-server gets. A list would be several tests, so a comma is no value. */
+/** The same settings as those that llama-server gets. Throws `BenchmarkNotSupported` for a value that it would not accept. */
 function settingArgs(settings: BenchmarkSettings): readonly string[] {
-  const { gpuLayers = "-1", moeCPUOffload, moeCPULayers } = settings;
+  const { gpuLayers = "-1" } = settings;
+  const integer = (name: "batchSize" | "uBatchSize" | "gpuLayers" | "moeCPULayers") =>
+    checked(name, settings[name], /^\d+$/);
+  const cacheType = (name: "cacheTypeK" | "cacheTypeV") => checked(name, settings[name], /^[a-z0-9_]+$/i);
+  // Builds of any age accept numbers; only newer ones accept words.
+  const toggle = (name: "flashAttention" | "noKvOffload" | "moeCPUOffload") =>
+    checked(name, settings[name], /^(true|false)$/) && (settings[name] === "true" ? "1" : "0");
   const values: readonly (readonly [flag: string, value: string | undefined])[] = [
-    ["-ngl", gpuLayers === "-1" ? ALL : gpuLayers],
-    ["-ctk", settings.cacheTypeK],
-    ["-ctv", settings.cacheTypeV],
-    ["-fa", numberOf(settings.flashAttention)],
-    ["-nkvo", numberOf(settings.noKvOffload)],
-    ["-ncmoe", moeCPUOffload === "true" ? ALL : moeCPULayers],
-    ["-b", settings.batchSize],
-    ["-ub", settings.uBatchSize],
+    ["-ngl", gpuLayers === "-1" ? ALL : integer("gpuLayers")],
+    ["-ctk", cacheType("cacheTypeK")],
+    ["-ctv", cacheType("cacheTypeV")],
+    ["-fa", toggle("flashAttention")],
+    ["-nkvo", toggle("noKvOffload")],
+    ["-ncmoe", toggle("moeCPUOffload") === "1" ? ALL : integer("moeCPULayers")],
+    ["-b", integer("batchSize")],
+    ["-ub", integer("uBatchSize")],
   ];
-  return values.flatMap(([flag, value]) => (value === undefined || value.includes(",") ? [] : [flag, value]));
+  return values.flatMap(([flag, value]) => (value === undefined ? [] : [flag, value]));
 }
 
-/** Builds of any age accept numbers; only newer ones accept words. */
-function numberOf(toggle: string | undefined): string | undefined {
-  return toggle === undefined ? undefined : toggle === "true" ? "1" : "0";
+/** llama-bench takes a list or a range of numbers as several tests, and a path with a comma as two. */
+function checked<T extends string | undefined>(what: string, value: T, allowed: RegExp): T {
+  if (value === undefined || allowed.test(value)) return value;
+  throw new MetalbridgeError("BenchmarkNotSupported", `llama-bench cannot take ${what} "${value}"`);
 }

@@ -35,7 +35,13 @@ export function readPowerSource(run: RunTool): Promise<Reading<Readings["powerSo
 export function readThermal(run: RunTool): Promise<Reading<Readings["thermal"]>> {
   return readTool(run, ["pmset", "-g", "therm"], (text) => {
     const limit = /CPU_Speed_Limit\s*=\s*(\d+)/.exec(text)?.[1];
-    if (limit !== undefined) return { speedLimitPercent: Number(limit) };
+    // Apple silicon reports levels instead of a limit; 255 is an unknown level.
+    const levels = [...text.matchAll(/(?:thermal|performance) warning level\s*[=:]\s*(\d+)/gi)].map(
+      ([, level]) => Number(level),
+    );
+    const warningLevel = Math.max(0, ...levels.filter((level) => level !== 255));
+    if (limit !== undefined || warningLevel > 0)
+      return { speedLimitPercent: limit === undefined ? undefined : Number(limit), warningLevel };
     return /thermal warning level|CPU power status/i.test(text) ? {} : undefined;
   });
 }
