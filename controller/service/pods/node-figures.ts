@@ -65,14 +65,15 @@ export function nodeFiguresFor(
 
 /** Share of these devices that pods of services use. Only the scheduler knows about other pods. */
 function shareOf({ status }: Node, devices: ReadonlySet<string>, pods: readonly Pod[]): number | undefined {
-  const offered = sumOf([...devices].map((name) => status?.allocatable?.[name] ?? ""));
-  const requests = pods.filter((pod) => !hasPodEnded(pod)).flatMap(requestsOf);
-  const taken = sumOf(requests.flatMap(([name, quantity]) => (devices.has(name) ? [quantity] : [])));
-  return offered === 0 ? undefined : taken / offered;
-}
-
-function sumOf(quantities: readonly string[]): number {
-  return quantities.reduce((sum, quantity) => sum + (parseQuantity(quantity) ?? 0), 0);
+  let offered = 0;
+  for (const name of devices) offered += parseQuantity(status?.allocatable?.[name] ?? "") ?? 0;
+  if (offered === 0) return undefined;
+  let taken = 0;
+  for (const pod of pods)
+    if (!hasPodEnded(pod))
+      for (const [name, quantity] of requestsOf(pod))
+        if (devices.has(name)) taken += parseQuantity(quantity) ?? 0;
+  return taken / offered;
 }
 
 /** By the report of the node, whose free memory is updated in steps. */
