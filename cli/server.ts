@@ -26,6 +26,10 @@ export function configureServer(command: Command): void {
       "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9464)",
     )
     .option("--metrics-prefix <name>", "prefix of the density metrics (default: metalbridge_density)")
+    .option(
+      "--score-weights <pairs>",
+      "weights of the controller in the score of machines (default: tps=0.7,utilization=0.2,cost=0.1)",
+    )
     .addOption(catalogOption())
     .action(server);
 }

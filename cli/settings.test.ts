@@ -69,6 +69,7 @@ const SERVER: Given = {
   healthAddress: ["0.0.0.0"],
   healthPort: ["2", 2],
   metricsPrefix: ["other"],
+  scoreWeights: ["cost=0.5", { tps: 0.7, utilization: 0.2, cost: 0.5 }],
 };
 const EXTENDER: Given = {
   kubeconfig: ["/k"],

@@ -1,6 +1,7 @@
 /** The server's flags, validated once at the start. */
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
 
 const address = (description: string) => z.string().min(1).default("127.0.0.1").describe(description);
 const port = (byDefault: number, description: string) =>
@@ -26,6 +27,7 @@ export const serverConfigSchema = z
       .regex(/^[a-z][a-z0-9_]{0,63}$/)
       .default("metalbridge_density")
       .describe("Prefix of the names of density metrics, for existing dashboards that expect other names."),
+    scoreWeights: scoreWeightsSchema,
   })
   .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
     path: ["tlsKey"],

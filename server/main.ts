@@ -59,7 +59,7 @@ export async function runServer({
     onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
     maxRequests: MAX_REQUESTS,
   });
-  const density = createDensity(createFitIndex(records));
+  const density = createDensity(createFitIndex(records), config.scoreWeights);
   const ending = new AbortController();
   const stopped = AbortSignal.any([signal, ending.signal]);
   try {

@@ -2,6 +2,7 @@
 
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
 import type { HostClaim } from "../../src/capacity/placement/types.ts";
+import { DEFAULT_SCORE_WEIGHTS, type ScoreWeights } from "../../src/capacity/score.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
@@ -31,6 +32,8 @@ export interface DensitySite {
 
 export interface Density {
   readonly fits: FitIndex;
+  /** Weights of the score of machines. */
+  readonly weights: ScoreWeights;
   /** `place` is undefined if the object was deleted. */
   readonly setPlace: (kind: DensityMachine["kind"], name: string, place: DensityMachine | undefined) => void;
   readonly setHeld: (
@@ -83,12 +86,13 @@ interface Known extends DensitySite {
   summary: Summary | undefined;
 }
 
-export function createDensity(fits: FitIndex): Density {
-  return new DensityState(fits);
+export function createDensity(fits: FitIndex, weights = DEFAULT_SCORE_WEIGHTS): Density {
+  return new DensityState(fits, weights);
 }
 
 class DensityState implements Density {
   readonly fits: FitIndex;
+  readonly weights: ScoreWeights;
   readonly #known = new Map<string, Known>();
   readonly #services = new Map<string, string>();
   readonly #speeds = new Map<CatalogRecord, Readonly<Record<string, number>>>();
@@ -106,8 +110,9 @@ class DensityState implements Density {
   #ratios: readonly SpeedRatio[] = [];
   #sorted: readonly Known[] | undefined;
 
-  constructor(fits: FitIndex) {
+  constructor(fits: FitIndex, weights: ScoreWeights) {
     this.fits = fits;
+    this.weights = weights;
   }
 
   setPlace(kind: DensityMachine["kind"], name: string, place: DensityMachine | undefined): void {

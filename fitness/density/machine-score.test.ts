@@ -40,3 +40,11 @@ test("machines are scored by benchmarks of their class, live rates, load and cos
   density.setBenchmarks({ results: new Map(), dropped: [] });
   expect(density.speedsOf(record)).toEqual({});
 });
+
+test("the score has the weights of the density", () => {
+  const records = catalogRecords();
+  const density = createDensity(createFitIndex(records), { tps: 0, utilization: 0, cost: 1 });
+  density.setPlace("Host", "m4", machineFromHost(aHost("m4", { spec: { cost: 2 } })));
+  const record = density.fits.recordOf(SOURCE) ?? expect.fail();
+  expect(machineScorer(density)(density.site("m4") ?? expect.fail(), record).score).toBe(-1);
+});

@@ -1,6 +1,6 @@
 /** The score of machines for a model by measured speed, utilization and cost, as placement computes it. Pure. */
 import { hostSpeed, utilizationOf } from "../../src/capacity/placement/machine.ts";
-import { type ScoreWeights, scoreMachine, scoreScale } from "../../src/capacity/score.ts";
+import { scoreMachine, scoreScale } from "../../src/capacity/score.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import type { Density, DensitySite } from "./density.ts";
 
@@ -17,14 +17,14 @@ export interface MachineRow {
 }
 
 /** Machines are compared with all machines of the cluster. */
-export function machineScorer(density: Density, weights?: ScoreWeights) {
+export function machineScorer(density: Density) {
   const scales = new Map<CatalogRecord, ReturnType<typeof scoreScale>>();
   return (site: DensitySite, record: CatalogRecord): MachineRow => {
     const scale =
       scales.get(record) ?? scoreScale(density.sites().map((one) => figuresOf(density, one, record)));
     scales.set(record, scale);
     const figures = figuresOf(density, site, record);
-    const { score, why } = scoreMachine({ name: site.place.name, ...figures }, scale, weights);
+    const { score, why } = scoreMachine({ name: site.place.name, ...figures }, scale, density.weights);
     return {
       deviceClass: site.place.deviceClass ?? null,
       tokensPerSecond: figures.tokensPerSecond?.value ?? null,

@@ -133,7 +133,7 @@ export const queryResponse = z.strictObject({
       schedulable,
       fitsNow: z.boolean().describe("True if the model fits next to the models already placed on the node."),
       machine: machineSchema.describe(
-        "Score of the machine for this model by measured speed, utilization and cost, as placement computes it with the default weights.",
+        "Score of the machine for this model by measured speed, utilization and cost, as placement computes it with the weights of --score-weights.",
       ),
     }),
   ),
