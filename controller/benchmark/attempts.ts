@@ -8,8 +8,11 @@ export interface BenchmarkFailure {
   readonly code: ErrorCode;
   /** With the machine and the remedy. */
   readonly message: string;
-  /** On the monotonic clock. */
+  /** On the monotonic clock, as is the time of the retry. */
   readonly atMs: number;
+  readonly retryAtMs: number;
+  /** True if the machine had no room until the deadline, which is no failure of the Model. */
+  readonly hadNoRoom: boolean;
   /** Build, plan and whether the weights were there; other ones are retried immediately. */
   readonly of: string;
 }
@@ -21,9 +24,10 @@ export interface Problem {
   /** A host may report any text. */
   readonly code: string;
   readonly message: string;
+  readonly hadNoRoom?: boolean | undefined;
 }
 
-export type Machine = Pick<Candidate, "name" | "build" | "hasWeights">;
+export type Machine = Pick<Candidate, "name" | "build" | "hasWeights" | "model">;
 
 export interface Attempts {
   readonly failures: Failures;
@@ -37,37 +41,44 @@ export interface Attempts {
 }
 
 /** A failed benchmark is retried on the machine after this time. */
-export const RETRY_MS = 86_400_000;
+const RETRY_MS = 86_400_000;
+const NO_ROOM_RETRY_MS = 3_600_000;
 
 export function createAttempts(before: Failures, nowMs: number): Attempts {
-  const failures = new Map([...before].filter(([, { atMs }]) => nowMs < atMs + RETRY_MS));
+  const failures = new Map([...before].filter(([, { retryAtMs }]) => nowMs < retryAtMs));
+  const failedKeys = new Set([...failures.keys()].map((attempt) => attempt.slice(attempt.indexOf(" ") + 1)));
   const found: (BenchmarkFailure & { readonly target: Target })[] = [];
   const failureOf = (target: Target, machine: Machine) => {
     const failure = failures.get(attemptOf(machine.name, target.key));
-    return failure?.of === conditionsOf(target, machine) ? failure : undefined;
+    return failure?.of === (failure && conditionsOf(machine)) ? failure : undefined;
   };
   return {
     failures,
     found,
-    fail: (target, machine, { code, message }) => {
+    fail: (target, machine, { code, message, hadNoRoom = false }) => {
       const known = failureOf(target, machine);
       if (known !== undefined) return known;
       const failure = {
         code: code in errorCatalog ? (code as ErrorCode) : "BenchmarkFailed",
         message: `${machine.name}: ${message}`,
         atMs: nowMs,
-        of: conditionsOf(target, machine),
+        retryAtMs: nowMs + (hadNoRoom ? NO_ROOM_RETRY_MS : RETRY_MS),
+        hadNoRoom,
+        of: conditionsOf(machine),
       };
       failures.set(attemptOf(machine.name, target.key), failure);
+      failedKeys.add(target.key);
       found.push({ ...failure, target });
       return failure;
     },
     hasFailed: (target, machine) => failureOf(target, machine) !== undefined,
     failuresOf: (target) =>
-      target
-        .candidates()
-        .flatMap((candidate) => failureOf(target, candidate) ?? [])
-        .sort((a, b) => b.atMs - a.atMs),
+      failedKeys.has(target.key)
+        ? target
+            .candidates()
+            .flatMap((candidate) => failureOf(target, candidate) ?? [])
+            .sort((a, b) => b.atMs - a.atMs)
+        : [],
   };
 }
 
@@ -79,6 +90,6 @@ export function withRemedy(code: ErrorCode, message: string): Problem {
   return { code, message: `${message}; ${defaultRemedy(code).summary}` };
 }
 
-function conditionsOf({ model }: Target, { build, hasWeights }: Machine): string {
+function conditionsOf({ model, build, hasWeights }: Machine): string {
   return JSON.stringify([build, hasWeights, benchmarkPlanOf(model)]);
 }

@@ -6,7 +6,14 @@ import { renderBenchmarkFailure, renderMeasurement } from "../../src/capacity/be
 import type { ContainerStatus, Job, Pod } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { type JobGolden, jobInput } from "./fixtures/job-input.ts";
-import { benchmarkJob, benchmarkJobName, buildOfImage, readBenchmarkJob } from "./job.ts";
+import {
+  benchmarkJob,
+  benchmarkJobName,
+  buildOfImage,
+  jobOfPod,
+  modelOfJob,
+  readBenchmarkJob,
+} from "./job.ts";
 
 testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (golden: JobGolden) =>
   benchmarkJob(...jobInput(golden)),
@@ -41,6 +48,32 @@ test("names and labels are valid for the longest device class", () => {
   expect(metadata.name).toHaveLength(63);
   expect(metadata.name).not.toBe(benchmarkJobName(`${key.slice(0, -1)}y`));
   for (const value of Object.values(metadata.labels ?? {})) expect(value.length).toBeLessThanOrEqual(63);
+});
+
+test("a Job belongs to the Model that owns it, and to no Model of another namespace", () => {
+  const [order, settings] = jobInput(golden);
+  const job = benchmarkJob(order, settings);
+  const modelOf = (key: string) => (key === "team-a/m" ? order.model : undefined);
+  const withMetadata = (more: object): Job => ({ ...job, metadata: { ...job.metadata, ...more } });
+  expect(modelOfJob(job, modelOf)).toBe(order.model);
+  const [owner] = job.metadata.ownerReferences ?? [];
+  for (const more of [
+    { name: "theirs" },
+    { namespace: "team-b" },
+    { ownerReferences: [] },
+    { ownerReferences: [{ ...owner, uid: "other" }] },
+  ])
+    expect(modelOfJob(withMetadata(more), modelOf)).toBeUndefined();
+});
+
+test("a pod belongs to the Job that controls it, whatever its labels say", () => {
+  const labels = { "batch.kubernetes.io/controller-uid": "j1" };
+  const reference = { apiVersion: "batch/v1", kind: "Job", name: "j", uid: "j1" };
+  const jobOf = (more: object) =>
+    jobOfPod({ metadata: { name: "p", namespace: "a", labels, ...more }, spec: { containers: [] } });
+  expect(jobOf({ ownerReferences: [{ ...reference, controller: true }] })).toBe("a/j1");
+  expect(jobOf({ ownerReferences: [reference] })).toBe("a/");
+  expect(jobOf({})).toBe("a/");
 });
 
 test("the measurement ends within a third of the deadline", () => {
@@ -181,14 +214,19 @@ describe("the state of a Job", () => {
       "a deadline before the pod started",
       job("DeadlineExceeded"),
       [],
-      { at: "failed", code: "BenchmarkTimedOut", message: /1800 s; last: not scheduled: 0\/3/ },
+      {
+        at: "failed",
+        code: "BenchmarkTimedOut",
+        message: /1800 s; last: not scheduled: 0\/3/,
+        isUnscheduled: true,
+      },
       "not scheduled: 0/3 nodes",
     ],
     [
       "a deadline with a pod",
       job("DeadlineExceeded"),
       [pending],
-      { at: "failed", message: /last: container engine/ },
+      { at: "failed", message: /last: container engine/, isUnscheduled: false },
     ],
   ])("%s", (_what, given, pods, expected, lastWhy) => {
     const state: object = readBenchmarkJob(given, pods, lastWhy);

@@ -4,10 +4,13 @@ import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import { LABEL_BENCHMARK, LABEL_MODEL, LABEL_MOUNTS } from "../../src/api/group.ts";
 import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
+import { keyOf } from "../../src/api/names.ts";
 import { parseBenchmarkReport } from "../../src/capacity/benchmark/report.ts";
 import { formatOf } from "../../src/capacity/resolve.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
+import { JOBS } from "../../src/kube/kinds.ts";
 import type {
   Container,
   ContainerStatus,
@@ -53,7 +56,6 @@ const KEPT_FIELDS = [
   "batchSize",
   "uBatchSize",
   "image",
-  "resources",
   "tolerations",
   "runtimeClassName",
   "imagePullSecrets",
@@ -75,9 +77,27 @@ export interface JobOrder {
   readonly deadlineSeconds?: number;
 }
 
+const JOB_PREFIX = "metalbridge-benchmark-";
+
 /** Equal for all orders with the same key in a namespace, so only one of them runs at a time. */
 export function benchmarkJobName(key: string): string {
-  return shortName(`metalbridge-benchmark-${key}`, "", 63);
+  return shortName(`${JOB_PREFIX}${key}`, "", 63);
+}
+
+/** The Model that this controller created the Job for. Users can set the labels of their own Jobs, also in other namespaces. */
+export function modelOfJob(
+  { metadata: { name, namespace, ownerReferences = [] } }: Job,
+  modelOf: (key: string) => Model | undefined,
+): Model | undefined {
+  const owner = ownerReferences.find(({ kind }) => kind === MODELS.kind);
+  const model = owner && modelOf(keyOf({ namespace, name: owner.name }));
+  return name.startsWith(JOB_PREFIX) && model?.metadata.uid === owner?.uid ? model : undefined;
+}
+
+/** `namespace/UID` of the Job that controls the pod; the UID is empty if there is none. */
+export function jobOfPod({ metadata: { namespace, ownerReferences = [] } }: Pod): string {
+  const owner = ownerReferences.find(({ kind, controller }) => kind === JOBS.kind && controller === true);
+  return keyOf({ namespace, name: owner?.uid ?? "" });
 }
 
 /** Value of LABEL_BENCHMARK. */
@@ -162,6 +182,7 @@ function measuredService({ model, service, runtime, plan }: JobOrder): Inference
     metadata: { name: SERVED, namespace: namespaceOf(model) },
     spec: {
       ...Object.fromEntries(kept.filter(([, value]) => value !== undefined)),
+      resources: gpusIn(service),
       modelRef: model.metadata.name,
       runtime,
       contextSize: trained > 0 ? Math.max(CONTEXT_MIN, Math.min(trained, context)) : context,
@@ -169,6 +190,13 @@ function measuredService({ model, service, runtime, plan }: JobOrder): Inference
       priorityClassName: priorityClassName("batch"),
     },
   });
+}
+
+/** The resources that are part of the key. */
+function gpusIn(service: JobOrder["service"]): InferenceService["spec"]["resources"] {
+  const { gpu, gpuSharing } = service?.spec.resources ?? {};
+  const { mode, profile } = gpuSharing ?? {};
+  return { gpu, gpuSharing: mode && { mode, profile } };
 }
 
 /** Without the probes of a service: a probe that fails must not restart the engine during a measurement. */
@@ -234,7 +262,13 @@ export type JobState =
   | { readonly at: "running" }
   | { readonly at: "done"; readonly measurement: Measurement }
   /** Final. The caller deletes the Job, because a pod whose engine crashes exists until the deadline. */
-  | { readonly at: "failed"; readonly code: ErrorCode; readonly message: string };
+  | {
+      readonly at: "failed";
+      readonly code: ErrorCode;
+      readonly message: string;
+      /** True if no node had room for the pod until the deadline, which says nothing about the Model. */
+      readonly isUnscheduled?: boolean;
+    };
 
 /** `lastWhy` is the reason of an earlier `pending`: at the deadline the API server deletes the pod. */
 export function readBenchmarkJob(job: Job, pods: readonly Pod[], lastWhy = ""): JobState {
@@ -267,7 +301,10 @@ function jobFailure(job: Job, pod: Pod | undefined, lastWhy: string): JobState {
     const why = (pod && waitingReason(pod)) ?? lastWhy;
     const seconds = job.spec.activeDeadlineSeconds ?? DEADLINE_SECONDS;
     const detail = why === "" ? "" : `; last: ${why}`;
-    return failed("BenchmarkTimedOut", `the benchmark did not finish within ${seconds} s${detail}`);
+    return {
+      ...failed("BenchmarkTimedOut", `the benchmark did not finish within ${seconds} s${detail}`),
+      isUnscheduled: why.startsWith(UNSCHEDULED),
+    };
   }
   const end = pod && benchEnd(pod);
   const report = parseBenchmarkReport(end?.message);
@@ -280,7 +317,7 @@ function jobFailure(job: Job, pod: Pod | undefined, lastWhy: string): JobState {
   );
 }
 
-function failed(code: ErrorCode, message: string): JobState {
+function failed(code: ErrorCode, message: string): Extract<JobState, { at: "failed" }> {
   return { at: "failed", code, message: truncate(message, 400) };
 }
 
@@ -301,7 +338,7 @@ function lastLine(text: string): string {
 /** The reason why the pod does not measure yet. */
 function waitingReason({ status = {} }: Pod): string | undefined {
   const scheduled = status.conditions?.find(({ type }) => type === "PodScheduled");
-  if (scheduled?.status === "False") return `not scheduled: ${scheduled.message ?? scheduled.reason ?? ""}`;
+  if (scheduled?.status === "False") return `${UNSCHEDULED}: ${scheduled.message ?? scheduled.reason ?? ""}`;
   const statuses = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
   const stuck = statuses.find(({ state }) => !STARTING.includes(state?.waiting?.reason ?? ""));
   if (stuck !== undefined) {
@@ -314,6 +351,7 @@ function waitingReason({ status = {} }: Pod): string | undefined {
     : "the engine is starting";
 }
 
+const UNSCHEDULED = "not scheduled";
 const STARTING: readonly string[] = ["", "ContainerCreating", "PodInitializing"];
 
 /** Time from the start of the engine to the start of its client, which the kubelet starts once the engine is healthy. */

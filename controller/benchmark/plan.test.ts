@@ -1,276 +1,10 @@
 import { expect, test } from "vitest";
-import type { BenchmarkResult } from "../../src/api/benchmark.ts";
-import { LABEL_BENCHMARK } from "../../src/api/group.ts";
-import type { Host } from "../../src/api/host.ts";
-import { hostSchema } from "../../src/api/host.ts";
-import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
-import { type Model, modelSchema } from "../../src/api/model.ts";
-import { benchmarkKey } from "../../src/capacity/benchmark/key.ts";
-import { subjectsOnHosts } from "../../src/capacity/benchmark/subject.ts";
-import { NO_BENCHMARKS, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
-import type { Node } from "../../src/kube/workload-objects.ts";
+import { NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
-import { podsConfigSchema, podsSettingsOf } from "../service/pods/config.ts";
-import { type benchmarkJob, benchmarkLabel, type JobState } from "./job.ts";
-import { type BenchmarkMemory, type BenchmarksPlan, NO_MEMORY, planBenchmarks } from "./plan.ts";
-import { reportsOf } from "./report.ts";
-import { type Target, targetsOf } from "./targets.ts";
-
-const NOW = "2026-11-26T12:00:00Z";
-const GIB = 2 ** 30;
-const HOUR_MS = 3_600_000;
-const settings = podsSettingsOf({
-  ...podsConfigSchema.parse({}),
-  ...{ image: "registry.example/mb:1" },
-} as never);
-
-interface ShortInput {
-  /** `<name>`, oldest first; sources are remote unless they start with a slash. */
-  readonly models: readonly {
-    readonly name: string;
-    readonly source?: string;
-    readonly sha?: string;
-    readonly accelerator?: string;
-    readonly off?: boolean;
-    readonly gib?: number;
-    /** More of its spec. */
-    readonly spec?: object;
-  }[];
-  readonly services?: readonly ({ readonly modelRef: string } & object)[];
-  readonly hosts?: readonly {
-    readonly name: string;
-    readonly class: string;
-    readonly build?: string;
-    readonly busy?: boolean;
-    readonly ready?: boolean;
-    readonly stored?: readonly string[];
-    /** `<model> [build]` of the order, and what its agent says. */
-    readonly order?: string;
-    readonly state?: object;
-    /** Tokens per second of its measurement. */
-    readonly measured?: number;
-  }[];
-  readonly nodes?: readonly {
-    readonly name: string;
-    readonly class: string;
-    readonly gpus?: number;
-    readonly ready?: boolean;
-  }[];
-  /** Jobs of the first Model. */
-  readonly jobs?: readonly { readonly node: string; readonly class: string; readonly state: JobState }[];
-  readonly table?: readonly {
-    readonly model: string;
-    readonly class: string;
-    readonly build?: string;
-    readonly at?: string;
-    readonly edited?: string;
-  }[];
-  readonly isOn?: boolean;
-}
-
-const measurement = (build: string, median: number, measuredAt = "2026-11-26T11:59:00Z") => ({
-  build,
-  measuredAt,
-  tool: "llama-bench" as const,
-  generation: { median, spread: 0.01, samples: [median] },
-});
-
-function modelsOf({ models }: ShortInput): Model[] {
-  return models.map((short, index) => {
-    const {
-      name,
-      source = `hf://org/${name}/${name}.gguf`,
-      sha = name,
-      accelerator,
-      off,
-      gib = 4,
-      spec,
-    } = short;
-    return modelSchema.parse({
-      metadata: { name, namespace: "apps", creationTimestamp: `2026-01-0${index + 1}T00:00:00Z` },
-      spec: {
-        source,
-        ...(accelerator === undefined ? {} : { hardware: { accelerator } }),
-        ...(off === true ? { benchmark: { enabled: false } } : {}),
-        ...spec,
-      },
-      status: {
-        phase: "Ready",
-        sha256: sha,
-        cacheKey: name,
-        sizeBytes: gib * GIB,
-        cache: {
-          phase: "Ready",
-          reason: "ModelTransferSucceeded",
-          message: "",
-          claimName: "cache",
-          folder: name,
-          file: "m.gguf",
-        },
-      },
-    });
-  });
-}
-
-function keyFor(models: readonly Model[], name: string, deviceClass: string): string {
-  const model = models.find(({ metadata }) => metadata.name === name);
-  const [subject] =
-    model === undefined
-      ? []
-      : subjectsOnHosts({ ...model, spec: { ...model.spec, hardware: undefined } }, []);
-  return benchmarkKey(subject ?? { content: name, runtime: "llamacpp", settings: {} }, deviceClass);
-}
-
-function hostOf(short: NonNullable<ShortInput["hosts"]>[number], models: readonly Model[]): Host {
-  const { name, build = "b1", ready = true, stored = [], order, state, measured } = short;
-  const [model = "", ordered = build] = order?.split(" ") ?? [];
-  const key = keyFor(models, model, short.class);
-  const condition = (type: string) => ({
-    type,
-    status: ready ? "True" : "False",
-    reason: type,
-    message: "",
-    lastTransitionTime: NOW,
-  });
-  const result = measured === undefined ? {} : { phase: "Done", result: measurement(ordered, measured) };
-  return hostSchema.parse({
-    metadata: { name },
-    status: {
-      conditions: [condition("Ready"), condition("Reachable")],
-      info: { agentVersion: "1", os: "darwin" },
-      runtimes: [{ name: "llamacpp", version: build }],
-      memory: { totalBytes: 32 * GIB, gpuBudgetBytes: 24 * GIB },
-      models: stored.map((source) => ({ source })),
-      ...(order === undefined
-        ? {}
-        : {
-            benchmark: {
-              order: {
-                key,
-                namespace: "apps",
-                name: model,
-                model: {
-                  source: `hf://org/${model}`,
-                  files: [],
-                  format: "gguf",
-                  refreshPolicy: "IfNotPresent",
-                },
-                runtime: "llamacpp",
-                build: ordered,
-                deviceClass: short.class,
-                settings: {},
-                plan: { warmups: 2, runs: 5, tokens: 128 },
-              },
-              ...(state === undefined && measured === undefined
-                ? {}
-                : { state: { key, build: ordered, ...state, ...result } }),
-            },
-          }),
-    },
-  });
-}
-
-function nodeOf({ name, gpus = 1, ready = true }: NonNullable<ShortInput["nodes"]>[number]): Node {
-  return {
-    metadata: { name, labels: { "kubernetes.io/hostname": name } },
-    status: {
-      allocatable: { "nvidia.com/gpu": String(gpus) },
-      conditions: [{ type: "Ready", status: ready ? "True" : "False" }],
-    },
-  };
-}
-
-function plan(input: ShortInput, memory: BenchmarkMemory = NO_MEMORY, atMs = 0) {
-  const models = modelsOf(input);
-  const services = (input.services ?? []).map((spec, index) =>
-    inferenceServiceSchema.parse({ metadata: { name: `s${index}`, namespace: "apps" }, spec }),
-  );
-  const hosts = (input.hosts ?? []).map((short) => ({
-    host: hostOf(short, models),
-    deviceClass: short.class,
-    isBusy: short.busy ?? false,
-  }));
-  const nodes = (input.nodes ?? []).map((short) => ({ node: nodeOf(short), deviceClass: short.class }));
-  const servicesOf = ({ metadata }: Model) => services.filter(({ spec }) => spec.modelRef === metadata.name);
-  const targets = targetsOf({ models, servicesOf, hosts, nodes, settings });
-  const entries = (input.table ?? []).map(
-    ({ model, class: deviceClass, build = "b1", at = "2026-11-20T00:00:00Z", edited }) => {
-      const result: BenchmarkResult = {
-        ...measurement(build, 40, at),
-        model: `hf://org/${model}`,
-        deviceClass,
-        machine: "mac-0",
-        runtime: "llamacpp",
-        settings: {},
-      };
-      const key = targets.find(
-        (one) => one.model.metadata.name === model && one.deviceClass === deviceClass,
-      )?.key;
-      return [key ?? keyFor(models, model, deviceClass), edited ?? JSON.stringify(result)] as const;
-    },
-  );
-  const jobs = (input.jobs ?? []).map(({ node, class: deviceClass, state }) => {
-    const target = targets.find((one) => one.deviceClass === deviceClass);
-    const label = benchmarkLabel(target?.key ?? "gone");
-    const job = {
-      metadata: { name: `job-${node}`, labels: { [LABEL_BENCHMARK]: label } },
-    } as unknown as ReturnType<typeof benchmarkJob>;
-    return { job, label, node, state };
-  });
-  const world = {
-    targets,
-    hosts: hosts.map(({ host }) => host),
-    jobs,
-    table: readBenchmarks({ data: Object.fromEntries(entries) }),
-    isOn: input.isOn ?? true,
-    maxAgeMs: 720 * HOUR_MS,
-    settings,
-  };
-  const planned = planBenchmarks(world, memory, { wallMs: Date.parse(NOW) + atMs, monotonicMs: atMs });
-  return { planned, targets, models, isOn: world.isOn };
-}
-
-function shown({ planned, targets, models, isOn }: ReturnType<typeof plan>) {
-  const nameOf = (key: string) => {
-    const target = targets.find((one) => one.key === key);
-    return target === undefined ? `unknown ${key.slice(17)}` : textOf(target);
-  };
-  const reports = reportsOf(models, targets, planned, isOn);
-  return {
-    orders: Object.fromEntries(
-      [...planned.orders].map(([host, { key, build }]) => [host, `${nameOf(key)} ${build}`]),
-    ),
-    create: planned.createJobs.map(
-      ({ job: { metadata, spec } }) =>
-        `${nameOfJob(targets, metadata.labels)} on ${Object.values(spec.template.spec.nodeSelector ?? {})}`,
-    ),
-    delete: planned.deleteJobs.map(({ metadata }) => metadata.name),
-    store: Object.fromEntries(
-      [...planned.store].map(([key, { generation, machine, measuredAt }]) => [
-        nameOf(key),
-        `${generation.median} by ${machine} at ${measuredAt}`,
-      ]),
-    ),
-    remove: planned.remove.map(nameOf),
-    models: Object.fromEntries(
-      [...reports].map(([model, { benchmarks = [], condition }]) => [
-        model,
-        {
-          benchmarks: benchmarks.map((one) => `${one.deviceClass} ${one.tokensPerSecond} ${one.build}`),
-          condition: condition && `${condition.status} ${condition.reason}`,
-          message: condition?.message.split(/; |: |, a /),
-        },
-      ]),
-    ),
-  };
-}
-
-const textOf = ({ model, deviceClass }: Target) => `${model.metadata.name} ${deviceClass}`;
-
-function nameOfJob(targets: readonly Target[], labels: Readonly<Record<string, string>> = {}) {
-  const target = targets.find(({ key }) => benchmarkLabel(key) === labels[LABEL_BENCHMARK]);
-  return target && textOf(target);
-}
+import { HOUR_MS, measurement, plan, type ShortInput, settings, shown } from "./fixtures/plan-input.ts";
+import type { JobState } from "./job.ts";
+import { type BenchmarksPlan, NO_MEMORY, planBenchmarks } from "./plan.ts";
+import type { Target } from "./targets.ts";
 
 testGoldens(new URL("golden-plan/", import.meta.url).pathname, (input: ShortInput) => shown(plan(input)));
 
@@ -345,6 +79,107 @@ test("a plan whose orders were carried out is stable", () => {
     5,
   );
   expect(orderedOn(again)).toEqual(["mac-1"]);
+});
+
+const cuda = { accelerator: "cuda" };
+const gpuNode = { name: "gpu-1", class: "nvidia-l4" };
+const running: JobState = { at: "running" };
+const createdBy = ({ planned }: { readonly planned: BenchmarksPlan }) =>
+  planned.createJobs.map(({ job: { metadata, spec } }) => [
+    metadata.namespace,
+    spec.template.spec.nodeSelector?.["kubernetes.io/hostname"],
+  ]);
+
+test("a Job has nothing of a service in another namespace with the same content", () => {
+  const service = { modelRef: "twin", namespace: "other", runtime: "llamacpp" };
+  const { planned } = plan({
+    models: [
+      { name: "chat", sha: "same", ...cuda },
+      { name: "twin", sha: "same", namespace: "other", ...cuda },
+    ],
+    services: [{ ...service, imagePullSecrets: [{ name: "theirs" }], resources: { memory: "99Gi" } }],
+    nodes: [gpuNode],
+  });
+  expect(planned.createJobs.map(({ job: { metadata } }) => metadata.namespace)).toEqual(["apps"]);
+  expect(JSON.stringify(planned.createJobs)).not.toMatch(/theirs|99Gi/);
+});
+
+test("a Model that is excluded lends no machine to another one with the same content", () => {
+  const twins = [
+    { name: "chat", sha: "same", off: true, ...cuda },
+    { name: "twin", sha: "same", namespace: "other", ...cuda },
+  ];
+  expect(createdBy(plan({ models: twins, nodes: [gpuNode] }))).toEqual([["other", "gpu-1"]]);
+});
+
+test("pods with another accelerator or GPU resource have their own results", () => {
+  const chat = { name: "chat", sha: "same", accelerator: "cuda" };
+  const input = { models: [chat, { ...chat, name: "twin", accelerator: "vulkan" }], nodes: [gpuNode] };
+  expect(plan(input).targets).toHaveLength(2);
+});
+
+test("a Job for a Model of another namespace gives no result and holds no slot", () => {
+  const models = [
+    { name: "chat", sha: "same", ...cuda },
+    { name: "twin", sha: "same", namespace: "other", ...cuda },
+  ];
+  const measured: JobState = { at: "done", measurement: measurement("server-cuda-b11669", 999) };
+  for (const state of [running, measured]) {
+    const after = plan({
+      models,
+      nodes: [gpuNode],
+      jobs: [{ node: "gpu-1", class: "nvidia-l4", state, owner: "twin" }],
+    });
+    expect(after.planned.store.size).toBe(0);
+    expect(createdBy(after)).toEqual([["apps", "gpu-1"]]);
+  }
+});
+
+test.each<[string, object, readonly string[]]>([
+  [
+    "has a taint that its pods do not tolerate",
+    { taints: [{ key: "team", value: "a", effect: "NoSchedule" }] },
+    [],
+  ],
+  ["evicts pods that do not tolerate its taint", { taints: [{ key: "team", effect: "NoExecute" }] }, []],
+  ["has the taint of its GPUs", { taints: [{ key: "nvidia.com/gpu", effect: "NoSchedule" }] }, ["gpu-1"]],
+  ["prefers other pods", { taints: [{ key: "team", effect: "PreferNoSchedule" }] }, ["gpu-1"]],
+  ["is under pressure", { taints: [{ key: "node.kubernetes.io/disk-pressure", effect: "NoSchedule" }] }, []],
+  ["runs a service on its only GPU", { inUse: 1 }, []],
+  ["runs a service on one of two GPUs", { gpus: 2, inUse: 1 }, ["gpu-1"]],
+])("a node that %s", (_what, node, expected) => {
+  const after = plan({ models: [{ name: "chat", ...cuda }], nodes: [{ ...gpuNode, ...node }] });
+  expect(createdBy(after).map(([, name]) => name)).toEqual(expected);
+});
+
+test("a Job that no node had room for does not count as a failure, and is retried after an hour", () => {
+  const models = [{ name: "chat", ...cuda }];
+  const state: JobState = {
+    at: "failed",
+    code: "BenchmarkTimedOut",
+    message: "the benchmark did not finish within 1800 s; last: not scheduled: 0/1 nodes",
+    isUnscheduled: true,
+  };
+  const jobs = [{ node: "gpu-1", class: "nvidia-l4", state }];
+  const after = plan({ models, nodes: [gpuNode], jobs });
+  expect([...after.planned.states.values()]).toMatchObject([
+    { at: "pending", why: expect.stringMatching(/not scheduled: 0\/1 nodes; .*after an hour/) },
+  ]);
+  expect(after.planned.recheckAfterMs).toBe(HOUR_MS);
+  const { memory } = after.planned;
+  expect(createdBy(plan({ models, nodes: [gpuNode] }, memory, HOUR_MS - 1))).toEqual([]);
+  expect(createdBy(plan({ models, nodes: [gpuNode] }, memory, HOUR_MS))).toEqual([["apps", "gpu-1"]]);
+});
+
+test("a Model with a Secret is measured only on hosts that have its weights", () => {
+  const hosts = [
+    { name: "mac-1", class: "m4" },
+    { name: "mac-2", class: "m4", stored: ["hf://org/chat/chat.gguf"] },
+    { name: "mac-3", class: "m2" },
+  ];
+  const after = plan({ models: [{ name: "chat", spec: { sourceSecretRef: { name: "hub" } } }], hosts });
+  expect(orderedOn(after)).toEqual(["mac-2"]);
+  expect(after.targets).toHaveLength(1);
 });
 
 test("a Model that cannot be read is skipped, and the others are measured", () => {

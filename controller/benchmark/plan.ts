@@ -8,6 +8,7 @@ import type {
 } from "../../src/api/benchmark.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { Model } from "../../src/api/model.ts";
 import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
 import { BENCHMARKS_NAME, type BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
 import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
@@ -23,17 +24,16 @@ import {
   type Failures,
   type Machine,
   type Problem,
-  RETRY_MS,
   withRemedy,
 } from "./attempts.ts";
-import { benchmarkJob, benchmarkLabel, type JobOrder, type JobState } from "./job.ts";
+import { benchmarkJob, benchmarkJobName, type JobOrder, type JobState } from "./job.ts";
 import { checkedResult, roomIn, validForMs, withoutFuture } from "./results.ts";
 import type { Candidate, Target } from "./targets.ts";
 
-/** A Job of a benchmark and its state. `label` is its value of LABEL_BENCHMARK. */
+/** A Job that this controller created for `model`, and its state. */
 export interface ObservedJob {
   readonly job: Job;
-  readonly label: string;
+  readonly model: Model;
   readonly node: string;
   readonly state: JobState;
 }
@@ -145,7 +145,7 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
   for (const job of world.jobs) followJob(pass, job);
   const states = world.targets.map((target) => [target.key, stateOf(pass, target)] as const);
   const { orders, createJobs, deleteJobs, store, remove, attempts, waits } = pass;
-  for (const { atMs } of attempts.failures.values()) isFuture(pass, atMs + RETRY_MS);
+  for (const { retryAtMs } of attempts.failures.values()) isFuture(pass, retryAtMs);
   return {
     orders,
     createJobs,
@@ -189,9 +189,9 @@ function followHost(pass: Pass, host: Host): void {
   const target = order && neededTarget(pass, order.key);
   if (order === undefined || target === undefined) return;
   const { name } = host.metadata;
-  const candidate = target.candidates().find((one) => one.on === "Hosts" && one.name === name);
+  const candidate = target.candidates((one) => one === name).find(({ on }) => on === "Hosts");
   const own = isAbout(order, state) ? state : undefined;
-  const machine = candidate ?? { name, build: order.build, hasWeights: false };
+  const machine = candidate ?? { name, build: order.build, hasWeights: false, model: target.model };
   if (own?.phase === "Done") {
     // The order stays until the watch shows the stored result, so that nothing is measured twice.
     if (takeResult(pass, target, machine, own.result)) pass.orders.set(name, order);
@@ -238,14 +238,16 @@ function keepOrder(
   pass.inProgress.set(target.key, { at: "running", machine: candidate.name, why });
 }
 
-function followJob(pass: Pass, { job, label, node, state }: ObservedJob): void {
-  const key = pass.world.targets.find((target) => benchmarkLabel(target.key) === label)?.key;
-  const target = key === undefined ? undefined : neededTarget(pass, key);
-  const candidate = target?.candidates().find((one) => one.on === "Nodes" && one.name === node);
-  const machine = candidate ?? { name: node, build: undefined, hasWeights: true };
+function followJob(pass: Pass, { job, model, node, state }: ObservedJob): void {
+  const key = pass.world.targets.find((one) => benchmarkJobName(one.key) === job.metadata.name)?.key;
+  const needed = key === undefined ? undefined : neededTarget(pass, key);
+  const candidate = needed?.candidates((one) => one === node).find(({ on }) => on === "Nodes");
+  // Users of another namespace may have a Model with the same content, and a Job for it.
+  const isOwn = (candidate?.model ?? needed?.model)?.metadata.uid === model.metadata.uid;
+  const target = isOwn ? needed : undefined;
+  const machine = candidate ?? { name: node, build: undefined, hasWeights: true, model };
   const isRunning = state.at === "pending" || state.at === "running";
-  if (target !== undefined && state.at === "failed")
-    pass.attempts.fail(target, machine, withRemedy(state.code, state.message));
+  if (target !== undefined && state.at === "failed") pass.attempts.fail(target, machine, problemOf(state));
   if (target !== undefined && candidate !== undefined && isRunning) {
     pass.runningJobs += 1;
     const why = state.at === "pending" ? state.why : "running";
@@ -256,6 +258,11 @@ function followJob(pass: Pass, { job, label, node, state }: ObservedJob): void {
     target !== undefined && state.at === "done" && takeResult(pass, target, machine, state.measurement);
   // A pod whose engine crashes exists until the deadline.
   if (!isStored) pass.deleteJobs.push(job);
+}
+
+function problemOf({ code, message, isUnscheduled }: Extract<JobState, { at: "failed" }>): Problem {
+  if (isUnscheduled !== true) return withRemedy(code, message);
+  return { code, message: `${message}; the benchmark is retried after an hour`, hadNoRoom: true };
 }
 
 /** The target, if it still has to be measured and no other machine does it. */
@@ -275,21 +282,26 @@ function stateOf(pass: Pass, target: Target): TargetState {
   const old = pass.expired.get(key);
   if (!pass.world.isOn || !target.isWanted)
     return old === undefined ? { at: "off" } : { at: "measured", result: old };
-  const failures = pass.attempts.failuresOf(target);
+  const { failuresOf, hasFailed } = pass.attempts;
+  const all = failuresOf(target);
+  const failures = all.filter(({ hadNoRoom }) => !hadNoRoom);
   const [failure] = failures;
-  const candidates = target.candidates();
-  const left =
-    failures.length >= MACHINES_MAX ? [] : candidates.filter((one) => !pass.attempts.hasFailed(target, one));
-  if (failure !== undefined && left.length === 0)
+  const hasUntried = all.length === 0 || target.candidates().some((one) => !hasFailed(target, one));
+  if (failure !== undefined && (failures.length >= MACHINES_MAX || !hasUntried))
     return { at: "failed", code: failure.code, message: failure.message };
+  if (all[0] !== undefined && !hasUntried) return { at: "pending", why: all[0].message };
+  const left = target
+    .candidates((name) => !pass.orders.has(name))
+    .filter((one) => all.length === 0 || !hasFailed(target, one));
   return startOne(pass, target, left);
 }
 
+const NONE_FREE = "waiting until a machine of the class is ready and free";
+
 function startOne(pass: Pass, target: Target, candidates: readonly Candidate[]): TargetState {
   const { key } = target;
-  if (candidates.length === 0) return { at: "pending", why: "no machine of the class is ready" };
   if (!pass.expired.has(key) && !hasRoom(pass)) return { at: "pending", why: FULL };
-  const host = candidates.find((one) => one.on === "Hosts" && !pass.orders.has(one.name));
+  const host = candidates.find(({ on }) => on === "Hosts");
   if (host?.on === "Hosts") {
     pass.orders.set(host.name, orderFor(target, host));
     pass.waits.set(attemptOf(host.name, key), pass.now.monotonicMs);
@@ -298,12 +310,12 @@ function startOne(pass: Pass, target: Target, candidates: readonly Candidate[]):
   }
   const node = candidates.find((one) => one.on === "Nodes");
   if (node?.on === "Nodes" && pass.runningJobs < JOBS_MAX) return startJob(pass, target, node);
-  return { at: "pending", why: "queued behind other benchmarks" };
+  return { at: "pending", why: NONE_FREE };
 }
 
 function startJob(pass: Pass, target: Target, candidate: Extract<Candidate, { on: "Nodes" }>): TargetState {
-  const { key, model, subject } = target;
-  const { service, node, name } = candidate;
+  const { key, subject } = target;
+  const { model, service, node, name } = candidate;
   const plan = benchmarkPlanOf(model);
   const order = defined<JobOrder>({ key, model, service, runtime: subject.runtime, plan, node });
   try {
@@ -333,16 +345,13 @@ function idleHost(pass: Pass, target: Target): Candidate | undefined {
       .map(({ metadata }) => metadata.name),
   );
   return target
-    .candidates()
-    .find(
-      (one) =>
-        one.on === "Hosts" && !one.isBusy && !isTaken.has(one.name) && !pass.attempts.hasFailed(target, one),
-    );
+    .candidates((name) => !isTaken.has(name))
+    .find((one) => one.on === "Hosts" && !one.isBusy && !pass.attempts.hasFailed(target, one));
 }
 
 function orderFor(
-  { key, deviceClass, subject, model }: Target,
-  { build }: Extract<Candidate, { on: "Hosts" }>,
+  { key, deviceClass, subject }: Target,
+  { build, model }: Extract<Candidate, { on: "Hosts" }>,
 ): BenchmarkOrder {
   const { runtime, settings } = subject;
   const plan = benchmarkPlanOf(model);

@@ -1,6 +1,7 @@
 /** Benchmarks of Models: observes machines, Jobs and results, and applies the plan. */
 
 import type { BenchmarkOrder } from "../../src/api/benchmark.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { LABEL_BENCHMARK, MANAGER_BENCHMARK, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
@@ -8,7 +9,7 @@ import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
-import { devicesOfHost } from "../../src/capacity/devices/host.ts";
+import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import { CONFIG_MAPS, JOBS, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
@@ -16,11 +17,12 @@ import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiFailure, KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
-import type { Job, Node, Pod } from "../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Job, type Node, type Pod } from "../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import { truncate } from "../../src/util/text.ts";
 import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
+import { requestsOf } from "../service/pods/pods.ts";
 import { BENCHMARKS_KEY, benchmarksIn } from "../watches/benchmarks.ts";
 import { reportOn } from "../watches/events.ts";
 import { createGrouping } from "../watches/grouping.ts";
@@ -30,7 +32,7 @@ import type { WatchedPaths, WatchOptions } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import { type Attempts, createAttempts, withRemedy } from "./attempts.ts";
 import type { BenchmarksSettings } from "./config.ts";
-import { readBenchmarkJob } from "./job.ts";
+import { jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
 import {
   type BenchmarkMemory,
   type BenchmarksPlan,
@@ -56,10 +58,7 @@ export function startBenchmarkJobs(
   const { onChange, ...rest } = options;
   const start = <T extends KubeObject>(own: Pick<ReflectorOptions<T>, "kind" | "onChange">) =>
     options.hostsOnly ? UNWATCHED : startReflector<T>({ ...rest, ...own, labelSelector: LABEL_BENCHMARK });
-  const podsOfJob = createGrouping<Pod>(({ metadata }) => {
-    const uid = metadata.labels?.[LABEL_JOB_UID];
-    return uid === undefined ? [] : [uid];
-  });
+  const podsOfJob = createGrouping<Pod>((pod) => [jobOfPod(pod)]);
   const jobs = start<Job>({ kind: JOBS, onChange });
   const pods = start<Pod>({
     kind: PODS,
@@ -70,12 +69,11 @@ export function startBenchmarkJobs(
   });
   return {
     list: jobs.list,
-    podsOf: ({ metadata }) => podsOfJob.of(metadata.uid ?? ""),
+    podsOf: ({ metadata: { namespace, uid = "" } }) => podsOfJob.of(keyOf({ namespace, name: uid })),
     watches: [jobs, pods],
   };
 }
 
-const LABEL_JOB_UID = "batch.kubernetes.io/controller-uid";
 const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
 export interface BenchmarksPorts extends ControllerPorts {
@@ -103,11 +101,12 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
       const { watches, benchmarks, podsSettings: settings } = ports;
       const models = watches.models.list();
       const hosts = watches.hosts.list();
+      const inUse = devicesInUse(watches.pods.list());
       const targets = targetsOf({
         models,
         servicesOf: ({ metadata }) => watches.servicesOfModel.of(keyOf(metadata)),
         hosts: hosts.flatMap((host) => classedHost(ports, host)),
-        nodes: watches.nodes.list().flatMap((node) => classedNode(ports, node)),
+        nodes: watches.nodes.list().flatMap((node) => classedNode(ports, node, inUse)),
         settings,
       });
       const jobs = observeJobs(ports, lastWhy);
@@ -133,19 +132,35 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
 const CONFLICT_RECHECK_MS = 1_000;
 
 function classedHost({ watches }: BenchmarksPorts, host: Host): ClassedHost[] {
-  const deviceClass = deviceClassOf(devicesOfHost(host));
+  const deviceClass = deviceClassOfHost(host);
   if (deviceClass === undefined || isBeingDeleted(host)) return [];
   return [{ host, deviceClass, isBusy: watches.replicasOfHost.of(host.metadata.name).length > 0 }];
 }
 
-function classedNode({ watches }: BenchmarksPorts, node: Node): ClassedNode[] {
+function classedNode({ watches }: BenchmarksPorts, node: Node, inUse: DevicesInUse): ClassedNode[] {
   const { name } = node.metadata;
   const read = nodeReportOf(name, watches.nodeReports);
   const report = read?.at === "known" ? read.report : undefined;
   const devices = devicesOfNode(node, watches.resourceSlicesOfNode.of(name), report);
   const deviceClass = deviceClassOf(devices);
   if (deviceClass === undefined || isBeingDeleted(node)) return [];
-  return [{ node, deviceClass, gpuBytes: devices.gpu?.bytesEach }];
+  return [{ node, deviceClass, gpuBytes: devices.gpu?.bytesEach, inUse: inUse.get(name) ?? new Map() }];
+}
+
+/** Number of devices that pods of services request, by node and resource. */
+type DevicesInUse = ReadonlyMap<string, ReadonlyMap<string, number>>;
+
+function devicesInUse(pods: readonly Pod[]): DevicesInUse {
+  const inUse = new Map<string, Map<string, number>>();
+  for (const pod of pods) {
+    const { nodeName } = pod.spec;
+    if (nodeName === undefined || hasPodEnded(pod)) continue;
+    const ofNode = inUse.get(nodeName) ?? new Map<string, number>();
+    inUse.set(nodeName, ofNode);
+    for (const [name, quantity] of requestsOf(pod))
+      if (name.includes("/")) ofNode.set(name, (ofNode.get(name) ?? 0) + (parseQuantity(quantity) ?? 0));
+  }
+  return inUse;
 }
 
 function observeJobs({ jobs, watches }: BenchmarksPorts, lastWhy: Map<string, string>): ObservedJob[] {
@@ -153,15 +168,18 @@ function observeJobs({ jobs, watches }: BenchmarksPorts, lastWhy: Map<string, st
   const uids = new Set(all.map(({ metadata }) => metadata.uid));
   for (const uid of lastWhy.keys()) if (!uids.has(uid)) lastWhy.delete(uid);
   const nodes = watches.nodes.list();
-  return all.map((job) => {
-    const { uid = "", labels = {} } = job.metadata;
+  return all.flatMap((job) => {
+    const model = modelOfJob(job, watches.models.get);
+    if (model === undefined) return [];
+    const { uid = "" } = job.metadata;
     const state = readBenchmarkJob(job, jobs.podsOf(job), lastWhy.get(uid));
     if (state.at === "pending") lastWhy.set(uid, state.why);
+    if (state.at === "running") lastWhy.delete(uid);
     const hostname = job.spec.template.spec.nodeSelector?.[HOSTNAME_LABEL] ?? "";
     const node = nodes.find(
       ({ metadata }) => (metadata.labels?.[HOSTNAME_LABEL] ?? metadata.name) === hostname,
     );
-    return { job, state, label: labels[LABEL_BENCHMARK] ?? "", node: node?.metadata.name ?? hostname };
+    return { job, model, state, node: node?.metadata.name ?? hostname };
   });
 }
 

@@ -8,16 +8,17 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { type BenchmarkSubject, benchmarkKey } from "../../src/capacity/benchmark/key.ts";
 import { runningOn, subjectOf, subjectsOnHosts } from "../../src/capacity/benchmark/subject.ts";
-import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { isReadByHost, isRemote, parseSource, publicSource } from "../../src/models/source/parse.ts";
 import { compareText } from "../../src/util/text.ts";
+import { areTolerated } from "../live-eviction/observe.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { PodsSettings } from "../workload/contract.ts";
-import { type GPURequest, gpusOf } from "../workload/gpus.ts";
+import { gpusOf } from "../workload/gpus.ts";
 import { imageOf } from "../workload/images.ts";
+import { tolerationsOf } from "../workload/pod.ts";
 import { runtimeOf } from "../workload/resolve.ts";
 import { buildOfImage } from "./job.ts";
 
@@ -33,6 +34,8 @@ export interface ClassedNode {
   readonly deviceClass: string;
   /** Memory of each GPU, if it is known. */
   readonly gpuBytes?: number | undefined;
+  /** Number of its devices that pods of services request, by resource. */
+  readonly inUse: ReadonlyMap<string, number>;
 }
 
 export interface TargetWorld {
@@ -48,10 +51,14 @@ export type Candidate = {
   readonly name: string;
   readonly build: string | undefined;
   readonly hasWeights: boolean;
+  /** The Model that is measured, with its own service: nothing of another namespace is used for it. */
+  readonly model: Model;
 } & (
   | { readonly on: "Hosts"; readonly isBusy: boolean }
   | { readonly on: "Nodes"; readonly node: Node; readonly service: InferenceService | undefined }
 );
+
+export type NameFilter = (machine: string) => boolean;
 
 /** One result: a subject on a class of machines. */
 export interface Target {
@@ -66,15 +73,21 @@ export interface Target {
   readonly isWanted: boolean;
   /** Builds that machines of the class run. Undefined if one of them does not report its build. */
   readonly builds: ReadonlySet<string> | undefined;
-  /** The machines that can measure it now, the best first. */
-  readonly candidates: () => readonly Candidate[];
+  /** The machines that can measure it now, the best first; with a filter only those of these names, which is much faster. */
+  readonly candidates: (isAsked?: NameFilter) => readonly Candidate[];
 }
 
 /** Sorted by the age of the Models, then by key. */
 export function targetsOf(world: TargetWorld): Target[] {
   const targets = new Map<string, Target>();
-  const hosts = byClass(world.hosts);
-  const nodes = byClass(world.nodes);
+  const hosts = byClass(
+    world.hosts
+      .map((one) => ({ ...one, ...factsOf(one.host) }))
+      .sort((a, b) => compareText(a.host.metadata.name, b.host.metadata.name)),
+  );
+  const nodes = byClass(
+    world.nodes.toSorted((a, b) => compareText(a.node.metadata.name, b.node.metadata.name)),
+  );
   const models = world.models.filter((model) => !isBeingDeleted(model)).toSorted(byAge);
   for (const model of models) {
     const services = world.servicesOf(model).filter((service) => !isBeingDeleted(service));
@@ -104,9 +117,10 @@ function merged(before: Target | undefined, target: Target): Target {
     models: [...new Set([...before.models, ...target.models])],
     isWanted: before.isWanted || target.isWanted,
     builds: before.builds && target.builds && new Set([...before.builds, ...target.builds]),
-    candidates: () => {
-      const all = [...before.candidates(), ...target.candidates()];
-      return [...new Map(all.map((one) => [`${one.on}/${one.name}`, one])).values()];
+    candidates: (isAsked) => {
+      const first = before.candidates(isAsked);
+      const known = new Set(first.map(({ on, name }) => `${on}/${name}`));
+      return [...first, ...target.candidates(isAsked).filter(({ on, name }) => !known.has(`${on}/${name}`))];
     },
   };
 }
@@ -121,83 +135,130 @@ function targetOf(
   model: Model,
   subject: BenchmarkSubject,
   deviceClass: string,
-  machines: Pick<Target, "builds" | "candidates">,
+  machines: Pick<Target, "builds"> & { readonly candidates: (isAsked: NameFilter) => readonly Candidate[] },
 ): Target {
+  const isWanted = model.spec.benchmark?.enabled ?? true;
   return {
     key: benchmarkKey(subject, deviceClass),
     deviceClass,
     subject,
     model,
     models: [keyOf(model.metadata)],
-    isWanted: model.spec.benchmark?.enabled ?? true,
-    ...machines,
+    isWanted,
+    builds: machines.builds,
+    candidates: isWanted ? withMemory(machines.candidates) : () => [],
   };
+}
+
+function withMemory(compute: (isAsked: NameFilter) => readonly Candidate[]): Target["candidates"] {
+  let all: readonly Candidate[] | undefined;
+  return (isAsked) => {
+    if (isAsked !== undefined) return compute(isAsked);
+    all ??= compute(() => true);
+    return all;
+  };
+}
+
+/** What benchmarks read of a host. */
+interface HostFacts {
+  readonly isUsable: boolean;
+  readonly budgetBytes: number;
+  /** Build of each runtime, if it is reported. */
+  readonly builds: ReadonlyMap<string, string | undefined>;
+  /** SHA-256 of the copies, by source. */
+  readonly stored: ReadonlyMap<string, readonly (string | undefined)[]>;
+}
+
+type ReadHost = ClassedHost & HostFacts;
+
+/** Hosts are read often, and a watch delivers a new object with each change. */
+const readHosts = new WeakMap<Host, HostFacts>();
+
+function factsOf(host: Host): HostFacts {
+  const known = readHosts.get(host);
+  if (known !== undefined) return known;
+  const { ready, reachable, isLost, cordon, flapping, budget } = hostFacts(host);
+  const isUp = ready.status === "True" && reachable.status === "True";
+  const { runtimes = [], models = [] } = host.status ?? {};
+  const stored = Map.groupBy(models, ({ source }) => source);
+  const facts = {
+    isUsable: isUp && !isLost && cordon === undefined && flapping === undefined,
+    budgetBytes: budget.known ? budget.bytes : Number.POSITIVE_INFINITY,
+    builds: new Map(runtimes.map(({ name, version }) => [name, version])),
+    stored: new Map(
+      [...stored].map(([source, copies]) => [source, copies.map(({ sha256 }) => sha256?.toLowerCase())]),
+    ),
+  };
+  readHosts.set(host, facts);
+  return facts;
 }
 
 function onHosts(
   model: Model,
   services: readonly InferenceService[],
-  classes: ReadonlyMap<string, readonly ClassedHost[]>,
+  classes: ReadonlyMap<string, readonly ReadHost[]>,
 ): Target[] {
-  const needsBytes = model.status?.weightsBytes ?? model.status?.sizeBytes ?? 0;
-  return subjectsOnHosts(model, services).flatMap((subject) =>
+  const subjects = subjectsOnHosts(model, services);
+  if (subjects.length === 0) return [];
+  const couldMeasure = hostFilter(model);
+  return subjects.flatMap((subject) =>
     [...classes].flatMap(([deviceClass, hosts]) => {
-      const able = hosts.filter(({ host }) => couldMeasure(host, model, subject.runtime, needsBytes));
+      const able = hosts.filter((host) => couldMeasure(host, subject.runtime));
       if (able.length === 0) return [];
-      const builds = able.map(({ host }) => buildOn(host, subject.runtime));
-      const known = builds.filter((build) => build !== undefined);
+      const builds = new Set(able.map((host) => host.builds.get(subject.runtime)));
       return targetOf(model, subject, deviceClass, {
-        builds: known.length < builds.length ? undefined : new Set(known),
-        candidates: () => hostCandidates(able, model, subject.runtime),
+        builds: isKnown(builds) ? builds : undefined,
+        candidates: (isAsked) =>
+          hostCandidates(
+            able.filter(({ isUsable, host }) => isUsable && isAsked(host.metadata.name)),
+            model,
+            subject.runtime,
+          ),
       });
     }),
   );
 }
 
-/** True if the host has the engine, the memory, and the weights or a way to fetch them. */
-function couldMeasure(host: Host, model: Model, runtime: string, needsBytes: number): boolean {
-  if (!host.status?.runtimes?.some(({ name }) => name === runtime)) return false;
-  const budget = hostBudget(host);
-  if (budget.known && budget.bytes < needsBytes) return false;
+function isKnown(builds: ReadonlySet<string | undefined>): builds is ReadonlySet<string> {
+  return !builds.has(undefined);
+}
+
+/** True if the host has the engine, the memory, and the weights or a way to fetch them. No host gets a Secret for a benchmark only. */
+function hostFilter(model: Model): (host: ReadHost, runtime: string) => boolean {
+  const needsBytes = model.status?.weightsBytes ?? model.status?.sizeBytes ?? 0;
   const source = parseSource(model.spec.source);
-  return (isRemote(source) && !isReadByHost(source, model.spec.format)) || hasWeights(host, model);
+  const isFetchable = isRemote(source) && !isReadByHost(source, model.spec.format);
+  const mayFetch = isFetchable && model.spec.sourceSecretRef === undefined;
+  const hasWeights = weightsFilter(model);
+  return (host, runtime) =>
+    host.builds.has(runtime) && host.budgetBytes >= needsBytes && (mayFetch || hasWeights(host));
 }
 
-function buildOn({ status }: Host, runtime: string): string | undefined {
-  return status?.runtimes?.find(({ name }) => name === runtime)?.version;
-}
-
-function hasWeights({ status }: Host, { spec, status: known }: Model): boolean {
+function weightsFilter({ spec, status }: Model): (host: ReadHost) => boolean {
   const source = publicSource(spec.source);
-  return (status?.models ?? []).some(
-    (one) =>
-      one.source === source &&
-      (known?.sha256 === undefined || one.sha256 === undefined || one.sha256.toLowerCase() === known.sha256),
-  );
+  const sha256 = status?.sha256;
+  return ({ stored }) =>
+    stored.get(source)?.some((copy) => sha256 === undefined || copy === undefined || copy === sha256) ??
+    false;
 }
 
 /** Idle hosts first, then those that have the weights. */
-function hostCandidates(able: readonly ClassedHost[], model: Model, runtime: string): Candidate[] {
-  return able
-    .filter(({ host }) => isUsable(host))
-    .map(({ host, isBusy }) => ({
+function hostCandidates(hosts: readonly ReadHost[], model: Model, runtime: string): Candidate[] {
+  const hasWeights = weightsFilter(model);
+  return hosts
+    .map((one) => ({
       on: "Hosts" as const,
-      name: host.metadata.name,
-      build: buildOn(host, runtime),
-      hasWeights: hasWeights(host, model),
-      isBusy,
+      name: one.host.metadata.name,
+      build: one.builds.get(runtime),
+      hasWeights: hasWeights(one),
+      model,
+      isBusy: one.isBusy,
     }))
-    .sort((a, b) => rankOf(a) - rankOf(b) || compareText(a.name, b.name));
+    .sort((a, b) => rankOf(a) - rankOf(b));
 }
 
 function rankOf(candidate: { readonly isBusy: boolean; readonly hasWeights: boolean }): number {
   return (candidate.isBusy ? 2 : 0) + (candidate.hasWeights ? 0 : 1);
-}
-
-function isUsable(host: Host): boolean {
-  const { ready, reachable, isLost, cordon, flapping } = hostFacts(host);
-  const isUp = ready.status === "True" && reachable.status === "True";
-  return isUp && !isLost && cordon === undefined && flapping === undefined;
 }
 
 function onNodes(
@@ -212,32 +273,39 @@ function onNodes(
     const subject = engine && subjectOf(model, service, engine);
     if (engine === undefined || subject === undefined) return [];
     return [...classes].flatMap(([deviceClass, nodes]) => {
-      const able = nodes.filter((node) => couldRunPod(node, model, engine.gpus));
+      const able = nodes.filter((node) => couldRunPod(node, model, engine));
       if (able.length === 0) return [];
       return targetOf(model, subject, deviceClass, {
         builds: new Set([engine.build]),
-        candidates: () =>
+        candidates: (isAsked) =>
           able
-            .filter(({ node }) => isNodeReady(node) && node.spec?.unschedulable !== true)
+            .filter((one) => isAsked(one.node.metadata.name) && isNodeOpen(one, engine))
             .map(({ node }) => ({
               on: "Nodes" as const,
               name: node.metadata.name,
               build: engine.build,
               hasWeights: true,
+              model,
               node,
               service,
-            }))
-            .sort((a, b) => compareText(a.name, b.name)),
+            })),
       });
     });
   });
 }
 
+type EngineInPod = NonNullable<ReturnType<typeof engineInPod>>;
+
+const UNUSED = inferenceServiceSchema.parse({ metadata: { name: "unused" }, spec: { modelRef: "unused" } });
+
 /** Undefined if no pod can run the Model, or if its pods get their devices from resource claims. */
 function engineInPod(model: Model, service: InferenceService | undefined, settings: PodsSettings) {
   const { namespace, name } = model.metadata;
-  const any =
-    service ?? inferenceServiceSchema.parse({ metadata: { name, namespace }, spec: { modelRef: name } });
+  const any = service ?? {
+    ...UNUSED,
+    metadata: { name, namespace },
+    spec: { ...UNUSED.spec, modelRef: name },
+  };
   try {
     const runtime = runtimeOf(any, model);
     const gpus = gpusOf(model, any.spec);
@@ -245,7 +313,8 @@ function engineInPod(model: Model, service: InferenceService | undefined, settin
     if (pod?.healthPath === undefined || gpus.claims.length > 0) return undefined;
     const { accelerator, count } = gpus;
     const image = imageOf({ runtime, pod, accelerator, named: any.spec.image, settings });
-    return { runtime, gpus, gpusPerPod: count, build: buildOfImage(image) };
+    const tolerations = tolerationsOf(any.spec, gpus);
+    return { runtime, gpus, gpusPerPod: count, build: buildOfImage(image), tolerations };
   } catch (error) {
     if (error instanceof MetalbridgeError) return undefined;
     throw error;
@@ -253,10 +322,35 @@ function engineInPod(model: Model, service: InferenceService | undefined, settin
 }
 
 /** Pods without a GPU are measured on nodes without GPUs, because other nodes run them only if they must. */
-function couldRunPod({ node, deviceClass, gpuBytes }: ClassedNode, model: Model, gpus: GPURequest): boolean {
-  const { allocatable = {} } = node.status ?? {};
+function couldRunPod(
+  { node, deviceClass, gpuBytes }: ClassedNode,
+  model: Model,
+  { gpus, tolerations }: EngineInPod,
+): boolean {
+  const lasting = (node.spec?.taints ?? []).filter(({ key }) => !String(key).startsWith(NODE_TAINTS));
+  if (!areTolerated(lasting, tolerations)) return false;
   if (gpus.count === 0) return deviceClass.startsWith("cpu-");
   const needsBytes = model.status?.weightsBytes ?? model.status?.sizeBytes ?? 0;
   if (gpuBytes !== undefined && gpuBytes * gpus.count < needsBytes) return false;
-  return Object.entries(gpus.resources).every(([name, count]) => Number(allocatable[name] ?? 0) >= count);
+  return hasDevices(node, gpus.resources);
+}
+
+/** Prefix of the taints by which Kubernetes reports that a node is not ready, cordoned or out of resources. */
+const NODE_TAINTS = "node.kubernetes.io/";
+
+/** True if a pod could start on the node now. */
+function isNodeOpen({ node, inUse }: ClassedNode, { gpus, tolerations }: EngineInPod): boolean {
+  const { taints = [], unschedulable } = node.spec ?? {};
+  const isUp = isNodeReady(node) && unschedulable !== true && areTolerated(taints, tolerations);
+  return isUp && hasDevices(node, gpus.resources, inUse);
+}
+
+function hasDevices(
+  { status }: Node,
+  resources: Readonly<Record<string, number>>,
+  inUse?: ReadonlyMap<string, number>,
+): boolean {
+  return Object.entries(resources).every(
+    ([name, count]) => Number(status?.allocatable?.[name] ?? 0) - (inUse?.get(name) ?? 0) >= count,
+  );
 }

@@ -14,7 +14,7 @@ const model = (name: string, source: string): Model =>
 /** Models that are planned again after a host's list of models has changed. */
 function plannedAfter(models: readonly Model[], before: Host | undefined, after: Host | undefined): string[] {
   const planned: string[] = [];
-  const ignored = { enqueue: () => {} };
+  const ignored = { enqueue: () => {}, enqueueAfter: () => {} };
   const watches = createGroupings();
   for (const one of models) watches.modelsOfSource.note(`apps/${one.metadata.name}`, one, undefined);
   const ports = {
@@ -69,7 +69,7 @@ test("a deleted Host enqueues the Models of its copies", () => {
 
 test("memory that a Mac reports later enqueues its labels, and free memory does not", () => {
   const planned: string[] = [];
-  const ignored = { enqueue: () => {} };
+  const ignored = { enqueue: () => {}, enqueueAfter: () => {} };
   const queues = { hosts: ignored, fleet: ignored, placement: ignored, benchmarks: ignored, models: ignored };
   const labels = { enqueue: (key: string) => planned.push(key) };
   const watches = { ...createGroupings(), services: { list: () => [] } };
@@ -85,7 +85,7 @@ test("memory that a Mac reports later enqueues its labels, and free memory does 
 
 test("a new result, and facts of a Host that its speed depends on, enqueue the services whose speed is not known", () => {
   const planned: string[] = [];
-  const ignored = { enqueue: () => {} };
+  const ignored = { enqueue: () => {}, enqueueAfter: () => {} };
   const serviceWith = (name: string, status?: string) => ({
     metadata: { name, namespace: "apps" },
     spec: { placement: { mode: "Default" } },

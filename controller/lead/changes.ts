@@ -21,7 +21,7 @@ import type { ServiceMemory } from "../service/hosts/memory.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { ChangeHandlers, Watches } from "../watches/watches.ts";
-import type { Queues } from "./queues.ts";
+import { enqueueBenchmarks, type Queues } from "./queues.ts";
 
 export interface ChangePorts {
   readonly queues: Queues;
@@ -36,14 +36,10 @@ export interface ChangePorts {
 export function createHandlers(ports: ChangePorts): ChangeHandlers {
   const { queues, watches, memory } = ports;
   return {
-    onService: (key) => {
-      queues.services.enqueue(key);
-      queues.benchmarks.enqueue("all");
-    },
+    onService: (key) => queues.services.enqueue(key),
     onWeights: (model) => queues.models.enqueue(model),
     onModel: (namespace, name) => {
       queues.models.enqueue(keyOf({ namespace, name }));
-      queues.benchmarks.enqueue("all");
       for (const { metadata } of watches.servicesOfModel.of(keyOf({ namespace, name }))) {
         queues.services.enqueue(keyOf(metadata));
       }
@@ -53,7 +49,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
       noteReplica(ports, key, replica);
       queues.placement.enqueue("all");
-      if (replica === undefined || before === undefined) queues.benchmarks.enqueue("all");
+      if (replica === undefined || before === undefined) enqueueBenchmarks(queues);
       // The Secrets that a replica names never change.
       if (
         shown !== undefined &&
@@ -75,16 +71,17 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
     onNodeSlice: (node) => {
       enqueueAuto(ports);
       queues.labels.enqueue(`nodes/${node}`);
-      queues.benchmarks.enqueue("all");
+      enqueueBenchmarks(queues);
     },
     onNodeReport: (report, before) => {
       if (isDeepEqual(capacityIn(report), capacityIn(before))) return;
       enqueueAuto(ports);
       const node = nodeOfReport((report ?? before)?.metadata.name ?? "");
       if (node !== undefined) queues.labels.enqueue(`nodes/${node}`);
-      queues.benchmarks.enqueue("all");
+      enqueueBenchmarks(queues);
     },
     onBenchmarks: () => noteBenchmarks(ports),
+    onBenchmarkFacts: () => enqueueBenchmarks(queues),
     onHostMember: (host) => queues.hosts.enqueue(host),
     onRenewal: (host) => {
       if (!isReachable(ports, host)) queues.fleet.enqueue("all");
@@ -116,7 +113,7 @@ function noteHost(ports: ChangePorts, name: string, host: Host | undefined, befo
   const { queues, scheduler } = ports;
   queues.hosts.enqueue(name);
   if (!isDeepEqual(labelFactsOf(host), labelFactsOf(before))) queues.labels.enqueue(`hosts/${name}`);
-  if (!isDeepEqual(benchmarkFactsOf(host), benchmarkFactsOf(before))) queues.benchmarks.enqueue("all");
+  if (!isDeepEqual(benchmarkFactsOf(host), benchmarkFactsOf(before))) enqueueBenchmarks(queues);
   queues.fleet.enqueue("all");
   scheduler.noteHost(name, host);
   queues.placement.enqueue("all");
@@ -139,7 +136,7 @@ function noteNode(ports: ChangePorts, node: Node | undefined, before: Node | und
   if (isOther || !isDeepEqual(node && readNode?.(node), before && readNode?.(before))) enqueueAuto(ports);
   const name = node?.metadata.name ?? before?.metadata.name;
   if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
-  if (!isDeepEqual(nodeFactsOf(node), nodeFactsOf(before))) queues.benchmarks.enqueue("all");
+  if (!isDeepEqual(nodeFactsOf(node), nodeFactsOf(before))) enqueueBenchmarks(queues);
   if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
 }
 
@@ -200,7 +197,7 @@ function capacityIn(map: ConfigMap | undefined) {
 function noteBenchmarks(ports: ChangePorts): void {
   const { queues, scheduler } = ports;
   queues.placement.enqueue("all");
-  queues.benchmarks.enqueue("all");
+  enqueueBenchmarks(queues);
   enqueueAuto(ports);
   for (const key of scheduler.pending()) queues.services.enqueue(key);
   enqueueWithoutSpeed(ports);
@@ -283,7 +280,7 @@ function benchmarkFactsOf(host: Host | undefined) {
     benchmark,
     deletedAt: host.metadata.deletionTimestamp,
     conditions: conditions.map(({ type, status }) => [type, status]),
-    stored: models.map(({ source }) => source),
+    stored: models.map(({ source, sha256 }) => [source, sha256]),
     budget: [memory?.gpuBudgetBytes, memory?.totalBytes],
   };
 }

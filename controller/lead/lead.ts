@@ -45,7 +45,14 @@ import type { ControllerPorts } from "../watches/ports.ts";
 import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import { type ChangePorts, createHandlers, processInitialLists } from "./changes.ts";
-import { createQueues, enqueueAll, type Passes, type Queues, startQueues } from "./queues.ts";
+import {
+  createQueues,
+  enqueueAll,
+  enqueueBenchmarks,
+  type Passes,
+  type Queues,
+  startQueues,
+} from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
 
 export interface LeadOptions {
@@ -85,7 +92,7 @@ export async function lead(options: LeadOptions): Promise<void> {
     onInterrupted: signs.resetTimeouts,
   });
   const downloads = startDownloads({ ...options, onModel: queues.models.enqueue });
-  const jobs = startBenchmarkJobs({ ...options, onChange: () => queues.benchmarks.enqueue("all") });
+  const jobs = startBenchmarkJobs({ ...options, onChange: () => enqueueBenchmarks(queues) });
   const ofJobs = [...downloads.watches, ...jobs.watches];
   options.onWatching(() => [...allWatches(watches), ...ofJobs]);
   if (!(await areListed(watches, ofJobs, signal))) return;

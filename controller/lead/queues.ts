@@ -29,6 +29,13 @@ const MODELS_PER_NAMESPACE = 8;
 /** Half of the concurrency. Without pods, a pass waits only for the API server. */
 const SERVICES_PER_NAMESPACE = 16;
 
+/** A pass reads all Models and machines, so changes within this time share one. */
+const BENCHMARKS_DELAY_MS = 1_000;
+
+export function enqueueBenchmarks({ benchmarks }: Pick<Queues, "benchmarks">): void {
+  benchmarks.enqueueAfter("all", BENCHMARKS_DELAY_MS);
+}
+
 type QueueName = keyof Queues;
 type IdleQueues = { readonly [Name in QueueName]: IdleQueue<string> };
 

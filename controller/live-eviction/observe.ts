@@ -166,16 +166,22 @@ function nodeCandidates(
 /** Applies the scheduler's rules for readiness, cordons and taints. */
 export function nodeAdmitsPod({ spec, status }: Node, pod: Pod): boolean {
   const isNodeReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
-  const taints = (spec?.taints ?? []).filter(({ effect }) => effect !== "PreferNoSchedule");
-  const { tolerations = [] } = pod.spec;
   return (
     spec?.unschedulable !== true &&
     isNodeReady === true &&
-    taints.every((taint) => tolerations.some((one) => tolerates(one, taint)))
+    areTolerated(spec?.taints ?? [], pod.spec.tolerations ?? [])
   );
 }
 
+type Taints = NonNullable<NonNullable<Node["spec"]>["taints"]>;
 type Toleration = NonNullable<Pod["spec"]["tolerations"]>[number];
+
+/** True if pods with the tolerations may start on a node with the taints. */
+export function areTolerated(taints: Taints, tolerations: readonly Toleration[]): boolean {
+  return taints.every(
+    (taint) => taint.effect === "PreferNoSchedule" || tolerations.some((one) => tolerates(one, taint)),
+  );
+}
 
 /** A toleration without an effect matches all effects, and Exists without a key matches all taints. */
 function tolerates({ key = "", operator = "Equal", value = "", effect = "" }: Toleration, taint: Toleration) {

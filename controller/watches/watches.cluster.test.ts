@@ -27,6 +27,7 @@ beforeAll(async () => {
   subscribe({
     onModel: none,
     onService: none,
+    onBenchmarkFacts: none,
     onReplica: none,
     onPerformance: none,
     onHost: none,

@@ -21,7 +21,7 @@ import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts"
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
-import type { Node, Pod, ResourceSlice } from "../../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod, type ResourceSlice } from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
@@ -59,6 +59,8 @@ export interface ChangeHandlers {
   readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
   /** The ConfigMap with measured speeds has changed. */
   readonly onBenchmarks: () => void;
+  /** Something has changed that benchmarks read of a Model, a service or its pods. */
+  readonly onBenchmarkFacts: () => void;
   readonly onHostMember: (host: string) => void;
   readonly onRenewal: (host: string) => void;
 }
@@ -127,6 +129,12 @@ export interface StartedWatches {
   readonly subscribe: (handlers: ChangeHandlers) => void;
 }
 
+const BENCHMARKS = {
+  kind: CONFIG_MAPS,
+  namespace: NAMESPACE_SYSTEM,
+  fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
+};
+
 type Emit = (notify: (on: ChangeHandlers) => void) => void;
 
 /** Starts every watch. The caches are complete once `whenWatchesSynced` has resolved. */
@@ -157,12 +165,7 @@ export function startWatches(
       ...NODE_REPORTS,
       onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
     }),
-    benchmarks: start({
-      kind: CONFIG_MAPS,
-      namespace: NAMESPACE_SYSTEM,
-      fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
-      onChange: () => emit((on) => on.onBenchmarks()),
-    }),
+    benchmarks: start({ ...BENCHMARKS, onChange: () => emit((on) => on.onBenchmarks()) }),
     pods: ofPods({
       kind: PODS,
       labelSelector: LABEL_SERVICE_UID,
@@ -170,6 +173,7 @@ export function startWatches(
         groupings.podsOfNode.note(key, pod, before);
         const services = groupings.podsOfService.note(key, pod, before);
         emit((on) => services.forEach(on.onService));
+        if (busyNodeOf(pod) !== busyNodeOf(before)) emit((on) => on.onBenchmarkFacts());
       },
     }),
     models: start({
@@ -180,6 +184,7 @@ export function startWatches(
         if (isPrefetch) emit((on) => on.onPrefetched(object, before));
         const { namespace = "default", name } = (object ?? before)?.metadata ?? { name: "" };
         emit((on) => on.onModel(namespace, name));
+        if (!isDeepEqual(measuredOf(object), measuredOf(before))) emit((on) => on.onBenchmarkFacts());
         if (acceleratorOf(object) !== acceleratorOf(before))
           emit((on) => servedWith(key, groupings).forEach(on.onWeights));
       },
@@ -190,6 +195,7 @@ export function startWatches(
         const models = groupings.servicesOfModel.note(key, object, before);
         if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
         emit((on) => on.onService(key));
+        if (specOf(object) !== specOf(before)) emit((on) => on.onBenchmarkFacts());
       },
     }),
     hosts: start({ kind: HOSTS, onChange: (...change) => emit((on) => on.onHost(...change)) }),
@@ -264,6 +270,23 @@ function withoutPerformance(replica: InferenceReplica | undefined) {
   const { metadata, spec, status } = replica ?? {};
   const { resourceVersion: _version, managedFields: _fields, ...identity } = metadata ?? {};
   return { identity, spec, status: { ...status, performance: undefined } };
+}
+
+/** Changes with the spec, with a deletion, and with a new object of the same name. */
+function specOf(object: KubeObject | undefined): string | undefined {
+  return object && `${object.metadata.uid} ${object.metadata.generation}`;
+}
+
+/** The parts of a Model that benchmarks read. */
+function measuredOf(model: Model | undefined) {
+  if (model === undefined) return undefined;
+  const { benchmarks: _, conditions: __, ...status } = model.status ?? {};
+  return { spec: specOf(model), status };
+}
+
+/** Node whose devices the pod uses. */
+function busyNodeOf(pod: Pod | undefined): string | undefined {
+  return pod === undefined || hasPodEnded(pod) ? undefined : pod.spec.nodeName;
 }
 
 /** Undefined if there is no Model. */

@@ -142,9 +142,13 @@ export function hasGate(spec: InferenceServiceSpec): boolean {
   return spec.placement.mode === "Auto" && !isChosenByUser(spec);
 }
 
+/** Tolerations of the pods of a service. */
+export function tolerationsOf({ tolerations = [] }: InferenceServiceSpec, { taints }: GPURequest) {
+  return [...taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" })), ...tolerations];
+}
+
 function schedulingOf({ service: { spec }, gpus, files }: PodTemplateInput): Partial<PodSpec> {
-  const ours = gpus.taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" }));
-  const tolerations = [...ours, ...(spec.tolerations ?? [])];
+  const tolerations = tolerationsOf(spec, gpus);
   return {
     nodeSelector: spec.nodeSelector,
     tolerations: tolerations.length === 0 ? undefined : tolerations,

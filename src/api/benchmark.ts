@@ -62,6 +62,8 @@ export const benchmarkSettingsSchema = z
     batchSize: setting("batchSize"),
     uBatchSize: setting("uBatchSize"),
     gpus: shortText(63, "Number of GPUs per pod.").optional(),
+    gpuResource: shortText(253, "Resource of the GPUs of a pod, or their MIG profile.").optional(),
+    accelerator: shortText(63, "vulkan, for pods with that accelerator.").optional(),
     image: shortText(512, "Image of the engine, for pods with spec.image.").optional(),
   })
   .describe("Engine settings that change the speed and differ from the defaults.");

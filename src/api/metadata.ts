@@ -12,7 +12,7 @@ export interface ObjectMeta {
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
   finalizers?: string[];
-  ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
+  ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string; controller?: boolean }[];
   managedFields?: { manager?: string; operation?: string; subresource?: string; fieldsV1?: unknown }[];
 }
 

@@ -42,6 +42,13 @@ test("the image and the number of GPUs count in pods only", () => {
   expect(settingsOf(spec, { ...llamacpp, gpusPerPod: 1 })).toEqual(spec);
   expect(settingsOf({}, { ...llamacpp, gpusPerPod: 2 })).toEqual({ gpus: "2" });
   expect(settingsOf({}, { ...llamacpp, gpusPerPod: 0 })).toEqual({});
+  const slice = { resources: { gpuSharing: { mode: "partitioned", profile: "1g.10gb" } } };
+  expect(settingsOf(slice, { ...llamacpp, gpusPerPod: 1 })).toEqual({ gpuResource: "1g.10gb" });
+  const vulkan = { ...model, spec: { ...model.spec, hardware: { accelerator: "vulkan" as const } } };
+  expect(subjectOf(vulkan, undefined, { ...llamacpp, gpusPerPod: 1 })?.settings).toEqual({
+    accelerator: "vulkan",
+  });
+  expect(subjectOf(vulkan, undefined, llamacpp)?.settings).toEqual({});
 });
 
 test("nothing is measured with arguments that only the engine accepts", () => {

@@ -37,6 +37,7 @@ const DEFAULTS: BenchmarkSettings = {
   batchSize: "2048",
   uBatchSize: "512",
   gpus: "1",
+  gpuResource: "nvidia.com/gpu",
 };
 
 /**
@@ -50,7 +51,7 @@ export function subjectOf(
 ): BenchmarkSubject | undefined {
   const content = contentOf(model);
   const spec: Partial<InferenceServiceSpec> = service?.spec ?? {};
-  const { mode = "chat", image } = spec;
+  const { mode = "chat" } = spec;
   const isReranker = model.status?.gguf?.ranking === true;
   if (content === undefined || mode !== "chat" || isReranker) return undefined;
   const isPod = gpusPerPod !== undefined;
@@ -72,8 +73,21 @@ export function subjectOf(
     uBatchSize: spec.uBatchSize,
   } as const;
   const settings = Object.entries(values).filter(([name]) => honored.includes(name));
-  const ofPod = isPod ? Object.entries({ gpus: gpusPerPod === 0 ? undefined : gpusPerPod, image }) : [];
+  const ofPod = isPod ? Object.entries(podValues(model, spec, gpusPerPod)) : [];
   return { content, runtime, settings: textsOf([...settings, ...ofPod]) };
+}
+
+/** The image of a pod depends on its accelerator, which the class of the machine implies unless it is Vulkan. */
+function podValues(
+  { spec: { hardware } }: Model,
+  { image, resources }: Partial<InferenceServiceSpec>,
+  gpus: number,
+) {
+  const { accelerator, gpu } = hardware ?? {};
+  const isVulkan = accelerator === "vulkan" || gpu?.runtime === "vulkan";
+  const gpuResource = resources?.gpuSharing?.profile ?? gpu?.resourceName;
+  const gpuValues = gpus === 0 ? {} : { gpus, gpuResource, accelerator: isVulkan ? "vulkan" : undefined };
+  return { ...gpuValues, image };
 }
 
 /**
@@ -124,10 +138,12 @@ export function benchmarkPlanOf({ spec }: Pick<Model, "spec">): BenchmarkPlan {
   return { warmups, runs, tokens, ...(seconds > 0 ? { minSeconds: Math.min(seconds, 86_400) } : {}) };
 }
 
+const LENGTHS: Readonly<Record<string, number>> = { image: 512, gpuResource: 253 };
+
 /** Texts of the values that differ from the defaults. */
 function textsOf(values: readonly (readonly [string, string | number | boolean | undefined])[]) {
   const texts = values.flatMap(([name, value]) => {
-    const text = String(value).slice(0, name === "image" ? 512 : 63);
+    const text = String(value).slice(0, LENGTHS[name] ?? 63);
     return value === undefined || text === DEFAULTS[name as keyof BenchmarkSettings] ? [] : [[name, text]];
   });
   return Object.fromEntries(texts) as BenchmarkSettings;
