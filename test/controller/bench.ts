@@ -15,7 +15,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
-import type { SimulatedNode } from "../bed/kwok.ts";
+import type { SimulatedNode, SimulatedNodes } from "../bed/kwok.ts";
 import { must } from "../bed/must.ts";
 import { type Objects, openObjects } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
@@ -39,6 +39,7 @@ export const GGUF = {
 export interface Bench extends AsyncDisposable {
   readonly cluster: PrivateCluster;
   readonly addNode: (node: SimulatedNode) => Promise<void>;
+  readonly direct: SimulatedNodes["direct"];
   /** A Model that exists, as if its header had been read and its weights were on a volume. */
   readonly markReady: (namespace: string, name: string, status: Partial<Model["status"]>) => Promise<void>;
   readonly client: KubeClient;
@@ -110,6 +111,10 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     addNode: async (node) => {
       if (linux === undefined) throw new Error("only a bench with simulated nodes gets more of them");
       await linux.nodes.add(node);
+    },
+    direct: async (...script) => {
+      if (linux === undefined) throw new Error("only simulated nodes follow a script");
+      await linux.nodes.direct(...script);
     },
     markReady: (namespace, name, status) => markReady(client, namespace, name, status),
     client,
