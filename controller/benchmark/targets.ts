@@ -74,7 +74,7 @@ export interface Target {
   /** Builds that machines of the class run. Undefined if one of them does not report its build. */
   readonly builds: ReadonlySet<string> | undefined;
   /** The machines that can measure it now, the best first; with a filter only those of these names, which is much faster. */
-  readonly candidates: (isAsked?: NameFilter) => readonly Candidate[];
+  readonly candidates: (isRequested?: NameFilter) => readonly Candidate[];
 }
 
 /** Sorted by the age of the Models, then by key. */
@@ -117,10 +117,13 @@ function merged(before: Target | undefined, target: Target): Target {
     models: [...new Set([...before.models, ...target.models])],
     isWanted: before.isWanted || target.isWanted,
     builds: before.builds && target.builds && new Set([...before.builds, ...target.builds]),
-    candidates: (isAsked) => {
-      const first = before.candidates(isAsked);
+    candidates: (isRequested) => {
+      const first = before.candidates(isRequested);
       const known = new Set(first.map(({ on, name }) => `${on}/${name}`));
-      return [...first, ...target.candidates(isAsked).filter(({ on, name }) => !known.has(`${on}/${name}`))];
+      return [
+        ...first,
+        ...target.candidates(isRequested).filter(({ on, name }) => !known.has(`${on}/${name}`)),
+      ];
     },
   };
 }
@@ -135,7 +138,9 @@ function targetOf(
   model: Model,
   subject: BenchmarkSubject,
   deviceClass: string,
-  machines: Pick<Target, "builds"> & { readonly candidates: (isAsked: NameFilter) => readonly Candidate[] },
+  machines: Pick<Target, "builds"> & {
+    readonly candidates: (isRequested: NameFilter) => readonly Candidate[];
+  },
 ): Target {
   const isWanted = model.spec.benchmark?.enabled ?? true;
   return {
@@ -150,10 +155,10 @@ function targetOf(
   };
 }
 
-function withMemory(compute: (isAsked: NameFilter) => readonly Candidate[]): Target["candidates"] {
+function withMemory(compute: (isRequested: NameFilter) => readonly Candidate[]): Target["candidates"] {
   let all: readonly Candidate[] | undefined;
-  return (isAsked) => {
-    if (isAsked !== undefined) return compute(isAsked);
+  return (isRequested) => {
+    if (isRequested !== undefined) return compute(isRequested);
     all ??= compute(() => true);
     return all;
   };
@@ -208,9 +213,9 @@ function onHosts(
       const builds = new Set(able.map((host) => host.builds.get(subject.runtime)));
       return targetOf(model, subject, deviceClass, {
         builds: isKnown(builds) ? builds : undefined,
-        candidates: (isAsked) =>
+        candidates: (isRequested) =>
           hostCandidates(
-            able.filter(({ isUsable, host }) => isUsable && isAsked(host.metadata.name)),
+            able.filter(({ isUsable, host }) => isUsable && isRequested(host.metadata.name)),
             model,
             subject.runtime,
           ),
@@ -277,9 +282,9 @@ function onNodes(
       if (able.length === 0) return [];
       return targetOf(model, subject, deviceClass, {
         builds: new Set([engine.build]),
-        candidates: (isAsked) =>
+        candidates: (isRequested) =>
           able
-            .filter((one) => isAsked(one.node.metadata.name) && isNodeOpen(one, engine))
+            .filter((one) => isRequested(one.node.metadata.name) && isNodeOpen(one, engine))
             .map(({ node }) => ({
               on: "Nodes" as const,
               name: node.metadata.name,
