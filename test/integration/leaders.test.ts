@@ -53,7 +53,15 @@ describeUnless(whyNoSimulatedNodes(), "several controllers", () => {
       const startNext = async (name: string): Promise<Part> => {
         const kubeconfig = path.join(dir, `${name}.kubeconfig`);
         await giveControllerIdentity(cluster, kubeconfig);
-        const flags = ["--kubeconfig", kubeconfig, "--health-port", "0", "--benchmarks", "Off", ...CONTROLLER_ARGS];
+        const flags = [
+          "--kubeconfig",
+          kubeconfig,
+          "--health-port",
+          "0",
+          "--benchmarks",
+          "Off",
+          ...CONTROLLER_ARGS,
+        ];
         const next = stack.use(startPart(["controller", ...flags], path.join(dir, `${name}.log`)));
         await until(() => expect(next.log()).toContain('"msg":"controller started"'));
         return next;
