@@ -121,7 +121,7 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     await bench.cluster.kubectl(["annotate", "node/l40s-1", "metalbridge.dev/cost=3"]);
     await scored(
       "chat",
-      /^prefers: h200-1 \(.*cost unknown\), l40s-1 \(.*cost 3 of 3\); an unknown figure counts/,
+      /^prefers: h200-1 \(.*cost unknown\), l40s-1 \(.*cost 3 of 3\); an unknown speed or cost counts/,
     );
     expect((await get<Deployment>("deployment/chat")).metadata.generation).toBe(generation);
     await patch("isvc/chat", { spec: { replicas: 2 } });

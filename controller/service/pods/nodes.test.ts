@@ -68,7 +68,7 @@ test("measured speed, load and cost decide, and an unknown figure counts as neit
   expect(nodeChoiceOf(dumb).prefer[0]).toEqual({ weight: 100, nodes: ["dumb.example"] });
   const partly = judgeNodes(scorer, CUDA, NODES, (name) => (name === "fast" ? { cost: 3 } : {}));
   expect(nodesCondition({ at: "judged", judged: partly }).message).toMatch(
-    /fast \(0.60: .*cost 3 of 3\); an unknown figure counts as half|slow \(.*cost unknown\).*; an unknown figure counts as half/,
+    /fast \(0.60: .*cost 3 of 3\); an unknown speed or cost counts as half|slow \(.*cost unknown\).*; an unknown speed or cost counts as half/,
   );
 });
 

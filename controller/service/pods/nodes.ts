@@ -131,7 +131,7 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
       scores.map(({ name, why }) => `${name} (${why})`),
     ),
     scores.some(({ missing }) => missing.length > 0)
-      ? "an unknown figure counts as half of the largest one"
+      ? "an unknown speed or cost counts as half of the largest one, an unknown load as 50%"
       : "",
     listed(
       "fits",

@@ -42,7 +42,7 @@ export const benchmarkErrors = {
   },
   HostBusy: {
     what: "A benchmark waits because the host is not idle: a replica is assigned to it, or a model is being downloaded.",
-    do: "wait; the benchmark starts after the host was idle for 60 s. To measure sooner, drain the host",
+    do: "wait; the benchmark starts after the host was idle for 60 s. To measure sooner, drain the host, and uncordon it once it is empty: a cordoned host is not measured",
     command: "metalbridge drain <host>",
   },
   BenchToolFailed: {

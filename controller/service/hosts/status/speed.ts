@@ -48,7 +48,10 @@ export function speedKnown({ observed, resolution }: ServiceDraft): ConditionUpd
   unknown.sort((a, b) => compareText(a.metadata.name, b.metadata.name));
   const named = unknown.slice(0, MAX_NAMED).map((host) => `${host.metadata.name} ${classText(host)}`);
   const more = unknown.length > MAX_NAMED ? ` and ${unknown.length - MAX_NAMED} more` : "";
-  const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, template.runtime)}; requests to a replica there also supply it`;
+  // The live rate comes from the same counters as the number of requests.
+  const isLive = engineDescription(template.runtime)?.host?.reportsRequests === true;
+  const live = isLive ? "; requests to a replica there also supply it" : "";
+  const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, template.runtime)}${live}`;
   return { type, status: "False", reason: "SpeedUnmeasured", message };
 }
 
