@@ -44,6 +44,7 @@ test("an applied service gets a Service, a replica, a slice, and becomes Ready",
     Progressing: "False",
     Ready: "True",
     SpecHonored: "True",
+    SpeedKnown: "False",
     Warnings: "False",
   });
   const kube = await bench.client.get(SERVICES, { name: "chat", namespace: ns });

@@ -81,7 +81,8 @@ async function identityOf(cluster: Cluster, submission: Submission): Promise<Ide
       summary: "name it, for example nvidia-l40s",
       command: "metalbridge bench SERVICE --submit FILE --device-class CLASS",
     });
-  const subject = runtime && subjectOf(model, service, { runtime, gpusPerPod });
+  const isPlain = (spec.extraArgs ?? []).length === 0;
+  const subject = runtime && isPlain ? subjectOf(model, service, { runtime, gpusPerPod }) : undefined;
   if (runtime === undefined || subject === undefined)
     throw new MetalbridgeError(
       "BenchSubmitFailed",

@@ -25,7 +25,7 @@ describeUnless(why, "benchmarks of a model", () => {
     const config = { disk: { reserve: 0 }, sources: { allowLoopback: true }, benchmark: { idleMs: 100 } };
     await using folder = await temporaryFolder();
     const cpuinfo = path.join(folder.path, "cpuinfo");
-    // More threads than processors make an engine slower.
+    // Threads of an engine wait for each other, so more threads than processors make it much slower.
     const install = (host: string, threads: number, line = "") => {
       const program = (name: string) => path.join(folder.path, host, name);
       mkdirSync(path.join(folder.path, host), { recursive: true });
@@ -51,7 +51,7 @@ describeUnless(why, "benchmarks of a model", () => {
       controllerArgs: ["--allow-loopback"],
       agents: [
         { hostName: "fast", config, llamaServer: install("fast", 1) },
-        { hostName: "slow", config, launcher, llamaServer: install("slow", 16) },
+        { hostName: "slow", config, launcher, llamaServer: install("slow", 3) },
       ],
     });
     const { farm, apply } = system;
@@ -79,7 +79,7 @@ describeUnless(why, "benchmarks of a model", () => {
       spec: {
         source: `${origin.url}/chat.gguf`,
         prefetch: true,
-        benchmark: { runs: 2, warmups: 0, tokens: 16 },
+        benchmark: { runs: 1, warmups: 0, tokens: 16 },
       },
     });
     const first = await until(async () => {
@@ -90,7 +90,7 @@ describeUnless(why, "benchmarks of a model", () => {
     expect(new Set(first.map(({ deviceClass }) => deviceClass)).size).toBe(2);
     expect(first[0]).toMatchObject({
       tool: "llama-bench",
-      generation: { samples: [expect.any(Number), expect.any(Number)] },
+      generation: { samples: [expect.any(Number)] },
     });
     await until(async () => {
       const text = await farm.kubectl(["describe", "model", "chat"]);
@@ -111,9 +111,9 @@ describeUnless(why, "benchmarks of a model", () => {
     };
     await runsOn("first", "fast");
 
-    // The builds change places: one thread and many differ by more than a busy machine does.
+    // The builds change places: one thread and three on two processors differ by more than a busy machine does.
     const newBuild = `[ "$1" != --version ] || exec echo "version: 99999 (abcdef)"`;
-    install("fast", 16, newBuild);
+    install("fast", 3, newBuild);
     install("slow", 1, newBuild);
     for (const agent of farm.agents) {
       await agent.part().kill("SIGTERM");

@@ -95,6 +95,8 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     const settings = { images: {}, fetch: fetchSettings };
     const ended = async (key: string, more: readonly string[] = []): Promise<JobState> => {
       const job = benchmarkJob({ ...order, key }, settings);
+      // The controller deletes Jobs of a Model that it did not plan.
+      job.metadata.ownerReferences = [];
       const engine = job.spec.template.spec.initContainers?.at(-1);
       if (engine !== undefined) engine.args = [...(engine.args ?? []), ...more];
       await bed.kubectl(["create", "-f", "-"], { input: JSON.stringify(job) });

@@ -144,7 +144,8 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     [
       "a template with a mistake",
       "EngineSettingsRefused",
-      /^the engine refused the chat template: .*token/,
+      // On a busy machine the engine exits before it has written the line with the token.
+      /^the engine refused the chat template: .*(token|not supported)/,
       () => ({ template: template({ chatTemplate: "{% for x in %}" }) }),
     ],
   ])("that ends because of %s says so", async (_name, code, message, launch) => {

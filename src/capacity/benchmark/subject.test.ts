@@ -51,11 +51,11 @@ test("the image and the number of GPUs count in pods only", () => {
   expect(subjectOf(vulkan, undefined, llamacpp)?.settings).toEqual({});
 });
 
-test("nothing is measured with arguments that only the engine accepts", () => {
-  expect(settingsOf({ extraArgs: ["--rope-scaling", "none"] })).toBeUndefined();
+test("nothing is measured with tensors on other devices, and extra arguments leave the subject unchanged", () => {
+  expect(settingsOf({ extraArgs: ["--rope-scaling", "none"] })).toEqual({});
   expect(settingsOf({ tensorOverrides: ["exps=CPU"] })).toBeUndefined();
   expect(settingsOf({ tensorOverrides: ["exps=CPU"] }, { runtime: "omlx" })).toEqual({});
-  expect(settingsOf({ extraArgs: [], tensorOverrides: [] })).toEqual({});
+  expect(settingsOf({ tensorOverrides: [] })).toEqual({});
 });
 
 test("nothing is measured for a service without generation, or before the source is resolved", () => {

@@ -57,10 +57,8 @@ export function subjectOf(
   const isPod = gpusPerPod !== undefined;
   const { host, pod } = engineDescription(runtime) ?? {};
   const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];
-  const isUnmeasurable = (["tensorOverrides", "extraArgs"] as const).some(
-    (name) => honored.includes(name) && (spec[name] ?? []).length > 0,
-  );
-  if (isUnmeasurable) return undefined;
+  // The benchmark programs do not know them, and they change which device computes. Other extra arguments change the speed less.
+  if (honored.includes("tensorOverrides") && (spec.tensorOverrides ?? []).length > 0) return undefined;
   const values = {
     cacheTypeK: spec.cacheTypeCustomK ?? spec.cacheTypeK,
     cacheTypeV: spec.cacheTypeCustomV ?? spec.cacheTypeV,

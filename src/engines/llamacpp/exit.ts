@@ -53,7 +53,7 @@ const CAUSES: readonly Cause[] = [
   },
   {
     isAtStart: true,
-    pattern: /common_chat_templates_init: error|failed to apply template/,
+    pattern: /common_chat_templates_init: error|failed to apply template|chat template is not supported/,
     code: "EngineSettingsRefused",
     what: "the engine refused the chat template",
   },

@@ -2,6 +2,7 @@
 import type { ConditionUpdate } from "../../../../src/api/conditions.ts";
 import type { Runtime } from "../../../../src/api/fields/runtimes.ts";
 import type { Host } from "../../../../src/api/host.ts";
+import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../../src/api/model.ts";
 import { speedsByClass, subjectOf } from "../../../../src/capacity/benchmark/subject.ts";
 import { deviceClassOfHost } from "../../../../src/capacity/devices/host.ts";
@@ -51,7 +52,7 @@ export function speedKnown({ observed, resolution }: ServiceDraft): ConditionUpd
   // The live rate comes from the same counters as the number of requests.
   const isLive = engineDescription(template.runtime)?.host?.reportsRequests === true;
   const live = isLive ? "; requests to a replica there also supply it" : "";
-  const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, template.runtime)}${live}`;
+  const message = `speed unknown on ${named.join(", ")}${more}: ${supplyText(model, service, template.runtime)}${live}`;
   return { type, status: "False", reason: "SpeedUnmeasured", message };
 }
 
@@ -59,10 +60,11 @@ function classText(host: Host): string {
   return `(${deviceClassOfHost(host) ?? "chip not reported"})`;
 }
 
-function supplyText(model: Model | undefined, runtime: Runtime): string {
+function supplyText(model: Model | undefined, { spec }: InferenceService, runtime: Runtime): string {
   if (model?.spec.benchmark?.enabled === false)
     return "benchmarks of its Model are disabled (spec.benchmark.enabled)";
   if (engineDescription(runtime)?.host?.benchmarkTool === undefined)
     return `runtime ${runtime} has no benchmark on hosts`;
+  if ((spec.tensorOverrides ?? []).length > 0) return "services with tensorOverrides are not benchmarked";
   return "a benchmark of this device class is pending";
 }
