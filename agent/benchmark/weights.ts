@@ -12,7 +12,7 @@ import type { DiskReading, ModelFacts, ModelStore } from "../store/types.ts";
 
 /** Holds the weights in the store while a benchmark uses them. */
 export const OWNER = "(benchmark)";
-/** A benchmark is no use of a model: weights that only it has fetched stay the first to be evicted, whatever ends it. */
+/** A benchmark does not count as use of a model: weights that only a benchmark has fetched remain the first to be evicted, however it ends. */
 export const KEEPS_USE = { keepsUse: true } as const;
 /** A download for a benchmark leaves this share of the volume free. */
 const FREE_SHARE = 0.2;

@@ -137,7 +137,7 @@ test.each([
 });
 
 test.each(["chat", "ftp://host/", "http://user:password@host/", "http://host/?key=1"])(
-  "%s is no URL of a server",
+  "%s is not the URL of a server",
   (text) => {
     expect(() => parseUrl(text)).toThrow("It must be a URL");
   },

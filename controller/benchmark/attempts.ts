@@ -11,7 +11,7 @@ export interface BenchmarkFailure {
   /** On the monotonic clock, as is the time of the retry. */
   readonly atMs: number;
   readonly retryAtMs: number;
-  /** True if the machine had no room until the deadline, which is no failure of the Model. */
+  /** True if the machine had no room until the deadline, which is not a failure of the Model. */
   readonly hadNoRoom: boolean;
   /** Build, plan and whether the weights were there; other ones are retried immediately. */
   readonly of: string;

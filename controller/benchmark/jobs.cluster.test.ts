@@ -9,25 +9,25 @@ import { renderMeasurement } from "../../src/capacity/benchmark/report.ts";
 import { subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { CONFIG_MAPS, JOBS } from "../../src/kube/kinds.ts";
-import { type SimulatedNode, whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
+import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
-import { type Bench, GGUF, inferenceService, startBench } from "../../test/controller/bench.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  GGUF,
+  gpuNode,
+  inferenceService,
+  startBench,
+} from "../../test/controller/bench.ts";
 import { createObserver } from "../service/pods/fixtures/observe.ts";
 import { benchmarkLabel } from "./job.ts";
 
 const why = whyNoSimulatedNodes();
 const NS = "measured";
-const GPU = "nvidia.com/gpu";
 const L40S = "nvidia-l40s";
 const H200 = "nvidia-h200";
 const GIB = 1024 ** 3;
-
-const node = (name: string, product: string, gib: number): SimulatedNode => ({
-  name,
-  labels: { "nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": String(gib * 1024) },
-  capacity: { [GPU]: "1" },
-});
 
 describe.skipIf(why !== undefined)(`benchmark Jobs (${why ?? "simulated nodes"})`, () => {
   let bench: Bench;
@@ -36,18 +36,12 @@ describe.skipIf(why !== undefined)(`benchmark Jobs (${why ?? "simulated nodes"})
     bench = await startBench({
       flags: { benchmarks: "Auto", engineImages: "llamacpp=registry.example/llama:build-1" },
       nodes: [
-        node("l40s-1", "NVIDIA-L40S", 45),
-        node("l40s-2", "NVIDIA-L40S", 45),
-        node("h200-1", "NVIDIA-H200", 141),
+        gpuNode("l40s-1", "NVIDIA-L40S", 45, 1),
+        gpuNode("l40s-2", "NVIDIA-L40S", 45, 1),
+        gpuNode("h200-1", "NVIDIA-H200", 141, 1),
       ],
     });
-    await bench.cluster.kubectl(["create", "namespace", NS]);
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "PersistentVolumeClaim",
-      metadata: { name: "metalbridge-model-cache", namespace: NS },
-      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-    });
+    await createNamespaceWithCache(bench, NS);
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
 

@@ -88,7 +88,7 @@ function readMembers(body: Buffer): ExtenderArgs {
   const parsed = podSchema.safeParse(pod);
   if (!parsed.success) throw invalid(`Pod.${parsed.error.issues[0]?.path.join(".")} is missing or invalid`);
   if (named === undefined || named === null) return { pod: parsed.data, candidates: listed };
-  if (!isNames(named)) throw invalid("NodeNames is no list of names");
+  if (!isNames(named)) throw invalid("NodeNames must be a list of names");
   return { pod: parsed.data, candidates: { names: named } };
 }
 

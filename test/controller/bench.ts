@@ -159,6 +159,26 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   };
 }
 
+/** A node with NVIDIA GPUs, labeled as by GPU Feature Discovery. */
+export function gpuNode(name: string, product: string, gib: number, gpus: number): SimulatedNode {
+  return {
+    name,
+    labels: { "nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": String(gib * 1024) },
+    capacity: { "nvidia.com/gpu": String(gpus) },
+  };
+}
+
+/** Creates a namespace with the claim for weights that pods share. */
+export async function createNamespaceWithCache({ cluster, apply }: Bench, name: string): Promise<void> {
+  await cluster.kubectl(["create", "namespace", name]);
+  await apply({
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: "metalbridge-model-cache", namespace: name },
+    spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+  });
+}
+
 /** An InferenceService as a user writes it. */
 export function inferenceService(namespace: string, name: string, spec: object = {}): object {
   return {

@@ -7,24 +7,24 @@ import { benchmarkKey } from "../../../src/capacity/benchmark/key.ts";
 import { BENCHMARKS_NAME } from "../../../src/capacity/benchmark/table.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
-import { type SimulatedNode, whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
-import { type Bench, GGUF, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  GGUF,
+  gpuNode,
+  inferenceService,
+  startBench,
+} from "../../../test/controller/bench.ts";
 import { buildOfImage } from "../../benchmark/job.ts";
 import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "gates";
-const GPU = "nvidia.com/gpu";
 const CONTENT = "ab".repeat(32);
 const L40S = "nvidia-l40s";
 const H200 = "nvidia-h200";
-
-const node = (name: string, product: string, gib: number): SimulatedNode => ({
-  name,
-  labels: { "nvidia.com/gpu.product": product, "nvidia.com/gpu.memory": String(gib * 1024) },
-  capacity: { [GPU]: "4" },
-});
 
 function resultOf(deviceClass: string, median: number): readonly [string, string] {
   const settings = {};
@@ -50,18 +50,12 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     bench = await startBench({
       flags: { benchmarks: "Off" },
       nodes: [
-        node("l40s-1", "NVIDIA-L40S", 45),
-        node("h200-1", "NVIDIA-H200", 141),
-        node("small-1", "NVIDIA-T4", 2),
+        gpuNode("l40s-1", "NVIDIA-L40S", 45, 4),
+        gpuNode("h200-1", "NVIDIA-H200", 141, 4),
+        gpuNode("small-1", "NVIDIA-T4", 2, 4),
       ],
     });
-    await bench.cluster.kubectl(["create", "namespace", NS]);
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "PersistentVolumeClaim",
-      metadata: { name: "metalbridge-model-cache", namespace: NS },
-      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-    });
+    await createNamespaceWithCache(bench, NS);
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
 

@@ -39,7 +39,7 @@ test("without a move nothing changes", () => {
 
 test("a move renews the pods, and continues from the Deployment's annotation until no old pod is left", () => {
   expect(settled({ departures })).toEqual({ renewedAt: NOW, move: MOVE });
-  // A pod of it is seen before the Deployment that made it, and later.
+  // The watch may show a pod before the Deployment that created it.
   const later = NOW_MS + 60_000;
   expect(settled({ departures, nowMs: later, pods: { hasOld: true } })).toEqual({
     renewedAt: NOW,
@@ -101,10 +101,12 @@ test("a move is undone with one additional pod if pods find no node or are not R
 });
 
 test("a move is not undone where no pod is on a node that it leaves", () => {
-  const stays = { renewedAt: NOW, move: { since: NOW, avoid: [] } };
+  const unchanged = { renewedAt: NOW, move: { since: NOW, avoid: [] } };
   for (const on of [["fast"], []])
-    expect(settled({ ...ON, pods: { hasOld: true, isWaiting: true, on } })).toEqual(stays);
-  expect(settled({ ...ON, move: stays.move, pods: { hasOld: true, isWaiting: true } })).toEqual(stays);
+    expect(settled({ ...ON, pods: { hasOld: true, isWaiting: true, on } })).toEqual(unchanged);
+  expect(settled({ ...ON, move: unchanged.move, pods: { hasOld: true, isWaiting: true } })).toEqual(
+    unchanged,
+  );
 });
 
 test("no move begins while pods wait, or during a rollout", () => {
