@@ -64,7 +64,11 @@ export function configureBench(command: Command): void {
       [1, 2, 4, 8],
     )
     .addOption(new Option("--clients <counts>", "same as --concurrency").argParser(parseCounts))
-    .option("--rate <rates>", "requests per second instead of --concurrency, one stage for each", parseRates)
+    .addOption(
+      new Option("--rate <rates>", "requests per second instead of --concurrency, one stage for each")
+        .argParser(parseRates)
+        .conflicts(["concurrency", "clients"]),
+    )
     .option(
       "--requests <n>",
       "number of requests in each stage (default: 32, or no limit with --duration)",
@@ -90,9 +94,11 @@ export function configureBench(command: Command): void {
         "guidellm",
       ]),
     )
-    .option(
-      "--submit <file>",
-      "measure one replica without other load, and write a BenchmarkResult as YAML or JSON",
+    .addOption(
+      new Option(
+        "--submit <file>",
+        "measure one replica without other load, and write a BenchmarkResult as YAML or JSON",
+      ).conflicts(["tool", "rate", "concurrency", "clients", "requests", "duration", "slo"]),
     )
     .option("--device-class <class>", "class of the machine, with --submit (default: from its Host or Node)")
     .option("--force", "overwrite the file in --submit")
@@ -129,6 +135,16 @@ function parseSlo(text: string): SloLimits {
 async function bench(named: string | URL, flags: Flags): Promise<void> {
   const stop = listenForStop();
   const { signal } = stop;
+  try {
+    await run(named, flags, signal);
+  } catch (error) {
+    // An interrupt ends the requests with an error of their own.
+    if (!signal.aborted) throw error;
+  }
+  process.exitCode ||= stop.exitCode();
+}
+
+async function run(named: string | URL, flags: Flags, signal: AbortSignal): Promise<void> {
   if (named instanceof URL) {
     if (flags.submit !== undefined)
       throw new MetalbridgeError(
@@ -144,7 +160,6 @@ async function bench(named: string | URL, flags: Flags): Promise<void> {
       if (flags.submit === undefined) await sendLoad(loadOf(flags, target, service.spec.mode, signal), flags);
       else await submit(cluster, service, { ...flags, submit: flags.submit }, { target, signal });
     });
-  process.exitCode ||= stop.exitCode();
 }
 
 /** Throws NoReadyEndpoint. */

@@ -24,7 +24,7 @@ export function configureSchedulerExtender(command: Command): void {
       "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9464)",
     )
     .option(
-      "--score-weights <list>",
+      "--score-weights <pairs>",
       "weights of the score of machines (default: tps=0.7,utilization=0.2,cost=0.1)",
     )
     .action(schedulerExtender);

@@ -21,6 +21,7 @@ import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { errorMessage } from "../src/util/error-message.ts";
 import { parsePort } from "./cluster/flags.ts";
 import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
@@ -43,7 +44,7 @@ export function configureUp(command: Command): void {
     )
     .option(
       "--scheduler-config <file>",
-      "also start kube-scheduler, with this KubeSchedulerConfiguration; its clientConnection is set",
+      "also start kube-scheduler, with this KubeSchedulerConfiguration; its clientConnection and leaderElection are replaced",
     )
     .option("--detach", "run in the background, and return when the control plane is ready")
     .addHelpText(
@@ -76,7 +77,9 @@ function readSchedulerConfig(file: string): SchedulerConfig {
     return parseSchedulerConfig(readFileSync(file, "utf8"), file);
   } catch (cause) {
     if (cause instanceof MetalbridgeError) throw cause;
-    throw new MetalbridgeError("SchedulerConfigInvalid", `${file} cannot be read`, undefined, { cause });
+    throw new MetalbridgeError("SchedulerConfigInvalid", `${file}: ${errorMessage(cause)}`, undefined, {
+      cause,
+    });
   }
 }
 

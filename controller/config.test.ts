@@ -18,6 +18,7 @@ test.each([
   [{ benchmarks: "On" }, "benchmarks"],
   [{ benchmarkMaxAge: "30d" }, "benchmarkMaxAge"],
   [{ benchmarkMaxAge: "" }, "benchmarkMaxAge"],
+  [{ benchmarkMaxAge: "10m" }, "benchmarkMaxAge"],
   [{ scoreWeights: "tps=2" }, "scoreWeights"],
   [{ scoreWeights: "speed=0.5" }, "scoreWeights"],
   [{ scoreWeights: "tps" }, "scoreWeights"],

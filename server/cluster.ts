@@ -49,8 +49,8 @@ export function watchCluster(options: ClusterOptions, density: Density) {
   const setNode = (name: string | undefined): void => {
     if (name === undefined) return;
     const node = nodes.get(name);
-    const report = reports.get(`${NAMESPACE_SYSTEM}/${nodeReportName(name)}`);
-    density.setPlace("Node", name, node && withReport(machineFromNode(node), reportInConfigMap(report)));
+    const report = reportInConfigMap(reports.get(`${NAMESPACE_SYSTEM}/${nodeReportName(name)}`));
+    density.setPlace("Node", name, node && withReport(machineFromNode(node, report), report));
   };
   return {
     nodes,

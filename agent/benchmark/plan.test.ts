@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { benchmarkOrderSchema } from "../../src/api/benchmark.ts";
-import { type BenchmarkFacts, type BenchmarkPlan, planBenchmark } from "./plan.ts";
+import { type BenchmarkDecision, type BenchmarkFacts, planBenchmark } from "./plan.ts";
 import { noRoom } from "./weights.ts";
 
 const order = benchmarkOrderSchema.parse({
@@ -33,7 +33,7 @@ const retry = { at: 90_000, reason: "SourceUnreachable", message: "no route" } a
 const replica = { namespace: "default", name: "chat-0", phase: "Pending" };
 const running = { job: "run", state: { ...state, phase: "Running" } } as const;
 
-test.each<[string, Partial<BenchmarkFacts>, Partial<BenchmarkPlan>]>([
+test.each<[string, Partial<BenchmarkFacts>, Partial<BenchmarkDecision>]>([
   ["nothing is ordered", { order: undefined }, { do: "clear" }],
   ["an order was withdrawn", { ...running, order: undefined }, { do: "clear" }],
   ["a result exists", { state: { ...state, phase: "Done" }, isEnabled: false }, { do: "nothing" }],

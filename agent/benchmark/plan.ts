@@ -41,7 +41,7 @@ export interface BenchmarkFacts {
 }
 
 /** Reasons to wait are codes of the error catalog. */
-export type BenchmarkPlan =
+export type BenchmarkDecision =
   /** Nothing is ordered: a step in progress is stopped and the state removed. */
   | { readonly do: "clear" }
   | { readonly do: "nothing" }
@@ -61,7 +61,7 @@ export const NOMINAL = "nominal";
 const RECHECK_MS = 60_000;
 const SOON_MS = 1_000;
 
-export function planBenchmark(facts: BenchmarkFacts): BenchmarkPlan {
+export function planBenchmark(facts: BenchmarkFacts): BenchmarkDecision {
   const { isEnabled, order, state, job, retry, now, inspected } = facts;
   if (order === undefined) return { do: "clear" };
   if (state !== undefined && isAbout(state, order) && isFinished(state)) return { do: "nothing" };
@@ -106,7 +106,7 @@ export function busyWith({
   return source && `${source} is being downloaded`;
 }
 
-function busyPlan(facts: BenchmarkFacts): BenchmarkPlan | undefined {
+function busyPlan(facts: BenchmarkFacts): BenchmarkDecision | undefined {
   const { isSynced, job, busyAt, now, idleMs } = facts;
   const wait = { do: "wait", reason: "HostBusy" } as const;
   if (!isSynced)
@@ -120,7 +120,7 @@ function busyPlan(facts: BenchmarkFacts): BenchmarkPlan | undefined {
 }
 
 /** Pressure while the program runs is caused by it, or makes its result worthless. */
-function pressurePlan({ memory, job }: BenchmarkFacts): BenchmarkPlan | undefined {
+function pressurePlan({ memory, job }: BenchmarkFacts): BenchmarkDecision | undefined {
   if (memory === "Normal") return undefined;
   if (memory === undefined)
     return {

@@ -72,7 +72,7 @@ function runsIn(ms: number, { runMs, contextMs }: Estimate): number {
   return Math.floor((ms - contextMs) / runMs);
 }
 
-export function samplesOf({ prompt, generation }: BenchTest, done: BenchSamples): readonly number[] {
+function samplesOf({ prompt, generation }: BenchTest, done: BenchSamples): readonly number[] {
   const series = generation?.series ?? prompt?.series;
   return (series && done[series]) ?? [];
 }

@@ -41,20 +41,20 @@ export function meanUtilization(gauges: readonly GpuGauge[]): number | undefined
   return known.length === 0 ? undefined : known.reduce((sum, one) => sum + one, 0) / known.length;
 }
 
-export interface NodeFacts {
+export interface GpuFacts {
   readonly node: string;
   readonly gpus: readonly GpuGauge[];
 }
 
 const perGpu =
   (read: (gauge: GpuGauge) => number | undefined) =>
-  ({ node, gpus }: NodeFacts): readonly MetricSample[] =>
+  ({ node, gpus }: GpuFacts): readonly MetricSample[] =>
     gpus.flatMap((gauge) => {
       const value = read(gauge);
       return value === undefined ? [] : [{ labels: { gpu: gauge.gpu, node }, value }];
     });
 
-export const nodeMetrics: readonly MetricFamily<NodeFacts>[] = [
+export const nodeMetrics: readonly MetricFamily<GpuFacts>[] = [
   { ...GPU_TEMPERATURE, read: perGpu(({ temperatureCelsius }) => temperatureCelsius) },
   {
     name: "metalbridge_gpu_utilization_ratio",

@@ -79,6 +79,7 @@ async function arrivals(ratePerSecond: number, { send, isOver, signal }: Arrival
     // After an interrupt, the error of the timer is enough.
     answered.catch(() => undefined);
     sent.push(answered);
+    if (isOver()) break;
     // The schedule does not slip if a timer is late.
     dueMs += (-Math.log(1 - Math.random()) * 1_000) / ratePerSecond;
     await setTimeout(Math.max(0, dueMs - performance.now()), undefined, { signal });
@@ -103,7 +104,7 @@ function oneRequest(load: BenchLoad, endpoint: ServerEndpoint, agent: Agent): Pr
         call("/v1/chat/completions", {
           messages: [{ role: "user", content: prompt }],
           max_tokens: load.maxTokens,
-          ...(load.ignoreEos ? { ignore_eos: true } : {}),
+          ignore_eos: load.ignoreEos || undefined,
           stream: true,
           stream_options: { include_usage: true },
         }),

@@ -153,7 +153,7 @@ export function nodeResult(
       raw,
     };
   }
-  const place = machineFromNode(object);
+  const place = machineFromNode(object, read);
   const { system, machine } = withReport(place, read);
   const answered = {
     ...about,

@@ -8,6 +8,7 @@ import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
+import { NO_BENCHMARKS } from "../../src/capacity/benchmark/table.ts";
 import { NODES, PODS } from "../../src/kube/kinds.ts";
 import { hasPodEnded } from "../../src/kube/workload-objects.ts";
 import { readBenchmarkTable } from "./benchmarks.ts";
@@ -24,13 +25,13 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
     listAll(cluster, INFERENCE_SERVICES),
     listAll(cluster, MODELS),
   ]);
-  density.setBenchmarks(await readBenchmarkTable(cluster));
+  density.setBenchmarks((await readBenchmarkTable(cluster)) ?? NO_BENCHMARKS);
   for (const host of hosts) density.setPlace("Host", host.metadata.name, machineFromHost(host));
   const reports = await listReports(cluster);
   for (const node of nodes) {
     const { name } = node.metadata;
     const report = reportInConfigMap(reports.get(nodeReportName(name)));
-    density.setPlace("Node", name, withReport(machineFromNode(node), report));
+    density.setPlace("Node", name, withReport(machineFromNode(node, report), report));
   }
   for (const replica of replicas) {
     const on = { kind: "Host", name: replica.spec.template.hostName } as const;

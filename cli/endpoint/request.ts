@@ -102,9 +102,9 @@ function refused({ target, endpoint, path }: EndpointCall, status: number, answe
   return new MetalbridgeError("NoAnswer", message, undefined, { cause: { status } });
 }
 
-/** True if the server rejected the request itself, so that a retry gets the same answer. */
+/** True if the server rejected the request itself, so that a retry gets the same answer; not if it is only busy. */
 export function isRejected(error: unknown): error is MetalbridgeError {
   if (!(error instanceof MetalbridgeError)) return false;
   const { status = 0 } = (error.cause ?? {}) as { readonly status?: number };
-  return status >= 400 && status < 500;
+  return status >= 400 && status < 500 && status !== 408 && status !== 429;
 }

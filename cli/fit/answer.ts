@@ -13,10 +13,11 @@ import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
 import { NODES } from "../../src/kube/kinds.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
+import { readBenchmarkTable } from "../cluster/benchmarks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
 import { describeNodes } from "../cluster/nodes.ts";
-import { type ExplainedMachine, explainMachines, readBenchmarkTable } from "./explain.ts";
+import { type ExplainedMachine, explainMachines } from "./explain.ts";
 import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
 

@@ -1,17 +1,13 @@
-/** `metalbridge fit --explain`: speed, load, cost and score of each machine for a model. Pure except for `readBenchmarkTable`. */
+/** `metalbridge fit --explain`: speed, load, cost and score of each machine for a model. Pure. */
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { createFitness } from "../../fitness/fitness.ts";
-import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
-import { BENCHMARKS_NAME, type BenchmarkTable, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import type { ReplicaNeed, ReplicaPlace } from "../../src/capacity/fitness.ts";
 import { costOfNode } from "../../src/capacity/node-cost.ts";
 import { type MachineScore, type ScoreWeights, scoreMachines } from "../../src/capacity/score.ts";
-import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
-import type { Cluster } from "../cluster/cluster.ts";
 import type { DescribedNode } from "../cluster/nodes.ts";
 import { alignColumns } from "../program/table.ts";
 
@@ -36,13 +32,6 @@ export interface ExplainInput {
   readonly nodes: readonly DescribedNode[];
   readonly records: readonly CatalogRecord[];
   readonly weights: ScoreWeights;
-}
-
-/** Undefined if it may not be read. A cluster without benchmarks has an empty table. */
-export async function readBenchmarkTable({ client }: Cluster): Promise<BenchmarkTable | undefined> {
-  const read = await client.get(CONFIG_MAPS, { name: BENCHMARKS_NAME, namespace: NAMESPACE_SYSTEM });
-  if (read.ok) return readBenchmarks(read.value);
-  return read.error.kind === "notFound" ? readBenchmarks(undefined) : undefined;
 }
 
 /** Hosts with the scores of placement, the best first; then nodes, which are compared with each other. */

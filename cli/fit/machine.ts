@@ -45,7 +45,7 @@ async function readFor(flags: MachineFlags, clusterFlags: ClusterFlags) {
   if (host === undefined) return { read: await readDescribed(flags), benchmarks: NO_BENCHMARKS };
   return withCluster("fit", clusterFlags, async (cluster) => ({
     read: machineOf(await findObject(cluster, HOSTS, host)),
-    benchmarks: await readBenchmarkTable(cluster),
+    benchmarks: (await readBenchmarkTable(cluster)) ?? NO_BENCHMARKS,
   }));
 }
 

@@ -18,6 +18,8 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "AgentConfigUnreadable",
   "ControllerConfigInvalid",
   "ServerConfigInvalid",
+  "ExtenderConfigInvalid",
+  "SchedulerConfigInvalid",
   "NodeConfigInvalid",
 ]);
 

@@ -2,6 +2,8 @@
 import { z } from "zod";
 import { GO_DURATION, goDurationSeconds } from "../../src/util/go-duration.ts";
 
+const HOUR_SECONDS = 3_600;
+
 export const benchmarksConfigSchema = z.strictObject({
   benchmarks: z
     .enum(["Auto", "Off"])
@@ -11,8 +13,9 @@ export const benchmarksConfigSchema = z.strictObject({
     ),
   benchmarkMaxAge: z
     .string()
-    .min(2)
     .regex(GO_DURATION, "must be a duration such as 720h")
+    // An age of less than an hour would measure without end.
+    .refine((text) => (goDurationSeconds(text) ?? 0) >= HOUR_SECONDS, "must be at least 1h")
     .default("720h")
     .describe("Age after which a result is measured again, such as 720h."),
 });
@@ -22,13 +25,9 @@ export interface BenchmarksSettings {
   readonly maxAgeMs: number;
 }
 
-const HOUR_SECONDS = 3_600;
-
-/** An age of less than an hour would measure without end. */
 export function benchmarksSettingsOf({
   benchmarks,
   benchmarkMaxAge,
 }: z.output<typeof benchmarksConfigSchema>): BenchmarksSettings {
-  const seconds = goDurationSeconds(benchmarkMaxAge) ?? 0;
-  return { isOn: benchmarks === "Auto", maxAgeMs: Math.max(HOUR_SECONDS, seconds) * 1_000 };
+  return { isOn: benchmarks === "Auto", maxAgeMs: (goDurationSeconds(benchmarkMaxAge) ?? 0) * 1_000 };
 }

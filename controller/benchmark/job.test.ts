@@ -100,6 +100,7 @@ test.each([
 test.each([
   ["ghcr.io/ggml-org/llama.cpp:server-cuda-b9999", "server-cuda-b9999"],
   ["host:5000/a/b:v1", "v1"],
+  ["host:5000/a/b", "latest"],
   [`host:5000/a/b:v1@sha256:${"ab".repeat(32)}`, "abababababab"],
 ])("the build in image %s is %s", (image, build) => {
   expect(buildOfImage(image)).toBe(build);

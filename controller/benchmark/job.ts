@@ -20,12 +20,13 @@ import type {
   PodTemplate,
 } from "../../src/kube/workload-objects.ts";
 import { truncate } from "../../src/util/text.ts";
-import { jobEndOf } from "../model/cache/job.ts";
+import { jobEndOf, newestFirst } from "../model/cache/job.ts";
 import { ENGINE_CONTAINER } from "../workload/container.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import { weightsFilledByPods } from "../workload/ephemeral.ts";
 import { MANAGED, namespaceOf, ownedBy, shortName, weightsOnVolume } from "../workload/model-cache.ts";
 import { WITHOUT_MESH } from "../workload/one-shot-pod.ts";
+import { HOSTNAME_LABEL } from "../workload/pod.ts";
 import { priorityClassName } from "../workload/priorities.ts";
 import { buildWorkload } from "../workload/workload.ts";
 
@@ -33,7 +34,6 @@ const BENCH_CONTAINER = "bench";
 const RESULT_PATH = "/dev/termination-log";
 /** Name of the model for clients. */
 const SERVED = "benchmark";
-const HOSTNAME_LABEL = "kubernetes.io/hostname";
 const DEADLINE_SECONDS = 1_800;
 const KEPT_SECONDS = 86_400;
 /** Context of the deepest measurement, and room for a prompt that is longer than intended. */
@@ -164,7 +164,7 @@ function templateOf(
     spec: {
       ...spec,
       restartPolicy: "Never",
-      nodeSelector: { [HOSTNAME_LABEL]: node.metadata.labels?.[HOSTNAME_LABEL] ?? node.metadata.name },
+      nodeSelector: { [HOSTNAME_LABEL]: hostnameOf(node) },
       imagePullSecrets: pullSecrets.length === 0 ? undefined : pullSecrets,
       terminationGracePeriodSeconds: 10,
       initContainers: [...(spec.initContainers ?? []), sidecarOf(engine)],
@@ -250,10 +250,15 @@ function benchContainer(
   };
 }
 
+/** The value by which a Job selects its node. */
+export function hostnameOf({ metadata }: Pick<Node, "metadata">): string {
+  return metadata.labels?.[HOSTNAME_LABEL] ?? metadata.name;
+}
+
 /** Build of the engine in an image, by which a result expires: the first digits of the digest, else the tag. */
 export function buildOfImage(image: string): string {
   const digest = /@sha256:([0-9a-f]{12})/.exec(image)?.[1];
-  return digest ?? image.slice(image.lastIndexOf(":") + 1);
+  return digest ?? /:([^:/]+)$/.exec(image)?.[1] ?? "latest";
 }
 
 export type JobState =
@@ -272,9 +277,7 @@ export type JobState =
 
 /** `lastWhy` is the reason of an earlier `pending`: at the deadline the API server deletes the pod. */
 export function readBenchmarkJob(job: Job, pods: readonly Pod[], lastWhy = ""): JobState {
-  const sorted = pods.toSorted((a, b) =>
-    (b.metadata.creationTimestamp ?? "").localeCompare(a.metadata.creationTimestamp ?? ""),
-  );
+  const sorted = newestFirst(pods);
   for (const pod of sorted) {
     const report = parseBenchmarkReport(benchEnd(pod)?.message);
     if (report !== undefined && !("failed" in report))

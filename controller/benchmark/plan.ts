@@ -114,7 +114,8 @@ interface Pass {
   readonly remove: string[];
   readonly attempts: Attempts;
   readonly waits: Map<string, number>;
-  runningJobs: number;
+  /** Nodes with a Job: two engines on one node would compete. */
+  readonly nodesWithJob: Set<string>;
   /** Number of results that still fit in the ConfigMap. Counted once it is needed. */
   room: number | undefined;
   nextMs: number;
@@ -136,7 +137,7 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
     remove: [],
     attempts: createAttempts(before.failures, now.monotonicMs),
     waits: new Map(),
-    runningJobs: 0,
+    nodesWithJob: new Set(),
     room: undefined,
     nextMs: Number.POSITIVE_INFINITY,
   };
@@ -145,7 +146,7 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
   for (const job of world.jobs) followJob(pass, job);
   const states = world.targets.map((target) => [target.key, stateOf(pass, target)] as const);
   const { orders, createJobs, deleteJobs, store, remove, attempts, waits } = pass;
-  for (const { retryAtMs } of attempts.failures.values()) isFuture(pass, retryAtMs);
+  for (const { retryAtMs } of attempts.failures.values()) recheckAt(pass, retryAtMs);
   return {
     orders,
     createJobs,
@@ -160,8 +161,8 @@ export function planBenchmarks(world: BenchmarkWorld, before: BenchmarkMemory, n
   };
 }
 
-/** True if the monotonic time is not reached yet; then another pass runs at that time. */
-function isFuture(pass: Pass, monotonicMs: number): boolean {
+/** Plans another pass at this monotonic time; false if the time has passed. */
+function recheckAt(pass: Pass, monotonicMs: number): boolean {
   const inMs = monotonicMs - pass.now.monotonicMs;
   if (inMs > 0) pass.nextMs = Math.min(pass.nextMs, inMs);
   return inMs > 0;
@@ -227,7 +228,7 @@ function keepOrder(
   const attempt = attemptOf(candidate.name, target.key);
   if (state?.phase !== "Running") {
     const sinceMs = pass.before.waits.get(attempt) ?? pass.now.monotonicMs;
-    if (!isFuture(pass, sinceMs + WAIT_MS)) {
+    if (!recheckAt(pass, sinceMs + WAIT_MS)) {
       if (state === undefined) pass.attempts.fail(target, candidate, NO_ANSWER);
       if (state === undefined || (candidate.isBusy && idleHost(pass, target) !== undefined)) return;
     }
@@ -249,7 +250,7 @@ function followJob(pass: Pass, { job, model, node, state }: ObservedJob): void {
   const isRunning = state.at === "pending" || state.at === "running";
   if (target !== undefined && state.at === "failed") pass.attempts.fail(target, machine, problemOf(state));
   if (target !== undefined && candidate !== undefined && isRunning) {
-    pass.runningJobs += 1;
+    pass.nodesWithJob.add(node);
     const why = state.at === "pending" ? state.why : "running";
     pass.inProgress.set(target.key, { at: "running", machine: node, why });
     return;
@@ -305,11 +306,11 @@ function startOne(pass: Pass, target: Target, candidates: readonly Candidate[]):
   if (host?.on === "Hosts") {
     pass.orders.set(host.name, orderFor(target, host));
     pass.waits.set(attemptOf(host.name, key), pass.now.monotonicMs);
-    isFuture(pass, pass.now.monotonicMs + WAIT_MS);
+    recheckAt(pass, pass.now.monotonicMs + WAIT_MS);
     return { at: "running", machine: host.name, why: "waiting for the host" };
   }
-  const node = candidates.find((one) => one.on === "Nodes");
-  if (node?.on === "Nodes" && pass.runningJobs < JOBS_MAX) return startJob(pass, target, node);
+  const node = candidates.find((one) => one.on === "Nodes" && !pass.nodesWithJob.has(one.name));
+  if (node?.on === "Nodes" && pass.nodesWithJob.size < JOBS_MAX) return startJob(pass, target, node);
   return { at: "pending", why: NONE_FREE };
 }
 
@@ -320,7 +321,7 @@ function startJob(pass: Pass, target: Target, candidate: Extract<Candidate, { on
   const order = defined<JobOrder>({ key, model, service, runtime: subject.runtime, plan, node });
   try {
     pass.createJobs.push({ job: benchmarkJob(order, pass.world.settings), target, machine: candidate });
-    pass.runningJobs += 1;
+    pass.nodesWithJob.add(name);
     return { at: "running", machine: name, why: "starting" };
   } catch (error) {
     const reason = error instanceof MetalbridgeError ? error.code : "BenchmarkFailed";

@@ -30,9 +30,10 @@ import { nodeReportOf } from "../watches/nodes.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { WatchedPaths, WatchOptions } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
+import { HOSTNAME_LABEL } from "../workload/pod.ts";
 import { type Attempts, createAttempts, withRemedy } from "./attempts.ts";
 import type { BenchmarksSettings } from "./config.ts";
-import { jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
+import { hostnameOf, jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
 import {
   type BenchmarkMemory,
   type BenchmarksPlan,
@@ -73,8 +74,6 @@ export function startBenchmarkJobs(
     watches: [jobs, pods],
   };
 }
-
-const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
 export interface BenchmarksPorts extends ControllerPorts {
   readonly jobs: BenchmarkJobs;
@@ -176,9 +175,7 @@ function observeJobs({ jobs, watches }: BenchmarksPorts, lastWhy: Map<string, st
     if (state.at === "pending") lastWhy.set(uid, state.why);
     if (state.at === "running") lastWhy.delete(uid);
     const hostname = job.spec.template.spec.nodeSelector?.[HOSTNAME_LABEL] ?? "";
-    const node = nodes.find(
-      ({ metadata }) => (metadata.labels?.[HOSTNAME_LABEL] ?? metadata.name) === hostname,
-    );
+    const node = nodes.find((one) => hostnameOf(one) === hostname);
     return { job, model, state, node: node?.metadata.name ?? hostname };
   });
 }

@@ -18,7 +18,7 @@ export interface ModelBenchmarks {
 
 const RESULTS_MAX = 64;
 const NO_MACHINE =
-  "no machine can measure the model: a host needs a runtime with a benchmark program and enough memory, a node needs the weights on a volume and the GPUs";
+  "the model generates no tokens, or no machine can measure it: a host needs a runtime with a benchmark program and enough memory, a node needs the weights on a volume and the GPUs";
 
 /** By `namespace/name` of the Models. */
 export function reportsOf(

@@ -165,7 +165,7 @@ function withMemory(compute: (isRequested: NameFilter) => readonly Candidate[]):
 }
 
 /** What benchmarks read of a host. */
-interface HostFacts {
+interface MeasuringHost {
   readonly isUsable: boolean;
   readonly budgetBytes: number;
   /** Build of each runtime, if it is reported. */
@@ -174,12 +174,12 @@ interface HostFacts {
   readonly stored: ReadonlyMap<string, readonly (string | undefined)[]>;
 }
 
-type ReadHost = ClassedHost & HostFacts;
+type ReadHost = ClassedHost & MeasuringHost;
 
 /** Hosts are read often, and a watch delivers a new object with each change. */
-const readHosts = new WeakMap<Host, HostFacts>();
+const readHosts = new WeakMap<Host, MeasuringHost>();
 
-function factsOf(host: Host): HostFacts {
+function factsOf(host: Host): MeasuringHost {
   const known = readHosts.get(host);
   if (known !== undefined) return known;
   const { ready, reachable, isLost, cordon, flapping, budget } = hostFacts(host);

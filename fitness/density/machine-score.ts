@@ -42,7 +42,7 @@ function figuresOf(density: Density, { place, held }: DensitySite, record: Catal
   const live = measured.find(({ source }) => density.fits.recordOf(source) === record)?.tokensPerSecond;
   return {
     tokensPerSecond: hostSpeed(place, density.speedsOf(record), live || undefined),
-    utilization: utilizationOf(held.values()),
+    utilization: place.kind === "Node" ? place.gpuUtilization : utilizationOf(held.values()),
     cost: place.cost,
   };
 }

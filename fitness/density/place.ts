@@ -2,6 +2,7 @@
 import { getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host, HostInstalled } from "../../src/api/host.ts";
 import { hasJoined } from "../../src/api/joined.ts";
+import type { NodeReportRead } from "../../src/api/node-report.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { devicesOfNode } from "../../src/capacity/devices/node.ts";
@@ -41,6 +42,8 @@ export interface DensityMachine {
   readonly cost?: number | undefined;
   /** Memory that programs could get now, measured on a node. */
   readonly availableBytes?: number;
+  /** Mean utilization of its GPUs from 0 to 1, as a node reports it. */
+  readonly gpuUtilization?: number | undefined;
 }
 
 export function machineFromHost(host: Host): DensityMachine {
@@ -80,7 +83,8 @@ function staleReasonOf(host: Host): string | undefined {
   return hasReported ? undefined : "its agent has not reported yet";
 }
 
-export function machineFromNode(node: Node): DensityMachine {
+/** `report` supplies the class of nodes without labels; `withReport` adds its other facts. */
+export function machineFromNode(node: Node, report?: NodeReportRead): DensityMachine {
   const { spec, status, metadata } = node;
   const ready = status?.conditions?.find(({ type }) => type === "Ready");
   const lastHeartbeatMs = Date.parse(ready?.lastHeartbeatTime ?? "");
@@ -95,7 +99,7 @@ export function machineFromNode(node: Node): DensityMachine {
     machine: nodeMachine(read),
     node: read,
     wholeGpus: read.gpus?.count ?? 0,
-    deviceClass: deviceClassOf(devicesOfNode(node, [], undefined)),
+    deviceClass: deviceClassOf(devicesOfNode(node, [], report?.at === "known" ? report.report : undefined)),
     cost: costOfNode(node),
     runtimes: [],
     models: [],

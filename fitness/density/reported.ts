@@ -16,6 +16,7 @@ export function withReport(place: DensityMachine, read: NodeReportRead | undefin
     system: systemBoth(place, report),
     machine: place.node === undefined ? place.machine : nodeMachine(nodeAsReported(place.node, read)),
     availableBytes,
+    gpuUtilization: report.gpuUtilization,
     ...installedBy(report),
   };
 }

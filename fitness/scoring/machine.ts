@@ -2,7 +2,7 @@
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { Host } from "../../src/api/host.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
-import { devicesOfHost } from "../../src/capacity/devices/host.ts";
+import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import { hostAccelerator } from "../../src/engines/registry.ts";
 import type { QuantizationFamily } from "../catalog/quantizations.ts";
@@ -166,7 +166,7 @@ export function machineOf(host: Host): MachineRead {
     budgetBytes: budget.bytes,
     bandwidthGBs: info?.memoryBandwidthGBs,
     gpuCores: info?.gpuCores,
-    deviceClass: deviceClassOf(devicesOfHost(host)),
+    deviceClass: deviceClassOfHost(host),
     cpuCores: (info?.performanceCores ?? 0) + (info?.efficiencyCores ?? 0),
     measured: models.map(({ source, tokensPerSecond = 0 }) => ({ source, tokensPerSecond })),
   });

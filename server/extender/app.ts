@@ -6,7 +6,7 @@ import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ExtenderCluster } from "./cluster.ts";
-import { mismatchOf, type PodNeed, scoreNodes } from "./decide.ts";
+import { type ExtenderNeed, mismatchOf, scoreCandidates } from "./decide.ts";
 import { EXTENDER_VERBS, type ExtenderCounters, type ExtenderVerb } from "./metrics.ts";
 import {
   type Candidates,
@@ -129,7 +129,7 @@ function createDecider({ cluster, weights, counters, log }: AppOptions) {
     setBounded(logged, key, text, MAX_LOGGED);
     log.info({ pod: `${namespace}/${name}`, ...data }, verb === "filter" ? "nodes rejected" : "nodes scored");
   };
-  const filter = (pod: ExtenderPod, { names }: Candidates, need: PodNeed) => {
+  const filter = (pod: ExtenderPod, { names }: Candidates, need: ExtenderNeed) => {
     const failed: Record<string, string> = {};
     const reasons: Record<string, number> = {};
     let unknown = 0;
@@ -151,8 +151,8 @@ function createDecider({ cluster, weights, counters, log }: AppOptions) {
     if (rejected > 0) explain("filter", pod, { model: need.model, nodes: names.length, reasons });
     return failed;
   };
-  const prioritize = (pod: ExtenderPod, { names }: Candidates, need: PodNeed) => {
-    const { scores, why } = scoreNodes(names, need, cluster.factsOf, weights);
+  const prioritize = (pod: ExtenderPod, { names }: Candidates, need: ExtenderNeed) => {
+    const { scores, why } = scoreCandidates(names, need, cluster.factsOf, weights);
     const best = bestOf(scores).map((index) => ({
       node: names[index],
       score: scores[index],

@@ -19,7 +19,7 @@ import type { KubeObject } from "../../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Node, ResourceSlice } from "../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import { type NodeFacts, needOf, type PodNeed } from "./decide.ts";
+import { type ExtenderNeed, type NodeFacts, needOf } from "./decide.ts";
 import type { ExtenderPod } from "./protocol.ts";
 
 export interface ClusterOptions {
@@ -33,7 +33,7 @@ export interface ExtenderCluster {
   /** Undefined for a node that no watch has shown. */
   readonly factsOf: (node: string) => NodeFacts | undefined;
   /** Undefined for a pod of no known service with a known Model. */
-  readonly needOf: (pod: ExtenderPod) => PodNeed | undefined;
+  readonly needOf: (pod: ExtenderPod) => ExtenderNeed | undefined;
   /** The kinds whose first list is missing. */
   readonly waitingFor: () => readonly string[];
 }

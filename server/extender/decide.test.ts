@@ -10,7 +10,7 @@ import {
   measuredService,
   measuredTable,
 } from "../../test/bed/gpu-classes.ts";
-import { mismatchOf, type NodeFacts, needOf, type PodNeed, scoreNodes } from "./decide.ts";
+import { type ExtenderNeed, mismatchOf, type NodeFacts, needOf, scoreCandidates } from "./decide.ts";
 import type { ExtenderPod } from "./protocol.ts";
 
 const GIB = 1024 ** 3;
@@ -23,7 +23,7 @@ const needWith = (
   limits: Readonly<Record<string, string>>,
   spec: object = {},
   ofService: object = {},
-): PodNeed => {
+): ExtenderNeed => {
   const model = measuredModel("default");
   const service = measuredService("default");
   return needOf(
@@ -43,7 +43,7 @@ const facts = (gpu: Devices["gpu"], more: Partial<NodeFacts> = {}): NodeFacts =>
 const ONE = { "nvidia.com/gpu": "1" };
 const gpu = (memory: string) => ({ hardware: { accelerator: "cuda", gpu: { memory, vendor: "nvidia" } } });
 
-test.each<[string | undefined, string, PodNeed, Devices["gpu"]]>([
+test.each<[string | undefined, string, ExtenderNeed, Devices["gpu"]]>([
   [undefined, "a GPU that is large enough", needWith(ONE), { vendor: "NVIDIA", bytesEach: 24 * GIB }],
   [
     "GPU has 10 GiB of memory, the model needs 13 GiB",
@@ -71,7 +71,7 @@ test.each<[string | undefined, string, PodNeed, Devices["gpu"]]>([
     { vllmConfig: { cpuOffloadGB: 40 } },
     { vllmConfig: { quantization: "bitsandbytes" } },
     { gpuLayers: 4 },
-  ].map((ofService): [string | undefined, string, PodNeed, Devices["gpu"]] => [
+  ].map((ofService): [string | undefined, string, ExtenderNeed, Devices["gpu"]] => [
     undefined,
     `a service with ${JSON.stringify(ofService)}`,
     needWith(ONE, {}, ofService),
@@ -129,7 +129,12 @@ test("the fastest of the cheap and idle nodes has the highest score, and an unkn
     ["slow", facts(undefined, { deviceClass: classOf("l4"), cost: 2, utilization: 0.1 })],
   ]);
   const names = ["slow", "fast", "unknown", "dear"];
-  const { scores, why } = scoreNodes(names, needWith(ONE), (name) => nodes.get(name), DEFAULT_SCORE_WEIGHTS);
+  const { scores, why } = scoreCandidates(
+    names,
+    needWith(ONE),
+    (name) => nodes.get(name),
+    DEFAULT_SCORE_WEIGHTS,
+  );
   expect(scores).toEqual([4, 9, 5, 7]);
   expect(why(1)).toBe("0.64: 80 of 80 tokens/s (measured), 10% in use, cost 2 of 5");
   expect(why(2)).toBe("0.20: speed unknown, load unknown, cost unknown");
@@ -146,7 +151,7 @@ test("any facts give every node a whole score from 0 to 10", () => {
         const one = list[Number(name.slice(1))];
         return one && { devices: {}, ...one };
       };
-      const { scores } = scoreNodes(names, needWith(ONE), factsOf, DEFAULT_SCORE_WEIGHTS);
+      const { scores } = scoreCandidates(names, needWith(ONE), factsOf, DEFAULT_SCORE_WEIGHTS);
       expect(scores).toHaveLength(names.length);
       for (const score of scores) expect([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]).toContain(score);
     }),

@@ -32,7 +32,7 @@ export interface NodeFacts {
 }
 
 /** What a pod of a service requires of its node. */
-export interface PodNeed {
+export interface ExtenderNeed {
   /** `namespace/name` of the Model. */
   readonly model: string;
   readonly vendor: GpuVendor | undefined;
@@ -81,7 +81,7 @@ export function needOf(
   service: InferenceService,
   model: Model,
   table: BenchmarkTable,
-): PodNeed {
+): ExtenderNeed {
   const { hardware } = model.spec;
   const requested = gpusRequested(pod, hardware?.gpu?.resourceName);
   const stated = service.spec.resources?.gpu ?? hardware?.gpu?.count ?? 1;
@@ -89,8 +89,10 @@ export function needOf(
   const gpus = requested.count > 0 ? requested.count : hasClaims ? stated : 0;
   const vendor = requested.vendor ?? VENDOR_OF_ACCELERATOR[hardware?.accelerator ?? "metal"];
   const accelerator = (gpus > 0 && vendor && ACCELERATOR_OF_VENDOR[vendor]) || "cpu";
-  const { runtime = runtimesFor(formatOf(model), accelerator, service.spec.mode ?? "chat").find(inPods) } =
-    service.spec;
+  // The controller keeps the runtime of pods that run, and reports it.
+  const { spec, status } = service;
+  const others = runtimesFor(formatOf(model), accelerator, spec.mode ?? "chat");
+  const runtime = [spec.runtime, status?.runtime, ...others].find((one) => one !== undefined && inPods(one));
   const subject = runtime && subjectOf(model, service, { runtime, gpusPerPod: gpus });
   return {
     model: keyOf(model.metadata),
@@ -140,7 +142,7 @@ function memoryPerGpu(
 }
 
 /** Why the node can never run the pod, whatever else runs there; undefined if it can, or if too little is known. */
-export function mismatchOf(need: PodNeed, { devices: { gpu } }: NodeFacts): string | undefined {
+export function mismatchOf(need: ExtenderNeed, { devices: { gpu } }: NodeFacts): string | undefined {
   if (need.gpus === 0 || gpu === undefined || gpu.hasOtherVendors === true) return undefined;
   const { vendor, memoryPerGpu: needed, sliceBytes } = need;
   if (vendor !== undefined && gpu.vendor !== vendor)
@@ -161,9 +163,9 @@ export interface NodeScores {
 }
 
 /** Unknown nodes get the neutral value of every term. */
-export function scoreNodes(
+export function scoreCandidates(
   names: readonly string[],
-  { speeds }: PodNeed,
+  { speeds }: ExtenderNeed,
   factsOf: (name: string) => NodeFacts | undefined,
   weights: ScoreWeights,
 ): NodeScores {

@@ -48,7 +48,7 @@ export async function runExtender({ config, log, signal }: ExtenderOptions): Pro
     const server =
       files === undefined
         ? createHttpServer(limits, app)
-        : createHttpsServer({ ...limits, ...(await readTls(files)) }, app);
+        : createHttpsServer({ ...limits, ...(await readTls(files, "ExtenderConfigInvalid")) }, app);
     limitConnections(server, CONNECTIONS);
     if (files !== undefined && "setSecureContext" in server)
       followTls(server, files, { log, signal: stopped });

@@ -32,7 +32,7 @@ export interface ScoreScale {
 }
 
 /** Share of a term whose datum is missing for this machine and known for another: neither good nor bad. */
-export const NEUTRAL = 0.5;
+const NEUTRAL = 0.5;
 
 type Term = keyof ScoreScale;
 

@@ -105,7 +105,7 @@ function stateOf(status: Pod["status"]) {
   return status?.containerStatuses?.find(({ name }) => name === FETCH_CONTAINER)?.state;
 }
 
-function newestFirst(pods: readonly Pod[]): readonly Pod[] {
+export function newestFirst(pods: readonly Pod[]): readonly Pod[] {
   const createdAt = ({ metadata }: Pod) => metadata.creationTimestamp ?? "";
   return pods.toSorted((a, b) => createdAt(b).localeCompare(createdAt(a)));
 }

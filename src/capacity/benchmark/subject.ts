@@ -17,7 +17,7 @@ import { formatOf } from "../resolve.ts";
 import { platformOf, runsOn } from "../runs-on.ts";
 import { candidateRuntimes } from "../runtime-choice.ts";
 import { type BenchmarkSubject, benchmarkKey, contentOf } from "./key.ts";
-import type { BenchmarkTable } from "./table.ts";
+import { type BenchmarkTable, resultFor } from "./table.ts";
 
 /** The engine that runs the Model; a host has no `gpusPerPod`. */
 export interface SubjectEngine {
@@ -161,7 +161,7 @@ export function speedsByClass(
   ];
   classesIn.set(table, classes);
   const speeds = classes.map((deviceClass) => {
-    const result = table.results.get(benchmarkKey(subject, deviceClass));
+    const result = resultFor(table, subject, deviceClass);
     return result && ([deviceClass, result.generation.median] as const);
   });
   return Object.fromEntries(speeds.filter((speed) => speed !== undefined));
