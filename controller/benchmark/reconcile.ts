@@ -10,7 +10,6 @@ import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
 import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
-import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import { CONFIG_MAPS, JOBS, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
@@ -26,7 +25,7 @@ import { requestsOf } from "../service/pods/pods.ts";
 import { BENCHMARKS_KEY, benchmarksIn } from "../watches/benchmarks.ts";
 import { reportOn } from "../watches/events.ts";
 import { createGrouping } from "../watches/grouping.ts";
-import { nodeReportOf } from "../watches/nodes.ts";
+import { hardwareOf } from "../watches/nodes.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { WatchedPaths, WatchOptions } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
@@ -138,9 +137,7 @@ function classedHost({ watches }: BenchmarksPorts, host: Host): ClassedHost[] {
 
 function classedNode({ watches }: BenchmarksPorts, node: Node, inUse: DevicesInUse): ClassedNode[] {
   const { name } = node.metadata;
-  const read = nodeReportOf(name, watches.nodeReports);
-  const report = read?.at === "known" ? read.report : undefined;
-  const devices = devicesOfNode(node, watches.resourceSlicesOfNode.of(name), report);
+  const { devices } = hardwareOf(node, watches);
   const deviceClass = deviceClassOf(devices);
   if (deviceClass === undefined || isBeingDeleted(node)) return [];
   return [{ node, deviceClass, gpuBytes: devices.gpu?.bytesEach, inUse: inUse.get(name) ?? new Map() }];

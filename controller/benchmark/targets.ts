@@ -13,11 +13,10 @@ import { engineDescription } from "../../src/engines/registry.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { isReadByHost, isRemote, parseSource, publicSource } from "../../src/models/source/parse.ts";
 import { compareText } from "../../src/util/text.ts";
-import { areTolerated } from "../live-eviction/observe.ts";
-import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import { gpusOf } from "../workload/gpus.ts";
 import { imageOf } from "../workload/images.ts";
+import { areTolerated, nodeAdmits } from "../workload/node-admission.ts";
 import { tolerationsOf } from "../workload/pod.ts";
 import { runtimeOf } from "../workload/resolve.ts";
 import { buildOfImage } from "./job.ts";
@@ -345,9 +344,7 @@ const NODE_TAINTS = "node.kubernetes.io/";
 
 /** True if a pod could start on the node now. */
 function isNodeOpen({ node, inUse }: ClassedNode, { gpus, tolerations }: EngineInPod): boolean {
-  const { taints = [], unschedulable } = node.spec ?? {};
-  const isUp = isNodeReady(node) && unschedulable !== true && areTolerated(taints, tolerations);
-  return isUp && hasDevices(node, gpus.resources, inUse);
+  return nodeAdmits(node, tolerations) && hasDevices(node, gpus.resources, inUse);
 }
 
 function hasDevices(

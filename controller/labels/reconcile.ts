@@ -3,13 +3,12 @@ import { MANAGER_LABELS } from "../../src/api/group.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { devicesOfHost } from "../../src/capacity/devices/host.ts";
 import { labelsOf } from "../../src/capacity/devices/labels.ts";
-import { devicesOfNode } from "../../src/capacity/devices/node.ts";
 import { NODES } from "../../src/kube/kinds.ts";
 import { apiVersionOf } from "../../src/kube/paths.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import { isSettled } from "../service/apply/failure.ts";
-import { nodeReportOf } from "../watches/nodes.ts";
+import { hardwareOf } from "../watches/nodes.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { planLabels } from "./plan.ts";
 
@@ -41,13 +40,7 @@ export function createLabelsPass(ports: LabelsPorts): (key: string) => Promise<R
     // A cluster without this kind, or an account without the right to it, has failed once.
     if (!resourceSlices.isSynced() && resourceSlices.interruptions() === 0)
       return { recheckAfterMs: FIRST_LIST_RECHECK_MS };
-    const report = nodeReportOf(name, watches.nodeReports);
-    const devices = devicesOfNode(
-      node,
-      watches.resourceSlicesOfNode.of(name),
-      report?.at === "known" ? report.report : undefined,
-    );
-    return nodes(node, labelsOf(devices, prefix));
+    return nodes(node, labelsOf(hardwareOf(node, watches).devices, prefix));
   };
 }
 

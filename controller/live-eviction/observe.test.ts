@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
-import { moveRefusal, nodeAdmitsPod, nodeHasRoom } from "./observe.ts";
+import { nodeAdmits } from "../workload/node-admission.ts";
+import { moveRefusal, nodeHasRoom } from "./observe.ts";
 
 const podOf = (parts: Partial<Pod["spec"]>): Pod => ({
   metadata: { name: "chat" },
@@ -31,9 +32,9 @@ test.each<[string, object[], object[], boolean]>([
 ])("a node admits pods by taints and tolerations: %s", (_, taints, tolerations, expected) => {
   const pod = podOf({ tolerations: tolerations as Pod["spec"]["tolerations"] & {} });
   const node = nodeOf({ taints: taints as (Node["spec"] & {})["taints"] & {} });
-  expect(nodeAdmitsPod(node, pod)).toBe(expected);
-  expect(nodeAdmitsPod(nodeOf({ unschedulable: true }), pod)).toBe(false);
-  expect(nodeAdmitsPod({ ...nodeOf({}), status: {} }, pod)).toBe(false);
+  expect(nodeAdmits(node, pod.spec.tolerations)).toBe(expected);
+  expect(nodeAdmits(nodeOf({ unschedulable: true }), pod.spec.tolerations)).toBe(false);
+  expect(nodeAdmits({ ...nodeOf({}), status: {} }, pod.spec.tolerations)).toBe(false);
 });
 
 test("a node has room for a pod if it fits in addition to the pods of services, so that none is preempted", () => {

@@ -24,10 +24,11 @@ import {
 } from "../../src/kube/workload-objects.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
-import { isGated } from "../service/pods/gates.ts";
+import { hasPlacementGate } from "../service/pods/gates.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
+import { nodeAdmits } from "../workload/node-admission.ts";
 import { hasGate } from "../workload/pod.ts";
 import { type PodNeed, podNeed } from "../workload/resolve.ts";
 
@@ -103,7 +104,7 @@ export function moveRefusal(
     autoscalers.some(({ spec }) => spec.maxReplicas > 1)
   )
     return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
-  const older = deployments.find(({ spec }) => !isGated(spec.template));
+  const older = deployments.find(({ spec }) => !hasPlacementGate(spec.template));
   return (
     older &&
     `its Deployment is of an older controller, without the scheduling gate; to add it: metalbridge rollout restart ${older.metadata.name}`
@@ -158,36 +159,10 @@ function nodeCandidates(
   return watches.nodes.list().flatMap((node) => {
     const { name } = node.metadata;
     const score = scoreOn(watches, node, needs, fitness);
-    const isOpen = nodeAdmitsPod(node, pod) && nodeHasRoom(node, podsByNode.get(name) ?? [], pod);
+    const isOpen =
+      nodeAdmits(node, pod.spec.tolerations) && nodeHasRoom(node, podsByNode.get(name) ?? [], pod);
     return score === undefined ? [] : [{ name, score, isOpen }];
   });
-}
-
-/** Applies the scheduler's rules for readiness, cordons and taints. */
-export function nodeAdmitsPod({ spec, status }: Node, pod: Pod): boolean {
-  const isNodeReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
-  return (
-    spec?.unschedulable !== true &&
-    isNodeReady === true &&
-    areTolerated(spec?.taints ?? [], pod.spec.tolerations ?? [])
-  );
-}
-
-type Taints = NonNullable<NonNullable<Node["spec"]>["taints"]>;
-type Toleration = NonNullable<Pod["spec"]["tolerations"]>[number];
-
-/** True if pods with the tolerations may start on a node with the taints. */
-export function areTolerated(taints: Taints, tolerations: readonly Toleration[]): boolean {
-  return taints.every(
-    (taint) => taint.effect === "PreferNoSchedule" || tolerations.some((one) => tolerates(one, taint)),
-  );
-}
-
-/** A toleration without an effect matches all effects, and Exists without a key matches all taints. */
-function tolerates({ key = "", operator = "Equal", value = "", effect = "" }: Toleration, taint: Toleration) {
-  if (effect !== "" && effect !== taint.effect) return false;
-  if (operator === "Exists") return key === "" || key === taint.key;
-  return operator === "Equal" && key === taint.key && value === (taint.value ?? "");
 }
 
 /** A node lacks each device that its status does not list. */

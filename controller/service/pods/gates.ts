@@ -29,12 +29,12 @@ export interface GateDecision {
 
 const MAX_REASON = 1_024;
 
-export function isGated({ spec }: Pick<PodTemplate, "spec">): boolean {
+export function hasPlacementGate({ spec }: Pick<PodTemplate, "spec">): boolean {
   return spec.schedulingGates?.some(({ name }) => name === GATE_PLACEMENT) === true;
 }
 
 export function gatedPods(pods: readonly Pod[]): readonly Pod[] {
-  return pods.filter((pod) => isGated(pod) && isLive(pod));
+  return pods.filter((pod) => hasPlacementGate(pod) && isLive(pod));
 }
 
 /** Applies the choice and removes the gate, if the pod is still as it was read. */

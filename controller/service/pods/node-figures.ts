@@ -6,11 +6,10 @@ import type { Model } from "../../../src/api/model.ts";
 import type { NodeReport } from "../../../src/api/node-report.ts";
 import { speedsByClass, subjectOf } from "../../../src/capacity/benchmark/subject.ts";
 import { deviceClassOf } from "../../../src/capacity/devices/devices.ts";
-import { devicesOfNode } from "../../../src/capacity/devices/node.ts";
 import { costOfNode } from "../../../src/capacity/node-cost.ts";
 import { hasPodEnded, type Node, type Pod } from "../../../src/kube/workload-objects.ts";
 import { benchmarksIn } from "../../watches/benchmarks.ts";
-import { nodeReportOf } from "../../watches/nodes.ts";
+import { hardwareOf } from "../../watches/nodes.ts";
 import type { Watches } from "../../watches/watches.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import type { NodeFigures } from "./nodes.ts";
@@ -47,10 +46,8 @@ export function nodeFiguresFor(
   return (name) => {
     const node = watches.nodes.get(name);
     if (node === undefined) return {};
-    const read = nodeReportOf(name, watches.nodeReports);
-    const report = read?.at === "known" ? read.report : undefined;
-    const slices = watches.resourceSlicesOfNode.of(name);
-    const deviceClass = deviceClassOf(devicesOfNode(node, slices, report));
+    const { devices: hardware, report } = hardwareOf(node, watches);
+    const deviceClass = deviceClassOf(hardware);
     return {
       measured: deviceClass === undefined ? undefined : speeds[deviceClass],
       utilization:

@@ -30,7 +30,7 @@ import {
   soonest,
 } from "../path.ts";
 import { readDevices } from "./devices.ts";
-import { gatedPods, isGated, outdatedPods, releasePods, replacePods } from "./gates.ts";
+import { gatedPods, hasPlacementGate, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { readMountProblem } from "./mounts.ts";
 import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
@@ -224,7 +224,7 @@ function withMove(
 
 /** The template of an older controller names the nodes. It stays until all its pods wait, which nothing else could help. */
 function withGate(input: PodsInput, resolved: PodsResolved, pods: ObservedPods): PodsResolved | Blocked {
-  return isStuck(pods) && !isGated(resolved.workload.deployment.spec.template)
+  return isStuck(pods) && !hasPlacementGate(resolved.workload.deployment.spec.template)
     ? resolvePods({ ...input, live: undefined })
     : resolved;
 }
