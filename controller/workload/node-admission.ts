@@ -1,4 +1,4 @@
-/** Whether pods may start on a node, by the scheduler's rules for readiness, cordons and taints. Pure. */
+/** The scheduler's rules of readiness, cordons and taints: what keeps pods from a node. Pure. */
 import type { Node, PodSpec } from "../../src/kube/workload-objects.ts";
 
 type Taints = NonNullable<NonNullable<Node["spec"]>["taints"]>;

@@ -124,10 +124,13 @@ test("on a connection that was kept alive and idle while its engine was drained,
   expect(excuse(10.5, 10.5, [], idle)).toBeUndefined();
 });
 
-test("a request that outlives the whole drain of its engine is excused, one that a shorter drain ends is not", () => {
+test("a connection that is busy during the whole drain of its engine is excused, one that a shorter drain ends is not", () => {
+  const kept = { isKeptAlive: true, idleMs: 40 };
   expect(excuse(9, 25.2, [withdrawn])).toContain("longer than drainSeconds");
   expect(excuse(9, 24.9, [withdrawn])).toBeUndefined();
   expect(excuse(14, 30, [withdrawn])).toBeUndefined();
+  expect(excuse(14, 30, [withdrawn], { ...kept, ageMs: 6_000 })).toContain("longer than drainSeconds");
+  expect(excuse(14, 30, [withdrawn], { ...kept, ageMs: 500 })).toBeUndefined();
   expect(excuse(9, 40, [])).toBeUndefined();
   expect(excuse(9, 40, [withdrawn, at(30, "slice")])).toBeUndefined();
 });

@@ -112,19 +112,23 @@ function excuseAt(
   if (isWithdrawn && wasIdle && request.firstByteAt === undefined) {
     return "the connection was kept alive, idle, while its engine was drained";
   }
-  if (outlivedDrain(request, slice, slices)) return `it took longer than drainSeconds, ${DRAIN_SECONDS}`;
+  if (outlivedDrain(request, slice, slices))
+    return `its connection was busy for longer than drainSeconds, ${DRAIN_SECONDS}`;
   return undefined;
 }
 
-/** In flight when its engine was withdrawn, and still so after the whole drain: only an overloaded machine is that slow. */
+/**
+ * In flight after the whole drain, itself or others on its connection ever since its engine was withdrawn: a request takes that
+ * long only on an overloaded machine, and kube-proxy does not move open connections.
+ */
 function outlivedDrain(request: RequestEvent, slice: SliceEvent, slices: readonly SliceEvent[]): boolean {
   const left = withdrawnAt(
     slice,
     slices.filter(({ at }) => at <= request.at),
   );
   if (left === undefined) return false;
-  const wasInFlight = request.startedAt <= left + PROPAGATION_MS;
-  return wasInFlight && request.at >= left + DRAIN_SECONDS * 1_000;
+  const openedAt = request.startedAt - (request.ageMs ?? 0);
+  return openedAt <= left + PROPAGATION_MS && request.at >= left + DRAIN_SECONDS * 1_000;
 }
 
 /** While the connection of that age was open. */
