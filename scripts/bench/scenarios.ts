@@ -11,7 +11,7 @@ import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
 import { measureHostBenchmark } from "./scenarios/host-benchmark.ts";
-import { measureIdle, measureIdleAsMac } from "./scenarios/idle.ts";
+import { measureIdle, measureIdleAsMac, measureIdleWithOrder } from "./scenarios/idle.ts";
 import { measureInstall } from "./scenarios/install.ts";
 import { measurePeer } from "./scenarios/peer.ts";
 import { measurePods } from "./scenarios/pods.ts";
@@ -61,6 +61,7 @@ async function measureEngines({ engines, idleMinutes }: BenchOptions): Promise<r
   const adoption = await measureAdoption(bed);
   const adopted = await measureWithdrawals(bed, "adopted engine killed → slice withdrawn");
   const idle = await measureIdle(bed, idleMinutes);
+  const ordered = await measureIdleWithOrder(bed, idleMinutes);
   const mac = await measureIdleAsMac(bed, idleMinutes);
-  return [...starts, own, adoption, adopted, ...idle, ...mac];
+  return [...starts, own, adoption, adopted, ...idle, ...ordered, ...mac];
 }

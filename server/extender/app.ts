@@ -130,7 +130,7 @@ function createDecider({ cluster, weights, counters, log }: AppOptions) {
     log.info({ pod: `${namespace}/${name}`, ...data }, verb === "filter" ? "nodes rejected" : "nodes scored");
   };
   const filter = (pod: ExtenderPod, { names }: Candidates, need: ExtenderNeed) => {
-    const failed: Record<string, string> = {};
+    const failed = new Map<string, string>();
     const reasons: Record<string, number> = {};
     let unknown = 0;
     for (const name of names) {
@@ -138,10 +138,10 @@ function createDecider({ cluster, weights, counters, log }: AppOptions) {
       if (facts === undefined) unknown += 1;
       const why = facts && mismatchOf(need, facts);
       if (why === undefined) continue;
-      failed[name] = why;
+      failed.set(name, why);
       reasons[why] = (reasons[why] ?? 0) + 1;
     }
-    const rejected = Object.keys(failed).length;
+    const rejected = failed.size;
     for (const [result, count] of Object.entries({
       unknown,
       rejected,
@@ -165,7 +165,7 @@ function createDecider({ cluster, weights, counters, log }: AppOptions) {
     if (candidates === undefined) return verb === "filter" ? filterError(NO_NODES) : priorityList([], []);
     const need = isLate() ? undefined : cluster.needOf(pod);
     if (verb === "filter")
-      return filterResult(candidates, need === undefined ? {} : filter(pod, candidates, need));
+      return filterResult(candidates, need === undefined ? new Map() : filter(pod, candidates, need));
     return priorityList(candidates.names, need === undefined ? [] : prioritize(pod, candidates, need));
   };
 }

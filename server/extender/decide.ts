@@ -169,13 +169,14 @@ export function scoreCandidates(
   factsOf: (name: string) => NodeFacts | undefined,
   weights: ScoreWeights,
 ): NodeScores {
+  const measured = new Map(
+    Object.entries(speeds).map(([deviceClass, value]) => [deviceClass, { value, basis: "measured" }]),
+  );
   const figures = names.map((name): ScoredFigures => {
     const facts = factsOf(name);
     if (facts === undefined) return UNKNOWN;
     const { deviceClass = "", utilization, cost } = facts;
-    const value = speeds[deviceClass];
-    const tokensPerSecond = value === undefined ? undefined : { value, basis: "measured" };
-    return { tokensPerSecond, utilization, cost };
+    return { tokensPerSecond: measured.get(deviceClass), utilization, cost };
   });
   const scale = scoreScale(figures);
   return {

@@ -61,14 +61,12 @@ test("any Nodes are read and sent back unchanged, but those that failed", () => 
       const { candidates = { names: [] } } = readArgs(Buffer.from(text));
       const { items } = request.Nodes;
       expect(candidates.names).toEqual(items.map(({ metadata }) => metadata.name));
-      const failed = Object.fromEntries(
-        candidates.names.flatMap((name) => (fails.next().value ? [[name, "why"]] : [])),
-      );
-      const kept = items.filter(({ metadata }) => !Object.hasOwn(failed, metadata.name));
+      const failed = new Map(candidates.names.filter(() => fails.next().value).map((name) => [name, "why"]));
+      const kept = items.filter(({ metadata }) => !failed.has(metadata.name));
       expect(JSON.parse(filterResult(candidates, failed).toString())).toEqual({
         Nodes: { items: JSON.parse(JSON.stringify(kept)) },
         FailedNodes: {},
-        FailedAndUnresolvableNodes: failed,
+        FailedAndUnresolvableNodes: Object.fromEntries(failed),
         Error: "",
       });
     }),
@@ -92,7 +90,9 @@ test("any text is read or refused with a code", () => {
 });
 
 test("names are answered by names, and every node has a score", () => {
-  expect(JSON.parse(filterResult({ names: ["a", "b"] }, { a: "too small" }).toString())).toMatchObject({
+  expect(
+    JSON.parse(filterResult({ names: ["a", "b"] }, new Map([["a", "too small"]])).toString()),
+  ).toMatchObject({
     NodeNames: ["b"],
     FailedAndUnresolvableNodes: { a: "too small" },
   });

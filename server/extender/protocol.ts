@@ -29,7 +29,6 @@ const podSchema = z.object({
   }),
   spec: z.object({
     containers: containersSchema,
-    initContainers: containersSchema,
     resourceClaims: z.array(z.unknown()).nullish(),
   }),
 });
@@ -131,17 +130,16 @@ function invalid(message: string, cause?: unknown): MetalbridgeError {
 }
 
 /** Reasons by node. */
-type Failures = Readonly<Record<string, string>>;
+type Failures = ReadonlyMap<string, string>;
 
 /** An ExtenderFilterResult with the nodes that `failed` does not name, in the form in which the request has them. */
 export function filterResult({ names, nodes }: Candidates, failed: Failures): Buffer {
-  const kept = names.flatMap((name, index) => (Object.hasOwn(failed, name) ? [] : [index]));
-  const rest = `"FailedNodes":{},"FailedAndUnresolvableNodes":${JSON.stringify(failed)},"Error":""}`;
-  if (nodes === undefined)
-    return Buffer.from(`{"NodeNames":${JSON.stringify(kept.map((index) => names[index]))},${rest}`);
+  const isKept = (name: string) => !failed.has(name);
+  const rest = `"FailedNodes":{},"FailedAndUnresolvableNodes":${JSON.stringify(Object.fromEntries(failed))},"Error":""}`;
+  if (nodes === undefined) return Buffer.from(`{"NodeNames":${JSON.stringify(names.filter(isKept))},${rest}`);
   const comma = Buffer.from(",");
-  const items = kept.flatMap((index, at) => [...(at === 0 ? [] : [comma]), nodes[index] ?? comma]);
-  return Buffer.concat([Buffer.from('{"Nodes":{"items":['), ...items, Buffer.from(`]},${rest}`)]);
+  const items = nodes.filter((_, index) => isKept(names[index] ?? "")).flatMap((node) => [comma, node]);
+  return Buffer.concat([Buffer.from('{"Nodes":{"items":['), ...items.slice(1), Buffer.from(`]},${rest}`)]);
 }
 
 /** An ExtenderFilterResult that fails the request. */

@@ -1,6 +1,10 @@
 /** What an agent costs when nothing happens: CPU, memory, requests to the API server. */
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
+import { benchmarkOrderSchema } from "../../../src/api/benchmark.ts";
+import type { Host } from "../../../src/api/host.ts";
+import { HOSTS } from "../../../src/api/kinds.ts";
+import { must } from "../../../test/bed/must.ts";
 import { M4_MAX, startReplay } from "../../../test/bed/replay.ts";
 import type { Bed } from "../beds/bed.ts";
 import { type Measurement, measured } from "../beds/measurement.ts";
@@ -30,6 +34,30 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
     measured(`${after}: anonymous`, "MB", [megabytes(pid, "RssAnon")], { max: 30 }),
     measured(`${after}: API requests`, "1/min", [requests], { max: 10 }),
   ];
+}
+
+/** The same agent with a benchmark ordered, for which it waits as long as its engines serve. */
+export async function measureIdleWithOrder(bed: Bed, minutes: number): Promise<readonly Measurement[]> {
+  const { pid } = bed.farm.agent();
+  const order = benchmarkOrderSchema.parse({
+    ...{ key: "bench", namespace: "default", name: "bench", runtime: "llamacpp", deviceClass: "bench" },
+    model: { source: "/models/unused.gguf", format: "gguf" },
+    settings: {},
+    plan: {},
+  });
+  const name = bed.hosts.list()[0]?.metadata.name ?? "";
+  const ordered = { metadata: { name }, status: { benchmark: { order } } } as Host;
+  must(await bed.client.apply(HOSTS, ordered, { manager: "bench", subresource: "status" }));
+  await bed.changed.until(
+    "a benchmark that waits",
+    () => bed.hosts.list().some(({ status }) => status?.benchmark?.state?.phase === "Waiting") || undefined,
+  );
+  await pause(SETTLE_MS);
+  const before = { cpu: cpuSeconds(pid), at: performance.now() };
+  await pause(minutes * 60_000);
+  const cpu = ((cpuSeconds(pid) - before.cpu) / (performance.now() - before.at)) * 100_000;
+  const what = `idle agent, ${bed.replicas.list().length} engines, a benchmark ordered, ${minutes} min`;
+  return [measured(`${what}: CPU of one core`, "%", [cpu], { max: 0.3 })];
 }
 
 const MAC_MINUTES = 5;
