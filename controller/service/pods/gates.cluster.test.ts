@@ -67,6 +67,10 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     bench.serviceUntil(NS, name, ({ status }) =>
       expect(getCondition(status?.conditions, "NodesScored")?.message).toMatch(message),
     );
+  const reasonsOfStarted = async (name: string) =>
+    (await podsOf(name))
+      .filter(({ spec }) => spec.nodeName !== undefined)
+      .map(({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"]);
   const measure = (l40s: number, h200: number) =>
     bench.apply({
       apiVersion: "v1",
@@ -154,11 +158,15 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     await bench.cluster.kubectl(["delete", "model/qwen", "-n", NS]);
     const [lost] = await podsOf("chat");
     await bench.cluster.kubectl(["delete", `pod/${lost?.metadata.name}`, "-n", NS]);
-    await bench.serviceUntil(NS, "chat", ({ status }) => expect(status).toMatchObject({ readyReplicas: 9 }));
-    const reasons = (await podsOf("chat")).map(
-      ({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"],
+    // The status may still be the one from before the deletion.
+    await vi.waitFor(
+      async () =>
+        expect(await reasonsOfStarted("chat")).toContainEqual(
+          expect.stringMatching(/^no node is preferred: .*Model qwen/),
+        ),
+      WAIT,
     );
-    expect(reasons).toContainEqual(expect.stringMatching(/^no node is preferred: .*Model qwen/));
+    await until("chat", { readyReplicas: 9 });
 
     await patch("isvc/chat", { spec: { placement: { on: "Hosts" } } });
     await until("chat", {
@@ -167,12 +175,10 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     });
     const [replaced] = await podsOf("chat");
     await bench.cluster.kubectl(["delete", `pod/${replaced?.metadata.name}`, "-n", NS]);
-    await vi.waitFor(async () => {
-      const started = (await podsOf("chat")).filter(({ spec }) => spec.nodeName !== undefined);
-      expect(
-        started.map(({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"]),
-      ).toContain("the service moves to hosts");
-    }, WAIT);
+    await vi.waitFor(
+      async () => expect(await reasonsOfStarted("chat")).toContain("the service moves to hosts"),
+      WAIT,
+    );
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
   });
 
