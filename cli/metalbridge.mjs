@@ -19,10 +19,10 @@ const UNOPTIMIZED = ["--no-opt", "--no-maglev"];
 /** A third less memory for what is idle; a collection takes longer, but there is little to collect. */
 const SMALL = ["--single-threaded-gc", "--optimize-for-size", "--v8-pool-size=1", ...YOUNG];
 /**
- * The server scores models by the thousand: compiled for size that takes ten times as long. What it makes on the way is
- * of no use a moment later, and must not fill the old space: not by pretenuring, not while it is marked bit by bit (a
- * whole collection takes 20 ms). The heap grows in small steps. One optimizing compiler is enough: a second one's code is
- * 10 MB.
+ * The server scores models by the thousand, and the extender nodes: compiled for size that takes ten times as long. What
+ * they make on the way is of no use a moment later, and must not fill the old space: not by pretenuring, not while it is
+ * marked bit by bit (a whole collection takes 20 ms). The heap grows in small steps. One optimizing compiler is enough: a
+ * second one's code is 10 MB.
  */
 const QUICK = [
   ...["--single-threaded-gc", "--v8-pool-size=1", "--min-semi-space-size=2", "--max-semi-space-size=2"],
@@ -71,7 +71,7 @@ function becomeSmall() {
 }
 
 function smallFlags() {
-  if (process.argv[2] === "server") return QUICK;
+  if (["server", "scheduler-extender"].includes(process.argv[2])) return QUICK;
   return isAgent() ? [...SMALL, ...UNOPTIMIZED] : SMALL;
 }
 

@@ -3,6 +3,7 @@ import { writeFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import path from "node:path";
 import { text } from "node:stream/consumers";
+import { setTimeout as pause } from "node:timers/promises";
 import { INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { createCertificate } from "../../../src/crypto/certificate.ts";
@@ -24,8 +25,11 @@ import { megabytes } from "./idle.ts";
 
 const NODE_COUNT = 1_000;
 const IMAGES = 50;
-const WARM_UPS = 20;
-const PODS = 200;
+/** The control plane's own work on new nodes is done then. */
+const SETTLE_MS = 20_000;
+/** The code is compiled meanwhile. */
+const WARM_UPS = 200;
+const PODS = 500;
 
 export async function measureScheduling(): Promise<readonly Measurement[]> {
   await using plane = await openPlane({ fsync: false });
@@ -49,6 +53,7 @@ export async function measureScheduling(): Promise<readonly Measurement[]> {
   const names = Array.from({ length: NODE_COUNT }, (_, index) => nodeAt(index).metadata.name);
   const named = Buffer.from(JSON.stringify({ Pod: pod, Nodes: null, NodeNames: names }));
   await untilScored(() => post("prioritize", named));
+  await pause(SETTLE_MS);
   const memory = (when: string, limits = {}) =>
     measured(`extender's memory ${when}`, "MB", [megabytes(part.pid, "VmRSS")], limits);
   const listed = memory("with 1,000 nodes", { max: 80 });
