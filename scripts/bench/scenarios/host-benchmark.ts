@@ -17,10 +17,10 @@ import { systemClock } from "../../../src/kube/system-clock.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { type Measurement, measured } from "../beds/measurement.ts";
 
-const PAIRS = 5;
+const PAIRS = 9;
 const PLAN = { warmups: 2, runs: 5, tokens: 128 };
-/** A run takes about 0.2 s on two cores. */
-const SHAPE = { layers: 4, embeddingSize: 256, heads: 4, kvHeads: 4, feedForwardSize: 1024 };
+/** A run takes about 1 s on two cores: shorter ones differ by the noise of the machine. */
+const SHAPE = { layers: 8, embeddingSize: 512, heads: 8, kvHeads: 8, feedForwardSize: 2048 };
 
 /** Needs llama-bench beside llama-server, and a quiet machine. */
 export async function measureHostBenchmark(): Promise<readonly Measurement[]> {

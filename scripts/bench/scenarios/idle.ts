@@ -43,7 +43,7 @@ export async function measureIdleWithOrder(bed: Bed, minutes: number): Promise<r
     ...{ key: "bench", namespace: "default", name: "bench", runtime: "llamacpp", deviceClass: "bench" },
     model: { source: "/models/unused.gguf", format: "gguf" },
     settings: {},
-    plan: {},
+    plan: { warmups: 2, runs: 5, tokens: 128 },
   });
   const name = bed.hosts.list()[0]?.metadata.name ?? "";
   const ordered = { metadata: { name }, status: { benchmark: { order } } } as Host;
