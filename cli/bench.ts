@@ -17,7 +17,6 @@ import {
   countParser,
   durationParser,
   outputFlag,
-  parseDuration,
   parseName,
   parseServiceName,
 } from "./cluster/flags.ts";
@@ -125,11 +124,13 @@ function parseRates(text: string): readonly number[] {
   return rates;
 }
 
+const parseLimit = durationParser("1ms", "1h");
+
 function parseSlo(text: string): SloLimits {
   const parts = text.split(",").map((part) => /^(ttft|tpot|e2e)=(.+)$/.exec(part));
   if (parts.some((part) => part === null))
     throw new InvalidArgumentError("It must be limits such as ttft=1s,tpot=50ms,e2e=10s.");
-  return Object.fromEntries(parts.map((part) => [part?.[1], parseDuration(part?.[2] ?? "")]));
+  return Object.fromEntries(parts.map((part) => [part?.[1], parseLimit(part?.[2] ?? "")]));
 }
 
 async function bench(named: string | URL, flags: Flags): Promise<void> {

@@ -23,6 +23,14 @@ const PROMPTS_MAX = 10_000;
 /** Throws BenchToolFailed if GuideLLM is not installed or fails. */
 export async function runGuideLLM(run: GuideLLMRun): Promise<void> {
   const { load, isJson } = run;
+  if (load.mode !== "chat")
+    throw new MetalbridgeError(
+      "BenchToolFailed",
+      `GuideLLM measures mode chat, and the mode is ${load.mode}`,
+      {
+        summary: "measure without --tool",
+      },
+    );
   const { endpoints, tls } = load.target;
   const [endpoint] = endpoints;
   if (endpoint === undefined) throw new Error("a target without an endpoint");

@@ -8,7 +8,7 @@ import { type RunningServer, runLlamaServer } from "../../test/fixtures/run-llam
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../../test/fixtures/tiny-gguf.ts";
 import { main } from "../main.ts";
-import { scenarioOf } from "./guidellm.ts";
+import { runGuideLLM, scenarioOf } from "./guidellm.ts";
 import { type BenchLoad, runStage } from "./measure.ts";
 import { engineBuild, measureSpeed, speedOf } from "./speed.ts";
 import type { StreamSample } from "./stream.ts";
@@ -143,7 +143,7 @@ test.each(["chat", "ftp://host/", "http://user:password@host/", "http://host/?ke
   },
 );
 
-test("GuideLLM gets the same load, with the key in its file and not among its arguments", () => {
+test("GuideLLM gets the same load, with the key in its file and not among its arguments, and chat alone", async () => {
   const load: BenchLoad = {
     target: { endpoints: [{ address: "10.0.0.1", port: 8080 }], model: "chat", apiKey: "k" },
     mode: "chat",
@@ -174,4 +174,6 @@ test("GuideLLM gets the same load, with the key in its file and not among its ar
       },
     },
   );
+  const embeddings = { ...run, load: { ...load, mode: "embedding" as const } };
+  await expect(runGuideLLM(embeddings)).rejects.toThrow("the mode is embedding");
 });

@@ -46,10 +46,11 @@ export async function listReports(cluster: Cluster, node?: string): Promise<Read
 }
 
 /** Empty for a reader without the right, and in a cluster without the kind. */
-async function listIfAllowed<T extends KubeObject>(
+/** Empty without the right to list the kind, or if the cluster lacks it. Throws other failures. */
+export async function listIfAllowed<T extends KubeObject>(
   { client }: Cluster,
   kind: Kind<T>,
-  options: ListOptions,
+  options: ListOptions = {},
 ): Promise<readonly T[]> {
   const result = await client.list(kind, options);
   if (result.ok) return result.value.items;

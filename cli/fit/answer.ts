@@ -16,7 +16,7 @@ import { readCatalogFiles } from "../catalog/read.ts";
 import { readBenchmarkTable } from "../cluster/benchmarks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { listAll } from "../cluster/find.ts";
-import { describeNodes } from "../cluster/nodes.ts";
+import { describeNodes, listIfAllowed } from "../cluster/nodes.ts";
 import { type ExplainedMachine, explainMachines } from "./explain.ts";
 import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
@@ -87,11 +87,10 @@ async function explain(
   }: { readonly fit: ServiceFit; readonly hosts: readonly Host[]; readonly flags: FitFlags },
 ): Promise<readonly ExplainedMachine[]> {
   const { records } = await readCatalogFiles(flags.catalog);
-  const nodes = await cluster.client.list(NODES, {});
   const { scoreWeights: weights = DEFAULT_SCORE_WEIGHTS } = flags;
   // Users of a namespace usually may not list nodes.
-  const described = nodes.ok ? await describeNodes(cluster, nodes.value.items) : [];
-  return explainMachines({ fit, model, hosts, nodes: described, records, weights });
+  const nodes = await describeNodes(cluster, await listIfAllowed(cluster, NODES));
+  return explainMachines({ fit, model, hosts, nodes, records, weights });
 }
 
 function describeModel({ model }: FitTarget): FitAnswer["model"] {
