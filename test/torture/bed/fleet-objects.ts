@@ -71,11 +71,12 @@ export function fleetObjects(client: KubeClient, models: ModelServer, engine: En
       if (!modelMade.ok && modelMade.error.kind !== "alreadyExists") must(modelMade);
     },
     deleteService: async (name) => {
-      const service = await client.get(INFERENCE_SERVICES, at(name));
+      const found = await client.get(INFERENCE_SERVICES, at(name));
+      if (!found.ok && found.error.kind === "notFound") return;
+      const { spec } = must(found);
       must(await client.remove(INFERENCE_SERVICES, at(name)));
-      if (!service.ok) return;
       // Where an earlier one was deleted before its model was made there is none.
-      const removed = await client.remove(MODELS, at(service.value.spec.modelRef));
+      const removed = await client.remove(MODELS, at(spec.modelRef));
       if (!removed.ok && removed.error.kind !== "notFound") must(removed);
     },
     patchService: async (name, path, value) => {
