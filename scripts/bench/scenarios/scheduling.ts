@@ -1,9 +1,10 @@
 /** The scheduler extender over 1,000 nodes on a real control plane: requests over TLS as kube-scheduler sends them, and its memory. */
+import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { Agent, request } from "node:https";
 import path from "node:path";
-import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { createCertificate } from "../../../src/crypto/certificate.ts";
@@ -21,7 +22,10 @@ import { until } from "../../../test/bed/until.ts";
 import { type Measurement, measured } from "../beds/measurement.ts";
 import { NAMESPACE, openPlane, type Plane } from "../beds/plane.ts";
 import { inParallel } from "../beds/scripted-fleet.ts";
+import type { SchedulerJob } from "../workers/scheduler.ts";
 import { megabytes } from "./idle.ts";
+
+const WORKER = fileURLToPath(new URL("../workers/scheduler.ts", import.meta.url));
 
 const NODE_COUNT = 1_000;
 const IMAGES = 50;
@@ -42,28 +46,32 @@ export async function measureScheduling(): Promise<readonly Measurement[]> {
     "scheduler-extender",
     ...["--port", "0", "--health-port", "0", "--tls-cert", certFile, "--tls-key", keyFile],
   );
-  const agent = new Agent({ keepAlive: true, ca: cert });
   const port = await until(() => {
     const found = /"port":(\d+)/.exec(part.log())?.[1];
     if (found === undefined) throw new Error(`the extender did not start:\n${part.log().slice(-2_000)}`);
     return Number(found);
   });
-  const post = (verb: string, body: Buffer) => send({ agent, port, verb, body });
-  const pod = servicePod("bench", NAMESPACE);
-  const names = Array.from({ length: NODE_COUNT }, (_, index) => nodeAt(index).metadata.name);
-  const named = Buffer.from(JSON.stringify({ Pod: pod, Nodes: null, NodeNames: names }));
-  await untilScored(() => post("prioritize", named));
+  const ask = (body: object, pods: number, warmUps: number) => {
+    const bodyFile = path.join(plane.dir, "body.json");
+    writeFileSync(bodyFile, JSON.stringify({ Pod: servicePod("bench", NAMESPACE), ...body }));
+    return runWorker({ port, caFile: certFile, bodyFile, pods, warmUps });
+  };
+  const items = Array.from({ length: NODE_COUNT }, (_, index) => nodeAt(index));
+  const named = { Nodes: null, NodeNames: items.map(({ metadata }) => metadata.name) };
+  // Until the watches have shown everything: the nodes then differ.
+  await until(async () => {
+    const { scores } = await ask(named, 1, 0);
+    if (scores.length < 3) throw new Error(`the extender does not know the nodes: ${scores}`);
+  });
   await pause(SETTLE_MS);
   const memory = (when: string, limits = {}) =>
     measured(`extender's memory ${when}`, "MB", [megabytes(part.pid, "VmRSS")], limits);
   const listed = memory("with 1,000 nodes", { max: 80 });
-  const byName = await timePods(post, named);
+  const { samples: byName } = await ask(named, PODS, WARM_UPS);
   const after = memory(`after ${PODS} pods by names`, { max: 80 });
-  const items = Array.from({ length: NODE_COUNT }, (_, index) => nodeAt(index));
-  const whole = Buffer.from(JSON.stringify({ Pod: pod, Nodes: { metadata: {}, items }, NodeNames: null }));
-  const megabytesOfNodes = Math.round(whole.length / 1e6);
-  const byNode = await timePods(post, whole);
-  agent.destroy();
+  const whole = { Nodes: { metadata: {}, items }, NodeNames: null };
+  const megabytesOfNodes = Math.round(JSON.stringify(whole).length / 1e6);
+  const { samples: byNode } = await ask(whole, PODS, WARM_UPS);
   return [
     measured("extender, 1,000 node names: filter + prioritize of a pod", "ms", byName, { p99: 10 }),
     measured(
@@ -111,47 +119,9 @@ async function createCluster({ client }: Plane): Promise<void> {
   must(await client.create(CONFIG_MAPS, { apiVersion: "v1", kind: "ConfigMap", ...measuredTable() }));
 }
 
-/** Until the watches have shown everything: the nodes then differ. */
-async function untilScored(prioritize: () => Promise<string>): Promise<void> {
-  await until(async () => {
-    const scores = (JSON.parse(await prioritize()) as { readonly Score: number }[]).map(({ Score }) => Score);
-    if (new Set(scores).size < 3)
-      throw new Error(`the extender does not know the nodes: ${scores.slice(0, 6)}`);
+async function runWorker(job: SchedulerJob) {
+  const { stdout } = await promisify(execFile)(process.execPath, [WORKER, JSON.stringify(job)], {
+    maxBuffer: 64 * 1024 ** 2,
   });
-}
-
-/** Both requests of each pod, one after the other, in milliseconds. */
-async function timePods(
-  post: (verb: string, body: Buffer) => Promise<string>,
-  body: Buffer,
-): Promise<readonly number[]> {
-  const samples: number[] = [];
-  for (let index = 0; index < WARM_UPS + PODS; index += 1) {
-    const startedMs = performance.now();
-    await post("filter", body);
-    await post("prioritize", body);
-    samples.push(performance.now() - startedMs);
-  }
-  return samples.slice(WARM_UPS);
-}
-
-function send(call: {
-  readonly agent: Agent;
-  readonly port: number;
-  readonly verb: string;
-  readonly body: Buffer;
-}): Promise<string> {
-  const { agent, port, verb, body } = call;
-  return new Promise((resolve, reject) => {
-    const headers = { "content-type": "application/json", "content-length": body.length };
-    const options = { host: "127.0.0.1", port, path: `/${verb}`, method: "POST", agent, headers };
-    request(options, (response) => {
-      text(response).then((answer) => {
-        if (response.statusCode === 200) resolve(answer);
-        else reject(new Error(`${verb}: ${response.statusCode} ${answer}`));
-      }, reject);
-    })
-      .once("error", reject)
-      .end(body);
-  });
+  return JSON.parse(stdout) as { readonly samples: readonly number[]; readonly scores: readonly number[] };
 }
