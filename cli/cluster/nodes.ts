@@ -45,7 +45,6 @@ export async function listReports(cluster: Cluster, node?: string): Promise<Read
   return new Map(items.map((item) => [item.metadata.name, item]));
 }
 
-/** Empty for a reader without the right, and in a cluster without the kind. */
 /** Empty without the right to list the kind, or if the cluster lacks it. Throws other failures. */
 export async function listIfAllowed<T extends KubeObject>(
   { client }: Cluster,

@@ -50,7 +50,7 @@ export function createAttempts(before: Failures, nowMs: number): Attempts {
   const found: (BenchmarkFailure & { readonly target: Target })[] = [];
   const failureOf = (target: Target, machine: Machine) => {
     const failure = failures.get(attemptOf(machine.name, target.key));
-    return failure?.of === (failure && conditionsOf(machine)) ? failure : undefined;
+    return failure !== undefined && failure.of === conditionsOf(machine) ? failure : undefined;
   };
   return {
     failures,

@@ -10,6 +10,7 @@ import {
   benchmarkJob,
   benchmarkJobName,
   buildOfImage,
+  type JobWait,
   jobOfPod,
   modelOfJob,
   readBenchmarkJob,
@@ -82,7 +83,7 @@ test("the measurement ends within a third of the deadline", () => {
     benchmarkJob({ ...order, ...more }, settings).spec.template.spec.containers[0]?.args ?? [];
   expect(args({})).toContain("--seconds=600");
   expect(args({ plan: { ...plan, minSeconds: 30 } })).toContain("--seconds=30");
-  expect(args({ deadlineSeconds: 60 })).toContain("--seconds=20");
+  expect(args({ plan: { ...plan, minSeconds: 900 } })).toContain("--seconds=600");
 });
 
 test.each([
@@ -150,13 +151,13 @@ describe("the state of a Job", () => {
   };
   const pending = pod(waiting("PodInitializing"), { state: waiting("ImagePullBackOff", "manifest unknown") });
 
-  test.each<[string, Job, readonly Pod[], object, string?]>([
+  test.each<[string, Job, readonly Pod[], object, JobWait?]>([
     ["no pod", job(), [], { at: "pending" }],
     [
       "not scheduled",
       job(),
       [pod(undefined, {}, unscheduled)],
-      { at: "pending", why: /not scheduled: 0\/3 nodes/ },
+      { at: "pending", why: /not scheduled: 0\/3 nodes/, isUnscheduled: true },
     ],
     [
       "an image that cannot be pulled",
@@ -221,16 +222,16 @@ describe("the state of a Job", () => {
         message: /1800 s; last: not scheduled: 0\/3/,
         isUnscheduled: true,
       },
-      "not scheduled: 0/3 nodes",
+      { why: "not scheduled: 0/3 nodes", isUnscheduled: true },
     ],
     [
       "a deadline with a pod",
       job("DeadlineExceeded"),
       [pending],
-      { at: "failed", message: /last: container engine/, isUnscheduled: false },
+      { at: "failed", message: /last: container engine/, isUnscheduled: undefined },
     ],
-  ])("%s", (_what, given, pods, expected, lastWhy) => {
-    const state: object = readBenchmarkJob(given, pods, lastWhy);
+  ])("%s", (_what, given, pods, expected, lastWait) => {
+    const state: object = readBenchmarkJob(given, pods, lastWait);
     const matchers = Object.entries(expected).map(([key, value]) => [
       key,
       value instanceof RegExp ? expect.stringMatching(value) : value,

@@ -74,7 +74,6 @@ export interface JobOrder {
   /** Node of the device class. */
   readonly node: Pick<Node, "metadata">;
   /** Time limit of the Job, including the time until its pod is scheduled. Default: 1800. */
-  readonly deadlineSeconds?: number;
 }
 
 const JOB_PREFIX = "metalbridge-benchmark-";
@@ -107,7 +106,7 @@ export function benchmarkLabel(key: string): string {
 
 /** Throws MetalbridgeError if no pod can measure the Model, for example `WeightsNotCached` until its weights are on a volume. */
 export function benchmarkJob(order: JobOrder, settings: PodsSettings): Job {
-  const { key, model, deadlineSeconds = DEADLINE_SECONDS } = order;
+  const { key, model } = order;
   const labels = {
     ...MANAGED,
     [LABEL_MODEL]: shortName(model.metadata.name, "", 63),
@@ -119,7 +118,7 @@ export function benchmarkJob(order: JobOrder, settings: PodsSettings): Job {
     metadata: { name: benchmarkJobName(key), namespace: namespaceOf(model), labels, ...ownedBy(model) },
     spec: {
       backoffLimit: 1,
-      activeDeadlineSeconds: deadlineSeconds,
+      activeDeadlineSeconds: DEADLINE_SECONDS,
       ttlSecondsAfterFinished: KEPT_SECONDS,
       // Two engines at the same time would compete for the machine.
       podReplacementPolicy: "Failed",
@@ -215,13 +214,10 @@ interface BenchParts {
   readonly engine: Container;
 }
 
-function benchContainer(
-  { model, plan, deadlineSeconds = DEADLINE_SECONDS }: JobOrder,
-  parts: BenchParts,
-): Container {
+function benchContainer({ model, plan }: JobOrder, parts: BenchParts): Container {
   const { image, healthPath, engine } = parts;
   // The rest of the deadline is for the start of the pod and of the engine.
-  const seconds = Math.min(plan.minSeconds ?? deadlineSeconds, Math.ceil(deadlineSeconds / 3));
+  const seconds = Math.min(plan.minSeconds ?? DEADLINE_SECONDS, DEADLINE_SECONDS / 3);
   const { sizeBytes } = model.status ?? {};
   return {
     name: BENCH_CONTAINER,
@@ -261,9 +257,15 @@ export function buildOfImage(image: string): string {
   return digest ?? /:([^:/]+)$/.exec(image)?.[1] ?? "latest";
 }
 
+/** The reason why the pod does not measure yet. */
+export interface JobWait {
+  readonly why: string;
+  /** No node has room for the pod. */
+  readonly isUnscheduled?: boolean;
+}
+
 export type JobState =
-  /** The pod is not running; `why` is the last known reason. */
-  | { readonly at: "pending"; readonly why: string }
+  | ({ readonly at: "pending" } & JobWait)
   | { readonly at: "running" }
   | { readonly at: "done"; readonly measurement: Measurement }
   /** Final. The caller deletes the Job, because a pod whose engine crashes exists until the deadline. */
@@ -275,8 +277,8 @@ export type JobState =
       readonly isUnscheduled?: boolean;
     };
 
-/** `lastWhy` is the reason of an earlier `pending`: at the deadline the API server deletes the pod. */
-export function readBenchmarkJob(job: Job, pods: readonly Pod[], lastWhy = ""): JobState {
+/** `lastWait` is that of an earlier `pending`: at the deadline the API server deletes the pod. */
+export function readBenchmarkJob(job: Job, pods: readonly Pod[], lastWait?: JobWait): JobState {
   const sorted = newestFirst(pods);
   for (const pod of sorted) {
     const report = parseBenchmarkReport(benchEnd(pod)?.message);
@@ -290,23 +292,23 @@ export function readBenchmarkJob(job: Job, pods: readonly Pod[], lastWhy = ""): 
   const crash = pod && engineCrash(pod);
   if (crash !== undefined) return failed("BenchmarkEngineFailed", crash);
   const end = jobEndOf(job);
-  if (end !== undefined) return jobFailure(job, pod, lastWhy);
+  if (end !== undefined) return jobFailure(job, pod, lastWait);
   if (pod === undefined) return { at: "pending", why: "the Job has no pod yet" };
-  const why = waitingReason(pod);
-  return why === undefined ? { at: "running" } : { at: "pending", why };
+  const wait = waitOf(pod);
+  return wait === undefined ? { at: "running" } : { at: "pending", ...wait };
 }
 
-function jobFailure(job: Job, pod: Pod | undefined, lastWhy: string): JobState {
+function jobFailure(job: Job, pod: Pod | undefined, lastWait: JobWait | undefined): JobState {
   const condition = job.status?.conditions?.find(
     ({ type, status }) => type === "Failed" && status === "True",
   );
   if (condition?.reason === "DeadlineExceeded") {
-    const why = (pod && waitingReason(pod)) ?? lastWhy;
+    const wait = (pod && waitOf(pod)) ?? lastWait;
     const seconds = job.spec.activeDeadlineSeconds ?? DEADLINE_SECONDS;
-    const detail = why === "" ? "" : `; last: ${why}`;
+    const detail = wait === undefined ? "" : `; last: ${wait.why}`;
     return {
       ...failed("BenchmarkTimedOut", `the benchmark did not finish within ${seconds} s${detail}`),
-      isUnscheduled: why.startsWith(UNSCHEDULED),
+      isUnscheduled: wait?.isUnscheduled,
     };
   }
   const end = pod && benchEnd(pod);
@@ -338,23 +340,22 @@ function lastLine(text: string): string {
   return text.trim().split("\n").slice(-3).join(" | ");
 }
 
-/** The reason why the pod does not measure yet. */
-function waitingReason({ status = {} }: Pod): string | undefined {
+function waitOf({ status = {} }: Pod): JobWait | undefined {
   const scheduled = status.conditions?.find(({ type }) => type === "PodScheduled");
-  if (scheduled?.status === "False") return `${UNSCHEDULED}: ${scheduled.message ?? scheduled.reason ?? ""}`;
+  if (scheduled?.status === "False")
+    return { why: `not scheduled: ${scheduled.message ?? scheduled.reason ?? ""}`, isUnscheduled: true };
   const statuses = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
   const stuck = statuses.find(({ state }) => !STARTING.includes(state?.waiting?.reason ?? ""));
   if (stuck !== undefined) {
     const { reason = "", message = "" } = stuck.state?.waiting ?? {};
-    return `container ${stuck.name}: ${reason}${message === "" ? "" : `: ${message}`}`;
+    return { why: `container ${stuck.name}: ${reason}${message === "" ? "" : `: ${message}`}` };
   }
   const bench = statuses.find(({ name }) => name === BENCH_CONTAINER)?.state;
   return bench?.running !== undefined || bench?.terminated !== undefined
     ? undefined
-    : "the engine is starting";
+    : { why: "the engine is starting" };
 }
 
-const UNSCHEDULED = "not scheduled";
 const STARTING: readonly string[] = ["", "ContainerCreating", "PodInitializing"];
 
 /** Time from the start of the engine to the start of its client, which the kubelet starts once the engine is healthy. */

@@ -32,7 +32,7 @@ import type { PodsSettings } from "../workload/contract.ts";
 import { HOSTNAME_LABEL } from "../workload/pod.ts";
 import { type Attempts, createAttempts, withRemedy } from "./attempts.ts";
 import type { BenchmarksSettings } from "./config.ts";
-import { hostnameOf, jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
+import { hostnameOf, type JobWait, jobOfPod, modelOfJob, readBenchmarkJob } from "./job.ts";
 import {
   type BenchmarkMemory,
   type BenchmarksPlan,
@@ -92,22 +92,21 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
   let memory: BenchmarkMemory = NO_MEMORY;
   let reports: ReadonlyMap<string, ModelBenchmarks> = new Map();
   /** Last reason for which the pod of a Job waited, by the UID of the Job. */
-  const lastWhy = new Map<string, string>();
+  const lastWaits = new Map<string, JobWait>();
   return {
     reportOf: (model) => reports.get(model),
     pass: async () => {
       const { watches, benchmarks, podsSettings: settings } = ports;
       const models = watches.models.list();
       const hosts = watches.hosts.list();
-      const inUse = devicesInUse(watches.pods.list());
       const targets = targetsOf({
         models,
         servicesOf: ({ metadata }) => watches.servicesOfModel.of(keyOf(metadata)),
         hosts: hosts.flatMap((host) => classedHost(ports, host)),
-        nodes: watches.nodes.list().flatMap((node) => classedNode(ports, node, inUse)),
+        nodes: watches.nodes.list().flatMap((node) => classedNode(ports, node)),
         settings,
       });
-      const jobs = observeJobs(ports, lastWhy);
+      const jobs = observeJobs(ports, lastWaits);
       const table = benchmarksIn(watches.benchmarks);
       const now = momentOf(ports.clock);
       const plan = planBenchmarks({ targets, hosts, jobs, table, settings, ...benchmarks }, memory, now);
@@ -135,42 +134,37 @@ function classedHost({ watches }: BenchmarksPorts, host: Host): ClassedHost[] {
   return [{ host, deviceClass, isBusy: watches.replicasOfHost.of(host.metadata.name).length > 0 }];
 }
 
-function classedNode({ watches }: BenchmarksPorts, node: Node, inUse: DevicesInUse): ClassedNode[] {
+function classedNode({ watches }: BenchmarksPorts, node: Node): ClassedNode[] {
   const { name } = node.metadata;
   const { devices } = hardwareOf(node, watches);
   const deviceClass = deviceClassOf(devices);
   if (deviceClass === undefined || isBeingDeleted(node)) return [];
-  return [{ node, deviceClass, gpuBytes: devices.gpu?.bytesEach, inUse: inUse.get(name) ?? new Map() }];
+  return [
+    { node, deviceClass, gpuBytes: devices.gpu?.bytesEach, inUse: devicesInUse(watches.podsOfNode.of(name)) },
+  ];
 }
 
-/** Number of devices that pods of services request, by node and resource. */
-type DevicesInUse = ReadonlyMap<string, ReadonlyMap<string, number>>;
-
-function devicesInUse(pods: readonly Pod[]): DevicesInUse {
-  const inUse = new Map<string, Map<string, number>>();
-  for (const pod of pods) {
-    const { nodeName } = pod.spec;
-    if (nodeName === undefined || hasPodEnded(pod)) continue;
-    const ofNode = inUse.get(nodeName) ?? new Map<string, number>();
-    inUse.set(nodeName, ofNode);
-    for (const [name, quantity] of requestsOf(pod))
-      if (name.includes("/")) ofNode.set(name, (ofNode.get(name) ?? 0) + (parseQuantity(quantity) ?? 0));
-  }
+/** Number of devices that pods of services request, by resource. */
+function devicesInUse(pods: readonly Pod[]): ReadonlyMap<string, number> {
+  const inUse = new Map<string, number>();
+  const requests = pods.filter((pod) => !hasPodEnded(pod)).flatMap((pod) => [...requestsOf(pod)]);
+  for (const [name, quantity] of requests)
+    if (name.includes("/")) inUse.set(name, (inUse.get(name) ?? 0) + (parseQuantity(quantity) ?? 0));
   return inUse;
 }
 
-function observeJobs({ jobs, watches }: BenchmarksPorts, lastWhy: Map<string, string>): ObservedJob[] {
+function observeJobs({ jobs, watches }: BenchmarksPorts, lastWaits: Map<string, JobWait>): ObservedJob[] {
   const all = jobs.list().filter((job) => !isBeingDeleted(job));
   const uids = new Set(all.map(({ metadata }) => metadata.uid));
-  for (const uid of lastWhy.keys()) if (!uids.has(uid)) lastWhy.delete(uid);
+  for (const uid of lastWaits.keys()) if (!uids.has(uid)) lastWaits.delete(uid);
   const nodes = watches.nodes.list();
   return all.flatMap((job) => {
     const model = modelOfJob(job, watches.models.get);
     if (model === undefined) return [];
     const { uid = "" } = job.metadata;
-    const state = readBenchmarkJob(job, jobs.podsOf(job), lastWhy.get(uid));
-    if (state.at === "pending") lastWhy.set(uid, state.why);
-    if (state.at === "running") lastWhy.delete(uid);
+    const state = readBenchmarkJob(job, jobs.podsOf(job), lastWaits.get(uid));
+    if (state.at === "pending") lastWaits.set(uid, state);
+    if (state.at === "running") lastWaits.delete(uid);
     const hostname = job.spec.template.spec.nodeSelector?.[HOSTNAME_LABEL] ?? "";
     const node = nodes.find((one) => hostnameOf(one) === hostname);
     return { job, model, state, node: node?.metadata.name ?? hostname };
