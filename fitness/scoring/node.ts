@@ -1,7 +1,7 @@
 /** A node of the cluster as a machine for models: its GPUs, or its allocatable memory. Pure. */
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
-import { deviceClassOf, type GpuVendor } from "../../src/capacity/devices/devices.ts";
+import { deviceClassOf, vendorOfAccelerator } from "../../src/capacity/devices/devices.ts";
 import { labeledGpu } from "../../src/capacity/devices/labeled.ts";
 import type { NodeGpus, NodeRead, PodAccelerator } from "../../src/capacity/fitness.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
@@ -100,15 +100,9 @@ function gpuMachine({ name, cores }: NodeRead, gpus: NodeGpus, count: number): M
   });
 }
 
-const VENDORS: Readonly<Partial<Record<Accelerator, GpuVendor>>> = {
-  cuda: "NVIDIA",
-  rocm: "AMD",
-  intel: "Intel",
-};
-
 /** Class of the GPUs that a pod would get. */
 function classOfGpus({ accelerator, name: product, isShared }: NodeGpus, count: number): string | undefined {
-  const vendor = VENDORS[accelerator];
+  const vendor = vendorOfAccelerator(accelerator);
   return vendor && deviceClassOf({ gpu: { vendor, product, count, isShared } });
 }
 

@@ -1,12 +1,16 @@
 /** What the extender decides about the nodes for one pod: which cannot run its model, and how good the others are. Pure. */
-import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { speedsByClass, subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import type { BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
-import type { Devices, GpuVendor } from "../../src/capacity/devices/devices.ts";
+import {
+  ACCELERATOR_OF_VENDOR,
+  type Devices,
+  type GpuVendor,
+  vendorOfAccelerator,
+} from "../../src/capacity/devices/devices.ts";
 import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { formatOf } from "../../src/capacity/resolve.ts";
 import {
@@ -65,16 +69,6 @@ const VENDOR_OF_DOMAIN: Readonly<Record<string, GpuVendor>> = {
   "amd.com": "AMD",
   "gpu.intel.com": "Intel",
 };
-const VENDOR_OF_ACCELERATOR: Partial<Readonly<Record<Accelerator, GpuVendor>>> = {
-  cuda: "NVIDIA",
-  rocm: "AMD",
-  intel: "Intel",
-};
-const ACCELERATOR_OF_VENDOR: Partial<Readonly<Record<GpuVendor, Accelerator>>> = {
-  NVIDIA: "cuda",
-  AMD: "rocm",
-  Intel: "intel",
-};
 
 export function needOf(
   pod: ExtenderPod,
@@ -87,7 +81,7 @@ export function needOf(
   const stated = service.spec.resources?.gpu ?? hardware?.gpu?.count ?? 1;
   const hasClaims = (pod.spec.resourceClaims ?? []).length > 0;
   const gpus = requested.count > 0 ? requested.count : hasClaims ? stated : 0;
-  const vendor = requested.vendor ?? VENDOR_OF_ACCELERATOR[hardware?.accelerator ?? "metal"];
+  const vendor = requested.vendor ?? vendorOfAccelerator(hardware?.accelerator);
   const accelerator = (gpus > 0 && vendor && ACCELERATOR_OF_VENDOR[vendor]) || "cpu";
   // The controller keeps the runtime of pods that run, and reports it.
   const { spec, status } = service;

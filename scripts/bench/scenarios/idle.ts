@@ -21,11 +21,9 @@ export async function measureIdle(bed: Bed, minutes: number): Promise<readonly M
   await bed.farm.controller().kill("SIGTERM");
   const { pid } = bed.farm.agent();
   await pause(SETTLE_MS);
-  const before = { cpu: cpuSeconds(pid), requests: await ourRequests(bed), at: performance.now() };
-  await pause(minutes * 60_000);
-  const seconds = (performance.now() - before.at) / 1_000;
-  const cpu = ((cpuSeconds(pid) - before.cpu) / seconds) * 100;
-  const requests = ((await ourRequests(bed)) - before.requests) / (seconds / 60);
+  const before = await ourRequests(bed);
+  const { cpu, seconds } = await cpuOver(pid, minutes);
+  const requests = ((await ourRequests(bed)) - before) / (seconds / 60);
   const engines = bed.replicas.list().length;
   const after = `idle agent, ${engines} engines, ${minutes} min`;
   return [
@@ -53,11 +51,17 @@ export async function measureIdleWithOrder(bed: Bed, minutes: number): Promise<r
     () => bed.hosts.list().some(({ status }) => status?.benchmark?.state?.phase === "Waiting") || undefined,
   );
   await pause(SETTLE_MS);
-  const before = { cpu: cpuSeconds(pid), at: performance.now() };
-  await pause(minutes * 60_000);
-  const cpu = ((cpuSeconds(pid) - before.cpu) / (performance.now() - before.at)) * 100_000;
+  const { cpu } = await cpuOver(pid, minutes);
   const what = `idle agent, ${bed.replicas.list().length} engines, a benchmark ordered, ${minutes} min`;
   return [measured(`${what}: CPU of one core`, "%", [cpu], { max: 0.3 })];
+}
+
+/** Share of a core in percent, and how long it was observed. */
+async function cpuOver(pid: number, minutes: number) {
+  const before = { cpu: cpuSeconds(pid), at: performance.now() };
+  await pause(minutes * 60_000);
+  const seconds = (performance.now() - before.at) / 1_000;
+  return { cpu: ((cpuSeconds(pid) - before.cpu) / seconds) * 100, seconds };
 }
 
 const MAC_MINUTES = 5;

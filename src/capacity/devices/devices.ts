@@ -1,6 +1,20 @@
 /** The hardware of a Node or a Host in one vocabulary: what labels state, and the class of the machine. Pure. */
 
+import type { Accelerator } from "../../api/fields/hardware.ts";
+
 export type GpuVendor = "NVIDIA" | "AMD" | "Intel" | "Apple";
+
+/** Accelerator of the GPUs of each vendor in pods. Vulkan runs on several vendors' GPUs. */
+export const ACCELERATOR_OF_VENDOR: Partial<Readonly<Record<GpuVendor, Accelerator>>> = {
+  NVIDIA: "cuda",
+  AMD: "rocm",
+  Intel: "intel",
+};
+
+export function vendorOfAccelerator(accelerator: Accelerator | undefined): GpuVendor | undefined {
+  const known = Object.entries(ACCELERATOR_OF_VENDOR) as [GpuVendor, Accelerator][];
+  return known.find(([, one]) => one === accelerator)?.[0];
+}
 
 export interface Gpu {
   readonly vendor: GpuVendor;
