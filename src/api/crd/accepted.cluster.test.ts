@@ -96,6 +96,16 @@ const good: readonly Good[] = [
     "LoRA adapters",
     { "spec.loraAdapters": [{ modelRef: "style" }, { modelRef: "tone", scale: 0.5 }] },
   ],
+  [
+    "InferenceService",
+    "a group",
+    { "spec.group": { size: 4, topologyKey: "example.com/rack" }, "spec.placement": { on: "Pods" } },
+  ],
+  [
+    "InferenceService",
+    "a group with a key for ssh",
+    { "spec.runtime": "tensorrt-llm", "spec.group": { size: 2, sshSecretRef: { name: "key" } } },
+  ],
   ["InferenceService", "pooling", { "spec.mode": "embedding", "spec.pooling": "last" }],
   ["InferenceService", "thinking turned off", { "spec.reasoningBudget": 0 }],
   [

@@ -243,6 +243,43 @@ const cases: readonly Case[] = [
     { "spec.runtime": "generic", "spec.command": ["/opt/serve"], "spec.args": ["--port={{ port }}"] },
     /spec\.args holds an unknown placeholder/,
   ],
+  ["group of one pod", { "spec.group": { size: 1 } }, /spec\.group\.size/],
+  ["group of too many pods", { "spec.group": { size: 33 } }, /spec\.group\.size/],
+  [
+    "group with a runtime that cannot",
+    { "spec.runtime": "tgi", "spec.group": { size: 2 } },
+    /spec\.group needs a runtime that serves a model over several pods: llamacpp, vllm/,
+  ],
+  [
+    "group on hosts",
+    { "spec.placement": { on: "Hosts" }, "spec.group": { size: 2 } },
+    /spec\.group needs spec\.placement\.on Pods/,
+  ],
+  [
+    "group with placement.mode Auto",
+    { "spec.placement": { on: "Pods", mode: "Auto" }, "spec.group": { size: 2 } },
+    /spec\.group needs spec\.placement\.mode Manual/,
+  ],
+  [
+    "group that is not recreated as one",
+    { "spec.group": { size: 2, restartPolicy: "None" } },
+    /spec\.group\.restartPolicy: Unsupported value/,
+  ],
+  [
+    "group with tensorrt-llm without its key",
+    { "spec.runtime": "tensorrt-llm", "spec.group": { size: 2 } },
+    /spec\.group\.sshSecretRef is needed with runtime tensorrt-llm/,
+  ],
+  [
+    "group with a key for ssh that nothing reads",
+    { "spec.runtime": "vllm", "spec.group": { size: 2, sshSecretRef: { name: "key" } } },
+    /spec\.group\.sshSecretRef.*only there/,
+  ],
+  [
+    "group with a topology that is no label",
+    { "spec.group": { size: 2, topologyKey: "a b" } },
+    /topologyKey/,
+  ],
   [
     "in-flight probe without gauges",
     { "spec.inFlightProbe": { path: "/metrics", gauges: [] } },

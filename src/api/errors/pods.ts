@@ -1,6 +1,10 @@
 /** Services as pods on Linux nodes: invalid pods, and pods that do not serve. */
 import type { ErrorEntry } from "./entry.ts";
 
+/** Command that installs the kinds and the controller of LeaderWorkerSet. */
+export const LWS_INSTALL =
+  "kubectl apply --server-side -f https://github.com/kubernetes-sigs/lws/releases/download/v0.9.0/manifests.yaml";
+
 export const podErrors = {
   PodsDisabled: {
     what: "This installation runs services on hosts only, but the service or Model would run in pods because of spec.placement.on or the accelerator of the Model.",
@@ -17,6 +21,15 @@ export const podErrors = {
   GPURequestInvalid: {
     what: "The GPU request of the Model or the service is invalid.",
     do: "correct spec.hardware.gpu of the Model or spec.resources of the service as described in the message",
+  },
+  GroupUnsupported: {
+    what: "The service requests a group of pods, but its runtime cannot serve a model over several pods, or the service runs on hosts.",
+    do: "choose runtime llamacpp, vllm, sglang or tensorrt-llm and set spec.placement.on to Pods, or remove spec.group",
+  },
+  LeaderWorkerSetMissing: {
+    what: "The service requests a group of pods, but the cluster lacks LeaderWorkerSet in version v1, which runs groups.",
+    do: "install LeaderWorkerSet 0.9 or newer; the service then continues automatically",
+    command: LWS_INSTALL,
   },
   AutoscalingWithoutMetric: {
     what: "The service requests autoscaling, but its runtime reports no load metric (tensorrt-llm, personaplex, generic).",

@@ -16,6 +16,9 @@ export const RUNTIMES = [
 ] as const;
 export type Runtime = (typeof RUNTIMES)[number];
 
+/** Runtimes that can serve one copy of a model over several pods. */
+export const GROUP_RUNTIMES = ["llamacpp", "vllm", "sglang", "tensorrt-llm"] as const satisfies Runtime[];
+
 /** Engines of hosts, with the command that installs each. Their `extraArgs` are checked against an allow-list. */
 export const HOST_ENGINE_INSTALLS = {
   llamacpp: "brew install llama.cpp",

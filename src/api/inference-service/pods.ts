@@ -9,6 +9,7 @@ import {
   tolerationsSchema,
 } from "../fields/kubernetes.ts";
 import { int32, nonEmpty, objectName, totalLength } from "../fields/shared.ts";
+import { groupSchema } from "./group.ts";
 import { autoscalingSchema, modelCacheSchema, resourcesSchema } from "./resources.ts";
 import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
 import {
@@ -119,6 +120,13 @@ export const podFields = {
     .describe(inPods("If true, pods start without downloading the model first, and the engine downloads it."))
     .optional(),
   modelCache: modelCacheSchema.describe(inPods("Storage of the weights.")).optional(),
+  group: groupSchema
+    .describe(
+      inPods(
+        "Serves each copy of the model by a group of pods on several nodes, of which the leader answers requests. replicas is then the number of groups. Needs the kinds of LeaderWorkerSet in the cluster.",
+      ),
+    )
+    .optional(),
   autoscaling: autoscalingSchema
     .describe(inPods("Autoscaling of replicas. The autoscaler then owns spec.replicas."))
     .optional(),

@@ -1,5 +1,6 @@
 /** Validation rules (CEL) across fields of InferenceService.spec. Each message names the field. */
 import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/program.ts";
+import { groupRules } from "./group.ts";
 
 /** Rejects unknown placeholders with runtime generic. */
 const placeholders = (field: "command" | "args") => ({
@@ -56,6 +57,7 @@ export const serviceRules = [
   },
   placeholders("command"),
   placeholders("args"),
+  ...groupRules,
 ] as const;
 
 export const ropeScalingRules = [
