@@ -21,6 +21,7 @@ import {
   timestamp,
   totalLength,
 } from "./fields/shared.ts";
+import { flavorRules, flavorsSchema } from "./flavors.ts";
 import { objectFields } from "./metadata.ts";
 
 const SCHEMES = SOURCE_KINDS.flatMap(({ schemes }) => schemes).join("|");
@@ -108,6 +109,7 @@ const modelSpecSchema = z
     hardware: hardwareSchema
       .describe("Accelerator and memory limits. If absent, the model runs on hosts without limits.")
       .optional(),
+    flavors: flavorsSchema.optional(),
     resources: z
       .object({
         cpu: quantity("CPU request of the download Job, for example 2 or 500m.").optional(),
@@ -137,6 +139,7 @@ const modelSpecSchema = z
         rule: "!((has(self.files) || has(self.mmproj)) && self.source.startsWith('ollama://'))",
         message: "spec.files and spec.mmproj have no meaning for an ollama:// source",
       },
+      ...flavorRules,
     ],
   });
 

@@ -73,6 +73,22 @@ const good: readonly Good[] = [
   ["Model", "a budget as a number", { "spec.hardware.memoryBudget": 8_589_934_592 }],
   ["Model", "a whole fraction", { "spec.hardware.memoryFraction": 1 }],
   ["Model", "split files", { "spec.files": ["q4/m-00001-of-00002.gguf", "q4/m-00002-of-00002.gguf"] }],
+  [
+    "Model",
+    "flavors for hosts and pods",
+    {
+      "spec.flavors": [
+        { name: "studio", hostSelector: { matchLabels: { class: "studio" } } },
+        { name: "l40s", nodeSelector: { gpu: "l40s" }, limits: { "nvidia.com/gpu": 1 } },
+        {
+          name: "a10",
+          limits: { "nvidia.com/gpu": "2", memory: "64Gi" },
+          deviceClass: "gpu.nvidia.com",
+          params: { tensorParallelSize: 2, image: "engine:1", args: ["--x"] },
+        },
+      ],
+    },
+  ],
   ["Model", "a name with a dot", { "metadata.name": "llama-3.1-8b" }],
   ["InferenceService", "the longest name", { "metadata.name": `s${"x".repeat(49)}` }],
   ["InferenceService", "a node port", { "spec.endpoint": { type: "NodePort", nodePort: 30080 } }],
@@ -106,6 +122,7 @@ const good: readonly Good[] = [
     "a group with a key for ssh",
     { "spec.runtime": "tensorrt-llm", "spec.group": { size: 2, sshSecretRef: { name: "key" } } },
   ],
+  ["InferenceService", "some flavors of its Model", { "spec.flavors": ["a10", "studio"] }],
   ["InferenceService", "pooling", { "spec.mode": "embedding", "spec.pooling": "last" }],
   ["InferenceService", "thinking turned off", { "spec.reasoningBudget": 0 }],
   [

@@ -7,6 +7,7 @@ const NUMBER_BYTES = 24;
 const TIME_BYTES = 40;
 const QUOTES = 2;
 const TOTAL_OF_MAP = /^self\.map\(key, size\(key\) \+ size\(self\[key\]\)\)\.sum\(\) <= (\d+)$/;
+const TOTAL_OF_KEYS = /^self\.map\(key, size\(key\)\)\.sum\(\) <= (\d+)$/;
 const TOTAL = /^self\.map\(one, size\(one(?:\.(\w+))?\)\)\.sum\(\) <= (\d+)$/;
 
 /** Maximum size as JSON; infinite if a text or a list is not limited. `perCharacter`: bytes of the longest encoding of a character. */
@@ -35,6 +36,7 @@ export function largestBytes(schema: StructuralSchema, perCharacter = BYTES_PER_
 function objectBytes(schema: StructuralSchema, perCharacter: number): number {
   const { properties, additionalProperties } = schema;
   if (additionalProperties?.type === "string") return mapBytes(schema, perCharacter);
+  if (additionalProperties?.["x-kubernetes-int-or-string"]) return quantitiesBytes(schema, perCharacter);
   if (properties === undefined || additionalProperties !== undefined) return Number.POSITIVE_INFINITY;
   const fields = Object.entries(properties).map(
     ([name, inner]) => name.length + `"":,`.length + largestBytes(inner, perCharacter),
@@ -47,6 +49,14 @@ function mapBytes(schema: StructuralSchema, perCharacter: number): number {
   const rules = schema["x-kubernetes-validations"] ?? [];
   const total = rules.map(({ rule }) => TOTAL_OF_MAP.exec(rule)?.[1]).find((length) => length !== undefined);
   return maxProperties * `"":"",`.length + Number(total ?? Number.POSITIVE_INFINITY) * perCharacter;
+}
+
+function quantitiesBytes(schema: StructuralSchema, perCharacter: number): number {
+  const { additionalProperties: value = {}, maxProperties = Number.POSITIVE_INFINITY } = schema;
+  const rules = schema["x-kubernetes-validations"] ?? [];
+  const keys = rules.map(({ rule }) => TOTAL_OF_KEYS.exec(rule)?.[1]).find((length) => length !== undefined);
+  const each = `"":,`.length + largestBytes(value, perCharacter);
+  return maxProperties * each + Number(keys ?? Number.POSITIVE_INFINITY) * perCharacter;
 }
 
 function arrayBytes(schema: StructuralSchema, perCharacter: number): number {

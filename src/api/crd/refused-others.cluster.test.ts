@@ -55,6 +55,72 @@ const cases: readonly Case[] = [
     { "spec.hardware.accelerator": "tpu" },
     /spec\.hardware\.accelerator: Unsupported value/,
   ],
+  ["Model", "no flavor in the list", { "spec.flavors": [] }, /spec\.flavors.*at least 1 items/],
+  [
+    "Model",
+    "nine flavors",
+    { "spec.flavors": Array.from({ length: 9 }, (_, index) => ({ name: `f${index}`, hostSelector: {} })) },
+    /spec\.flavors: Too many: 9: must have at most 8 items/,
+  ],
+  [
+    "Model",
+    "two flavors of one name",
+    {
+      "spec.flavors": [
+        { name: "gpu", nodeSelector: { gpu: "l40s" } },
+        { name: "gpu", nodeSelector: { gpu: "a10" } },
+      ],
+    },
+    /spec\.flavors\[1\]: Duplicate value: \{"name":"gpu"\}/,
+  ],
+  [
+    "Model",
+    "a flavor without a target",
+    { "spec.flavors": [{ name: "any", params: { args: ["-v"] } }] },
+    /spec\.flavors\[0\].*a flavor needs at least one of hostSelector, limits, nodeSelector and deviceClass/,
+  ],
+  [
+    "Model",
+    "a flavor for hosts and pods",
+    { "spec.flavors": [{ name: "both", hostSelector: {}, limits: { "nvidia.com/gpu": 1 } }] },
+    /spec\.flavors\[0\].*a flavor is for hosts \(hostSelector\) or for pods/,
+  ],
+  [
+    "Model",
+    "an image on hosts",
+    { "spec.flavors": [{ name: "mac", hostSelector: {}, params: { image: "engine:1" } }] },
+    /a flavor with hostSelector has only args in params/,
+  ],
+  [
+    "Model",
+    "a limit that is no quantity",
+    { "spec.flavors": [{ name: "gpu", limits: { "nvidia.com/gpu": "two" } }] },
+    /spec\.flavors\[0\]\.limits/,
+  ],
+  [
+    "Model",
+    "flavor name with a capital",
+    { "spec.flavors": [{ name: "L40S", nodeSelector: { gpu: "l40s" } }] },
+    /spec\.flavors\[0\]\.name/,
+  ],
+  [
+    "Model",
+    "claims and limits of flavors",
+    {
+      "spec.flavors": [{ name: "gpu", limits: { "nvidia.com/gpu": 1 } }],
+      "spec.hardware.gpu.resourceClaims": [{ name: "gpu", resourceClaimName: "mine" }],
+    },
+    /hardware\.gpu\.resourceClaims contradicts limits and deviceClass of flavors/,
+  ],
+  [
+    "Model",
+    "device class without an accelerator",
+    {
+      "spec.flavors": [{ name: "gpu", deviceClass: "gpu.nvidia.com" }],
+      "spec.hardware.accelerator": "cpu",
+    },
+    /hardware\.accelerator cpu contradicts deviceClass/,
+  ],
   ["Model", "too many GPUs", { "spec.hardware.gpu.count": 9 }, /spec\.hardware\.gpu\.count/],
   [
     "Model",

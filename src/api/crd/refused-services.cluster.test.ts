@@ -290,6 +290,13 @@ const cases: readonly Case[] = [
     { "spec.tolerations": [{ effect: "Never" }] },
     /spec\.tolerations\[0\]\.effect: Unsupported value/,
   ],
+  ["no flavor in the list", { "spec.flavors": [] }, /spec\.flavors.*at least 1 items/],
+  [
+    "nine flavors",
+    { "spec.flavors": Array.from({ length: 9 }, (_, index) => `f${index}`) },
+    /spec\.flavors: Too many: 9: must have at most 8 items/,
+  ],
+  ["a flavor twice", { "spec.flavors": ["mac", "mac"] }, /spec\.flavors\[1\]: Duplicate value: "mac"/],
   [
     "name too long",
     { "metadata.name": `s${"x".repeat(50)}` },

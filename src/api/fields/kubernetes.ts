@@ -18,15 +18,21 @@ const MAP_MAX = 64;
 export const LABEL_LIMITS = { valueLength: 63, totalLength: 8_192 } as const;
 export const ANNOTATION_LIMITS = { valueLength: 32_768, totalLength: 32_768 } as const;
 
+interface MapLimits {
+  readonly valueLength: number;
+  readonly totalLength: number;
+  readonly entries?: number;
+}
+
 /** Labels or annotations. */
 export function stringMap(
   field: string,
-  { valueLength, totalLength }: typeof LABEL_LIMITS | typeof ANNOTATION_LIMITS,
+  { valueLength, totalLength, entries = MAP_MAX }: MapLimits,
   description: string,
 ) {
   return z.record(z.string(), z.string().max(valueLength)).meta({
     description,
-    maxProperties: MAP_MAX,
+    maxProperties: entries,
     "x-kubernetes-validations": [
       {
         rule: `self.map(key, size(key) + size(self[key])).sum() <= ${totalLength}`,
@@ -70,32 +76,42 @@ export function tolerationsSchema(description: string) {
     .meta({ description, "x-kubernetes-list-type": "atomic" });
 }
 
+interface SelectorLimits extends MapLimits {
+  readonly expressions: number;
+  /** Maximum number of values of an expression. */
+  readonly values: number;
+}
+
+/** metav1.LabelSelector with limits. */
+export function labelSelector({ expressions, values, ...labels }: SelectorLimits) {
+  const expression = z
+    .object({
+      key: nonEmpty(316).describe("Label key."),
+      operator: z
+        .enum(["In", "NotIn", "Exists", "DoesNotExist"])
+        .describe("Operator that relates the key to the values."),
+      values: z.array(labelValue).max(values).describe("Values for the operators In and NotIn.").optional(),
+    })
+    .meta({
+      "x-kubernetes-validations": [
+        {
+          rule: "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
+          message: "matchExpressions: values is needed with In and NotIn, and only there",
+        },
+      ],
+    });
+  return z.object({
+    matchLabels: stringMap("matchLabels", labels, "Labels and their required values.").optional(),
+    matchExpressions: z
+      .array(expression)
+      .max(expressions)
+      .describe("Label expressions, all of which must match.")
+      .optional(),
+  });
+}
+
 /** metav1.LabelSelector. */
-export const labelSelectorSchema = z.object({
-  matchLabels: stringMap("matchLabels", LABEL_LIMITS, "Labels and their required values.").optional(),
-  matchExpressions: z
-    .array(
-      z
-        .object({
-          key: nonEmpty(316).describe("Label key."),
-          operator: z
-            .enum(["In", "NotIn", "Exists", "DoesNotExist"])
-            .describe("Operator that relates the key to the values."),
-          values: z.array(labelValue).max(64).describe("Values for the operators In and NotIn.").optional(),
-        })
-        .meta({
-          "x-kubernetes-validations": [
-            {
-              rule: "(self.operator in ['In', 'NotIn']) == (has(self.values) && size(self.values) > 0)",
-              message: "matchExpressions: values is needed with In and NotIn, and only there",
-            },
-          ],
-        }),
-    )
-    .max(32)
-    .describe("Label expressions, all of which must match.")
-    .optional(),
-});
+export const labelSelectorSchema = labelSelector({ ...LABEL_LIMITS, expressions: 32, values: 64 });
 
 export type LabelSelector = z.output<typeof labelSelectorSchema>;
 

@@ -5,6 +5,7 @@ import { inFlightProbeSchema } from "../fields/program.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { RUNTIMES_BY_FORMAT } from "../fields/runtimes.ts";
 import { int32, nonEmpty, objectName, prioritySchema } from "../fields/shared.ts";
+import { flavorNamesSchema } from "../flavors.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
 import { podFields } from "./pods.ts";
@@ -53,6 +54,7 @@ export const inferenceServiceSpecSchema = z
         "Time in seconds without a Lease renewal after which a host is marked lost and its replicas are rescheduled, but not before its Lease of 40 seconds expires. Defaults to 300.",
       )
       .default(HOST_LOST_SECONDS_DEFAULT),
+    flavors: flavorNamesSchema.optional(),
     placement: placementSchema.describe("Placement of replicas.").prefault({}),
     rollout: rolloutSchema.describe("Rollout strategy.").prefault({}),
     revisionHistoryLimit: int32(0, 1000)

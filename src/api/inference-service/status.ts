@@ -5,6 +5,7 @@ import { modeSchema } from "../engine-settings.ts";
 import { performanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { bytes, hostName, summaryFields } from "../fields/shared.ts";
+import { flavorStatusSchema } from "../flavors.ts";
 
 export const SERVICE_PHASES = [
   "Pending",
@@ -131,6 +132,11 @@ export const inferenceServiceStatusSchema = z.object({
   endpoint: z.string().max(2048).describe("URL of the service inside the cluster.").optional(),
   placement: servicePlacementSchema
     .describe("Scheduling result: the chosen hosts, and why others were rejected.")
+    .optional(),
+  flavor: flavorStatusSchema
+    .describe(
+      "Flavor of the Model that the replicas run on, and why preferred ones are not used. Absent if the Model has no flavors.",
+    )
     .optional(),
   queuePosition: count(
     "Position in the scheduling queue; 1 is next. 0 or absent if the service is not queued.",
