@@ -25,7 +25,6 @@ test("on hosts the fields of pods are named", () => {
     contextSize: 4096,
   });
   expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual([
-    "spec.autoscaling",
     "spec.endpoint.gateway",
     "spec.image",
     "spec.nodeSelector",

@@ -21,12 +21,7 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
 ];
 
 /** Pod fields that change objects around the pods, but not the pods. */
-const AROUND_PODS = [
-  "autoscaling",
-  "rolloutPolicy",
-  "maxPodLifetimeSeconds",
-  "maxPodLifetimeIdleTimeoutSeconds",
-];
+const AROUND_PODS = ["rolloutPolicy", "maxPodLifetimeSeconds", "maxPodLifetimeIdleTimeoutSeconds"];
 
 const POD_SPEC_FIELDS = [
   ...(Object.keys(podFields) as (keyof InferenceServiceSpec)[]).filter(

@@ -91,6 +91,36 @@ const good: readonly Good[] = [
   ],
   ["Model", "a name with a dot", { "metadata.name": "llama-3.1-8b" }],
   ["InferenceService", "the longest name", { "metadata.name": `s${"x".repeat(49)}` }],
+  [
+    "InferenceService",
+    "as few replicas as at most, to zero with KEDA",
+    {
+      "spec.autoscaling": {
+        engine: "KEDA",
+        minReplicas: 0,
+        maxReplicas: 1,
+        triggers: [{ type: "cron", metadata: { start: "0 8 * * *" }, authenticationRef: { name: "a" } }],
+        behavior: { scaleDown: { stabilizationWindowSeconds: 0 } },
+      },
+    },
+  ],
+  [
+    "InferenceService",
+    "an HPA that may not scale, with metrics in both forms",
+    {
+      "spec.autoscaling": {
+        minReplicas: 2,
+        maxReplicas: 2,
+        metrics: [
+          { type: "Resource", name: "cpu", targetAverageUtilization: 80 },
+          {
+            type: "External",
+            external: { metric: { name: "queue" }, target: { type: "Value", value: "3" } },
+          },
+        ],
+      },
+    },
+  ],
   ["InferenceService", "a node port", { "spec.endpoint": { type: "NodePort", nodePort: 30080 } }],
   [
     "InferenceService",

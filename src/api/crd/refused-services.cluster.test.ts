@@ -195,6 +195,51 @@ const cases: readonly Case[] = [
     /autoscaling\.minReplicas/,
   ],
   [
+    "an HPA to zero",
+    { "spec.autoscaling": { minReplicas: 0, maxReplicas: 2 } },
+    /minReplicas 0 needs engine KEDA: .*HPAScaleToZero/,
+  ],
+  [
+    "an autoscaler of another project",
+    { "spec.autoscaling": { engine: "Knative", maxReplicas: 2 } },
+    /spec\.autoscaling\.engine: Unsupported value/,
+  ],
+  [
+    "metrics for KEDA",
+    { "spec.autoscaling": { engine: "KEDA", maxReplicas: 2, metrics: [{ type: "Pods" }] } },
+    /autoscaling\.metrics are for engine HPA/,
+  ],
+  [
+    "triggers for an HPA",
+    { "spec.autoscaling": { maxReplicas: 2, triggers: [{ type: "cron", metadata: {} }] } },
+    /autoscaling\.triggers are for engine KEDA/,
+  ],
+  [
+    "KEDA without a trigger",
+    { "spec.autoscaling": { engine: "KEDA", maxReplicas: 2, triggers: [] } },
+    /spec\.autoscaling\.triggers/,
+  ],
+  [
+    "a trigger without its type",
+    { "spec.autoscaling": { engine: "KEDA", maxReplicas: 2, triggers: [{ metadata: {} }] } },
+    /spec\.autoscaling\.triggers\[0\]\.type: Required/,
+  ],
+  [
+    "a metric in both forms",
+    { "spec.autoscaling": { maxReplicas: 2, metrics: [{ type: "Pods", name: "a", pods: {} }] } },
+    /set either name and the targets/,
+  ],
+  [
+    "a metric of another type",
+    { "spec.autoscaling": { maxReplicas: 2, metrics: [{ type: "Pods", external: {} }] } },
+    /external needs type External/,
+  ],
+  [
+    "a metric of an object by its name alone",
+    { "spec.autoscaling": { maxReplicas: 2, metrics: [{ type: "Object", name: "a" }] } },
+    /types Object and ContainerResource need/,
+  ],
+  [
     "partition without a profile",
     { "spec.resources.gpuSharing": { mode: "partitioned" } },
     /gpuSharing\.profile/,

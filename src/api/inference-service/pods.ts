@@ -10,7 +10,7 @@ import {
 } from "../fields/kubernetes.ts";
 import { int32, nonEmpty, objectName, totalLength } from "../fields/shared.ts";
 import { groupSchema } from "./group.ts";
-import { autoscalingSchema, modelCacheSchema, resourcesSchema } from "./resources.ts";
+import { modelCacheSchema, resourcesSchema } from "./resources.ts";
 import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
 import {
   personaPlexConfigSchema,
@@ -126,9 +126,6 @@ export const podFields = {
         "Serves each copy of the model by a group of pods on several nodes, of which the leader answers requests. replicas is then the number of groups. Needs the kinds of LeaderWorkerSet in the cluster.",
       ),
     )
-    .optional(),
-  autoscaling: autoscalingSchema
-    .describe(inPods("Autoscaling of replicas. The autoscaler then owns spec.replicas."))
     .optional(),
   disruption: disruptionSchema.describe(inPods("Protection against voluntary disruption.")).optional(),
   rolloutPolicy: rolloutPolicySchema.describe(inPods("Wait for idle pods during a rollout.")).optional(),

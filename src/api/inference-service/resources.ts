@@ -1,4 +1,4 @@
-/** Resources, GPU sharing, model cache and autoscaling of services in pods. */
+/** Resources, GPU sharing and model cache of services in pods. */
 import { z } from "zod";
 import { quantity } from "../fields/quantity.ts";
 import { int32, nonEmpty } from "../fields/shared.ts";
@@ -63,39 +63,6 @@ export const modelCacheSchema = z
       {
         rule: "!(has(self.claimName) && has(self.persistence) && self.persistence == 'Ephemeral')",
         message: "modelCache.claimName cannot be used with modelCache.persistence Ephemeral",
-      },
-    ],
-  });
-
-const metricSchema = z.object({
-  type: z.enum(["Pods", "Resource", "External", "Object"]).describe("Type of the metric."),
-  name: nonEmpty(253)
-    .describe("Name of the metric or resource. Defaults to the engine's number of running requests.")
-    .optional(),
-  targetAverageValue: quantity("Target value per replica.").optional(),
-  targetAverageUtilization: int32(1, 100)
-    .describe("Target utilization in percent. With type Resource only.")
-    .optional(),
-});
-
-export const autoscalingSchema = z
-  .object({
-    minReplicas: int32(1, 10).describe("Minimum number of replicas.").default(1),
-    maxReplicas: int32(1, 100).describe("Maximum number of replicas."),
-    metrics: z
-      .array(metricSchema)
-      .max(16)
-      .meta({
-        description: "Metrics for scaling. Defaults to the number of running requests per replica.",
-        "x-kubernetes-list-type": "atomic",
-      })
-      .optional(),
-  })
-  .meta({
-    "x-kubernetes-validations": [
-      {
-        rule: "self.minReplicas <= self.maxReplicas",
-        message: "autoscaling.minReplicas must not be larger than autoscaling.maxReplicas",
       },
     ],
   });

@@ -7,6 +7,7 @@ import { RUNTIMES_BY_FORMAT } from "../fields/runtimes.ts";
 import { int32, nonEmpty, objectName, prioritySchema } from "../fields/shared.ts";
 import { flavorNamesSchema } from "../flavors.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
+import { autoscalingSchema } from "./autoscaling.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
 import { podFields } from "./pods.ts";
 import { placementSchema, rolloutSchema } from "./rollout.ts";
@@ -106,6 +107,11 @@ export const inferenceServiceSpecSchema = z
       )
       .optional(),
     ...podFields,
+    autoscaling: autoscalingSchema
+      .describe(
+        "Autoscaling of replicas, on hosts and in pods. The autoscaler then sets spec.replicas through the scale subresource, so leave spec.replicas out of the manifest.",
+      )
+      .optional(),
   })
   .meta({ "x-kubernetes-validations": serviceRules });
 
