@@ -7,10 +7,12 @@ import { parseArgs } from "node:util";
 import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
+import { ensureKarpenterCrds, ensureKueueCrds, ensureMonitoringCrds } from "./setup/definitions.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import {
   ensureActionlint,
   ensureHelm,
+  ensureKarpenter,
   ensureKwok,
   ensureOllama,
   ensureRegistry,
@@ -18,7 +20,6 @@ import {
 } from "./setup/go-programs.mjs";
 import { ensureImages } from "./setup/images.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
-import { ensureMonitoringCrds } from "./setup/monitoring-crds.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureNodeParts } from "./setup/node/node-parts.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
@@ -29,7 +30,7 @@ import { createProgress, runMain, SetupError } from "./setup/steps.mjs";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, registry?, s3Server?, nodeParts? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, karpenter?, registry?, s3Server?, nodeParts? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -53,12 +54,15 @@ async function ensureTestParts(progress) {
   await ensureAnsible({ progress });
   await ensureMlxLm({ progress });
   await ensureMonitoringCrds({ progress });
+  await ensureKarpenterCrds({ progress });
+  await ensureKueueCrds({ progress });
   await ensureActionlint({ progress });
   return {
     prometheus: await ensurePrometheus({ progress }),
     ollama: await ensureOllama({ progress }),
     helm: await ensureHelm({ progress }),
     kwok: await ensureKwok({ progress }),
+    karpenter: await ensureKarpenter({ progress }),
     registry: await ensureRegistry({ progress }),
     s3Server: await ensureS3Server({ progress }),
     nodeParts: await ensureNodeParts({ progress }),
@@ -88,8 +92,8 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
 METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
-METALBRIDGE_KWOK, METALBRIDGE_REGISTRY, METALBRIDGE_S3_SERVER,
-METALBRIDGE_ACTIONLINT (see scripts/README.md).`;
+METALBRIDGE_KWOK, METALBRIDGE_KARPENTER, METALBRIDGE_REGISTRY,
+METALBRIDGE_S3_SERVER, METALBRIDGE_ACTIONLINT (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };

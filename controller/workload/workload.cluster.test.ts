@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
-import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
+import { findMonitoringCrds } from "../../scripts/setup/definitions.mjs";
 import { type PrivateCluster, startCluster } from "../../test/cluster/cluster.ts";
 import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
 import { priorityClasses } from "./priorities.ts";

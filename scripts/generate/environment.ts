@@ -41,6 +41,11 @@ export const environmentVariables: readonly Variable[] = [
   programPath("METALBRIDGE_HELM", "setup, tests", "helm that tests of the chart use"),
   programPath("METALBRIDGE_KWOK", "setup, tests", "kwok that simulates nodes in tests"),
   programPath(
+    "METALBRIDGE_KARPENTER",
+    "setup, tests",
+    "Karpenter with its simulated cloud that tests of node provisioning use",
+  ),
+  programPath(
     "METALBRIDGE_REGISTRY",
     "setup, tests",
     "OCI registry (distribution) that tests of oci:// sources use",

@@ -1,5 +1,6 @@
 /** A program that only tests need: one that is named, one on PATH, the cache, or a build of its Go module. */
-import { join } from "node:path";
+import { renameSync } from "node:fs";
+import { basename, join } from "node:path";
 import { cacheDir } from "./cache.mjs";
 import { findOnPath, isExecutable, run } from "./command.mjs";
 import { fillFolder } from "./fill-folder.mjs";
@@ -7,11 +8,21 @@ import { SetupError } from "./steps.mjs";
 
 /**
  * `program`: its name on PATH; `variable`: the one that names it; `module`, `version`: what `go install` builds; `brew`: its
- * formula; `cgo`: it needs a C compiler; `flags`: more of `go install`. Returns `{ find, ensure }`.
+ * formula, empty if there is none; `cgo`: it needs a C compiler; `flags`: more of `go install`; `firstBuild`: how long a first
+ * build takes on two cores. Returns `{ find, ensure }`.
  */
-export function goProgram({ program, variable, module, version, brew = program, cgo = false, flags = [] }) {
+export function goProgram({
+  program,
+  variable,
+  module,
+  version,
+  brew = program,
+  cgo = false,
+  flags = [],
+  firstBuild = "two minutes",
+}) {
   const how = [
-    `install ${program} so that it is on PATH (brew install ${brew})`,
+    `install ${program} so that it is on PATH${brew === "" ? "" : ` (brew install ${brew})`}`,
     `or name the program in ${variable}`,
     `or install Go${cgo ? " and a C compiler" : ""}, and run setup again with access to a Go module proxy`,
   ];
@@ -29,9 +40,11 @@ export function goProgram({ program, variable, module, version, brew = program, 
     if (go !== undefined && canBuild) {
       const settings = { ...env, GOFLAGS: "", CGO_ENABLED: cgo ? "1" : "0" };
       const args = ["install", ...flags, `${module}@${version}`];
-      const what = "building, about two minutes the first time";
+      const what = `building, about ${firstBuild} the first time`;
       try {
-        await progress.during(program, what, () => install(go, args, folderIn(env), settings));
+        await progress.during(program, what, () =>
+          install(go, args, { target: folderIn(env), built: basename(module), program, env: settings }),
+        );
         return join(folderIn(env), program);
       } catch (error) {
         if (!(error instanceof SetupError)) throw error;
@@ -54,10 +67,20 @@ export function goProgram({ program, variable, module, version, brew = program, 
   return { find, ensure };
 }
 
-function install(go, args, target, env) {
+/** `go install` names a program after its package. */
+function install(go, args, { target, built, program, env }) {
   return fillFolder(target, async (work) => {
-    const result = await run(go, args, { env: { ...env, GOBIN: work } });
+    const result = await runNicely(go, args, { ...env, GOBIN: work });
     if (result.code !== 0) throw new SetupError(`${go} ${args.join(" ")} failed:\n${result.tail}`);
+    if (built !== program) renameSync(join(work, built), join(work, program));
     return work;
   });
+}
+
+/** A build uses every core for minutes, so other programs of the machine come first. */
+function runNicely(program, args, env) {
+  const nice = findOnPath("nice", env);
+  return nice === undefined
+    ? run(program, args, { env })
+    : run(nice, ["-n", "10", program, ...args], { env });
 }

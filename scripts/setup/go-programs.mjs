@@ -22,6 +22,17 @@ export const { find: findHelm, ensure: ensureHelm } = goProgram({
   flags: [`-ldflags=-s -w -X helm.sh/helm/v3/internal/version.version=${HELM}`],
 });
 
+/** Karpenter with its simulated cloud, which the module calls kwok. Version 1.14.3 and later need a newer Go. */
+export const { find: findKarpenter, ensure: ensureKarpenter } = goProgram({
+  program: "karpenter-kwok",
+  variable: "METALBRIDGE_KARPENTER",
+  module: "sigs.k8s.io/karpenter/kwok",
+  version: "v1.14.0",
+  brew: "",
+  flags: STRIPPED,
+  firstBuild: "three minutes",
+});
+
 /** Simulates the nodes that pods run on. */
 export const { find: findKwok, ensure: ensureKwok } = goProgram({
   program: "kwok",

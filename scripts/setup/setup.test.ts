@@ -9,6 +9,7 @@ import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { cacheDir } from "./cache.mjs";
 import { pickRelease } from "./cluster/envtest.mjs";
 import { quoted } from "./command.mjs";
+import { ensureKueueCrds, findKueueCrds } from "./definitions.mjs";
 import { isNewEnough } from "./dependencies.mjs";
 import { download } from "./download.mjs";
 import { goProgram } from "./go-program.mjs";
@@ -253,7 +254,7 @@ test("the slowest files are listed, longest first, and not for a run of a few", 
   expect(renderSlowest(files.slice(0, 10))).toEqual([]);
 });
 
-test("a program of Go is the one that is named, else one on PATH, else built once into the cache", async () => {
+test("a program of Go is the one that is named, else one on PATH, else built once, at low priority, into the cache", async () => {
   await using folder = await temporaryFolder();
   const executable = async (name: string, text = "#!/bin/sh\n") => {
     const file = path.join(folder.path, name);
@@ -288,10 +289,43 @@ test("a program of Go is the one that is named, else one on PATH, else built onc
   );
   expect(tool.find(env)).toBe(built);
 
+  const renamed = goProgram({
+    program: "other",
+    variable: "A_TOOL",
+    module: "example.com/tool",
+    version: "v1",
+  });
+  expect(path.basename((await renamed.ensure({ progress, env: withGo })) ?? "")).toBe("other");
+  await executable("go/nice", '#!/bin/sh\nshift 2; NICE=nice exec "$@"\n');
+  await executable("go/go", '#!/bin/sh\n: > "$GOBIN/$NICE"; /bin/chmod 755 "$GOBIN/$NICE"\n');
+  const low = goProgram({ program: "low", variable: "A_TOOL", module: "example.com/nice", version: "v1" });
+  expect(await low.ensure({ progress, env: withGo })).toMatch(/\/low$/);
+
   const onPath = await executable("bin/tool");
   expect(tool.find({ ...env, PATH: path.dirname(onPath) })).toBe(onPath);
   const named = await executable("named");
   expect(await tool.ensure({ progress, env: { ...env, PATH: path.dirname(onPath), A_TOOL: named } })).toBe(
     named,
   );
+});
+
+test("definitions come from the archive of a Go module once; without Go, the message says what is skipped", async () => {
+  await using folder = await temporaryFolder();
+  const lines: string[] = [];
+  const progress = createProgress({ write: (text: string) => lines.push(text) > 0 });
+  const env = { METALBRIDGE_CACHE: path.join(folder.path, "cache"), HOME: folder.path, PATH: "" };
+  expect(await ensureKueueCrds({ progress, env })).toBeUndefined();
+  expect(lines.join("")).toMatch(
+    /no definitions of Kueue: tests with queues of Kueue are skipped; install Go,/,
+  );
+
+  const file = "kueue.x-k8s.io_workloads.yaml";
+  const bases = path.join(folder.path, "module/config/components/crd/bases");
+  await mkdir(bases, { recursive: true });
+  await writeFile(path.join(bases, file), "kind: CustomResourceDefinition\n");
+  const go = path.join(folder.path, "go");
+  await writeFile(go, `#!/bin/sh\necho '{"Dir":"${folder.path}/module"}'\n`, { mode: 0o755 });
+  const found = await ensureKueueCrds({ progress, env: { ...env, PATH: folder.path } });
+  expect(await readFile(path.join(found ?? "", file), "utf8")).toBe("kind: CustomResourceDefinition\n");
+  expect(findKueueCrds(env)).toBe(found);
 });

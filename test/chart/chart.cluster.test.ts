@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { priorityClasses } from "../../controller/workload/priorities.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
-import { findMonitoringCrds } from "../../scripts/setup/monitoring-crds.mjs";
+import { findMonitoringCrds } from "../../scripts/setup/definitions.mjs";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";

@@ -9,7 +9,7 @@ import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { startKwok } from "../../../test/bed/kwok.ts";
 import type { Part } from "../../../test/bed/part.ts";
 import { freePort } from "../../../test/bed/ports.ts";
-import { findMonitoringCrds } from "../../setup/monitoring-crds.mjs";
+import { findMonitoringCrds } from "../../setup/definitions.mjs";
 import { openOn } from "../beds/bed.ts";
 import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
 import { NAMESPACE, type Plane } from "../beds/plane.ts";
