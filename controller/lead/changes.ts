@@ -20,7 +20,8 @@ import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
-import type { ChangeHandlers, Watches } from "../watches/watches.ts";
+import type { ChangeHandlers } from "../watches/contract.ts";
+import type { Watches } from "../watches/watches.ts";
 import { enqueueBenchmarks, type Queues } from "./queues.ts";
 
 export interface ChangePorts {

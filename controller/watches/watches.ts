@@ -2,7 +2,6 @@
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import {
   LABEL_HOST,
-  LABEL_SERVICE,
   LABEL_SERVICE_UID,
   NAMESPACE_HOSTS,
   NAMESPACE_SYSTEM,
@@ -15,16 +14,13 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
-import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { CONFIG_MAPS, LEASES, NODES, PODS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
+import { CONFIG_MAPS, LEASES } from "../../src/kube/kinds.ts";
 import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
-import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
-import { hasPodEnded, type Node, type Pod, type ResourceSlice } from "../../src/kube/workload-objects.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
 import {
   type Owned,
   type OwnedKind,
@@ -33,72 +29,33 @@ import {
   ownerOf,
   perOwnedKind,
 } from "../service/owned/kinds.ts";
-import { createGrouping, type Grouping } from "./grouping.ts";
-import { NODE_REPORTS } from "./nodes.ts";
-
-/** Handlers for changes. Each handler is quick and only enqueues. */
-export interface ChangeHandlers {
-  readonly onModel: (namespace: string, name: string) => void;
-  /** `namespace/name` of an InferenceService. */
-  readonly onService: (key: string) => void;
-  /** For `namespace/name` of a Model, if a service that names it was added or removed, or needs the weights elsewhere. */
-  readonly onWeights: (model: string) => void;
-  readonly onReplica: (
-    key: string,
-    replica: InferenceReplica | undefined,
-    before: InferenceReplica | undefined,
-  ) => void;
-  /** Called instead of `onService`, `onReplica` and `onHostMember` if only the live performance of a replica has changed. */
-  readonly onPerformance: (key: string, replica: InferenceReplica) => void;
-  /** For a Model that hosts prefetch, or did before the change. */
-  readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
-  readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
-  readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
-  /** A ResourceSlice of this node has changed. */
-  readonly onNodeSlice: (node: string) => void;
-  readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
-  /** The ConfigMap with measured speeds has changed. */
-  readonly onBenchmarks: () => void;
-  /** Something has changed that benchmarks read of a Model, a service or its pods. */
-  readonly onBenchmarkFacts: () => void;
-  readonly onHostMember: (host: string) => void;
-  readonly onRenewal: (host: string) => void;
-}
-
-/** Observes Leases, beginning with the first list. */
-export interface LeaseObserver {
-  /** Returns true for a new renewal. `isEarly` is true before the first subscription. */
-  readonly isRenewal: (host: string, lease: Lease, isEarly: boolean) => boolean;
-  /** Called when the watch is interrupted. */
-  readonly onInterrupted: () => void;
-}
+import type {
+  ChangeHandlers,
+  Emit,
+  LeaseObserver,
+  StartWatch,
+  WatchedPaths,
+  WatchOptions,
+} from "./contract.ts";
+import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
+import { createPodGroupings, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
 type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };
 
 /** The watches. An optional kind is empty if the cluster lacks it, and nothing waits for its first list. */
-export interface Watches extends OwnedWatches, Groupings {
+export interface Watches extends OwnedWatches, PodWatches, Groupings {
   readonly models: Reflector<Model>;
   readonly services: Reflector<InferenceService>;
   readonly hosts: Reflector<Host>;
   readonly leases: Reflector<Lease>;
-  /** Pods of our Deployments only. */
-  readonly pods: Reflector<Pod>;
-  /** Nodes, for services with placement.mode Auto. */
-  readonly nodes: Reflector<Node>;
-  /** Devices that drivers of dynamic resource allocation offer. Empty if the cluster lacks the kind. */
-  readonly resourceSlices: Reflector<ResourceSlice>;
-  /** Reports that nodes publish. */
-  readonly nodeReports: Reflector<ConfigMap>;
   /** The ConfigMap with measured speeds. */
   readonly benchmarks: Reflector<ConfigMap>;
 }
 
-export interface Groupings {
+export interface Groupings extends PodGroupings {
   /** Objects of a service, by its `namespace/name`. */
   readonly ofService: OwnedGroupings;
-  readonly podsOfService: Grouping<Pod>;
-  readonly podsOfNode: Grouping<Pod>;
   /** Services by `namespace/name` of a Model that they name. */
   readonly servicesOfModel: Grouping<InferenceService>;
   /** Models that hosts prefetch, in the one group "all". */
@@ -108,19 +65,6 @@ export interface Groupings {
   /** Replicas and slices by name of the host. */
   readonly replicasOfHost: Grouping<InferenceReplica>;
   readonly slicesOfHost: Grouping<EndpointSlice>;
-  readonly resourceSlicesOfNode: Grouping<ResourceSlice>;
-}
-
-export interface WatchOptions {
-  readonly connection: KubeConnection;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
-}
-
-/** With `hostsOnly`, the kinds that only pods need are not watched. */
-export interface WatchedPaths {
-  readonly hostsOnly: boolean;
 }
 
 export interface StartedWatches {
@@ -135,8 +79,6 @@ const BENCHMARKS = {
   fieldSelector: `metadata.name=${BENCHMARKS_NAME}`,
 };
 
-type Emit = (notify: (on: ChangeHandlers) => void) => void;
-
 /** Starts every watch. The caches are complete once `whenWatchesSynced` has resolved. */
 export function startWatches(
   options: WatchOptions & WatchedPaths,
@@ -145,37 +87,14 @@ export function startWatches(
   const subscribers: ChangeHandlers[] = [];
   const emit: Emit = (notify) => subscribers.forEach(notify);
   const groupings = createGroupings();
-  const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) =>
-    startReflector<T>({ ...options, ...rest });
+  const start: StartWatch = (rest) => startReflector({ ...options, ...rest });
   /** Starts a watch unless nothing runs in pods. */
-  const ofPods: typeof start = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
+  const ofPods: StartWatch = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
   const watches: Watches = {
     ...groupings,
     ...startOwned({ start, ofPods }, groupings, emit),
-    nodes: ofPods({ kind: NODES, onChange: (_, node, before) => emit((on) => on.onNode(node, before)) }),
-    resourceSlices: ofPods({
-      kind: RESOURCE_SLICES,
-      isOptional: true,
-      onChange: (key, slice, before) => {
-        const nodes = groupings.resourceSlicesOfNode.note(key, slice, before);
-        emit((on) => nodes.forEach(on.onNodeSlice));
-      },
-    }),
-    nodeReports: ofPods({
-      ...NODE_REPORTS,
-      onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
-    }),
+    ...startPodWatches(ofPods, groupings, emit),
     benchmarks: start({ ...BENCHMARKS, onChange: () => emit((on) => on.onBenchmarks()) }),
-    pods: ofPods({
-      kind: PODS,
-      labelSelector: LABEL_SERVICE_UID,
-      onChange: (key, pod, before) => {
-        groupings.podsOfNode.note(key, pod, before);
-        const services = groupings.podsOfService.note(key, pod, before);
-        emit((on) => services.forEach(on.onService));
-        if (busyNodeOf(pod) !== busyNodeOf(before)) emit((on) => on.onBenchmarkFacts());
-      },
-    }),
     models: start({
       kind: MODELS,
       onChange: (key, object, before) => {
@@ -215,10 +134,9 @@ export function startWatches(
 }
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
-type Start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof WatchOptions>) => Reflector<T>;
 
 function startOwned(
-  { start, ofPods }: { readonly start: Start; readonly ofPods: Start },
+  { start, ofPods }: { readonly start: StartWatch; readonly ofPods: StartWatch },
   { ofService, replicasOfHost, slicesOfHost }: Groupings,
   emit: Emit,
 ): OwnedWatches {
@@ -284,11 +202,6 @@ function measuredOf(model: Model | undefined) {
   return { spec: specOf(model), status };
 }
 
-/** Node whose devices the pod uses. */
-function busyNodeOf(pod: Pod | undefined): string | undefined {
-  return pod === undefined || hasPodEnded(pod) ? undefined : pod.spec.nodeName;
-}
-
 /** Undefined if there is no Model. */
 function acceleratorOf(model: Model | undefined): string | undefined {
   return model && (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR);
@@ -350,8 +263,7 @@ export function createGroupings(): Groupings {
     ofService: perOwnedKind((what) =>
       createGrouping((object) => groupOf(object, ownerOf(what, object).name)),
     ) as OwnedGroupings,
-    podsOfService: createGrouping<Pod>((pod) => groupOf(pod, pod.metadata.labels?.[LABEL_SERVICE])),
-    podsOfNode: createGrouping<Pod>(({ spec: { nodeName } }) => (nodeName === undefined ? [] : [nodeName])),
+    ...createPodGroupings(),
     servicesOfModel: createGrouping<InferenceService>(modelsOf),
     prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
@@ -360,12 +272,5 @@ export function createGroupings(): Groupings {
       const host = metadata.labels?.[LABEL_HOST];
       return host === undefined ? [] : [host];
     }),
-    resourceSlicesOfNode: createGrouping<ResourceSlice>(({ spec: { nodeName } }) =>
-      nodeName === undefined ? [] : [nodeName],
-    ),
   };
-}
-
-function groupOf({ metadata }: KubeObject, service: string | undefined): readonly string[] {
-  return service === undefined ? [] : [keyOf({ namespace: metadata.namespace, name: service })];
 }

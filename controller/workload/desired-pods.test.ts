@@ -16,6 +16,7 @@ import { podRevisionOf, withRevision } from "./revision.ts";
 
 interface Desired {
   readonly spec?: object;
+  readonly labels?: Record<string, string>;
   readonly annotations?: Record<string, string>;
   readonly model?: object;
   readonly status?: object;
@@ -23,9 +24,9 @@ interface Desired {
 
 const CACHE = { phase: "Ready", reason: "", message: "", claimName: "c", folder: "f", file: "m.gguf" };
 
-function objectsOf({ spec, annotations = {}, model, status }: Desired) {
+function objectsOf({ spec, labels, annotations = {}, model, status }: Desired) {
   const service = inferenceServiceSchema.parse({
-    metadata: { name: "chat", namespace: "a", uid: "u", annotations },
+    metadata: { name: "chat", namespace: "a", uid: "u", labels, annotations },
     spec: { modelRef: "m", ...spec },
   });
   const read = { phase: "Ready", format: "gguf", files: ["m.gguf"], sizeBytes: 1e9, cache: CACHE };
@@ -74,6 +75,7 @@ const KEPT: readonly [string, Desired][] = [
     "fields of hosts",
     { spec: { evictionProtection: true, hostLostSeconds: 9, placement: { hosts: ["a"] } } },
   ],
+  ["labels of others", { labels: { team: "a", "kueue.x-k8s.io/other": "b" } }],
   ["a prefetch of the Model", { model: { prefetch: true, refreshPolicy: "OnChange" } }],
   ["what a newer controller reads in the same file", { status: { weightsBytes: 7 } }],
 ];
@@ -83,6 +85,8 @@ const CHANGED: readonly [string, Desired][] = [
   ["the priority", { spec: { priority: "high" } }],
   ["the time to drain", { spec: { rollout: { drainSeconds: 5 } } }],
   ["a restart that is asked for", { annotations: { [ANNOTATION_RESTARTED_AT]: "2026-01-01T00:00:00Z" } }],
+  ["the queue", { labels: { "kueue.x-k8s.io/queue-name": "team-a" } }],
+  ["the topology", { annotations: { "kueue.x-k8s.io/podset-required-topology": "rack" } }],
   ["the Model's source", { model: { source: "hf://org/m/n.gguf" } }],
   ["the Model's content", { status: { pinned: { key: "k", revision: "c0ffee" } } }],
   ["where the weights are", { status: { cache: { ...CACHE, folder: "g" } } }],
@@ -158,4 +162,18 @@ test("the digest of a plain service never changes, because a new field with a de
   expect(desiredPodsDigest({ service, models: [{ model, weights: undefined }] })).toBe(
     "b40ca0628d34b052d34104a0fbbeadc3",
   );
+});
+
+test("a service passes its queue of Kueue and its topology on, and nothing else of its metadata", () => {
+  const queue = { "kueue.x-k8s.io/queue-name": "team-a", "kueue.x-k8s.io/priority-class": "high" };
+  const topology = { "kueue.x-k8s.io/podset-preferred-topology": "rack" };
+  const labels = { ...queue, team: "a", "kueue.x-k8s.io/pod-group-name": "group" };
+  const annotations = { ...topology, note: "n", "kueue.x-k8s.io/retriable-in-group": "false" };
+  const { metadata, spec } = render({ labels, annotations }, NEW);
+  const plain = render({}, NEW);
+  expect(metadata.labels).toEqual({ ...plain.metadata.labels, ...queue });
+  expect(spec.template.metadata?.labels).toMatchObject(queue);
+  expect(spec.template.metadata?.annotations).toMatchObject(topology);
+  expect(JSON.stringify(spec.template)).not.toMatch(/pod-group-name|retriable|"team"/);
+  expect(spec.selector).toEqual(plain.spec.selector);
 });

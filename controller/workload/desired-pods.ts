@@ -20,6 +20,7 @@ import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { MountedWeights } from "./contract.ts";
 import { hasGate } from "./pod.ts";
+import { queueAnnotations, queueLabels } from "./queue-labels.ts";
 import { podRevisionOf, withRevision } from "./revision.ts";
 
 /** The user's settings and the facts that determine the template of a service's pods. */
@@ -66,6 +67,8 @@ function digestOf({ service, models }: DesiredPods, nodes: unknown): string {
       spec: without(spec, SPEC_FIELDS_NOT_IN_PODS),
       drainSeconds: rollout.drainSeconds,
       restartedAt: service.metadata.annotations?.[ANNOTATION_RESTARTED_AT],
+      queue: queueLabels(service),
+      topology: queueAnnotations(service),
       models: models.map(({ model, weights }) => ({
         name: model.metadata.name,
         spec: without(model.spec, MODEL_FIELDS_NOT_IN_PODS),

@@ -16,6 +16,7 @@ import { POD_USER, type PodsSettings } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
+import { queueAnnotations, queueLabels } from "./queue-labels.ts";
 import type { Files } from "./volumes.ts";
 
 /**
@@ -50,6 +51,7 @@ export function podTemplateOf(input: PodTemplateInput): PodTemplate {
     metadata: {
       labels: {
         ...withoutOurs(spec.podLabels),
+        ...queueLabels(service),
         ...(mounts === undefined ? {} : { [mounts]: "mounted" }),
         ...ownerLabels(service),
         ...MANAGED_BY,
@@ -58,6 +60,7 @@ export function podTemplateOf(input: PodTemplateInput): PodTemplate {
         "kubectl.kubernetes.io/default-container": ENGINE_CONTAINER,
         ...(spec.disruption?.protectAlways === true ? NEVER_DISRUPT : {}),
         ...withoutOurs(spec.podAnnotations),
+        ...queueAnnotations(service),
         ...(restartedAt === undefined ? {} : { [ANNOTATION_RESTARTED_AT]: restartedAt }),
         ...files.annotations,
         // Stored on the pod, because the service may have another runtime when the controller queries the pod.

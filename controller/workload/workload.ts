@@ -14,6 +14,7 @@ import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
 import { memoryRequest } from "./memory.ts";
 import { podTemplateOf } from "./pod.ts";
+import { queueLabels } from "./queue-labels.ts";
 import { withRevision } from "./revision.ts";
 import { hasDevices, strategyOf } from "./strategy.ts";
 import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
@@ -97,7 +98,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     kind: "Deployment",
     metadata: {
       ...ownedObjectRef(service, serviceName(service.metadata.name)),
-      labels: { ...ownerLabels(service), ...MANAGED_BY },
+      labels: { ...queueLabels(service), ...ownerLabels(service), ...MANAGED_BY },
     },
     spec: {
       replicas,

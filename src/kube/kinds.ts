@@ -27,6 +27,7 @@ import type {
   PodDisruptionBudget,
   PodMonitor,
   PriorityClass,
+  QueueWorkload,
   ResourceClaim,
   ResourceSlice,
   StorageClass,
@@ -73,6 +74,11 @@ export const DISRUPTION_BUDGETS: Kind<PodDisruptionBudget> = inNamespace("policy
 export const NETWORK_POLICIES: Kind<NetworkPolicy> = inNamespace("networking.k8s.io", "NetworkPolicy");
 /** A kind of the Prometheus operator, which many clusters do not have. */
 export const POD_MONITORS: Kind<PodMonitor> = inNamespace("monitoring.coreos.com", "PodMonitor");
+/** A kind of Kueue, which many clusters do not have. */
+export const QUEUE_WORKLOADS: Kind<QueueWorkload> = {
+  ...inNamespace<QueueWorkload>("kueue.x-k8s.io", "Workload"),
+  version: "v1beta2",
+};
 
 export const PRIORITY_CLASSES: Kind<PriorityClass> = clusterWide("scheduling.k8s.io", "PriorityClass");
 

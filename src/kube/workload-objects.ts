@@ -253,6 +253,11 @@ export interface PodMonitor extends KubeObject {
   spec: { selector: LabelSelector; podMetricsEndpoints: readonly Open[] };
 }
 
+/** kueue.x-k8s.io/v1beta2: the request of a pod, or of a group of pods, for quota. */
+export interface QueueWorkload extends KubeObject {
+  status?: { conditions?: readonly StatusCondition[] };
+}
+
 /** `value` and `preemptionPolicy` cannot be changed. */
 export interface PriorityClass extends KubeObject {
   value: number;

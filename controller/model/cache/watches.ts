@@ -7,8 +7,8 @@ import type { WatchedReflector } from "../../../src/kube/watch/catch-up.ts";
 import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
+import type { WatchedPaths, WatchOptions } from "../../watches/contract.ts";
 import { createGrouping } from "../../watches/grouping.ts";
-import type { WatchedPaths, WatchOptions } from "../../watches/watches.ts";
 import { createDownloadFollower, type DownloadFollower } from "./progress.ts";
 
 export type ObservedClaim =

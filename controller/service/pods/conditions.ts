@@ -13,6 +13,7 @@ import type { PhaseStatus } from "../phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
+import { quotaCondition, waitsForQuota } from "./quota.ts";
 
 export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, nowIso: string): Condition[] {
   const { service, pods } = input;
@@ -35,6 +36,7 @@ export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, now
     ...rolloutDeferred(input),
     ...scalingActive(input),
     ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
+    ...(input.quota === undefined ? [] : [quotaCondition(input.quota)]),
   ];
   return updates.flatMap((update) => {
     const before = service.status?.conditions?.filter(({ type }) => type === update.type);
@@ -65,11 +67,13 @@ function degraded({ resolution, model, rejections }: PodsStatusInput, verdict: P
 }
 
 function placed(input: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {
-  const { pods, resolution, obstacle } = input;
+  const { pods, resolution, obstacle, quota } = input;
   const type = "Placed";
   const desired = desiredPods(input);
   if (pods.unscheduled !== undefined)
     return { type, status: "False", reason: pods.unscheduled.code, message: pods.unscheduled.message };
+  if (quota !== undefined && quota.waiting > 0)
+    return { type, status: "False", reason: "WaitingForQuota", message: waitsForQuota(quota) };
   if (pods.live < desired && (obstacle.at !== "none" || resolution.at === "blocked"))
     return { type, status: "Unknown", reason: verdict.reason, message: verdict.message };
   return {

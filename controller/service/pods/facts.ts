@@ -9,6 +9,7 @@ import type { Obstacle } from "../apply/run.ts";
 import type { ObservedNodes } from "./nodes.ts";
 import type { Offload } from "./offload.ts";
 import type { ObservedPods } from "./pods.ts";
+import type { ObservedQuota } from "./quota.ts";
 import type { Deferral } from "./rollout.ts";
 
 export interface PodsStatusInput {
@@ -25,6 +26,8 @@ export interface PodsStatusInput {
   readonly offload: Offload | undefined;
   /** Undefined without placement.mode Auto. */
   readonly nodes?: ObservedNodes;
+  /** Undefined if Kueue does not manage the service. */
+  readonly quota?: ObservedQuota;
   readonly queuePosition: number | undefined;
   readonly obstacle: Obstacle;
   readonly rejections: readonly Rejection[];

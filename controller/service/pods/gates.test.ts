@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
-import { outdatedPods, releaseOf } from "./gates.ts";
+import { gatedPods, outdatedPods, releaseOf } from "./gates.ts";
 import type { JudgedNode } from "./nodes.ts";
 
 const GATE = { name: "metalbridge.dev/placement" };
@@ -26,6 +26,12 @@ const preferred = {
     },
   ],
 };
+
+test("a pod that Kueue still holds waits for the choice of its node until then", () => {
+  const held = podWith({ schedulingGates: [{ name: "kueue.x-k8s.io/admission" }, GATE] });
+  const ready = podWith({});
+  expect(gatedPods([held, ready, podWith({ schedulingGates: [] })])).toEqual([ready]);
+});
 
 test("a release narrows every term, states the preferences, and removes only our gate of the pod as it was read", () => {
   const other = { key: "gpu", operator: "Exists" };

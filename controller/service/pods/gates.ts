@@ -18,6 +18,7 @@ import { ApiCallFailed } from "../apply/failure.ts";
 import { type Rejection, rejectionOf } from "../apply/rejection.ts";
 import type { JudgedNode, NodeChoice } from "./nodes.ts";
 import { isLive, isUnscheduled } from "./pods.ts";
+import { isQueued } from "./quota.ts";
 
 /** The choice for the pods that are gated now. */
 export interface GateDecision {
@@ -33,8 +34,9 @@ export function hasPlacementGate({ spec }: Pick<PodTemplate, "spec">): boolean {
   return spec.schedulingGates?.some(({ name }) => name === GATE_PLACEMENT) === true;
 }
 
+/** Without pods that Kueue still holds: its choice narrows ours, and nodes may change until then. */
 export function gatedPods(pods: readonly Pod[]): readonly Pod[] {
-  return pods.filter((pod) => hasPlacementGate(pod) && isLive(pod));
+  return pods.filter((pod) => hasPlacementGate(pod) && isLive(pod) && !isQueued(pod));
 }
 
 /** Applies the choice and removes the gate, if the pod is still as it was read. */

@@ -41,6 +41,7 @@ import type { Offload } from "./offload.ts";
 import { planPods } from "./plan.ts";
 import { isLive, isMakingRoom, isStuck, isUnscheduled, type ObservedPods, readPods } from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
+import { readQuota } from "./quota.ts";
 import { isOf, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
@@ -112,6 +113,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     deferral: rollout?.deferral,
     offload: offloadOf(ports, key, resolution, own.pods),
     nodes,
+    quota: readQuota(service, own.pods, watches.queueWorkloadsOfOwner.of),
     queuePosition: ports.podsQueue.positionOf(key),
     obstacle,
     rejections,

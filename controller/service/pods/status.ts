@@ -15,6 +15,7 @@ import { obstructedPhase, type PhaseStatus, stoppedPhase } from "../phase.ts";
 import { podsConditions } from "./conditions.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { keepsRevisions } from "./plan.ts";
+import { waitsForQuota } from "./quota.ts";
 
 const MAX_MESSAGE = 4096;
 
@@ -73,6 +74,7 @@ function verdictOf(input: PodsStatusInput): PhaseStatus {
     rejected(input) ??
     waiting(input) ??
     failing(input) ??
+    queued(input) ??
     deferred(input) ??
     incomplete(input) ?? { phase: "Ready", reason: "InferenceReady", message: readyMessage(input) }
   );
@@ -127,6 +129,15 @@ const REMEDIES: Partial<Record<ErrorCode, string>> = {
   DiskFull:
     "enlarge the claim with kubectl patch pvc, or with spec.modelCache.persistence Ephemeral raise spec.resources.ephemeralStorage",
 };
+
+/** Kueue holds pods until their queue has quota. That may take any time, so no deadline applies. */
+function queued(input: PodsStatusInput): PhaseStatus | undefined {
+  const { quota, pods } = input;
+  if (quota === undefined || quota.waiting === 0) return undefined;
+  const phase = pods.ready >= desiredPods(input) ? "Progressing" : "WaitingForCapacity";
+  const message = `${readyPodsText(input)}; ${waitsForQuota(quota)}`;
+  return { phase, reason: "WaitingForQuota", message };
+}
 
 /** The pods of the old template still serve. */
 function deferred({ deferral }: PodsStatusInput): PhaseStatus | undefined {

@@ -57,6 +57,21 @@ export const podErrors = {
     do: "lower spec.resources, free resources on a node, or add a node",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
+  WaitingForQuota: {
+    what: "Kueue holds pods of the service until their queue has quota for them. The message has the reason that Kueue reports.",
+    do: "wait, raise the quota of the ClusterQueue, or name another queue with the label kueue.x-k8s.io/queue-name of the service",
+    command: "kubectl get workloads.kueue.x-k8s.io -n NAMESPACE",
+  },
+  QueueEvicted: {
+    what: "Kueue has evicted a pod of the service from its queue, for example for a workload of higher priority. The Deployment creates a new pod, which waits for quota.",
+    do: "wait, or give the service a higher priority in the queue with the label kueue.x-k8s.io/priority-class",
+    command: "kubectl describe workloads.kueue.x-k8s.io -n NAMESPACE",
+  },
+  QueueNotManaged: {
+    what: "The service names a queue of Kueue, but Kueue does not manage its pods, so they start without quota.",
+    do: "install Kueue 0.15 or newer with the integrations deployment and pod, and let it manage the namespace",
+    command: "kubectl get crd workloads.kueue.x-k8s.io",
+  },
   UnbindableModelCache: {
     what: "The volume of the model cache cannot be provisioned, or no node that the download Job or a pod of the service may use can mount it. With access mode ReadWriteOnce all pods that mount a volume run on one node.",
     do: "read the message: create the storage class or set --cache-storage-class of the controller; for pods on several nodes, use access mode ReadWriteMany or spec.modelCache.persistence Ephemeral, or uncordon the volume's node, or free devices and memory on it; if the claim is on a node or in a zone that the pods cannot use, delete it, and it is created again",

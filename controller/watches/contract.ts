@@ -1,0 +1,67 @@
+/** What the controller's watches are started with, and the handlers that they call. */
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { Model } from "../../src/api/model.ts";
+import type { KubeConnection } from "../../src/kube/client/connect.ts";
+import type { ConfigMap, Lease } from "../../src/kube/objects.ts";
+import type { KubeObject, Reflector } from "../../src/kube/types.ts";
+import type { ReflectorOptions } from "../../src/kube/watch/reflector.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+
+export interface WatchOptions {
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** With `hostsOnly`, the kinds that only pods need are not watched. */
+export interface WatchedPaths {
+  readonly hostsOnly: boolean;
+}
+
+/** Starts the watch of one kind. */
+export type StartWatch = <T extends KubeObject>(
+  rest: Omit<ReflectorOptions<T>, keyof WatchOptions>,
+) => Reflector<T>;
+
+/** Handlers for changes. Each handler is quick and only enqueues. */
+export interface ChangeHandlers {
+  readonly onModel: (namespace: string, name: string) => void;
+  /** `namespace/name` of an InferenceService. */
+  readonly onService: (key: string) => void;
+  /** For `namespace/name` of a Model, if a service that names it was added or removed, or needs the weights elsewhere. */
+  readonly onWeights: (model: string) => void;
+  readonly onReplica: (
+    key: string,
+    replica: InferenceReplica | undefined,
+    before: InferenceReplica | undefined,
+  ) => void;
+  /** Called instead of `onService`, `onReplica` and `onHostMember` if only the live performance of a replica has changed. */
+  readonly onPerformance: (key: string, replica: InferenceReplica) => void;
+  /** For a Model that hosts prefetch, or did before the change. */
+  readonly onPrefetched: (model: Model | undefined, before: Model | undefined) => void;
+  readonly onHost: (name: string, host: Host | undefined, before: Host | undefined) => void;
+  readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
+  /** A ResourceSlice of this node has changed. */
+  readonly onNodeSlice: (node: string) => void;
+  readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
+  /** The ConfigMap with measured speeds has changed. */
+  readonly onBenchmarks: () => void;
+  /** Something has changed that benchmarks read of a Model, a service or its pods. */
+  readonly onBenchmarkFacts: () => void;
+  readonly onHostMember: (host: string) => void;
+  readonly onRenewal: (host: string) => void;
+}
+
+/** Observes Leases, beginning with the first list. */
+export interface LeaseObserver {
+  /** Returns true for a new renewal. `isEarly` is true before the first subscription. */
+  readonly isRenewal: (host: string, lease: Lease, isEarly: boolean) => boolean;
+  /** Called when the watch is interrupted. */
+  readonly onInterrupted: () => void;
+}
+
+/** Calls a function with each subscriber. */
+export type Emit = (notify: (on: ChangeHandlers) => void) => void;

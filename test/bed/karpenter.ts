@@ -1,0 +1,133 @@
+/** The real Karpenter with its simulated cloud: it creates Node objects of the given instance types for pods that find no node. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { tailOf } from "../../local/control-plane/process/log-tail.ts";
+import { startWatched } from "../../local/control-plane/process/watched-child.ts";
+import { findKarpenterCrds } from "../../scripts/setup/definitions.mjs";
+import { findKarpenter } from "../../scripts/setup/go-programs.mjs";
+import { type Kubectl, listOf } from "./kubectl.ts";
+import { freePort } from "./ports.ts";
+import { until } from "./until.ts";
+
+const ZONE = "test-zone-a";
+
+/** A kind of machine of the simulated cloud, and the NodePool that offers it. */
+export interface NodeOffer {
+  /** Name of the NodePool and of the instance type. */
+  readonly name: string;
+  /** Labels of the NodePool's nodes. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly resources: Readonly<Record<string, string>>;
+  /** Price per hour. */
+  readonly price: number;
+  /** Maximum of each resource over all nodes of the pool. */
+  readonly limits?: Readonly<Record<string, string>>;
+}
+
+export interface KarpenterOptions {
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+  /** Folder of its own, for its configuration and log. */
+  readonly dir: string;
+}
+
+/** Undefined if Karpenter is installed, else the reason for skipping a test. */
+export function whyNoKarpenter(): string | undefined {
+  const isInstalled = findKarpenter() !== undefined && findKarpenterCrds() !== undefined;
+  return isInstalled ? undefined : "needs Karpenter: npm run setup -- --for test";
+}
+
+/** Resolves once Karpenter works. Its nodes become ready only if a kwok manages them. */
+export async function startKarpenter(
+  { kubeconfig, kubectl, dir }: KarpenterOptions,
+  offers: readonly NodeOffer[],
+): Promise<AsyncDisposable> {
+  const program = findKarpenter();
+  const crds: string | undefined = findKarpenterCrds();
+  if (program === undefined || crds === undefined) throw new Error(whyNoKarpenter());
+  await kubectl(["apply", "--server-side", "-f", crds]);
+  await kubectl(["wait", "--for=condition=Established", "--timeout=60s", "-f", crds]);
+  await kubectl(["apply", "-f", "-"], listOf(NODE_CLASS, ...offers.map(nodePool)));
+  mkdirSync(dir, { recursive: true });
+  const types = path.join(dir, "instance-types.json");
+  writeFileSync(types, JSON.stringify(offers.map(instanceType)));
+  const logFile = path.join(dir, "karpenter.log");
+  const healthPort = await freePort();
+  const karpenter = startWatched({
+    name: "karpenter",
+    program,
+    args: [
+      `--instance-types-file-path=${types}`,
+      "--disable-leader-election=true",
+      `--metrics-port=${await freePort()}`,
+      `--health-probe-port=${healthPort}`,
+      // Seconds by default, to collect pods that need nodes at the same time.
+      "--batch-idle-duration=100ms",
+    ],
+    env: { KUBECONFIG: kubeconfig, SYSTEM_NAMESPACE: "kube-system" },
+    cwd: dir,
+    logFile,
+    graceMs: 2_000,
+    orphanGraceMs: 1_000,
+  });
+  const isReady = async () => {
+    const answer = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
+    if (!answer.ok) throw new Error(`Karpenter is not ready: ${await answer.text()}`);
+  };
+  await until(isReady, { ended: karpenter.ended }).catch(async (error: Error) => {
+    await karpenter.stop();
+    throw new Error(`${error.message}; the end of its log:\n${tailOf(logFile, 2_000)}`);
+  });
+  return {
+    [Symbol.asyncDispose]: async () => {
+      await karpenter.stop();
+    },
+  };
+}
+
+const NODE_CLASS = {
+  apiVersion: "karpenter.kwok.sh/v1alpha1",
+  kind: "KWOKNodeClass",
+  metadata: { name: "simulated" },
+  spec: {},
+};
+
+function nodePool({ name, labels, limits }: NodeOffer): object {
+  return {
+    apiVersion: "karpenter.sh/v1",
+    kind: "NodePool",
+    metadata: { name },
+    spec: {
+      template: {
+        metadata: { labels },
+        spec: {
+          requirements: [{ key: "node.kubernetes.io/instance-type", operator: "In", values: [name] }],
+          nodeClassRef: { group: "karpenter.kwok.sh", kind: "KWOKNodeClass", name: "simulated" },
+        },
+      },
+      // The nodes of a test stay until it ends.
+      disruption: { consolidationPolicy: "WhenEmpty", consolidateAfter: "Never" },
+      limits,
+    },
+  };
+}
+
+function instanceType({ name, resources, price }: NodeOffer): object {
+  const requirement = (key: string, value: string) => ({ key, operator: "In", values: [value] });
+  return {
+    name,
+    offerings: [
+      {
+        Price: price,
+        Available: true,
+        Requirements: [
+          requirement("karpenter.sh/capacity-type", "on-demand"),
+          requirement("topology.kubernetes.io/zone", ZONE),
+        ],
+      },
+    ],
+    architecture: "amd64",
+    operatingSystems: ["linux"],
+    resources: { "ephemeral-storage": "500Gi", ...resources },
+  };
+}
