@@ -1,11 +1,6 @@
 /** The controller's watches, with the groupings that its passes need. */
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import {
-  LABEL_HOST,
-  LABEL_SERVICE_UID,
-  NAMESPACE_HOSTS,
-  NAMESPACE_SYSTEM,
-} from "../../src/api/group.ts";
+import { LABEL_HOST, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
