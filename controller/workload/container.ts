@@ -39,6 +39,8 @@ export interface ContainerInput {
   readonly ephemeralStorage: string | undefined;
   /** Quantity of memory to request if the service names none. */
   readonly memory: string | undefined;
+  /** Limits other than GPUs, from the flavor of the Model. */
+  readonly limits?: Readonly<Record<string, string>> | undefined;
   readonly sizeBytes: number | undefined;
 }
 
@@ -154,21 +156,25 @@ function resourcesOf({
   gpus,
   ephemeralStorage,
   memory: estimated,
+  limits: others = {},
 }: ContainerInput): NonNullable<Container["resources"]> {
-  const memory = resources.hostMemory ?? resources.memory ?? estimated;
+  // A limit also caps the estimate, and is the request of what the service does not request.
+  const memory = resources.hostMemory ?? resources.memory ?? others.memory ?? estimated;
   const storage = resources.ephemeralStorage ?? ephemeralStorage;
   const counts = Object.fromEntries(
     Object.entries(gpus.resources).map(([name, count]) => [name, String(count)]),
   );
   const requests = {
+    ...others,
     ...(resources.cpu === undefined ? {} : { cpu: canonicalQuantity(resources.cpu) }),
     ...(memory === undefined ? {} : { memory: canonicalQuantity(memory) }),
     ...(storage === undefined ? {} : { "ephemeral-storage": canonicalQuantity(storage) }),
     ...counts,
   };
+  const limits = { ...others, ...counts };
   return {
     ...(Object.keys(requests).length === 0 ? {} : { requests }),
-    ...(Object.keys(counts).length === 0 ? {} : { limits: counts }),
+    ...(Object.keys(limits).length === 0 ? {} : { limits }),
     ...(gpus.claims.length === 0 ? {} : { claims: gpus.claims.map((name) => ({ name })) }),
   };
 }

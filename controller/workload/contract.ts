@@ -11,6 +11,21 @@ import type {
   PodMonitor,
 } from "../../src/kube/workload-objects.ts";
 
+export type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
+
+/** What flavors add to a pod beyond the settings of service and Model. */
+export interface PodFlavors {
+  /** Labels that every flavor in the template requires. */
+  readonly nodeSelector?: Readonly<Record<string, string>> | undefined;
+  /** Required node selector terms, which are ORed, in order of preference. */
+  readonly terms?: readonly Term[];
+  /** Preferred terms with falling weights, if the flavors differ in one label. */
+  readonly preferred?: readonly { readonly weight: number; readonly preference: Term }[];
+  /** Limits of the container other than GPUs. */
+  readonly limits: Readonly<Record<string, string>>;
+  readonly parallel: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined };
+}
+
 /** Files on a volume. `folder` is relative to the root of the volume ("" is the root); the other paths are relative to `folder`. */
 export interface MountedWeights {
   /** Absent: the pod's own volume. */
@@ -80,6 +95,8 @@ export interface WorkloadInput {
   /** Undefined if an autoscaler owns the field. */
   readonly replicas: number | undefined;
   readonly settings: PodsSettings;
+  /** Absent if the Model has no flavors. */
+  readonly flavors?: PodFlavors | undefined;
 }
 
 export interface Workload {

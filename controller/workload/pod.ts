@@ -12,7 +12,7 @@ import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { hash } from "../../src/util/hash.ts";
 import { ENGINE_CONTAINER } from "./container.ts";
-import { POD_USER, type PodsSettings } from "./contract.ts";
+import { POD_USER, type PodFlavors, type PodsSettings, type Term } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";
 import { priorityClassName } from "./priorities.ts";
@@ -36,6 +36,7 @@ export interface PodTemplateInput {
   readonly files: Files;
   readonly container: Container;
   readonly settings: PodsSettings;
+  readonly flavors?: PodFlavors | undefined;
   /** True if no other pod has the PVC of the weights mounted when this one starts. */
   readonly isAlone: boolean;
 }
@@ -150,12 +151,15 @@ export function tolerationsOf({ tolerations = [] }: InferenceServiceSpec, { tain
   return [...taints.map((key) => ({ key, operator: "Exists", effect: "NoSchedule" })), ...tolerations];
 }
 
-function schedulingOf({ service: { spec }, gpus, files }: PodTemplateInput): Partial<PodSpec> {
+function schedulingOf({ service: { spec }, gpus, files, flavors }: PodTemplateInput): Partial<PodSpec> {
   const tolerations = tolerationsOf(spec, gpus);
+  const given = withFlavors(withMounts(spec.affinity, mountLabel(files)), flavors);
   return {
-    nodeSelector: spec.nodeSelector,
+    nodeSelector: flavors?.nodeSelector
+      ? { ...flavors.nodeSelector, ...spec.nodeSelector }
+      : spec.nodeSelector,
     tolerations: tolerations.length === 0 ? undefined : tolerations,
-    affinity: withGPUMemory(withMounts(spec.affinity, mountLabel(files)), gpus),
+    affinity: withGPUMemory(given, gpus),
     schedulingGates: hasGate(spec) ? [{ name: GATE_PLACEMENT }] : undefined,
     topologySpreadConstraints: spec.topologySpreadConstraints,
   };
@@ -165,26 +169,53 @@ function schedulingOf({ service: { spec }, gpus, files }: PodTemplateInput): Par
 const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
 export const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
-export type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
 export type NodeAffinity = {
   readonly nodeAffinity?: {
     readonly requiredDuringSchedulingIgnoredDuringExecution?: {
       readonly nodeSelectorTerms?: readonly Term[];
     };
+    readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly object[];
   };
 };
 
-/** Adds to each of the user's node selector terms (which are ORed) the requirement that the node's GPUs are large enough or of unknown size. */
+/** Adds the terms of flavors, which stay in their order, and their preferences. */
+function withFlavors(given: PodSpec["affinity"], flavors: PodFlavors | undefined): PodSpec["affinity"] {
+  const { terms, preferred = [] } = flavors ?? {};
+  if (terms === undefined) return given;
+  const required = withEachTerm(
+    given,
+    terms.map(({ matchExpressions = [] }) => matchExpressions),
+  );
+  if (preferred.length === 0) return required;
+  const { nodeAffinity } = required as NodeAffinity;
+  const preferredDuringSchedulingIgnoredDuringExecution = [
+    ...(nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? []),
+    ...preferred,
+  ];
+  return { ...required, nodeAffinity: { ...nodeAffinity, preferredDuringSchedulingIgnoredDuringExecution } };
+}
+
+/** Requires that the node's GPUs are large enough or of unknown size. */
 function withGPUMemory(given: PodSpec["affinity"], { memoryMiB }: GPURequest): PodSpec["affinity"] {
   if (memoryMiB === undefined) return given;
+  return withEachTerm(given, [
+    [{ key: GPU_MEMORY_LABEL, operator: "Gt", values: [String(memoryMiB)] }],
+    [{ key: GPU_MEMORY_LABEL, operator: "DoesNotExist" }],
+  ]);
+}
+
+/** Requires one of the alternatives in addition to one of the existing node selector terms, which are ORed. */
+function withEachTerm(
+  given: PodSpec["affinity"],
+  alternatives: readonly (readonly object[])[],
+): NonNullable<PodSpec["affinity"]> {
   const { nodeAffinity } = (given ?? {}) as NodeAffinity;
   const required = nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution;
-  const ours = [
-    { key: GPU_MEMORY_LABEL, operator: "Gt", values: [String(memoryMiB)] },
-    { key: GPU_MEMORY_LABEL, operator: "DoesNotExist" },
-  ];
   const nodeSelectorTerms = (required?.nodeSelectorTerms ?? [{}]).flatMap((term: Term) =>
-    ours.map((expression) => ({ ...term, matchExpressions: [...(term.matchExpressions ?? []), expression] })),
+    alternatives.map((added) => ({
+      ...term,
+      matchExpressions: [...(term.matchExpressions ?? []), ...added],
+    })),
   );
   const requiredDuringSchedulingIgnoredDuringExecution = { ...required, nodeSelectorTerms };
   return { ...given, nodeAffinity: { ...nodeAffinity, requiredDuringSchedulingIgnoredDuringExecution } };

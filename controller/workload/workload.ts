@@ -56,9 +56,9 @@ function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: Wor
 }
 
 function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
-  const { service, model, runtime, replicas, settings, isOnlyService = false } = input;
+  const { service, model, runtime, replicas, settings, isOnlyService = false, flavors } = input;
   const { spec } = service;
-  const gpus = gpusOf(model, spec);
+  const gpus = { ...gpusOf(model, spec), parallel: flavors?.parallel };
   const files = podVolumesOf(input, pod, gpus);
   const sizeBytes = model.status?.sizeBytes;
   const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
@@ -75,6 +75,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     mounts: files.mounts,
     ephemeralStorage: files.fetching?.sizeLimit,
     memory: memoryRequest(input, engine.settings, gpus),
+    limits: flavors?.limits,
     sizeBytes,
   });
   const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
@@ -91,6 +92,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     files,
     container,
     settings,
+    flavors,
     isAlone: strategy.type === "Recreate" && isOnlyService,
   });
   return {

@@ -181,6 +181,26 @@ export interface ResourceClaim extends KubeObject {
   };
 }
 
+/** resource.k8s.io/v1: the claim that each pod gets. */
+export interface ResourceClaimTemplate extends KubeObject {
+  spec: {
+    spec: {
+      devices: {
+        requests: readonly {
+          name: string;
+          /** At most 8; the first one that can be allocated counts. */
+          firstAvailable: readonly {
+            name: string;
+            deviceClassName: string;
+            allocationMode: "ExactCount";
+            count: number;
+          }[];
+        }[];
+      };
+    };
+  };
+}
+
 /** resource.k8s.io/v1: devices that a driver of dynamic resource allocation offers. */
 export interface ResourceSlice extends KubeObject {
   spec: {

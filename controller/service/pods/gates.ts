@@ -13,7 +13,8 @@ import type { ApiResult, JsonPatchOp, KubeClient } from "../../../src/kube/types
 import type { Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { truncate } from "../../../src/util/text.ts";
-import { HOSTNAME_LABEL, type NodeAffinity, type Term } from "../../workload/pod.ts";
+import type { Term } from "../../workload/contract.ts";
+import { HOSTNAME_LABEL, type NodeAffinity } from "../../workload/pod.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
 import { type Rejection, rejectionOf } from "../apply/rejection.ts";
 import type { JudgedNode, NodeChoice } from "./nodes.ts";

@@ -51,6 +51,39 @@ export const placementErrors = {
     do: "label the host or change the selector",
     command: "kubectl label host NAME KEY=VALUE",
   },
+  FlavorNotFound: {
+    what: "The service names a flavor in spec.flavors that its Model does not have. Its other flavors are used.",
+    do: "correct spec.flavors of the service, or add the flavor to the Model",
+    command: "kubectl get mdl NAME -o jsonpath='{.spec.flavors[*].name}'",
+  },
+  FlavorPreferred: { what: "The service runs on the first of its flavors.", do: "nothing to do" },
+  FlavorFallback: {
+    what: "The service runs on a flavor that is not its first, because the preferred ones had no room; the message has the reason for each.",
+    do: "nothing to do; to use a preferred flavor that has become free, run `metalbridge rollout restart NAME`",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.flavor}'",
+  },
+  FlavorAvailable: {
+    what: "A preferred flavor has room, but the service runs on another one. It is used at the next rollout, or by live eviction: nothing restarts only because a better place has become free.",
+    do: "nothing to do; to move now, run `metalbridge rollout restart NAME`",
+  },
+  FlavorFull: {
+    what: "Hosts or nodes match the flavor, but none has room for the replicas.",
+    do: "free memory or GPUs there, add a machine, or lower the requirements of the service",
+  },
+  FlavorUnmatched: {
+    what: "No host or node matches the flavor: its hostSelector, its nodeSelector, or the GPUs in its limits.",
+    do: "label a machine, add one, or correct the flavor in the Model",
+    command: "kubectl get mbhost,nodes --show-labels",
+  },
+  FlavorExcluded: {
+    what: "The settings of the service, or invalid limits, exclude the flavor.",
+    do: "correct the field in the message",
+  },
+  NoFlavorFits: {
+    what: "No flavor has room for a replica; the message has the reason for each flavor.",
+    do: "fix what the message names for one of the flavors, or add a flavor to the Model",
+    command: "kubectl get isvc NAME -o jsonpath='{.status.flavor}'",
+  },
   HostLost: {
     what: "The host is marked lost: its Lease expired more than hostLostSeconds ago, and its replicas are rescheduled.",
     do: "restart its agent, or delete the Host",

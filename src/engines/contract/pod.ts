@@ -24,6 +24,10 @@ export interface PodGPUs {
   readonly strategy?: "layer" | "tensor" | "row" | "pipeline" | "none";
   /** Number of layers of each GPU, in order. */
   readonly layers?: readonly number[];
+  /** Sizes from the flavor of the Model, which settings of the runtime override. */
+  readonly parallel?:
+    | { readonly tensor?: number | undefined; readonly pipeline?: number | undefined }
+    | undefined;
   /** Fraction of a GPU's memory that the service may use, if it is limited and the size of the GPU is known. */
   readonly memoryShare?: number;
 }
@@ -166,9 +170,10 @@ export function flagsOf(settings: Readonly<Record<string, string | number | bool
 
 /** Number of tensor and pipeline shards of a copy of the model. */
 export function parallelSizes(
-  { gpus: { count, strategy } }: PodInput,
-  given: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined } = {},
+  { gpus: { count, strategy, parallel } }: PodInput,
+  own: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined } = {},
 ): { readonly tensor: number; readonly pipeline: number } {
+  const given = { tensor: own.tensor ?? parallel?.tensor, pipeline: own.pipeline ?? parallel?.pipeline };
   const isPipeline = strategy === "pipeline";
   const pipeline = given.pipeline ?? (isPipeline && given.tensor === undefined ? Math.max(count, 1) : 1);
   const available = isPipeline || strategy === "none" ? 1 : Math.max(Math.floor(count / pipeline), 1);
