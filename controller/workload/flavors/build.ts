@@ -102,7 +102,7 @@ function hardwareOf(
   };
 }
 
-/** With one label, the scheduler ranks by preferences. With several, only the order of the terms tells Karpenter the preference. */
+/** With one label, the scheduler ranks by preferences. With several, only the order of the terms gives Karpenter the preference. */
 function nodesOf({ by, flavors }: FlavorStage): Pick<PodFlavors, "nodeSelector" | "terms" | "preferred"> {
   const [first] = flavors;
   if (by !== "labels") return { nodeSelector: first.nodeSelector };
