@@ -3,6 +3,7 @@
 import type { Command } from "commander";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { allModelsOf, mainModelOf } from "../src/api/inference-service/roles.ts";
 import { INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { keyOf } from "../src/api/names.ts";
 import type { Kind, KubeObject } from "../src/kube/types.ts";
@@ -44,7 +45,7 @@ async function deleteService(name: string, flags: Flags): Promise<void> {
   await withCluster("delete", flags, async (cluster) => {
     const service = await findObject(cluster, INFERENCE_SERVICES, name);
     const what =
-      flags.withModel === true ? `service ${name} and Model ${service.spec.modelRef}` : `service ${name}`;
+      flags.withModel === true ? `service ${name} and Model ${mainModelOf(service.spec)}` : `service ${name}`;
     if (flags.yes !== true) await confirm(`delete ${what} in namespace ${cluster.namespace}?`);
     await remove(cluster, INFERENCE_SERVICES, service);
     printLine(`service ${name} is being deleted: its replicas are drained, then stopped`);
@@ -61,7 +62,7 @@ async function remove({ client }: Cluster, kind: Kind<KubeObject>, { metadata }:
 }
 
 async function removeModel(cluster: Cluster, { metadata, spec }: InferenceService): Promise<void> {
-  const name = spec.modelRef;
+  const name = mainModelOf(spec);
   const { namespace = "default" } = metadata;
   const services = await listAll(cluster, INFERENCE_SERVICES, { namespace });
   const users = services.filter((other) => other.metadata.uid !== metadata.uid && usesModel(other, name));
@@ -74,10 +75,7 @@ async function removeModel(cluster: Cluster, { metadata, spec }: InferenceServic
 }
 
 function usesModel({ spec }: InferenceService, name: string): boolean {
-  const { modelRef, speculativeDecoding, loraAdapters = [] } = spec;
-  return [modelRef, speculativeDecoding?.draftModelRef, ...loraAdapters.map((one) => one.modelRef)].includes(
-    name,
-  );
+  return allModelsOf(spec).includes(name);
 }
 
 async function followDeletion(

@@ -11,6 +11,7 @@ import type { Deploy, McpContext } from "../server/mcp/context.ts";
 import { listenMcp } from "../server/mcp/listen.ts";
 import { createMcp } from "../server/mcp/server.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { mainModelOf } from "../src/api/inference-service/roles.ts";
 import { keyOf } from "../src/api/names.ts";
 import { manifestYaml } from "../src/kube/manifest-yaml.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -127,6 +128,6 @@ function deployWith(flags: ClusterFlags): Deploy {
       const yaml = manifestYaml(manifests);
       if (!(await isAllowed(`Create this in namespace ${cluster.namespace}?\n\n${yaml}`))) return undefined;
       await createObjects(cluster, objects);
-      return { service: keyOf(objects.service.metadata), model: objects.service.spec.modelRef };
+      return { service: keyOf(objects.service.metadata), model: mainModelOf(objects.service.spec) };
     });
 }

@@ -13,6 +13,7 @@ import {
   NAMESPACE_SYSTEM,
 } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import { mainModelOf } from "../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { nodeOfReport, nodeReportName, reportInConfigMap } from "../src/api/node-report.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../src/capacity/benchmark/table.ts";
@@ -95,7 +96,7 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     }),
     services: start({
       kind: INFERENCE_SERVICES,
-      onChange: (key, service) => density.setService(key, service?.spec.modelRef),
+      onChange: (key, service) => density.setService(key, service && mainModelOf(service.spec)),
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };

@@ -1,6 +1,6 @@
 /** Decides which contents of this host's store another host may download: those that the cluster assigns to that host. */
 import type { Host } from "../../src/api/host.ts";
-import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { type InferenceReplica, weightsOfTemplate } from "../../src/api/inference-replica.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import { sha256Hex } from "../../src/util/hash.ts";
@@ -30,8 +30,7 @@ export function assignedToHost({ spec, status }: Host): readonly AssignedModel[]
 }
 
 export function neededByReplica({ spec }: InferenceReplica): readonly AssignedModel[] {
-  const { model, draft, loraAdapters = [] } = spec.template;
-  return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
+  return weightsOfTemplate(spec.template);
 }
 
 /** A file's address as peers see it: signed addresses, and those of other namespaces, stay secret. */

@@ -1,4 +1,5 @@
 /** `metalbridge bench --submit`: the speed of a service's Model on one machine, as a BenchmarkResult that others can add as a fixture. */
+
 import { existsSync } from "node:fs";
 import { access, constants, writeFile } from "node:fs/promises";
 import path from "node:path";
@@ -14,6 +15,7 @@ import {
 } from "../../src/api/benchmark.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { subjectOf } from "../../src/capacity/benchmark/subject.ts";
@@ -72,7 +74,7 @@ async function checkFile({ file, force }: Submission): Promise<void> {
 async function identityOf(cluster: Cluster, submission: Submission): Promise<Identity> {
   const { service, machine, deviceClass, target, signal } = submission;
   const { spec, status } = service;
-  const model = await findObject(cluster, MODELS, spec.modelRef);
+  const model = await findObject(cluster, MODELS, mainModelOf(spec));
   const runtime = status?.runtime ?? spec.runtime;
   const { devices, versions, gpusPerPod } = await machineOf(cluster, machine, gpusOf(model, spec).count);
   const found = deviceClass ?? deviceClassOf(devices);
@@ -86,7 +88,7 @@ async function identityOf(cluster: Cluster, submission: Submission): Promise<Ide
   if (runtime === undefined || subject === undefined)
     throw new MetalbridgeError(
       "BenchSubmitFailed",
-      `Model ${spec.modelRef} is not resolved yet, does not generate tokens, or runs with tensorOverrides or extraArgs`,
+      `Model ${mainModelOf(spec)} is not resolved yet, does not generate tokens, or runs with tensorOverrides or extraArgs`,
     );
   const build = (await engineBuild(target, signal)) ?? versions.get(runtime);
   if (build === undefined)

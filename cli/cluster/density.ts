@@ -5,6 +5,7 @@ import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts
 import { withReport } from "../../fitness/density/reported.ts";
 import { memoryOfPod, memoryOfReplica } from "../../server/cluster.ts";
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
@@ -42,6 +43,6 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
     if (name !== undefined)
       density.setHeld(`pod ${keyOf(pod.metadata)}`, { kind: "Node", name }, memoryOfPod(pod));
   }
-  for (const { metadata, spec } of services) density.setService(keyOf(metadata), spec.modelRef);
+  for (const { metadata, spec } of services) density.setService(keyOf(metadata), mainModelOf(spec));
   for (const { metadata, spec } of models) density.setModel(keyOf(metadata), spec.source);
 }

@@ -1,8 +1,10 @@
 /** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
+
 import { createDownloadBar, type DownloadProgress } from "../../local/download-bar.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { follow } from "../cluster/follow.ts";
@@ -37,9 +39,9 @@ export async function followService(
   };
   const options = { signal: stop.signal, timeoutMs, onProblem: print };
   const end = await follow<void>(cluster, options, ({ watch, finish }) => {
-    const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${spec.modelRef}` }, () => {
+    const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${mainModelOf(spec)}` }, () => {
       for (const { status } of models.list())
-        report(`model ${spec.modelRef}`, status?.phase, status?.message);
+        report(`model ${mainModelOf(spec)}`, status?.phase, status?.message);
     });
     const labelSelector = `${LABEL_SERVICE}=${name}`;
     const replicas = watch(INFERENCE_REPLICAS, { namespace, labelSelector }, () => {

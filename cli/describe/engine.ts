@@ -10,14 +10,16 @@ const SEPARATE_LINE = new Set(["mode", "contextSize", "parallelSlots", "chatTemp
 
 export function engineSection({ spec, status }: InferenceReplica): Section {
   const { template, probes } = spec;
-  const { engine, model, draft, loraAdapters = [], auth, gate, tls } = template;
+  const { engine, model, draft, projector, loraAdapters = [], auth, gate, tls } = template;
   const fields: Field[] = [
     ["runtime", template.runtime],
     ["model", modelOf(model, status?.model?.sizeBytes)],
     ["draft model", draft === undefined ? undefined : modelOf(draft, undefined)],
-    ...loraAdapters.map(
-      (adapter): Field => ["LoRA adapter", `${modelOf(adapter.model, undefined)} × ${adapter.scale}`],
-    ),
+    ["projector", projector === undefined ? undefined : modelOf(projector, undefined)],
+    ...loraAdapters.map(({ model: adapter, scale, servedName }): Field => {
+      const use = servedName === undefined ? `× ${scale}` : `as model ${servedName}`;
+      return ["LoRA adapter", `${modelOf(adapter, undefined)} ${use}`];
+    }),
     ["mode", engine.mode],
     ["context", contextOf(engine, status?.contextPerSlot)],
     ["chat template", engine.chatTemplate === undefined ? undefined : "from the service"],

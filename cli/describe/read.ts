@@ -5,6 +5,7 @@ import { LABEL_SERVICE, LABEL_SERVICE_UID, NAMESPACE_HOSTS } from "../../src/api
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { EVENTS, LEASES, PODS } from "../../src/kube/kinds.ts";
 import type { KubeEvent } from "../../src/kube/objects.ts";
@@ -36,7 +37,7 @@ export async function readServiceFacts(cluster: Cluster, service: InferenceServi
     ifAllowed(
       listAll(cluster, PODS, { namespace, labelSelector: `${LABEL_SERVICE_UID}=${service.metadata.uid}` }),
     ),
-    ifAllowed(findIfPresent(cluster, MODELS, service.spec.modelRef)),
+    ifAllowed(findIfPresent(cluster, MODELS, mainModelOf(service.spec))),
     eventsOf(cluster, service),
   ]);
   const own = replicas.filter(({ spec }) => spec.template.serviceUid === service.metadata.uid);

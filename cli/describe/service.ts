@@ -1,8 +1,10 @@
 /** The description of a service: spec, placement, replicas, pods, conditions and events. Pure. */
+
 import { getCondition } from "../../src/api/conditions.ts";
 import { ANNOTATION_PLACEMENT_REASON, LABEL_REVISION } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
 import { revisionSpec } from "../../src/capacity/revision-data.ts";
 import { shortRevision } from "../../src/capacity/template.ts";
@@ -43,7 +45,7 @@ function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field
     ["Namespace", metadata.namespace],
     ["Phase", [status?.phase ?? "Pending", status?.reason].filter((word) => word !== undefined).join(", ")],
     ["Message", status?.message],
-    ["Model", modelOf(spec.modelRef, model)],
+    ["Model", modelOf(mainModelOf(spec), model)],
     ["Model revision", pinnedRevision(spec.modelRevision)],
     ["Runtime", status?.runtime ?? spec.runtime],
     ["Endpoint", status?.endpoint],

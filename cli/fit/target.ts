@@ -1,4 +1,5 @@
 /** The service and the Model to check: from the cluster, from a manifest, or constructed for a GGUF file. */
+
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
@@ -8,8 +9,10 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
+import { allModelsOf, mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
+import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { isAddress, weightsOf } from "../catalog/weights.ts";
@@ -19,11 +22,9 @@ import { readGguf } from "../gguf/read.ts";
 import { dryRunService } from "./dry-run.ts";
 import { type FitFlags, specOf } from "./flags.ts";
 
-export interface FitTarget {
+export interface FitTarget extends NamedModels {
   readonly service: InferenceService;
   readonly model: Model;
-  readonly draftModel: Model | undefined;
-  readonly loraModels?: readonly Model[];
   /** Why the API server did not check the manifest. */
   readonly unchecked?: string;
 }
@@ -49,7 +50,7 @@ export async function readFitTarget(
     });
   const model = await modelNamed(cluster, name, flags);
   const service = serviceOf(cluster, { name: model.metadata.name, spec: specOf(flags) }, model.metadata.name);
-  return { service, model, draftModel: undefined };
+  return { service, model };
 }
 
 /** Finds a file, a Model of the namespace, or a model of the catalog, in this order. Throws ModelNotFound for other names. */
@@ -91,14 +92,13 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   const service =
     answer.at === "accepted" ? serviceOf(place, { name, spec: answer.service.spec, file }) : read;
   const models = objects.filter(({ kind }) => kind === "Model");
-  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-  const draftRef = speculativeDecoding?.draftModelRef;
-  const loraModels = loraAdapters.map((adapter) => modelFor(place, models, adapter.modelRef));
+  const found = new Map<string, Model>();
+  for (const wanted of allModelsOf(service.spec)) found.set(wanted, await modelFor(place, models, wanted));
+  const named = findNamedModels(service.spec, (wanted) => found.get(wanted));
   return {
     service,
-    model: await modelFor(place, models, modelRef),
-    draftModel: draftRef === undefined ? undefined : await modelFor(place, models, draftRef),
-    loraModels: await Promise.all(loraModels),
+    ...named,
+    model: named.model ?? (await modelFor(place, models, mainModelOf(service.spec))),
     unchecked: answer.at === "notChecked" ? answer.why : undefined,
   };
 }

@@ -2,6 +2,7 @@
 
 import { type ErrorCode, errorCatalog, MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -27,7 +28,7 @@ export async function rolloutStatus(name: string, flags: StatusFlags): Promise<v
     const print = flags.output === "json" ? () => {} : printLine;
     const end = flags.watch
       ? await followRollout(cluster, service, flags, print)
-      : judge(service, await findIfPresent(cluster, MODELS, service.spec.modelRef), print);
+      : judge(service, await findIfPresent(cluster, MODELS, mainModelOf(service.spec)), print);
     if (end === undefined) return;
     if (flags.output === "json") printJson(jsonOf(end.service, end.progress));
     if (end.progress.at === "stopped") throw stopped(end.service, end.progress);
@@ -64,7 +65,7 @@ async function followRollout(
         const service = services.get(keyOf({ namespace, name }));
         if (service === undefined || service.metadata.uid !== uid)
           return fail(new MetalbridgeError("ServiceNotFound", `service ${name} was deleted in the meantime`));
-        const model = models.get(keyOf({ namespace, name: service.spec.modelRef }));
+        const model = models.get(keyOf({ namespace, name: mainModelOf(service.spec) }));
         const { progress } = judge(service, model, (line) => {
           if (line !== last) print(line);
           last = line;

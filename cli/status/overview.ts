@@ -1,8 +1,10 @@
 /** Hosts, services and replicas as data for `status`, `top`, `host list` and `describe`. Pure. */
+
 import { type Condition, getCondition, isConditionTrue } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { NEVER_SEEN } from "../../src/api/joined.ts";
 import { hostBudget } from "../../src/capacity/placement/budget.ts";
 import type { Lease } from "../../src/kube/objects.ts";
@@ -131,7 +133,7 @@ function serviceLine({ metadata, spec, status }: InferenceService): ServiceLine 
     phase,
     ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
     on: status?.on ?? "",
-    model: spec.modelRef,
+    model: mainModelOf(spec),
     endpoint: status?.endpoint ?? "",
     message: phase === "Ready" ? "" : (status?.message ?? ""),
   };

@@ -195,9 +195,10 @@ function needInPods(
   fitness: Fitness,
 ): Needs | undefined {
   try {
-    const { draftModel: draft, loraModels } = namedModels(watches.models, service);
+    const named = namedModels(watches.models, service);
+    const { draftModel: draft, projectorModel: projector, loraModels = [] } = named;
     const adapters = loraModels.filter((one) => one !== undefined);
-    const pod = podNeed({ service, model, draft, adapters });
+    const pod = podNeed({ service, model, draft, projector, adapters });
     const { source, quantization } = weightsOf(model);
     const { settings, claimBytes } = pod;
     return { pod, scorer: fitness.forReplica({ source, quantization, settings, claimBytes }) };

@@ -1,9 +1,11 @@
 /** Plans the status of a Model from its spec and the inspection of its source. Pure and total. */
+
 import { type ConditionUpdate, removeCondition, setCondition } from "../../src/api/conditions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
 import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
@@ -241,7 +243,7 @@ function judgeHostFile({ model, services = [] }: ModelObservation, message: stri
     return ready("FileServed", "a host has served the file from its own disk", facts);
   const failing = services.find(
     ({ spec, status }) =>
-      spec.modelRef === model.metadata.name && FILE_PROBLEMS.includes(status?.reason ?? ""),
+      mainModelOf(spec) === model.metadata.name && FILE_PROBLEMS.includes(status?.reason ?? ""),
   );
   const { reason: failure = "", message: detail = "" } = failing?.status ?? {};
   return {

@@ -3,6 +3,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { HostFit } from "../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
@@ -13,6 +14,7 @@ import type {
   ReplicaNeed,
   ReplicaScorer,
 } from "../../src/capacity/fitness.ts";
+import type { NamedModels } from "../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
@@ -21,12 +23,8 @@ import { engineDescription } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
 import { podNeed } from "../workload/resolve.ts";
 
-export interface PreflightInput {
+export interface PreflightInput extends NamedModels {
   readonly service: InferenceService;
-  readonly model: Model | undefined;
-  /** The Models of speculativeDecoding.draftModelRef and, in their order, of loraAdapters. */
-  readonly draftModel?: Model;
-  readonly loraModels?: readonly (Model | undefined)[];
   readonly hosts: readonly Host[];
   /** Undefined: nothing is known of them. */
   readonly nodes: readonly NodeRead[] | undefined;
@@ -51,9 +49,10 @@ interface Candidate {
 
 export function preflightService(input: PreflightInput): Preflight {
   const { service, model } = input;
-  const { replicas, suspend, modelRef } = service.spec;
+  const { replicas, suspend } = service.spec;
   if (suspend || replicas === 0) return { at: "unknown", why: "the service has no replicas" };
-  if (model === undefined) return { at: "unknown", why: `Model ${modelRef} does not exist yet` };
+  if (model === undefined)
+    return { at: "unknown", why: `Model ${mainModelOf(service.spec)} does not exist yet` };
   const on = runsOn(service, model);
   try {
     const candidates = [
@@ -89,12 +88,13 @@ function shortageOf({ name, fit, help }: Candidate) {
 
 /** Judges hosts like the scheduler, as if all were healthy and empty. Uses the catalog while the header is not read. */
 function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
-  const { service, draftModel, loraModels, hosts } = input;
+  const { service, draftModel, projectorModel, loraModels, hosts } = input;
   const { gguf } = model.status ?? {};
   const scorer = scorerFor(input, model, toEngineSettings(service.spec, { gguf }));
   try {
     const healthy = hosts.map(asIfHealthy);
-    const objects = { service, model, draftModel, loraModels, hosts: healthy, replicas: [], services: [] };
+    const models = { model, draftModel, projectorModel, loraModels };
+    const objects = { service, ...models, hosts: healthy, replicas: [], services: [] };
     const { report } = fitOfService(objects, 0);
     const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
     return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), scorer));
@@ -152,9 +152,9 @@ function asIfHealthy(host: Host): Host {
 }
 
 function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Candidate[] {
-  const { service, draftModel: draft, loraModels = [] } = input;
+  const { service, draftModel: draft, projectorModel: projector, loraModels = [] } = input;
   const adapters = loraModels.filter((one) => one !== undefined);
-  const pod = podNeed({ service, model, draft, adapters });
+  const pod = podNeed({ service, model, draft, projector, adapters });
   const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
   if (nodes === undefined) return [{ name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } }];
   if (scorer === undefined) return [];

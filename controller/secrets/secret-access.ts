@@ -2,8 +2,10 @@
  * Gives each host permission to read the Secrets that its replicas name, and no others, by one Role per namespace and host. The
  * Role is created with the first such replica and removed with the last.
  */
+
 import { LABEL_HOST, MANAGER_CONTROLLER, NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { weightsOfTemplate } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { prefetchOrders } from "../../src/capacity/prefetch.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
@@ -50,9 +52,8 @@ export function accessKeyOf({ metadata, spec }: InferenceReplica): string {
 
 /** Names of the Secrets that a replica's agent reads, sorted. Pure. */
 export function replicaSecretsOf({ spec: { template } }: InferenceReplica): readonly string[] {
-  const models = [template.model, template.draft, ...(template.loraAdapters ?? []).map(({ model }) => model)];
   const names = [
-    ...models.map((model) => model?.secretRef?.name),
+    ...weightsOfTemplate(template).map(({ secretRef }) => secretRef?.name),
     template.auth?.secretName,
     template.tls?.secretName,
   ];

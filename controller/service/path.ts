@@ -1,9 +1,12 @@
 /** A path is a backend that runs services: on hosts, in pods, or both. */
+
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Reflector } from "../../src/kube/types.ts";
@@ -58,24 +61,17 @@ export function choosePath(
   return paths.find((path) => path.on === on) ?? paths[0];
 }
 
-/** The Models that a service names: its main Model, its draft and its adapters in the order of the spec. */
+/** The Models that a service names, from the cache. */
 export function namedModels(
   models: Pick<Reflector<Model>, "get">,
   { metadata: { namespace }, spec }: InferenceService,
-) {
-  const { modelRef, speculativeDecoding, loraAdapters = [] } = spec;
-  const modelOf = (name: string) => models.get(keyOf({ namespace, name }));
-  const draftRef = speculativeDecoding?.draftModelRef;
-  return {
-    model: modelOf(modelRef),
-    draftModel: draftRef === undefined ? undefined : modelOf(draftRef),
-    loraModels: loraAdapters.map((adapter) => modelOf(adapter.modelRef)),
-  };
+): NamedModels {
+  return findNamedModels(spec, (name) => models.get(keyOf({ namespace, name })));
 }
 
 /** `namespace/name` of the Model that a service runs. */
 export function modelKeyOf({ metadata, spec }: InferenceService): string {
-  return keyOf({ namespace: metadata.namespace, name: spec.modelRef });
+  return keyOf({ namespace: metadata.namespace, name: mainModelOf(spec) });
 }
 
 /** The earliest of these times. */

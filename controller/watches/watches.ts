@@ -1,9 +1,11 @@
 /** The controller's watches, with the groupings that its passes need. */
+
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import { LABEL_HOST, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { allModelsOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -202,7 +204,7 @@ function acceleratorOf(model: Model | undefined): string | undefined {
   return model && (model.spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR);
 }
 
-/** Drafts and adapters of the services that run this Model, whose weights the same pods need. */
+/** Drafts, projectors and adapters of the services that run this Model, whose weights the same pods need. */
 function servedWith(model: string, { servicesOfModel }: Groupings): readonly string[] {
   const services = servicesOfModel.of(model).filter((service) => modelsOf(service)[0] === model);
   return services.flatMap(modelsOf);
@@ -218,12 +220,9 @@ function weightsPlaceOf(service: InferenceService | undefined): string {
   return JSON.stringify([placement?.on, modelCache, skipModelInit, models, isServed || reason]);
 }
 
-/** `namespace/name` of the Models that a service names: its main Model, the draft and the adapters. */
+/** `namespace/name` of the Models that a service names, its main Model first. */
 function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
-  const draft = spec.speculativeDecoding?.draftModelRef;
-  const adapters = (spec.loraAdapters ?? []).map(({ modelRef }) => modelRef);
-  const names = new Set([spec.modelRef, ...(draft === undefined ? [] : [draft]), ...adapters]);
-  return [...names].map((name) => keyOf({ namespace: metadata.namespace, name }));
+  return allModelsOf(spec).map((name) => keyOf({ namespace: metadata.namespace, name }));
 }
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */

@@ -85,10 +85,12 @@ export interface WorkloadInput {
   /** Absent: the engine fetches the weights. */
   readonly weights?: MountedWeights;
   readonly draftWeights?: MountedWeights;
-  /** In the order of spec.loraAdapters. */
-  readonly adapterWeights?: readonly MountedWeights[];
-  /** The memory request includes the sizes of drafts and adapters. */
+  readonly projectorWeights?: MountedWeights;
+  /** In the order of `modelNamesOf(spec).adapters`; undefined if the engine fetches the adapter. */
+  readonly adapterWeights?: readonly (MountedWeights | undefined)[];
+  /** The memory request includes the sizes of drafts, projectors and adapters. */
   readonly draft?: Model;
+  readonly projector?: Model;
   readonly adapters?: readonly Model[];
   /** True if no other service names the Model. */
   readonly isOnlyService?: boolean;

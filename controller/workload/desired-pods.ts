@@ -12,6 +12,7 @@ import {
   ANNOTATION_TEMPLATE,
 } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
 import { contentOf } from "../../src/capacity/template.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
@@ -27,7 +28,7 @@ import { podRevisionOf, withRevision } from "./revision.ts";
 export interface DesiredPods {
   readonly service: InferenceService;
   /** The service's main Model first, each with the location of its files. */
-  readonly models: readonly { readonly model: Model; readonly weights: MountedWeights | undefined }[];
+  readonly models: readonly { readonly model: Model; readonly weights?: MountedWeights | undefined }[];
 }
 
 /** Fields of the spec that do not affect the template. Changing one of them must not bring in newer defaults. */
@@ -64,7 +65,7 @@ function digestOf({ service, models }: DesiredPods, nodes: unknown): string {
   const { rollout, ...spec } = service.spec;
   return hash(
     canonicalJson({
-      spec: without(spec, SPEC_FIELDS_NOT_IN_PODS),
+      spec: { ...without(spec, SPEC_FIELDS_NOT_IN_PODS), ...namingOf(spec) },
       drainSeconds: rollout.drainSeconds,
       restartedAt: service.metadata.annotations?.[ANNOTATION_RESTARTED_AT],
       queue: queueLabels(service),
@@ -83,6 +84,22 @@ function digestOf({ service, models }: DesiredPods, nodes: unknown): string {
     }),
     32,
   );
+}
+
+/** Equal for both ways to name the same Models, and for any order of modelRefs. */
+function namingOf(spec: Naming) {
+  const { main, draft, projector, adapters } = modelNamesOf(spec);
+  const { modelRefs, speculativeDecoding } = spec;
+  if (modelRefs === undefined) return {};
+  const named = adapters.filter(({ scale }) => scale === undefined);
+  return {
+    modelRef: main.name,
+    modelRefs: undefined,
+    speculativeDecoding: draft && { ...speculativeDecodingOf(spec), draftModelRef: draft.name },
+    ...(draft === undefined ? { speculativeDecoding } : {}),
+    projector: projector?.name,
+    served: named.length === 0 ? undefined : named.map(({ name }) => name),
+  };
 }
 
 function without(spec: object, fields: readonly string[]): object {

@@ -28,7 +28,13 @@ export function memoryRequest(
 
 /** Memory of the engine in one pod, on the host and on GPUs. Undefined in the same cases as `memoryRequest`. */
 export function claimInPod(
-  { model, draft, adapters = [], runtime }: Pick<WorkloadInput, "model" | "draft" | "adapters" | "runtime">,
+  {
+    model,
+    draft,
+    projector,
+    adapters = [],
+    runtime,
+  }: Pick<WorkloadInput, "model" | "draft" | "projector" | "adapters" | "runtime">,
   settings: EngineSettings,
   accelerator: Accelerator,
 ): MemoryClaim | undefined {
@@ -39,7 +45,8 @@ export function claimInPod(
   const hasProjector =
     model.spec.mmproj !== undefined && sizeBytes !== undefined && weightsBytes !== undefined;
   const files = {
-    projectorSizeBytes: hasProjector ? Math.max(0, sizeBytes - weightsBytes) : undefined,
+    projectorSizeBytes:
+      projector?.status?.sizeBytes ?? (hasProjector ? Math.max(0, sizeBytes - weightsBytes) : undefined),
     draft: draft && summaryOf(draft),
     loraSizeBytes: adapters.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0),
   };

@@ -5,11 +5,12 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
-
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { ModelRole } from "../../src/api/inference-service/model-refs.ts";
 import type { Model } from "../../src/api/model.ts";
 import type { Loading } from "../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
+import { listNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
 import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
@@ -24,12 +25,8 @@ import { claimInPod, claimOnGPUs } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
 import { buildWorkload } from "./workload.ts";
 
-export interface PodsInput {
+export interface PodsInput extends NamedModels {
   readonly service: InferenceService;
-  readonly model?: Model;
-  readonly draftModel?: Model;
-  /** In the order of `spec.loraAdapters`. */
-  readonly loraModels: readonly (Model | undefined)[];
   /** True if no other service names its Model. */
   readonly isOnlyService?: boolean;
   readonly settings: PodsSettings;
@@ -61,7 +58,11 @@ export interface PodNeed {
 
 /** Also works for a Model whose source is not read yet. Throws MetalbridgeError if no pod can be built. */
 export function podNeed(
-  { service, model, ...others }: Pick<WorkloadInput, "service" | "model" | "draft" | "adapters">,
+  {
+    service,
+    model,
+    ...others
+  }: Pick<WorkloadInput, "service" | "model" | "draft" | "projector" | "adapters">,
   runtime: Runtime = runtimeOf(service, model),
 ): PodNeed {
   const { spec } = service;
@@ -92,44 +93,29 @@ export function podNeed(
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
   const { service, settings, isOnlyService } = input;
-  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-  const draftRef = speculativeDecoding?.draftModelRef;
-  const named = [
-    { model: input.model, name: modelRef, field: "spec.modelRef" },
-    ...(draftRef === undefined
-      ? []
-      : [{ model: input.draftModel, name: draftRef, field: "spec.speculativeDecoding.draftModelRef" }]),
-    ...loraAdapters.map(({ modelRef: name }, index) => ({
-      model: input.loraModels[index],
-      name,
-      field: `spec.loraAdapters[${index}].modelRef`,
-    })),
-  ];
-  const usable: Model[] = [];
-  const volumes: (MountedWeights | undefined)[] = [];
-  for (const { model, name, field } of named) {
-    const found = usableModel(model, name, field);
+  const models: { readonly role: ModelRole; readonly model: Model; readonly weights?: MountedWeights }[] = [];
+  for (const named of listNamedModels(service.spec, input)) {
+    const found = usableModel(named);
     if ("at" in found) return found;
-    usable.push(found);
-    const weights = weightsFor(service, found, { main: usable[0] ?? found, settings });
+    const weights = weightsFor(service, found, { main: models[0]?.model ?? found, settings });
     if (weights !== undefined && "at" in weights) return weights;
-    volumes.push(weights);
+    models.push({ role: named.role, model: found, weights });
   }
-  const [model, ...others] = usable;
-  if (model === undefined) throw new Error("a service without a Model");
-  const [weights, ...further] = volumes;
-  const drafts = draftRef === undefined ? 0 : 1;
-  const models = usable.map((one, index) => ({ model: one, weights: volumes[index] }));
+  const ofRole = (role: ModelRole) => models.filter((one) => one.role === role);
+  const [[main], [draft], [projector]] = [ofRole("main"), ofRole("draft"), ofRole("projector")];
+  if (main === undefined) throw new Error("a service without a Model");
   const parts = {
     service,
-    model,
-    weights,
+    model: main.model,
+    weights: main.weights,
     settings,
     isOnlyService,
-    draft: others.slice(0, drafts)[0],
-    draftWeights: further.slice(0, drafts)[0],
-    adapters: others.slice(drafts),
-    adapterWeights: further.slice(drafts).flatMap((one) => one ?? []),
+    draft: draft?.model,
+    draftWeights: draft?.weights,
+    projector: projector?.model,
+    projectorWeights: projector?.weights,
+    adapters: ofRole("lora").map(({ model }) => model),
+    adapterWeights: ofRole("lora").map(({ weights }) => weights),
   };
   const desired = { service, models };
   return workloadFor(parts, desiredPodsDigest(desired), input.live && withoutNodeChoice(input.live, desired));

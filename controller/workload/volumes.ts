@@ -1,7 +1,9 @@
 /** Builds the volumes of a pod, for its weights and for the files that the engine reads and writes. Pure. */
+
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { PodFiles, PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
+import type { PodAdapter, PodFiles, PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { MountedWeights, Volume, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
 import type { GPURequest } from "./gpus.ts";
@@ -42,11 +44,14 @@ interface Part {
 export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPURequest): Files {
   const { service, model } = input;
   const { spec } = service;
-  const { weights, draftWeights, adapterWeights } = onOneClaim(input);
+  const { weights, draftWeights, projectorWeights, adapterWeights } = onOneClaim(input);
   const places = [
     ...(weights ? [{ weights, path: "/models" }] : []),
     ...(draftWeights ? [{ weights: draftWeights, path: "/draft" }] : []),
-    ...adapterWeights.map((adapter, index) => ({ weights: adapter, path: `/adapters/${index}` })),
+    ...(projectorWeights ? [{ weights: projectorWeights, path: "/projector" }] : []),
+    ...adapterWeights.flatMap((adapter, index) =>
+      adapter === undefined ? [] : [{ weights: adapter, path: `/adapters/${index}` }],
+    ),
   ];
   const claims = [...new Set(places.flatMap(({ weights: { claimName } }) => claimName ?? []))];
   const volumeOf = (claimName: string | undefined) =>
@@ -82,9 +87,11 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
     annotations: spec.chatTemplate === undefined ? {} : { [ANNOTATION_CHAT_TEMPLATE]: spec.chatTemplate },
     paths: {
       weights: weights && filesAt("/models", weights),
-      projector: projectorOf(model, weights),
-      draft: draftWeights && filesAt("/draft", draftWeights),
-      adapters: adapterWeights.map((adapter, index) => filesAt(`/adapters/${index}`, adapter)),
+      projector: projectorWeights
+        ? filesAt("/projector", projectorWeights).main
+        : projectorOf(model, weights),
+      draft: { model: input.draft, files: draftWeights && filesAt("/draft", draftWeights) },
+      adapters: adaptersOf(input, adapterWeights),
       chatTemplateFile: spec.chatTemplate === undefined ? undefined : `${OWN_FOLDER}/chat/template.jinja`,
       slotFolder: spec.slotSaveRestore === true ? "/slots" : undefined,
       apiKeyFile:
@@ -95,10 +102,10 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
 }
 
 /**
- * Pods fill only the claim of the main Model; drafts and adapters are fetched to the pod's own volume. kube-scheduler counts a
+ * Pods fill only the claim of the main Model; drafts, projectors and adapters are fetched to the pod's own volume. kube-scheduler counts a
  * pod for required affinity only if it matches every term, so pods that share one of two claims could be sent to two nodes.
  */
-function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInput) {
+function onOneClaim({ weights, draftWeights, projectorWeights, adapterWeights = [] }: WorkloadInput) {
   const onMainClaimOrPod = ({ claimName, ...rest }: MountedWeights): MountedWeights => {
     const isElsewhere = rest.fetched !== undefined && claimName !== weights?.claimName;
     return isElsewhere || claimName === undefined ? rest : { claimName, ...rest };
@@ -106,8 +113,20 @@ function onOneClaim({ weights, draftWeights, adapterWeights = [] }: WorkloadInpu
   return {
     weights,
     draftWeights: draftWeights && onMainClaimOrPod(draftWeights),
-    adapterWeights: adapterWeights.map(onMainClaimOrPod),
+    projectorWeights: projectorWeights && onMainClaimOrPod(projectorWeights),
+    adapterWeights: adapterWeights.map((one) => one && onMainClaimOrPod(one)),
   };
+}
+
+function adaptersOf(
+  { service, adapters = [] }: WorkloadInput,
+  weights: readonly (MountedWeights | undefined)[],
+): PodAdapter[] {
+  return modelNamesOf(service.spec).adapters.map(({ name, scale }, index) => {
+    const mounted = weights[index];
+    const files = mounted && filesAt(`/adapters/${index}`, mounted);
+    return { model: adapters[index], files, scale, servedName: scale === undefined ? name : undefined };
+  });
 }
 
 /** Path of the projector; undefined if the engine fetches the weights, or the Model has no projector. */

@@ -1,7 +1,9 @@
 /** Findings from the objects of the demo, without reports about an earlier run. Pure. */
+
 import { type Condition, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
 
 /** The objects as this run applied them. */
@@ -37,7 +39,7 @@ export function findingsOf(
   const source = model?.spec.source ?? applied.model.spec.source;
   // The user may have changed the service to another Model, whose changes the demo does not follow.
   const isOfModel = (reported: string | undefined) =>
-    reported === source || (service ?? applied.service).spec.modelRef !== applied.model.metadata.name;
+    reported === source || mainModelOf((service ?? applied.service).spec) !== applied.model.metadata.name;
   const current = isAbout(service, applied.service) && isOfModel(service?.status?.model?.source);
   const revision = current ? service?.status?.updateRevision : undefined;
   const { own = [], others = [] } = Object.groupBy(replicas, ({ spec: { template } }) =>

@@ -1,5 +1,7 @@
 /** The watches of the extender, and what it knows from them. A node's facts are derived when the node changes, not for each pod. */
+
 import { ANNOTATION_COST, LABEL_NODE_REPORT, LABEL_SERVICE, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeOfReport, nodeReportName, reportInConfigMap } from "../../src/api/node-report.ts";
@@ -100,7 +102,7 @@ export function watchCluster(options: ClusterOptions): ExtenderCluster {
     needOf: (pod) => {
       const { namespace, labels } = pod.metadata;
       const service = services.get(keyOf({ namespace, name: labels?.[LABEL_SERVICE] ?? "" }));
-      const model = service && models.get(keyOf({ namespace, name: service.spec.modelRef }));
+      const model = service && models.get(keyOf({ namespace, name: mainModelOf(service.spec) }));
       return model && needOf(pod, service, model, table);
     },
     waitingFor: () => Object.entries(required).flatMap(([kind, { isSynced }]) => (isSynced() ? [] : [kind])),

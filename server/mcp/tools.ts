@@ -6,9 +6,11 @@ import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
+import { findNamedModels } from "../../src/capacity/named-models.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { compareText } from "../../src/util/text.ts";
 import { type RestRoute, routes, wholeBody } from "../rest/routes.ts";
@@ -212,7 +214,7 @@ function serviceRow(
   const phase = status?.phase ?? "Pending";
   return {
     service: keyOf(metadata),
-    model: spec.modelRef,
+    model: mainModelOf(spec),
     phase,
     ready: `${status?.readyReplicas ?? 0}/${status?.desiredReplicas ?? spec.replicas}`,
     on: status?.on ?? "",
@@ -275,13 +277,10 @@ async function oneMoreReplica(
       cluster.list(INFERENCE_SERVICES),
       cluster.list(MODELS, service.metadata.namespace),
     ]);
-    const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-    const named = (wanted: string | undefined) =>
-      wanted === undefined ? undefined : models.find(({ metadata }) => metadata.name === wanted);
-    const model = named(modelRef);
-    const draftModel = named(speculativeDecoding?.draftModelRef);
-    const loraModels = loraAdapters.map((adapter) => named(adapter.modelRef));
-    const objects = { service, model, draftModel, loraModels, hosts, replicas, services };
+    const named = findNamedModels(service.spec, (name) =>
+      models.find(({ metadata }) => metadata.name === name),
+    );
+    const objects = { service, ...named, hosts, replicas, services };
     const { report } = fitOfService(objects, context.now().wallMs);
     return { ...report, total: report.hosts.length, hosts: report.hosts.slice(0, MAX_ROWS) };
   } catch (error) {

@@ -78,6 +78,15 @@ export const loraScaleSchema = z
     "Strength of the adapter. 1 applies it as trained. 0 loads it without applying it until a request sets a scale.",
   );
 
+const replicaAdapterSchema = z.object({
+  model: replicaModelSchema.describe("Weights of the adapter, resolved like the main model."),
+  scale: loraScaleSchema,
+  servedName: objectName(
+    "Model name with which requests select the adapter, with scale 1. If absent, the adapter has no name.",
+  ).optional(),
+});
+export type ReplicaAdapter = z.output<typeof replicaAdapterSchema>;
+
 const replicaTemplateSchema = z.object({
   hostName: hostName("Name of the Host that runs this replica."),
   serviceName: objectName("Name of the InferenceService that owns the replica, in the same namespace."),
@@ -92,13 +101,13 @@ const replicaTemplateSchema = z.object({
   draft: replicaModelSchema
     .describe("Draft model for speculative decoding, resolved like the main model.")
     .optional(),
-  loraAdapters: z
-    .array(
-      z.object({
-        model: replicaModelSchema.describe("Weights of the adapter, resolved like the main model."),
-        scale: loraScaleSchema,
-      }),
+  projector: replicaModelSchema
+    .describe(
+      "Projector for image or audio input, resolved like the main model. It replaces the projector of the main model.",
     )
+    .optional(),
+  loraAdapters: z
+    .array(replicaAdapterSchema)
     .max(LORA_ADAPTERS_MAX)
     .meta({
       description: "LoRA adapters, in the order in which they are applied.",
@@ -322,3 +331,14 @@ export type ReplicaTransition = z.output<typeof transitionSchema>;
 export type LastExit = z.output<typeof lastExitSchema>;
 export type InferenceReplicaStatus = z.output<typeof inferenceReplicaStatusSchema>;
 export type InferenceReplica = z.output<typeof inferenceReplicaSchema>;
+
+/** Everything that a template loads: the model, then draft, projector and adapters. */
+export function weightsOfTemplate({
+  model,
+  draft,
+  projector,
+  loraAdapters = [],
+}: Pick<ReplicaTemplate, "model" | "draft" | "projector" | "loraAdapters">): readonly ReplicaModel[] {
+  const further = [draft, projector, ...loraAdapters.map((adapter) => adapter.model)];
+  return [model, ...further.filter((one) => one !== undefined)];
+}

@@ -11,10 +11,11 @@ export type RevisionInput = Omit<ReplicaTemplate, "hostName" | "revision">;
 export function revisionOfTemplate(
   template: RevisionInput & Partial<Pick<ReplicaTemplate, "hostName" | "revision">>,
 ): string {
-  const { hostName: _host, revision: _revision, model, draft, loraAdapters, ...rest } = template;
-  const draftInputs = draft === undefined ? undefined : inputsOf(draft);
+  const { hostName: _host, revision: _revision, model, loraAdapters, ...rest } = template;
+  const draft = rest.draft && inputsOf(rest.draft);
+  const projector = rest.projector && inputsOf(rest.projector);
   const adapters = loraAdapters?.map((adapter) => ({ ...adapter, model: inputsOf(adapter.model) }));
-  return hash(canonicalJson({ ...rest, model: inputsOf(model), draft: draftInputs, loraAdapters: adapters }));
+  return hash(canonicalJson({ ...rest, model: inputsOf(model), draft, projector, loraAdapters: adapters }));
 }
 
 function inputsOf(model: ReplicaModel): Omit<ReplicaModel, "gguf" | "sizeBytes"> {

@@ -120,8 +120,10 @@ export function claimOf(input: ClaimInput): Claim {
     ...(template.draft !== undefined && draftModel !== undefined && draft === undefined
       ? [template.draft]
       : []),
-    ...(template.loraAdapters ?? []).flatMap(({ model }) => (model.sizeBytes === undefined ? [model] : [])),
-  ];
+    ...[template.projector, ...(template.loraAdapters ?? []).map((adapter) => adapter.model)].filter(
+      (one) => one !== undefined && one.sizeBytes === undefined,
+    ),
+  ].filter((one) => one !== undefined);
   const [first] = unsized.filter(({ source }) => parseSource(source).kind !== "file");
   if (first !== undefined)
     return unsizable(
@@ -165,7 +167,7 @@ function estimate(
     );
     const settings = {
       ...template.engine,
-      projectorSizeBytes: projectorBytes(model),
+      projectorSizeBytes: template.projector?.sizeBytes ?? projectorBytes(model),
       draft,
       loraSizeBytes,
     };

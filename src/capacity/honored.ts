@@ -1,8 +1,10 @@
 /** Fields of InferenceService.spec that hosts or pods honor. SpecHonored=False lists the others; none is ignored silently. */
+
 import { engineFields } from "../api/engine-settings.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import { HOST_LOST_SECONDS_DEFAULT } from "../api/inference-replica.ts";
 import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
+import { roleSetting } from "../api/inference-service/model-refs.ts";
 import { podFields } from "../api/inference-service/pods.ts";
 import type { RunsOn } from "../api/inference-service/rollout.ts";
 import { isOwnKey } from "../api/owned.ts";
@@ -48,11 +50,18 @@ function onHosts(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...fields.filter((field) => !honored.includes(field) && isSet(spec, field)),
     ...(host?.unhonoredParts?.(spec) ?? []),
     ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
-    ...(spec.speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
+    ...unhonoredRoles(spec, honored),
     ...uncountedArgs(spec, runtime),
     ...foreignProbes(spec.probeOverrides, host?.probes ?? []),
     ...readProbes(spec.probeOverrides).changed.map((setting) => `probeOverrides.${setting}`),
   ].map((field) => `spec.${field}`);
+}
+
+/** Roles in spec.modelRefs that the runtime does not load. */
+function unhonoredRoles({ modelRefs = [] }: InferenceServiceSpec, honored: readonly string[]): string[] {
+  return modelRefs.flatMap(({ name, role }) =>
+    role === "main" || honored.includes(roleSetting(role)) ? [] : [`modelRefs ${name} (${role})`],
+  );
 }
 
 function uncountedArgs({ extraArgs = [] }: InferenceServiceSpec, runtime: Runtime): string[] {
@@ -82,8 +91,8 @@ const RUNTIME_FIELDS = [
 const NOT_IMPLEMENTED = ["slo", "modelRevision"];
 
 function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
-  const honored = engineDescription(runtime)?.pod?.settings ?? [];
-  const { endpoint, podLabels = {}, podAnnotations = {}, speculativeDecoding, hostLostSeconds } = spec;
+  const { settings: honored = [], unhonoredParts } = engineDescription(runtime)?.pod ?? {};
+  const { endpoint, podLabels = {}, podAnnotations = {}, hostLostSeconds } = spec;
   const { hosts = [], hostSelector, on } = spec.placement;
   const ownKeys = (field: string, map: Readonly<Record<string, string>>) =>
     Object.keys(map).flatMap((key) => (isOwnKey(key) ? [`${field} ${key}`] : []));
@@ -95,7 +104,8 @@ function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...NOT_IMPLEMENTED.filter((field) => isSet(spec, field)),
     ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
-    ...(speculativeDecoding?.draftModel === undefined ? [] : ["speculativeDecoding.draftModel"]),
+    ...unhonoredRoles(spec, honored),
+    ...(unhonoredParts?.(spec) ?? []),
     ...ownKeys("podLabels", podLabels),
     ...ownKeys("podAnnotations", podAnnotations),
   ].map((field) => `spec.${field}`);

@@ -150,12 +150,6 @@ test("a claim that a service of runtime generic states is known before any size 
     });
 });
 
-test("speculativeDecoding.draftModel, which no driver reads yet, is named as ignored", () => {
-  const speculativeDecoding = { type: "draft", draftModel: "draft.gguf" };
-  const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { speculativeDecoding });
-  expect(resolution).toMatchObject({ unhonored: ["spec.speculativeDecoding.draftModel"] });
-});
-
 test("a Model without hardware, or without an accelerator in it, runs on hosts", () => {
   const known = { weightsBytes: GIB, gguf: GGUF };
   for (const hardware of [undefined, {}, { memoryBudget: "24Gi" }])

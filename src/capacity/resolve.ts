@@ -6,6 +6,7 @@ import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
+import type { ModelRole } from "../api/inference-service/model-refs.ts";
 import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
@@ -13,6 +14,7 @@ import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
+import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
 import type { TemplateWithoutHost } from "./template.ts";
 import { contentOf, toReplicaModel, toReplicaTemplate } from "./template.ts";
@@ -37,12 +39,8 @@ export interface Blocked {
 
 export type Resolution = Resolved | Blocked;
 
-export interface ResolveInput {
+export interface ResolveInput extends NamedModels {
   readonly service: InferenceService;
-  readonly model?: Model | undefined;
-  readonly draftModel?: Model | undefined;
-  /** In the order of `spec.loraAdapters`; undefined for a Model that does not exist. */
-  readonly loraModels?: readonly (Model | undefined)[] | undefined;
   /** Weights of earlier revisions of the service, for `spec.modelRevision`. */
   readonly earlier?: readonly ReplicaModel[] | undefined;
   /** Replicas whose agents may have read the files of the model. Replicas of the service keep its runtime. */
@@ -52,27 +50,23 @@ export interface ResolveInput {
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { service, model, draftModel, loraModels = [], earlier = [], replicas, hosts = [] } = input;
-  const { modelRef, speculativeDecoding, loraAdapters = [] } = service.spec;
-  const current = usableModel(model, modelRef);
+  const { service, earlier = [], replicas, hosts = [] } = input;
+  const [main, ...others] = listNamedModels(service.spec, input);
+  const current = usableModel(main);
   if ("at" in current) return current;
   const usable = withContent(current, service.spec.modelRevision, earlier);
   if ("at" in usable) return usable;
-  if (service.spec.mode === "rerank" && usable.status?.gguf?.ranking === false) return notRanking(modelRef);
-  const draftRef = speculativeDecoding?.draftModelRef;
-  const draft =
-    draftRef === undefined
-      ? undefined
-      : usableModel(draftModel, draftRef, "spec.speculativeDecoding.draftModelRef");
-  if (draft !== undefined && "at" in draft) return draft;
-  const adapters: Model[] = [];
-  for (const [index, { modelRef: name }] of loraAdapters.entries()) {
-    const adapter = usableModel(loraModels[index], name, `spec.loraAdapters[${index}].modelRef`);
-    if ("at" in adapter) return adapter;
-    adapters.push(adapter);
+  if (service.spec.mode === "rerank" && usable.status?.gguf?.ranking === false) return notRanking(main.name);
+  const byRole: Record<ModelRole, Model[]> = { main: [usable], draft: [], projector: [], lora: [] };
+  for (const other of others) {
+    const found = usableModel(other);
+    if ("at" in found) return found;
+    byRole[other.role].push(found);
   }
+  const { draft, projector, lora: adapters } = byRole;
+  const companions = { draftModel: draft[0], projectorModel: projector[0], adapters };
   try {
-    return chosen({ service, model: usable, draftModel: draft, adapters, replicas }, hosts);
+    return chosen({ service, model: usable, ...companions, replicas }, hosts);
   } catch (error) {
     return blockedBy(error);
   }
@@ -104,6 +98,7 @@ interface Usable {
   readonly service: InferenceService;
   readonly model: Model;
   readonly draftModel: Model | undefined;
+  readonly projectorModel: Model | undefined;
   readonly adapters: readonly Model[];
   readonly replicas: readonly InferenceReplica[];
 }
@@ -152,18 +147,19 @@ export function blockedBy(error: unknown): Blocked {
 }
 
 function resolve(usable: Usable, runtime: Runtime): Resolution {
-  const { model, draftModel, adapters, replicas } = usable;
+  const { model, draftModel, projectorModel, adapters, replicas } = usable;
   const format = formatOf(model);
   const spec = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
   const service = { ...usable.service, spec };
-  const draft = draftModel === undefined ? undefined : toReplicaModel(draftModel, formatOf(draftModel));
+  const weightsOf = (one: Model) => toReplicaModel(one, formatOf(one));
   const gpuLayers = model.spec.hardware?.gpu?.layers;
   const template = toReplicaTemplate({
     service,
     runtime,
     model: toReplicaModel(model, format),
-    draft,
-    loraModels: adapters.map((adapter) => toReplicaModel(adapter, formatOf(adapter))),
+    draft: draftModel && weightsOf(draftModel),
+    projector: projectorModel && weightsOf(projectorModel),
+    loraModels: adapters.map(weightsOf),
     gpuLayers,
   });
   const ofModel = replicas.filter(({ spec }) => spec.template.model.source === model.spec.source);
@@ -190,11 +186,7 @@ export function formatOf({ spec, status }: Model): ModelFormat {
 }
 
 /** The Model, or the reason why it cannot be used. */
-export function usableModel(
-  model: Model | undefined,
-  name: string,
-  field = "spec.modelRef",
-): Model | Blocked {
+export function usableModel({ model, name, field }: Omit<NamedModel, "role">): Model | Blocked {
   if (model === undefined || isBeingDeleted(model)) {
     const message = `Model ${name} does not exist in this namespace; create it or correct ${field}`;
     return { at: "blocked", code: "ModelNotFound", message, isFinal: false };

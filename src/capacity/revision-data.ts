@@ -12,6 +12,7 @@ import { contentOf, type TemplateWithoutHost } from "./template.ts";
 /** Fields of InferenceService.spec that determine the revision. A change of any other field restarts nothing. */
 export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   "modelRef",
+  "modelRefs",
   "runtime",
   "mode",
   "auth",

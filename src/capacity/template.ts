@@ -7,8 +7,9 @@ import {
   engineFields,
 } from "../api/engine-settings.ts";
 import type { GgufFacts } from "../api/fields/gguf.ts";
-import type { ReplicaModel, ReplicaTemplate } from "../api/inference-replica.ts";
+import type { ReplicaAdapter, ReplicaModel, ReplicaTemplate } from "../api/inference-replica.ts";
 import type { InferenceService, InferenceServiceSpec } from "../api/inference-service/index.ts";
+import { type AdapterName, modelNamesOf, speculativeDecodingOf } from "../api/inference-service/roles.ts";
 import type { Model } from "../api/model.ts";
 import { revisionOfTemplate } from "../api/revision.ts";
 import { checkGate, engineDescription } from "../engines/registry.ts";
@@ -57,9 +58,9 @@ function defaultContext(slots: number, gguf: GgufFacts | undefined): number {
 }
 
 function speculativeOf(spec: InferenceServiceSpec): EngineSettings["speculativeDecoding"] {
-  const { speculativeDecoding } = spec;
+  const speculativeDecoding = speculativeDecodingOf(spec);
   if (speculativeDecoding === undefined || DRAFT_NEUTRAL.includes(speculativeDecoding.type)) return undefined;
-  const { draftModelRef: _ref, draftModel: _file, ...tuning } = speculativeDecoding;
+  const { draftModelRef: _, ...tuning } = speculativeDecoding;
   return tuning;
 }
 
@@ -107,7 +108,8 @@ export interface TemplateInput {
   readonly runtime: ReplicaTemplate["runtime"];
   readonly model: ReplicaModel;
   readonly draft?: ReplicaModel | undefined;
-  /** In the order of `spec.loraAdapters`. */
+  readonly projector?: ReplicaModel | undefined;
+  /** In the order of `modelNamesOf(spec).adapters`. */
   readonly loraModels?: readonly ReplicaModel[] | undefined;
   readonly gpuLayers?: number | undefined;
 }
@@ -117,8 +119,9 @@ export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 
 /** Renders the template of a service's replicas, including the revision. Throws MetalbridgeError. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
-  const { service, runtime, model, draft, loraModels = [], gpuLayers } = input;
-  const { auth, endpoint, loraAdapters = [] } = service.spec;
+  const { service, runtime, model, draft, projector, loraModels = [], gpuLayers } = input;
+  const { auth, endpoint } = service.spec;
+  const { adapters } = modelNamesOf(service.spec);
   const { gate, tls } = endpoint;
   const program = engineDescription(runtime)?.program?.(service.spec);
   const settings = (context: SettingsContext): EngineSettings => ({
@@ -131,10 +134,11 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
     runtime,
     model,
     draft,
+    projector,
     loraAdapters:
       loraModels.length === 0
         ? undefined
-        : loraModels.map((weights, index) => ({ model: weights, scale: loraAdapters[index]?.scale ?? 1 })),
+        : loraModels.map((weights, index) => adapterOf(weights, adapters[index])),
     engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
     gate: gate === "Auto" ? undefined : gate,
@@ -144,6 +148,12 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
   // The default context may depend on the header, and reading a header later must not restart an engine.
   const withoutHeader = { ...template, engine: settings({ gpuLayers }) };
   return { ...template, revision: revisionOfTemplate(withoutHeader) };
+}
+
+/** An adapter with a name applies only to requests that name it. */
+function adapterOf(model: ReplicaModel, adapter: AdapterName | undefined): ReplicaAdapter {
+  const { name, scale } = adapter ?? {};
+  return scale === undefined ? { model, scale: 0, servedName: name } : { model, scale };
 }
 
 /** Number of old revisions to store. The field exists twice; only one of them may be set. */

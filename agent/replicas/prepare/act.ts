@@ -11,6 +11,7 @@ import type { EngineFile } from "../state/engine-record.ts";
 import { saveHistory, setPast } from "../state/history.ts";
 import { beginRun, newEngineRun, noteNoRun } from "../state/run.ts";
 import { type ReplicaState, replicaOf, replicaRuntime } from "../state/state.ts";
+import { storedFiles } from "../state/weights.ts";
 import type { StepOutcome } from "../step.ts";
 import { instanceContextOf, readopt } from "./adopt.ts";
 import { retryDelayMs } from "./corrections.ts";
@@ -89,7 +90,7 @@ async function startReserved(
   const driver = template === undefined ? undefined : context.runtimes.driver(template.runtime);
   if (replica === undefined || template === undefined || state.weights.at !== "stored") return;
   if (driver === undefined || address === undefined) return;
-  const { model, draft, loraAdapters } = state.weights.files;
+  const { model, draft, projector, loraAdapters } = state.weights.files;
   const { apiKey, ...files } = await prepareSecrets(replica, state.dir, context);
   const record: EngineFile = {
     version: 1,
@@ -103,7 +104,7 @@ async function startReserved(
     revision: template.revision,
     address,
     ...reserved,
-    contents: [...contentsOf(model, draft, ...loraAdapters)],
+    contents: [...contentsOf(...storedFiles(state.weights.files))],
     drainSeconds: replica.spec.drainSeconds,
     startedAtMs: context.ports.clock.nowMs(),
   };
@@ -112,7 +113,7 @@ async function startReserved(
     template,
     modelPath: model.path,
     files: model.files,
-    mmprojPath: model.mmprojPath,
+    mmprojPath: projector?.path ?? model.mmprojPath,
     draftPath: draft?.path,
     loraPaths: loraAdapters.map(({ path }) => path),
     ...files,

@@ -3,7 +3,11 @@
 import { stat } from "node:fs/promises";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import { ggufSchema } from "../../../src/api/fields/gguf.ts";
-import type { ReplicaModel, ReplicaTemplate } from "../../../src/api/inference-replica.ts";
+import {
+  type ReplicaModel,
+  type ReplicaTemplate,
+  weightsOfTemplate,
+} from "../../../src/api/inference-replica.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { parseSource } from "../../../src/models/source/parse.ts";
 import type { EngineDriver } from "../../engines/engine.ts";
@@ -23,6 +27,7 @@ import {
   noteDamaged,
   noteIdentity,
   setWeights,
+  storedFiles,
   type WeightFiles,
   type WeightsState,
 } from "../state/weights.ts";
@@ -48,23 +53,19 @@ function isRefusedInPlace(state: ReplicaState, { ports }: RunnerContext): boolea
   const template = replicaOf(state)?.spec.template;
   const { weights } = state;
   if (template === undefined || weights.at !== "failed" || weights.transient) return false;
-  return weightsOf(template).every(isOnHost) && ports.clock.monotonicMs() >= weights.retryAt;
+  return weightsOfTemplate(template).every(isOnHost) && ports.clock.monotonicMs() >= weights.retryAt;
 }
 
-/** Everything that a template loads, the model first. */
-function weightsOf({ model, draft, loraAdapters = [] }: ReplicaTemplate): readonly ReplicaModel[] {
-  return [model, ...(draft === undefined ? [] : [draft]), ...loraAdapters.map((adapter) => adapter.model)];
-}
-
-/** Assigns the files that were found for `weightsOf(template)`, in that order; undefined if one is missing. */
+/** Assigns the files that were found for `weightsOfTemplate(template)`, in that order; undefined if one is missing. */
 function filesOf(
-  { draft: requested }: ReplicaTemplate,
+  template: ReplicaTemplate,
   stored: readonly (StoredModel | undefined)[],
 ): WeightFiles | undefined {
   const [model, ...others] = stored.filter((one) => one !== undefined);
   if (model === undefined || others.length < stored.length - 1) return undefined;
-  const draft = requested === undefined ? undefined : others.shift();
-  return { model, draft, loraAdapters: others };
+  const draft = template.draft && others.shift();
+  const projector = template.projector && others.shift();
+  return { model, draft, projector, loraAdapters: others };
 }
 
 function isOnHost({ source }: ReplicaModel): boolean {
@@ -91,7 +92,7 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
   const { namespace = "" } = replica.metadata;
   try {
     const stored = await Promise.all(
-      weightsOf(template).map((requested) =>
+      weightsOfTemplate(template).map((requested) =>
         storeOf(requested, state, context).resolve(requestFor(requested, namespace), state.uid),
       ),
     );
@@ -100,7 +101,10 @@ export async function resolveOnDisk(state: ReplicaState, context: RunnerContext)
     if (files === undefined) setWeights(state, { at: "absent" });
     else await storeWeights(state, context, files);
   } catch (error) {
-    setWeights(state, failed(state, error, context, { isOnHost: weightsOf(template).some(isOnHost) }));
+    setWeights(
+      state,
+      failed(state, error, context, { isOnHost: weightsOfTemplate(template).some(isOnHost) }),
+    );
   }
 }
 
@@ -163,7 +167,7 @@ async function fetchAll(
     );
   };
   const stored: StoredModel[] = [];
-  for (const requested of weightsOf(template)) {
+  for (const requested of weightsOfTemplate(template)) {
     stored.push(await fetchOne(requested));
     // The next download may need space, and must not evict these files for it.
     holdContents(state, context, ...stored);
@@ -289,11 +293,12 @@ function holdContents(
 /** Sets `state.weights`. An unreadable header is recorded, not thrown. */
 async function storeWeights(state: ReplicaState, context: RunnerContext, files: WeightFiles): Promise<void> {
   const { store, clock } = context.ports;
-  const { model, draft, loraAdapters } = files;
-  holdContents(state, context, model, draft, ...loraAdapters);
-  const [found, draftFound, ...adaptersFound] = await Promise.all([
+  const { model, draft, projector, loraAdapters } = files;
+  holdContents(state, context, ...storedFiles(files));
+  const [found, draftFound, projectorFound, ...adaptersFound] = await Promise.all([
     store.inspect(model),
-    draft === undefined ? undefined : store.inspect(draft),
+    draft && store.inspect(draft),
+    projector && store.inspect(projector),
     ...loraAdapters.map((adapter) => store.inspect(adapter)),
   ]);
   const template = replicaOf(state)?.spec.template;
@@ -309,8 +314,15 @@ async function storeWeights(state: ReplicaState, context: RunnerContext, files: 
     claim:
       template === undefined || driver === undefined
         ? undefined
-        : ownClaim(template, driver, found, draftFound, adaptersFound),
+        : ownClaim(template, driver, withProjector(found, projectorFound), draftFound, adaptersFound),
   });
+}
+
+/** The model with its projector, which may be a Model of its own. */
+function withProjector(model: ModelFacts, projector: ModelFacts | undefined): ModelFacts {
+  if (projector === undefined) return model;
+  const { problem } = projector;
+  return { ...model, projectorBytes: projector.sizeBytes, ...(problem === undefined ? {} : { problem }) };
 }
 
 /** Memory that the engine will use, estimated from the files on this host. */
@@ -346,8 +358,7 @@ export function watchWeights(state: ReplicaState): void {
   const hasFailed = past.history.terminal !== undefined;
   if (weights.isReplaced === true || (weights.weights !== undefined && !hasFailed)) return;
   state.jobs.run("weights", async () => {
-    const { model, draft, loraAdapters } = weights.files;
-    const found = await identityOf(model, draft, ...loraAdapters).catch(() => undefined);
+    const found = await identityOf(...storedFiles(weights.files)).catch(() => undefined);
     // The weights were inspected again meanwhile: this result is about the previous files.
     if (state.weights !== weights) return true;
     if (found === undefined || found === weights.weights) return "unchanged";
@@ -364,8 +375,7 @@ export function noteDamage(
   note: string,
 ): boolean {
   const { weights } = state;
-  const files =
-    weights.at === "stored" ? [weights.files.model, weights.files.draft, ...weights.files.loraAdapters] : [];
+  const files = weights.at === "stored" ? storedFiles(weights.files) : [];
   const isUsed = [...contentsOf(...files), ...(runOf(state)?.file.contents ?? [])].includes(sha256);
   if (!isUsed) return false;
   noteDamaged(state);

@@ -7,8 +7,15 @@ import type { ModelState } from "../observed.ts";
 export interface WeightFiles {
   readonly model: StoredModel;
   readonly draft?: StoredModel;
+  /** A projector that is a Model of its own; the model's own projector is among its files. */
+  readonly projector?: StoredModel;
   /** In the order of the template. */
   readonly loraAdapters: readonly StoredModel[];
+}
+
+/** All stored models. */
+export function storedFiles({ model, draft, projector, loraAdapters }: WeightFiles): StoredModel[] {
+  return [model, draft, projector, ...loraAdapters].filter((one) => one !== undefined);
 }
 
 /** The planner's view, and the files. */

@@ -3,6 +3,7 @@
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { defined } from "../../../src/util/defined.ts";
@@ -32,7 +33,7 @@ export function planPodsStatus(input: PodsStatusInput, nowIso: string): Inferenc
     mode: service.spec.mode ?? "chat",
     runtime: resolution.at === "resolved" ? resolution.runtime : service.spec.runtime,
     model: defined({
-      name: service.spec.modelRef,
+      name: mainModelOf(service.spec),
       source: model?.spec.source,
       quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
       sizeBytes: model?.status?.sizeBytes,

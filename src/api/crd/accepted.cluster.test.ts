@@ -153,6 +153,32 @@ const good: readonly Good[] = [
     { "spec.runtime": "tensorrt-llm", "spec.group": { size: 2, sshSecretRef: { name: "key" } } },
   ],
   ["InferenceService", "some flavors of its Model", { "spec.flavors": ["a10", "studio"] }],
+  [
+    "InferenceService",
+    "Models with roles",
+    {
+      "spec.modelRef": undefined,
+      "spec.modelRefs": [
+        { name: "m" },
+        { name: "d", role: "draft" },
+        { name: "p", role: "projector" },
+        { name: "a", role: "lora" },
+        { name: "b", role: "lora" },
+      ],
+    },
+  ],
+  [
+    "InferenceService",
+    "a draft with a limit",
+    {
+      "spec.modelRef": undefined,
+      "spec.modelRefs": [
+        { name: "m", role: "main" },
+        { name: "d", role: "draft" },
+      ],
+      "spec.speculativeDecoding": { type: "draft", nDraftMax: 8 },
+    },
+  ],
   ["InferenceService", "pooling", { "spec.mode": "embedding", "spec.pooling": "last" }],
   ["InferenceService", "thinking turned off", { "spec.reasoningBudget": 0 }],
   [
@@ -284,6 +310,7 @@ test("kubectl get shows the state of a service", async () => {
     phase: "WaitingForCapacity",
     reason: "InsufficientMemory",
     ready: "0/1",
+    model: { name: "tiny" },
     runtime: "llamacpp",
     endpoint: "http://chat:8080/v1/chat/completions",
     queuePosition: 1,

@@ -68,7 +68,7 @@ export const serviceColumns: readonly PrinterColumn[] = [
     jsonPath: ".status.updatedReplicas",
     description: "Number of replicas of the newest revision.",
   },
-  text("Model", ".spec.modelRef", "Model that is served."),
+  text("Model", ".status.model.name", "Model that is served."),
   text("Runtime", ".status.runtime", "Runtime in use."),
   text("On", ".status.on", "Platform of the replicas: Hosts, Pods, or both."),
   text("Endpoint", ".status.endpoint", "URL inside the cluster."),

@@ -1,6 +1,8 @@
 /** Validation rules (CEL) across fields of InferenceService.spec. Each message names the field. */
 import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/program.ts";
 import { groupRules } from "./group.ts";
+import type { ModelRole } from "./model-refs.ts";
+import { HAS_DRAFT_TYPE } from "./speculative.ts";
 
 /** Rejects unknown placeholders with runtime generic. */
 const placeholders = (field: "command" | "args") => ({
@@ -8,7 +10,46 @@ const placeholders = (field: "command" | "args") => ({
   message: `spec.${field} holds an unknown placeholder; known with runtime generic: ${KNOWN_PLACEHOLDERS}`,
 });
 
+const HAS_DRAFT_REF = "has(self.speculativeDecoding) && has(self.speculativeDecoding.draftModelRef)";
+const hasRole = (role: ModelRole) =>
+  `has(self.modelRefs) && self.modelRefs.exists(one, one.role == '${role}')`;
+
+/** Both ways to name Models: modelRef with its companions, and modelRefs. */
+const modelRules = [
+  {
+    rule: "has(self.modelRef) != has(self.modelRefs)",
+    message: "set exactly one of spec.modelRef and spec.modelRefs",
+  },
+  {
+    rule: `!(${HAS_DRAFT_REF}) || !(${hasRole("draft")})`,
+    message: "set only one of spec.speculativeDecoding.draftModelRef and role draft in spec.modelRefs",
+  },
+  {
+    rule: `!(${HAS_DRAFT_TYPE}) || (${HAS_DRAFT_REF}) || (${hasRole("draft")})`,
+    message:
+      "spec.speculativeDecoding.type draft* needs a draft model: draftModelRef, or role draft in spec.modelRefs",
+  },
+  {
+    rule: `!has(self.speculativeDecoding) || (${HAS_DRAFT_TYPE}) || !((${HAS_DRAFT_REF}) || (${hasRole("draft")}))`,
+    message:
+      "speculativeDecoding.draftModelRef and role draft in spec.modelRefs go only with a spec.speculativeDecoding.type draft*",
+  },
+  {
+    rule: `!(${HAS_DRAFT_REF}) || !(has(self.modelRef) ? self.modelRef == self.speculativeDecoding.draftModelRef : has(self.modelRefs) && self.modelRefs.exists(one, one.name == self.speculativeDecoding.draftModelRef))`,
+    message: "spec.speculativeDecoding.draftModelRef must name another Model than the service serves",
+  },
+  {
+    rule: `!has(self.loraAdapters) || size(self.loraAdapters) == 0 || !(${hasRole("lora")})`,
+    message: "set only one of spec.loraAdapters and role lora in spec.modelRefs",
+  },
+  {
+    rule: `!(${hasRole("draft")}) || !has(self.mode) || self.mode == 'chat'`,
+    message: "role draft in spec.modelRefs needs spec.mode chat",
+  },
+] as const;
+
 export const serviceRules = [
+  ...modelRules,
   {
     rule: "!has(self.uBatchSize) || self.uBatchSize <= (has(self.batchSize) ? self.batchSize : 2048)",
     message: "spec.uBatchSize must not be larger than spec.batchSize (2048 where it is absent)",

@@ -9,6 +9,7 @@ import { flavorNamesSchema } from "../flavors.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { autoscalingSchema } from "./autoscaling.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
+import { modelRefsSchema } from "./model-refs.ts";
 import { podFields } from "./pods.ts";
 import { placementSchema, rolloutSchema } from "./rollout.ts";
 import { ropeScalingRules, serviceRules } from "./rules.ts";
@@ -18,7 +19,10 @@ const REPLICAS_MAX = 100;
 
 export const inferenceServiceSpecSchema = z
   .object({
-    modelRef: objectName("Name of the Model to serve, in the same namespace."),
+    modelRef: objectName(
+      "Name of the Model to serve, in the same namespace. Set either modelRef or modelRefs.",
+    ).optional(),
+    modelRefs: modelRefsSchema.optional(),
     modelRevision: nonEmpty(128)
       .describe(
         "Revision of the Model's content to serve: the model.revision of a stored revision of the service, as set by `metalbridge rollout undo`. Defaults to the current content. Ignored in pods.",
@@ -91,7 +95,8 @@ export const inferenceServiceSpecSchema = z
       )
       .max(LORA_ADAPTERS_MAX)
       .meta({
-        description: "LoRA adapters to load with the model. All of them are applied to every request.",
+        description:
+          "LoRA adapters to load with the model. All of them are applied to every request. For adapters that clients choose by name, use role lora in modelRefs.",
         "x-kubernetes-list-type": "atomic",
       })
       .optional(),

@@ -10,6 +10,7 @@ import {
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Runtime } from "../../api/fields/runtimes.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { mainModelOf } from "../../api/inference-service/roles.ts";
 import type { Model } from "../../api/model.ts";
 import { engineDescription } from "../../engines/registry.ts";
 import { goDurationSeconds } from "../../util/go-duration.ts";
@@ -107,7 +108,7 @@ export function runningOn(
   services: readonly InferenceService[],
 ): readonly (InferenceService | undefined)[] {
   const other = platform === "Hosts" ? "Pods" : "Hosts";
-  const own = services.filter(({ spec }) => spec.modelRef === model.metadata.name);
+  const own = services.filter(({ spec }) => mainModelOf(spec) === model.metadata.name);
   if (own.length > 0) return own.filter((service) => runsOn(service, model) !== other);
   return platformOf(model) === platform ? [undefined] : [];
 }

@@ -1,14 +1,15 @@
 /** Determines where another replica of a service would fit, from the objects of the cluster, in the same way as the controller. Pure. */
+
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Host } from "../../api/host.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
-import type { Model } from "../../api/model.ts";
 import { keyOf } from "../../api/names.ts";
 import { speedsByClass, subjectOf } from "../benchmark/subject.ts";
 import { type BenchmarkTable, NO_BENCHMARKS } from "../benchmark/table.ts";
 import { type Claim, claimWith } from "../claim.ts";
 import { demandOf } from "../demand.ts";
+import type { NamedModels } from "../named-models.ts";
 import { claimOfReplica } from "../placement/claims.ts";
 import { hostFacts } from "../placement/host-facts.ts";
 import type { Demand } from "../placement/types.ts";
@@ -16,12 +17,8 @@ import { type Resolved, resolveService } from "../resolve.ts";
 import type { ScoreWeights } from "../score.ts";
 import { explainFit, type FitReport } from "./fit.ts";
 
-export interface ServiceObjects {
+export interface ServiceObjects extends NamedModels {
   readonly service: InferenceService;
-  readonly model?: Model | undefined;
-  readonly draftModel?: Model | undefined;
-  /** In the order of `spec.loraAdapters`. */
-  readonly loraModels?: readonly (Model | undefined)[] | undefined;
   /** All hosts of the cluster. */
   readonly hosts: readonly Host[];
   readonly replicas: readonly InferenceReplica[];
@@ -40,7 +37,7 @@ export interface ServiceFit {
 
 /** Throws MetalbridgeError if the service cannot run anywhere in its current form. */
 export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit {
-  const { model: givenModel, draftModel, loraModels, hosts, replicas, services } = objects;
+  const { draftModel, hosts, replicas, services } = objects;
   const byKey = new Map(services.map((one) => [keyOf(one.metadata), one]));
   const uid = byKey.get(keyOf(objects.service.metadata))?.metadata.uid;
   // With the uid of the existing service, the replicas keep their runtime.
@@ -55,8 +52,7 @@ export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit
   });
   // The agents of these replicas have read the headers of files that only hosts have.
   const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
-  const input = { service, model: givenModel, draftModel, loraModels };
-  const resolution = resolveService({ ...input, replicas: ofNamespace, hosts });
+  const resolution = resolveService({ ...objects, service, replicas: ofNamespace, hosts });
   if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
   const { template, claim, model, beyondTraining } = resolution;
   const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };

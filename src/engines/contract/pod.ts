@@ -17,6 +17,18 @@ export interface PodFiles {
   readonly main: string;
 }
 
+/** A further Model of the service, with its files unless the engine fetches its source itself. */
+export interface PodModel {
+  readonly model?: Model;
+  readonly files?: PodFiles;
+}
+
+/** An adapter that applies to all requests with `scale`, or to those that name it. */
+export interface PodAdapter extends PodModel {
+  readonly scale?: number;
+  readonly servedName?: string;
+}
+
 export interface PodGPUs {
   /** Number of GPUs per pod. */
   readonly count: number;
@@ -42,9 +54,8 @@ export interface PodInput {
   /** Absent if the engine fetches the Model's source itself. */
   readonly weights?: PodFiles;
   readonly projector?: string;
-  readonly draft?: PodFiles;
-  /** In the order of spec.loraAdapters. */
-  readonly adapters: readonly PodFiles[];
+  readonly draft?: PodModel;
+  readonly adapters: readonly PodAdapter[];
   readonly chatTemplateFile?: string;
   readonly slotFolder?: string;
   readonly apiKeyFile?: string;
@@ -120,6 +131,8 @@ export interface PodRuntime {
   readonly render?: (text: string, input: PodInput) => string;
   /** Additional fields of InferenceService.spec that the engine honors in a pod. */
   readonly settings: readonly string[];
+  /** Parts of these fields that the engine does not honor, as paths below spec. */
+  readonly unhonoredParts?: (spec: InferenceServiceSpec) => string[];
   /** Throws MetalbridgeError for unsupported settings. */
   readonly command: (input: PodInput) => PodCommand;
 }

@@ -62,18 +62,16 @@ function image(variant: string): string {
 }
 
 function toServerInput(input: PodInput): LlamaServerInput {
-  const { settings, spec, weights, projector, draft, adapters, gpus, model } = input;
+  const { settings, weights, projector, draft, adapters, gpus, model } = input;
   const { chatTemplateFile, slotFolder, apiKeyFile } = input;
   return {
     // A build without a GPU would only warn that it ignores the layers.
     settings: gpus.count === 0 ? { ...settings, gpuLayers: 0 } : settings,
     modelPath: weights?.main ?? "",
     mmprojPath: projector,
-    draftPath: draft?.main,
-    loraAdapters: adapters.map(({ main }, index) => ({
-      path: main,
-      scale: spec.loraAdapters?.[index]?.scale ?? 1,
-    })),
+    draftPath: draft?.files?.main,
+    // Requests apply a named adapter in their field "lora".
+    loraAdapters: adapters.map(({ files, scale = 0 }) => ({ path: files?.main ?? "", scale })),
     chatTemplatePath: chatTemplateFile,
     slotSavePath: slotFolder,
     apiKeyFile,

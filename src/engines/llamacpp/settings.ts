@@ -28,4 +28,7 @@ export const LLAMACPP_SETTINGS = [
   "extraArgs",
   "speculativeDecoding",
   "loraAdapters",
+  "modelRefs.draft",
+  "modelRefs.lora",
+  "modelRefs.projector",
 ] as const;

@@ -1,7 +1,17 @@
 /** vLLM as a pod. Arguments are those of 0.25.1. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
+import { modelNamesOf } from "../../api/inference-service/roles.ts";
+import {
+  flagsOf,
+  hubWeights,
+  type PodFiles,
+  type PodInput,
+  type PodModel,
+  type PodRuntime,
+  parallelSizes,
+  tokensPerRequest,
+} from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["vllmConfig"]>;
 
@@ -41,7 +51,18 @@ export const vllmPod: PodRuntime = {
   },
   sharesMemory: true,
   offloaded: "needsGPU",
-  settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "vllmConfig"],
+  settings: [
+    "contextSize",
+    "parallelSlots",
+    "kvUnified",
+    "chatTemplate",
+    "extraArgs",
+    "vllmConfig",
+    "speculativeDecoding",
+    "modelRefs.draft",
+    "modelRefs.lora",
+  ],
+  unhonoredParts: unhonoredDrafts,
   command: (input) => {
     const { spec, settings, gpus, served } = input;
     const config = spec.vllmConfig;
@@ -66,6 +87,8 @@ export const vllmPod: PodRuntime = {
           "--shutdown-timeout": input.hasPinnedImage ? SHUTDOWN_SECONDS : undefined,
         }),
         ...(config === undefined ? [] : configFlags(config)),
+        ...draftFlags(input),
+        ...adapterFlags(input),
         ...(settings.extraArgs ?? []),
       ],
       env: [
@@ -107,6 +130,49 @@ function quantizationOf({ quantization }: Config): string | undefined {
   if (name !== undefined) return name;
   const message = `vllmConfig.quantization: vLLM 0.25.1 has no ${quantization}`;
   throw new MetalbridgeError("SettingNotSupported", message);
+}
+
+/** Length of a draft, as vllmConfig.speculative has it by default. */
+const DRAFT_TOKENS = 4;
+
+/** The draft model of the service. vLLM derives the type of drafting from the model. */
+function draftFlags({ spec, settings: { speculativeDecoding }, draft, weights }: PodInput): string[] {
+  if (speculativeDecoding === undefined || draft?.model === undefined || hasOwnDrafts(spec)) return [];
+  const { name: model, revision } = companionName(draft, weights);
+  const tokens = speculativeDecoding.nDraftMax ?? DRAFT_TOKENS;
+  return ["--speculative-config", JSON.stringify({ model, revision, num_speculative_tokens: tokens })];
+}
+
+function hasOwnDrafts({ vllmConfig }: InferenceServiceSpec): boolean {
+  return vllmConfig?.speculative?.enabled === true;
+}
+
+function unhonoredDrafts(spec: InferenceServiceSpec): string[] {
+  const { draft } = modelNamesOf(spec);
+  if (draft === undefined && spec.speculativeDecoding === undefined) return [];
+  if (draft !== undefined && !hasOwnDrafts(spec))
+    return spec.speculativeDecoding?.pMin === undefined ? [] : ["speculativeDecoding.pMin"];
+  return [
+    spec.speculativeDecoding === undefined ? `modelRefs ${draft?.name} (draft)` : "speculativeDecoding",
+  ];
+}
+
+/** Each adapter is a model of its own name in the API. */
+function adapterFlags({ adapters, weights }: PodInput): string[] {
+  const named = adapters.flatMap((adapter) =>
+    adapter.servedName === undefined ? [] : [`${adapter.servedName}=${companionName(adapter, weights).name}`],
+  );
+  return named.length === 0 ? [] : ["--enable-lora", "--lora-modules", ...named];
+}
+
+function companionName({ model, files }: PodModel, weights: PodFiles | undefined) {
+  if (model === undefined) throw new Error("a companion without a Model");
+  if (files === undefined && weights !== undefined)
+    throw new MetalbridgeError(
+      "WeightsNotCached",
+      `Model ${model.metadata.name} is not on a volume, and an engine whose weights are on one downloads nothing`,
+    );
+  return hubWeights({ model, weights: files });
 }
 
 /** Without a draft model, vLLM drafts from the preceding text. */

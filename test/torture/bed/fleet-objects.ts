@@ -1,7 +1,9 @@
 /** The objects that users of the farm make and change. */
+
 import { ANNOTATION_RESTARTED_AT, API_VERSION } from "../../../src/api/group.ts";
 import type { Host } from "../../../src/api/host.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { PODS, SERVICES } from "../../../src/kube/kinds.ts";
@@ -76,7 +78,7 @@ export function fleetObjects(client: KubeClient, models: ModelServer, engine: En
       const { spec } = must(found);
       must(await client.remove(INFERENCE_SERVICES, at(name)));
       // Where an earlier one was deleted before its model was made there is none.
-      const removed = await client.remove(MODELS, at(spec.modelRef));
+      const removed = await client.remove(MODELS, at(mainModelOf(spec)));
       if (!removed.ok && removed.error.kind !== "notFound") must(removed);
     },
     patchService: async (name, path, value) => {

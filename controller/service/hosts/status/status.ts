@@ -9,6 +9,7 @@ import type {
   InferenceServiceStatus,
   ServicePlacement,
 } from "../../../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../../../src/api/inference-service/roles.ts";
 import { defined } from "../../../../src/util/defined.ts";
 import { truncate } from "../../../../src/util/text.ts";
 import { serviceUrlOf } from "../../owned/kube-service.ts";
@@ -62,7 +63,7 @@ export function planStatus(input: HostsStatusInput, nowIso: string): InferenceSe
 function modelOf({ draft }: HostsStatusFacts): Pick<InferenceServiceStatus, "model" | "runtime"> {
   const { service, model } = draft.observed;
   const about = {
-    name: service.spec.modelRef,
+    name: mainModelOf(service.spec),
     source: model?.spec.source,
     quantization: model?.status?.gguf?.quantization ?? model?.spec.quantization,
     sizeBytes: model?.status?.sizeBytes,

@@ -1,0 +1,69 @@
+/** The Models that a service names, by role. Only this file reads both ways to name them: nothing else knows two forms. Pure. */
+import type { ModelRole } from "./model-refs.ts";
+import type { InferenceServiceSpec } from "./spec.ts";
+
+/** A Model that a service names, and the field that names it. */
+export interface ModelName {
+  readonly name: string;
+  readonly field: string;
+}
+
+export interface AdapterName extends ModelName {
+  /** Strength with which the adapter applies to every request; absent if it applies only to requests that name it. */
+  readonly scale?: number;
+}
+
+/** The Models of a service. The order of the adapters is that of their identifiers in the engine. */
+export interface ModelNames {
+  readonly main: ModelName;
+  readonly draft?: ModelName | undefined;
+  readonly projector?: ModelName | undefined;
+  readonly adapters: readonly AdapterName[];
+}
+
+/** The fields of a spec that name Models. */
+export type Naming = Pick<
+  InferenceServiceSpec,
+  "modelRef" | "modelRefs" | "speculativeDecoding" | "loraAdapters"
+>;
+
+/** The Models that a spec names, in either form. The API server guarantees that there is a main model. */
+export function modelNamesOf(spec: Naming): ModelNames {
+  const { modelRefs = [], speculativeDecoding, loraAdapters = [] } = spec;
+  const ofRole = (role: ModelRole): ModelName[] =>
+    modelRefs.flatMap((ref, index) =>
+      ref.role === role ? [{ name: ref.name, field: `spec.modelRefs[${index}].name` }] : [],
+    );
+  const draftRef = speculativeDecoding?.draftModelRef;
+  const [draft] =
+    draftRef === undefined
+      ? ofRole("draft")
+      : [{ name: draftRef, field: "spec.speculativeDecoding.draftModelRef" }];
+  const always = loraAdapters.map(({ modelRef, scale }, index) => ({
+    name: modelRef,
+    field: `spec.loraAdapters[${index}].modelRef`,
+    scale,
+  }));
+  // Sorted, because the order of a map-like list has no meaning and must not replace an engine.
+  const named = ofRole("lora").sort((one, other) => (one.name < other.name ? -1 : 1));
+  const [main = { name: spec.modelRef ?? "", field: "spec.modelRef" }] = ofRole("main");
+  return { main, draft, projector: ofRole("projector")[0], adapters: [...always, ...named] };
+}
+
+/** Name of the Model that a service serves. */
+export function mainModelOf(spec: Naming): string {
+  return modelNamesOf(spec).main.name;
+}
+
+/** Names of all Models of a service, the main model first. */
+export function allModelsOf(spec: Naming): readonly string[] {
+  const { main, draft, projector, adapters } = modelNamesOf(spec);
+  const further = [draft, projector, ...adapters].flatMap((one) => one?.name ?? []);
+  return [...new Set([main.name, ...further])];
+}
+
+/** Speculative decoding of a service: a draft model among its Models needs no further settings. */
+export function speculativeDecodingOf(spec: Naming): InferenceServiceSpec["speculativeDecoding"] {
+  const { draft } = modelNamesOf(spec);
+  return spec.speculativeDecoding ?? (draft === undefined ? undefined : { type: "draft" });
+}
