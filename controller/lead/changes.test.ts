@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { type Host, hostSchema } from "../../src/api/host.ts";
+import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
 import { createGroupings } from "../watches/watches.ts";
 import { type ChangePorts, createHandlers } from "./changes.ts";
@@ -122,4 +123,26 @@ test("a new result, and facts of a Host that its speed depends on, enqueue the s
     expect(plannedAfter(() => onHost("mac-1", after, before))).toEqual(["apps/slow"]);
   const faster = mac({ info, models: models(8), memory: { freeBytes: 3 } });
   expect(plannedAfter(() => onHost("mac-1", faster, before))).toEqual([]);
+});
+
+test("a DeviceClass enqueues the services whose Models name it in a flavor", () => {
+  const queued: string[] = [];
+  const groupings = createGroupings();
+  const flavored = modelSchema.parse({
+    metadata: { name: "chat", namespace: "apps" },
+    spec: { source: "hf://org/chat", flavors: [{ name: "l40s", deviceClass: "gpu.example.com" }] },
+  });
+  for (const name of ["chat", "other"]) {
+    const spec = { modelRef: name };
+    const service = inferenceServiceSchema.parse({ metadata: { name, namespace: "apps" }, spec });
+    groupings.servicesOfModel.note(`apps/${name}`, service, undefined);
+  }
+  const ports = {
+    queues: { services: { enqueue: (key: string) => queued.push(key) } },
+    watches: { ...groupings, models: { list: () => [flavored, model("other", "hf://org/other")] } },
+  } as unknown as ChangePorts;
+  createHandlers(ports).onDeviceClass("another.example.com");
+  expect(queued).toEqual([]);
+  createHandlers(ports).onDeviceClass("gpu.example.com");
+  expect(queued).toEqual(["apps/chat"]);
 });

@@ -4,6 +4,7 @@ import { getCondition } from "../../src/api/conditions.ts";
 import { ANNOTATION_COST, ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { nodeOfReport, reportInConfigMap } from "../../src/api/node-report.ts";
 import { deviceClassOfHost } from "../../src/capacity/devices/host.ts";
@@ -73,6 +74,13 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       enqueueAuto(ports);
       queues.labels.enqueue(`nodes/${node}`);
       enqueueBenchmarks(queues);
+    },
+    onDeviceClass: (name) => {
+      const named = ({ spec }: Model) =>
+        spec.flavors?.some(({ deviceClass }) => deviceClass === name) === true;
+      for (const { metadata } of watches.models.list().filter(named))
+        for (const service of watches.servicesOfModel.of(keyOf(metadata)))
+          queues.services.enqueue(keyOf(service.metadata));
     },
     onNodeReport: (report, before) => {
       if (isDeepEqual(capacityIn(report), capacityIn(before))) return;

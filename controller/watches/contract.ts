@@ -46,6 +46,8 @@ export interface ChangeHandlers {
   readonly onNode: (node: Node | undefined, before: Node | undefined) => void;
   /** A ResourceSlice of this node has changed. */
   readonly onNodeSlice: (node: string) => void;
+  /** A DeviceClass was added or removed. */
+  readonly onDeviceClass: (name: string) => void;
   readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
   /** The ConfigMap with measured speeds has changed. */
   readonly onBenchmarks: () => void;

@@ -1,9 +1,10 @@
 /** The watches of kinds that only services in pods need, with their groupings. */
 import { LABEL_SERVICE, LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
-import { NODES, PODS, QUEUE_WORKLOADS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
+import { REASON_KIND_NOT_INSTALLED } from "../../src/kube/errors.ts";
+import { DEVICE_CLASSES, NODES, PODS, QUEUE_WORKLOADS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
-import type { Reflector } from "../../src/kube/types.ts";
+import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import {
   hasPodEnded,
   type Node,
@@ -22,6 +23,10 @@ export interface PodWatches {
   readonly nodes: Reflector<Node>;
   /** Devices that drivers of dynamic resource allocation offer. Empty if the cluster lacks the kind. */
   readonly resourceSlices: Reflector<ResourceSlice>;
+  /** Kinds of devices, with their names only. Empty if the cluster lacks the kind. */
+  readonly deviceClasses: Reflector<KubeObject>;
+  /** Resolves once `deviceClasses` is complete, or the cluster is known to have none. */
+  readonly whenDeviceClassesKnown: () => Promise<void>;
   /** Requests for quota of Kueue, with their conditions only. Empty if the cluster lacks the kind. */
   readonly queueWorkloads: Reflector<QueueWorkload>;
   /** Reports that nodes publish. */
@@ -62,6 +67,7 @@ export function startPodWatches(start: StartWatch, groupings: PodGroupings, emit
   });
   return {
     pods,
+    ...watchDeviceClasses(start, emit),
     nodes: start({ kind: NODES, onChange: (_, node, before) => emit((on) => on.onNode(node, before)) }),
     resourceSlices: start({
       kind: RESOURCE_SLICES,
@@ -86,6 +92,27 @@ export function startPodWatches(start: StartWatch, groupings: PodGroupings, emit
       onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
     }),
   };
+}
+
+function watchDeviceClasses(
+  start: StartWatch,
+  emit: Emit,
+): Pick<PodWatches, "deviceClasses" | "whenDeviceClassesKnown"> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const deviceClasses = start({
+    kind: DEVICE_CLASSES,
+    isOptional: true,
+    keep: ({ metadata: { name, uid, resourceVersion } }) => ({ metadata: { name, uid, resourceVersion } }),
+    onChange: (name, now, before) => {
+      if (now === undefined || before === undefined) emit((on) => on.onDeviceClass(name));
+    },
+    onSynced: resolve,
+    onFailure: ({ kind, reason }) => {
+      if (reason === REASON_KIND_NOT_INSTALLED || kind === "forbidden") resolve();
+    },
+  });
+  if (deviceClasses.isSynced()) resolve();
+  return { deviceClasses, whenDeviceClassesKnown: () => promise };
 }
 
 /** Node whose devices the pod uses. */

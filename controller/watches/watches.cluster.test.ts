@@ -34,6 +34,7 @@ beforeAll(async () => {
     onPrefetched: none,
     onNode: none,
     onNodeSlice: none,
+    onDeviceClass: none,
     onNodeReport: none,
     onBenchmarks: none,
     onHostMember: none,

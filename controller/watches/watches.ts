@@ -227,7 +227,9 @@ function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */
 export async function whenWatchesSynced(watches: Watches): Promise<void> {
-  await Promise.all(allWatches(watches).map((reflector) => reflector.whenSynced()));
+  const synced = allWatches(watches).map((reflector) => reflector.whenSynced());
+  // Otherwise pods with claims for devices would be replaced by pods without them.
+  await Promise.all([...synced, watches.whenDeviceClassesKnown()]);
 }
 
 /** All watches, for a caller that detects that the API server is available again. */

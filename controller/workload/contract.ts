@@ -9,6 +9,7 @@ import type {
   NetworkPolicy,
   PodDisruptionBudget,
   PodMonitor,
+  ResourceClaimTemplate,
 } from "../../src/kube/workload-objects.ts";
 
 export type Term = { readonly matchExpressions?: readonly object[]; readonly [key: string]: unknown };
@@ -103,6 +104,8 @@ export interface WorkloadInput {
 
 export interface Workload {
   readonly deployment: Deployment;
+  /** Template of the claims of pods whose flavors differ only in devices. */
+  readonly claimTemplate?: ResourceClaimTemplate | undefined;
   readonly autoscaler?: HorizontalPodAutoscaler;
   readonly disruptionBudget?: PodDisruptionBudget;
   readonly networkPolicy?: NetworkPolicy;

@@ -50,6 +50,11 @@ export function serviceName(inferenceService: string): string {
   return inferenceService;
 }
 
+/** The ResourceClaimTemplate of the flavors of a service. Its content cannot be changed, so the name has a digest of it. */
+export function claimTemplateName(service: string, digest: string): string {
+  return `${service}-flavors-${digest}`;
+}
+
 /** The ControllerRevision that keeps an old template. */
 export function revisionName(service: string, revision: string): string {
   return `${service}-${revision}`;

@@ -29,6 +29,7 @@ import type {
   PriorityClass,
   QueueWorkload,
   ResourceClaim,
+  ResourceClaimTemplate,
   ResourceSlice,
   StorageClass,
 } from "./workload-objects.ts";
@@ -60,6 +61,11 @@ export const NAMESPACES: Kind<Namespace> = clusterWide("", "Namespace");
 
 export const NODES: Kind<Node> = clusterWide("", "Node");
 export const RESOURCE_CLAIMS: Kind<ResourceClaim> = inNamespace("resource.k8s.io", "ResourceClaim");
+export const RESOURCE_CLAIM_TEMPLATES: Kind<ResourceClaimTemplate> = inNamespace(
+  "resource.k8s.io",
+  "ResourceClaimTemplate",
+);
+export const DEVICE_CLASSES: Kind<KubeObject> = clusterWide("resource.k8s.io", "DeviceClass");
 export const RESOURCE_SLICES: Kind<ResourceSlice> = clusterWide("resource.k8s.io", "ResourceSlice");
 export const DEPLOYMENTS: Kind<Deployment> = inNamespace("apps", "Deployment");
 export const PODS: Kind<Pod> = inNamespace("", "Pod");

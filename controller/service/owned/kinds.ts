@@ -11,7 +11,7 @@ import {
   SLICE_MANAGED_BY,
 } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import { revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
+import { claimTemplateName, revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
 import {
   AUTOSCALERS,
   CONTROLLER_REVISIONS,
@@ -20,6 +20,7 @@ import {
   ENDPOINT_SLICES,
   NETWORK_POLICIES,
   POD_MONITORS,
+  RESOURCE_CLAIM_TEMPLATES,
   SERVICES,
 } from "../../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
@@ -36,6 +37,8 @@ export interface OwnedRow<T extends KubeObject> {
   readonly selector?: string;
   /** Reads the owner from immutable fields. Absent: by labels and, because clients copy labels, also by name. */
   readonly ownerOf?: (object: T) => Owner;
+  /** True if the service may have an object of this name. Absent: the name of the service, or that of a replica or revision. */
+  readonly isNameOf?: (service: string, name: string) => boolean;
   /** True if the kind is only for services in pods, so it is neither watched nor created with `--hosts-only`. */
   readonly isForPods?: boolean;
   /** True if the CRD belongs to an operator that many clusters lack. */
@@ -68,6 +71,13 @@ export const OWNED_KINDS = {
   revisions: row({ kind: CONTROLLER_REVISIONS, removed: "last" }),
   disruptionBudgets: row({ kind: DISRUPTION_BUDGETS, isForPods: true, removed: "last" }),
   networkPolicies: row({ kind: NETWORK_POLICIES, isForPods: true, removed: "last" }),
+  claimTemplates: row({
+    kind: RESOURCE_CLAIM_TEMPLATES,
+    isNameOf: (service, name) => name.startsWith(claimTemplateName(service, "")),
+    isForPods: true,
+    isOptional: true,
+    removed: "last",
+  }),
   podMonitors: row({ kind: POD_MONITORS, isForPods: true, isOptional: true, removed: "last" }),
 };
 
@@ -104,7 +114,9 @@ export function uidLabelOf({ metadata }: KubeObject): string | undefined {
 
 /** True if the object has the name that the controller gives it. Labels alone may be copied, for example by `kubectl expose`. */
 export function hasNameOf(service: string, what: OwnedKind, { metadata }: KubeObject): boolean {
-  if (ownedRow(what).ownerOf !== undefined) return true;
+  const { ownerOf: byField, isNameOf } = ownedRow(what);
+  if (byField !== undefined) return true;
+  if (isNameOf !== undefined) return isNameOf(service, metadata.name);
   const { [LABEL_REPLICA]: replica, [LABEL_REVISION]: revision } = metadata.labels ?? {};
   if (replica !== undefined) return metadata.name === sliceName(replica);
   if (revision !== undefined) return metadata.name === revisionName(service, revision);

@@ -31,8 +31,21 @@ test("devices are named in the order of the pods' names", async () => {
     (name) => `${name} on gpu-1 (gpus: gpu-0 of gpu.nvidia.com)`,
   );
   const { client } = clientOf(allocated);
-  expect(await readDevices(client, pods)).toEqual(expected);
-  expect(await readDevices(client, pods.toReversed())).toEqual(expected);
+  expect(await readDevices(client, pods)).toEqual({ devices: expected, flavors: [] });
+  expect(await readDevices(client, pods.toReversed())).toEqual({ devices: expected, flavors: [] });
+});
+
+test("the allocation of a prioritized list names the flavor that kube-scheduler chose", async () => {
+  const chosen = (flavor: string) => ({
+    ok: true,
+    value: {
+      status: { allocation: { devices: { results: [{ ...results[0], request: `flavor/${flavor}` }] } } },
+    },
+  });
+  expect(await readDevices(clientOf(chosen("l40s")).client, [podOf("a"), podOf("b")])).toEqual({
+    devices: ["a", "b"].map((name) => `${name} on gpu-1 (flavor/l40s: gpu-0 of gpu.nvidia.com)`),
+    flavors: ["l40s"],
+  });
 });
 
 test.each<[string, object, number]>([

@@ -19,7 +19,7 @@ import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
 import type { Rejection } from "../apply/rejection.ts";
-import { ownedForPods } from "../owned/observe.ts";
+import { type OwnedObjects, ownedForPods } from "../owned/observe.ts";
 import { planTeardown } from "../owned/teardown.ts";
 import {
   type LiveService,
@@ -29,6 +29,7 @@ import {
   type ServicePath,
   soonest,
 } from "../path.ts";
+import { withMissingClass } from "./claims.ts";
 import { readDevices } from "./devices.ts";
 import { gatedPods, hasPlacementGate, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
@@ -75,7 +76,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const { watches, clock } = ports;
   const input = inputOf(ports, live);
   const { model, live: deployment } = input;
-  const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own.pods);
+  const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own);
   const resolved = resolvePods(input);
   const nodes = observeNodes(ports, input, resolved);
   const { resolution, move } = withMove(ports, input, resolved, { pods, live });
@@ -154,12 +155,17 @@ function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService
 }
 
 /** Reads pods, nodes and Events. Only Events have the problems of pods that wait for volumes or that their node stopped. */
-async function observePods({ watches, client, clock }: PodsPorts, own: readonly Pod[]) {
-  const pods = readPods(own);
-  const { problem: mountProblem, recheckAfterMs } = await readMountProblem(client, own, clock.nowMs());
-  const known = podNodeProblem(own, watches.nodes.get) ?? pods.problem ?? mountProblem;
-  const problem = known ?? (await readPodExitProblem(client, own));
-  return { pods: { ...pods, problem, devices: await readDevices(client, own) }, recheckAfterMs };
+async function observePods({ watches, client, clock }: PodsPorts, own: OwnedObjects) {
+  const pods = readPods(own.pods);
+  const { problem: mountProblem, recheckAfterMs } = await readMountProblem(client, own.pods, clock.nowMs());
+  const known = podNodeProblem(own.pods, watches.nodes.get) ?? pods.problem ?? mountProblem;
+  const problem = known ?? (await readPodExitProblem(client, own.pods));
+  const { deviceClasses } = watches;
+  const unscheduled = deviceClasses.isSynced()
+    ? withMissingClass(pods.unscheduled, own, deviceClasses.list())
+    : pods.unscheduled;
+  const devices = await readDevices(client, own.pods);
+  return { pods: { ...pods, unscheduled, problem, ...devices }, recheckAfterMs };
 }
 
 /** With placement.mode Auto: the nodes, judged for the pods of the service. */

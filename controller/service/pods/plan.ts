@@ -14,6 +14,7 @@ import type { OwnedObjects } from "../owned/observe.ts";
 import { stepsOfRevisions } from "../owned/revisions.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { removals } from "../owned/teardown.ts";
+import { stepsOfClaimTemplates } from "./claims.ts";
 import { isLoading } from "./pods.ts";
 
 export interface PodsPlanInput {
@@ -72,12 +73,15 @@ function stepsOfWorkload(
   hasPodMonitors: boolean,
 ): ServiceStep[] {
   const { deployment, autoscaler, disruptionBudget, networkPolicy, podMonitor } = workload;
+  const claims = stepsOfClaimTemplates(workload, own);
   return [
+    ...claims.before,
     ...stepsOf("deployments", deployment, own.deployments),
     ...stepsOf("autoscalers", autoscaler, own.autoscalers),
     ...stepsOf("disruptionBudgets", disruptionBudget, own.disruptionBudgets),
     ...stepsOf("networkPolicies", networkPolicy, own.networkPolicies),
     ...stepsOf("podMonitors", hasPodMonitors ? podMonitor : undefined, own.podMonitors),
+    ...claims.after,
   ];
 }
 

@@ -21,7 +21,11 @@ import { KEY_VOLUME } from "../../workload/volumes.ts";
 export interface Unscheduled {
   readonly code: Extract<
     ErrorCode,
-    "InsufficientGPU" | "InsufficientResources" | "UnbindableModelCache" | "PodUnschedulable"
+    | "InsufficientGPU"
+    | "InsufficientResources"
+    | "UnbindableModelCache"
+    | "DeviceClassMissing"
+    | "PodUnschedulable"
   >;
   /** Resource that one pod requests and that is missing, for example `nvidia.com/gpu: 2`. */
   readonly waitingFor: string;
@@ -55,6 +59,8 @@ export interface ObservedPods {
   readonly keyless: readonly string[];
   /** Nodes and devices of pods with ResourceClaims, as text. */
   readonly devices?: readonly string[];
+  /** Flavors whose devices kube-scheduler allocated to pods. */
+  readonly flavors?: readonly string[];
 }
 
 const MAX_TEXT = 1_000;
@@ -156,6 +162,7 @@ function codeOf(pod: Pod, message: string): Unscheduled["code"] {
     return "UnbindableModelCache";
   if (hasConflictingAffinity(pod, message)) return "PodUnschedulable";
   if (mountLabels(pod) > 0 && POD_AFFINITY.test(message)) return "UnbindableModelCache";
+  if (/device class \S+ does not exist/.test(message)) return "DeviceClassMissing";
   const short = shortages(message);
   const devices = devicesOf(pod);
   if (devices.some(([name]) => short.includes(name)) || /cannot allocate all claims/.test(message))

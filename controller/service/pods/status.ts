@@ -107,9 +107,11 @@ function waiting(input: PodsStatusInput): PhaseStatus | undefined {
   const { unscheduled, ready } = input.pods;
   if (unscheduled === undefined || ready >= desiredPods(input)) return undefined;
   const { code, message, pods } = unscheduled;
-  const phase = code === "InsufficientGPU" ? "WaitingForGPU" : "WaitingForCapacity";
+  const isForDevice = code === "InsufficientGPU" || code === "DeviceClassMissing";
+  const phase = isForDevice ? "WaitingForGPU" : "WaitingForCapacity";
   const count = pods === 1 ? "1 pod waits" : `${pods} pods wait`;
-  const remedy = code === "UnbindableModelCache" ? ` To do: ${errorCatalog[code].do}.` : "";
+  const needsRemedy = code === "UnbindableModelCache" || code === "DeviceClassMissing";
+  const remedy = needsRemedy ? ` To do: ${errorCatalog[code].do}.` : "";
   return {
     phase,
     reason: code,

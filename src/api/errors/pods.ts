@@ -57,6 +57,11 @@ export const podErrors = {
     do: "lower spec.resources, free resources on a node, or add a node",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
+  DeviceClassMissing: {
+    what: "A pod requests devices of a DeviceClass that does not exist, so kube-scheduler places it nowhere, even if the other flavors of the claim have free devices. Pods that have their devices keep running.",
+    do: "create the DeviceClass again (the driver's chart has it), or remove deviceClass from that flavor of the Model",
+    command: "kubectl get deviceclasses",
+  },
   WaitingForQuota: {
     what: "Kueue holds pods of the service until their queue has quota for them. The message has the reason that Kueue reports.",
     do: "wait, raise the quota of the ClusterQueue, or name another queue with the label kueue.x-k8s.io/queue-name of the service",
