@@ -8,11 +8,18 @@ import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { ModelRole } from "../../src/api/inference-service/model-refs.ts";
 import type { Model } from "../../src/api/model.ts";
+import { type Backend, withBackend } from "../../src/capacity/backend.ts";
 import type { Loading } from "../../src/capacity/fitness.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
 import { listNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { isPartlyOffloaded } from "../../src/capacity/offload.ts";
-import { type Blocked, blockedBy, formatOf, usableModel } from "../../src/capacity/resolve.ts";
+import {
+  type Blocked,
+  backendNotFound,
+  blockedBy,
+  formatOf,
+  usableModel,
+} from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
@@ -27,6 +34,8 @@ import { buildWorkload } from "./workload.ts";
 
 export interface PodsInput extends NamedModels {
   readonly service: InferenceService;
+  /** The BackendRuntime that the service names; undefined if it does not exist and no revision of it is stored. */
+  readonly backend?: Backend | undefined;
   /** True if no other service names its Model. */
   readonly isOnlyService?: boolean;
   readonly settings: PodsSettings;
@@ -92,6 +101,32 @@ export function podNeed(
 }
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
+  if (input.service.spec.backendRuntime !== undefined && input.backend === undefined)
+    return backendNotFound(input.service);
+  try {
+    return resolveMerged({ ...input, service: withPodBackend(input.service, input) });
+  } catch (error) {
+    return blockedBy(error);
+  }
+}
+
+/** The service with the settings of its BackendRuntime. Throws MetalbridgeError. */
+export function withPodBackend(
+  service: InferenceService,
+  { backend, model, draftModel }: Pick<PodsInput, "backend" | "model" | "draftModel">,
+): InferenceService {
+  // A missing Model is reported later.
+  if (backend === undefined || model === undefined) return service;
+  const use = {
+    on: "Pods",
+    format: formatOf(model),
+    hasDraft: draftModel !== undefined,
+    accelerator: podAccelerator(model, service.spec),
+  } as const;
+  return { ...service, spec: withBackend(service.spec, backend, use) };
+}
+
+function resolveMerged(input: PodsInput): PodsResolved | Blocked {
   const { service, settings, isOnlyService } = input;
   const models: { readonly role: ModelRole; readonly model: Model; readonly weights?: MountedWeights }[] = [];
   for (const named of listNamedModels(service.spec, input)) {

@@ -12,6 +12,7 @@ import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
 import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
+import { type Backend, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
@@ -41,6 +42,8 @@ export type Resolution = Resolved | Blocked;
 
 export interface ResolveInput extends NamedModels {
   readonly service: InferenceService;
+  /** The BackendRuntime that the service names; undefined if it does not exist and no revision of it is stored. */
+  readonly backend?: Backend | undefined;
   /** Weights of earlier revisions of the service, for `spec.modelRevision`. */
   readonly earlier?: readonly ReplicaModel[] | undefined;
   /** Replicas whose agents may have read the files of the model. Replicas of the service keep its runtime. */
@@ -50,7 +53,7 @@ export interface ResolveInput extends NamedModels {
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { service, earlier = [], replicas, hosts = [] } = input;
+  const { service, backend, earlier = [], replicas, hosts = [] } = input;
   const [main, ...others] = listNamedModels(service.spec, input);
   const current = usableModel(main);
   if ("at" in current) return current;
@@ -65,11 +68,21 @@ export function resolveService(input: ResolveInput): Resolution {
   }
   const { draft, projector, lora: adapters } = byRole;
   const companions = { draftModel: draft[0], projectorModel: projector[0], adapters };
+  if (backend === undefined && service.spec.backendRuntime !== undefined) return backendNotFound(service);
   try {
-    return chosen({ service, model: usable, ...companions, replicas }, hosts);
+    const use = { on: "Hosts", format: formatOf(usable), hasDraft: draft.length > 0 } as const;
+    const spec = backend === undefined ? service.spec : withBackend(service.spec, backend, use);
+    const merged = { ...service, spec };
+    return chosen({ service: merged, model: usable, ...companions, backend, replicas }, hosts);
   } catch (error) {
     return blockedBy(error);
   }
+}
+
+/** The service waits for the BackendRuntime that it names. */
+export function backendNotFound({ spec }: InferenceService): Blocked {
+  const message = `BackendRuntime ${spec.backendRuntime?.name} does not exist; create it or correct spec.backendRuntime.name`;
+  return { at: "blocked", code: "BackendRuntimeNotFound", message, isFinal: false };
 }
 
 /** The Model with the content of an earlier revision. */
@@ -100,6 +113,7 @@ interface Usable {
   readonly draftModel: Model | undefined;
   readonly projectorModel: Model | undefined;
   readonly adapters: readonly Model[];
+  readonly backend: Backend | undefined;
   readonly replicas: readonly InferenceReplica[];
 }
 
@@ -147,7 +161,7 @@ export function blockedBy(error: unknown): Blocked {
 }
 
 function resolve(usable: Usable, runtime: Runtime): Resolution {
-  const { model, draftModel, projectorModel, adapters, replicas } = usable;
+  const { model, draftModel, projectorModel, adapters, backend, replicas } = usable;
   const format = formatOf(model);
   const spec = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
   const service = { ...usable.service, spec };
@@ -161,6 +175,7 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     projector: projectorModel && weightsOf(projectorModel),
     loraModels: adapters.map(weightsOf),
     gpuLayers,
+    backendHost: backend?.spec.host,
   });
   const ofModel = replicas.filter(({ spec }) => spec.template.model.source === model.spec.source);
   const claim = claimOf({ template, model, draftModel, replicas: ofModel });

@@ -1,5 +1,6 @@
 /** Renders a service to the template of its replicas, with defaults filled in and references resolved. */
 
+import type { BackendRuntimeSpec } from "../api/backend-runtime.ts";
 import {
   DEFAULT_CONTEXT_PER_SLOT,
   DEFAULT_PROMPT_CACHE_MIB,
@@ -112,6 +113,8 @@ export interface TemplateInput {
   /** In the order of `modelNamesOf(spec).adapters`. */
   readonly loraModels?: readonly ReplicaModel[] | undefined;
   readonly gpuLayers?: number | undefined;
+  /** `host` of the BackendRuntime that the service names. */
+  readonly backendHost?: BackendRuntimeSpec["host"];
 }
 
 /** The template of a revision, before a host is chosen. */
@@ -119,11 +122,11 @@ export type TemplateWithoutHost = Omit<ReplicaTemplate, "hostName">;
 
 /** Renders the template of a service's replicas, including the revision. Throws MetalbridgeError. */
 export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
-  const { service, runtime, model, draft, projector, loraModels = [], gpuLayers } = input;
+  const { service, runtime, model, draft, projector, loraModels = [], gpuLayers, backendHost } = input;
   const { auth, endpoint } = service.spec;
   const { adapters } = modelNamesOf(service.spec);
   const { gate, tls } = endpoint;
-  const program = engineDescription(runtime)?.program?.(service.spec);
+  const program = engineDescription(runtime)?.program?.(service.spec, backendHost);
   const settings = (context: SettingsContext): EngineSettings => ({
     ...toEngineSettings(service.spec, context),
     ...(program === undefined ? {} : { program }),

@@ -84,7 +84,7 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
 
 /** The program with all placeholders filled in, and the address at which it will answer. */
 async function prepare(
-  { template, modelPath, address, port }: EngineLaunch,
+  { template, modelPath, draftPath, address, port }: EngineLaunch,
   roots: readonly string[],
 ): Promise<ProgramSpec & ProgramProbes> {
   const { program, contextSize, parallelSlots = 1 } = template.engine;
@@ -92,10 +92,14 @@ async function prepare(
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
   const rendered = renderProgram(await locate(program, roots), {
     model: modelPath,
+    modelName: template.serviceName,
+    draftModel: draftPath,
     port: String(port),
     address,
     contextSize: contextSize?.toString(),
     slots: String(parallelSlots),
+    tensorParallelSize: "1",
+    pipelineParallelSize: "1",
   });
   // Most programs listen at one address. Without the host's address they listen at all of them, or at none that clients reach.
   return { ...rendered, host: usesPlaceholder(program, "address") ? address : LOOPBACK };

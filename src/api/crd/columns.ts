@@ -86,6 +86,29 @@ export const serviceColumns: readonly PrinterColumn[] = [
   age,
 ];
 
+export const backendRuntimeColumns: readonly PrinterColumn[] = [
+  text("Engine", ".spec.engine", "Runtime that the object configures."),
+  text("Image", ".spec.image", "Container image."),
+  text("Version", ".spec.version", "Tag of the image."),
+  text("Program", ".spec.host.command[0]", "Program on hosts."),
+  {
+    name: "Services",
+    type: "integer",
+    jsonPath: ".status.services",
+    description: "Number of services that use the object.",
+  },
+  {
+    name: "Up-To-Date",
+    type: "integer",
+    jsonPath: ".status.updatedServices",
+    description: "Number of services that use its current revision.",
+  },
+  wide(text("Formats", ".spec.formats", "Formats of weights.")),
+  wide(text("Modes", ".spec.modes", "Modes.")),
+  wide(text("Reason", ".status.reason", "Reason code of the current state.")),
+  age,
+];
+
 export const replicaColumns: readonly PrinterColumn[] = [
   text("Phase", ".status.phase", "Phase of the replica."),
   text("Reason", ".status.reason", "Reason code of the phase."),

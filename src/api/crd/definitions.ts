@@ -1,14 +1,23 @@
-/** The five CustomResourceDefinitions, generated from the zod schemas. */
+/** The six CustomResourceDefinitions, generated from the zod schemas. */
 import type { z } from "zod";
+import { backendRuntimeSchema } from "../backend-runtime.ts";
 import { GROUP, VERSION } from "../group.ts";
 import { hostSchema } from "../host.ts";
 import { hostJoinRequestSchema } from "../host-join-request.ts";
 import { inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
-import { HOST_JOIN_REQUESTS, HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../kinds.ts";
+import {
+  BACKEND_RUNTIMES,
+  HOST_JOIN_REQUESTS,
+  HOSTS,
+  INFERENCE_REPLICAS,
+  INFERENCE_SERVICES,
+  MODELS,
+} from "../kinds.ts";
 import type { ApiKind } from "../metadata.ts";
 import { modelSchema } from "../model.ts";
 import {
+  backendRuntimeColumns,
   hostColumns,
   joinRequestColumns,
   modelColumns,
@@ -17,6 +26,7 @@ import {
   serviceColumns,
 } from "./columns.ts";
 import {
+  backendRuntimeRootRules,
   hostRootRules,
   joinRequestRootRules,
   modelRootRules,
@@ -54,6 +64,15 @@ export const definitions: readonly Definition[] = [
     columns: serviceColumns,
     rules: serviceRootRules,
     scale: true,
+  },
+  {
+    kind: BACKEND_RUNTIMES,
+    schema: backendRuntimeSchema,
+    shortName: "br",
+    description:
+      "BackendRuntime defines an inference engine: its image, command, probes and gauges for pods, and its program for hosts. Services select it with spec.backendRuntime.",
+    columns: backendRuntimeColumns,
+    rules: backendRuntimeRootRules,
   },
   {
     kind: INFERENCE_REPLICAS,

@@ -41,7 +41,7 @@ test("what the controller writes for Models with spec.prefetch fits into a Host 
 /** Kubernetes types, which it checks in pods; they have no schema here, so the API server's limit for an object holds. */
 const OF_KUBERNETES = [
   ...["env", "affinity", "topologySpreadConstraints", "podSecurityContext", "securityContext"],
-  ...["extraVolumes", "extraVolumeMounts"],
+  ...["extraVolumes", "lifecycle", "extraVolumeMounts"],
   ...["probeOverrides.startup", "probeOverrides.liveness", "probeOverrides.readiness"],
 ];
 

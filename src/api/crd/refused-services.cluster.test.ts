@@ -286,7 +286,7 @@ const cases: readonly Case[] = [
   [
     "generic with an unknown placeholder in its command",
     { "spec.runtime": "generic", "spec.command": ["/opt/serve", "{{port}}", "{{modle}}"] },
-    /spec\.command holds an unknown placeholder; known with runtime generic: \{\{model\}\} \{\{port\}\}/,
+    /spec\.command holds an unknown placeholder; known with runtime generic and spec\.backendRuntime: \{\{model\}\}/,
   ],
   [
     "generic with an unknown placeholder in its arguments",

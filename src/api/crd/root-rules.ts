@@ -23,6 +23,14 @@ export const replicaRootRules: readonly CelRule[] = [
   },
 ];
 
+export const backendRuntimeRootRules: readonly CelRule[] = [
+  {
+    rule: "size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+    message:
+      "metadata.name of a BackendRuntime must be a DNS label of at most 63 characters (a-z, 0-9 and '-', no dots): hosts report it as the name of a runtime",
+  },
+];
+
 export const hostRootRules: readonly CelRule[] = [
   {
     rule: `size(self.metadata.name) <= ${HOST_NAME_MAX} && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,

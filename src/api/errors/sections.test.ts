@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { errorCatalog } from "../errors.ts";
 import { agentErrors } from "./agent.ts";
 import { apiErrors } from "./api.ts";
+import { backendErrors } from "./backend.ts";
 import { benchmarkErrors } from "./benchmark.ts";
 import { cliErrors } from "./cli.ts";
 import { doctorErrors } from "./doctor.ts";
@@ -22,6 +23,7 @@ const sections = [
   placementErrors,
   replicaErrors,
   podErrors,
+  backendErrors,
   benchmarkErrors,
   rolloutErrors,
   cliErrors,

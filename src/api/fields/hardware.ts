@@ -5,7 +5,7 @@ import { int32, nonEmpty } from "./shared.ts";
 
 const QUALIFIED = /^[a-z0-9.-]+\/[a-z0-9._-]+$/;
 
-const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulkan"]);
+export const acceleratorSchema = z.enum(["cpu", "metal", "cuda", "rocm", "intel", "vulkan"]);
 export type Accelerator = z.output<typeof acceleratorSchema>;
 
 /** Default of a Model: hosts with an agent, whatever they compute on. */

@@ -1,9 +1,6 @@
 /** A native program as an engine: its command, probes and memory claim. */
 import { z } from "zod";
-import { bytes, nonEmpty } from "./shared.ts";
-
-export const PLACEHOLDERS = ["model", "port", "address", "contextSize", "slots"] as const;
-export const KNOWN_PLACEHOLDERS = PLACEHOLDERS.map((name) => `{{${name}}}`).join(" ");
+import { bytes, int32, nonEmpty, objectName } from "./shared.ts";
 
 const argument = z.string().max(4096);
 const httpPath = (description: string) =>
@@ -41,6 +38,11 @@ const checkSchema = z.object({
     .optional(),
 });
 
+const memoryFormulaSchema = z.object({
+  weightsPercent: int32(0, 1000).describe("Percentage of the size of the weights."),
+  extraBytes: bytes("Memory in addition to that, in bytes."),
+});
+
 export const programSchema = z.object({
   command: z
     .array(argument)
@@ -74,6 +76,12 @@ export const programSchema = z.object({
   inFlightProbe: inFlightProbeSchema.describe("Gauges of requests in flight.").optional(),
   memoryBytes: bytes(
     "Memory claim in bytes. If absent, it is derived from the size of the weights.",
+  ).optional(),
+  memoryFormula: memoryFormulaSchema
+    .describe("Memory claim relative to the size of the weights. Ignored with memoryBytes.")
+    .optional(),
+  backend: objectName(
+    "Name of the BackendRuntime that the command is from. The host runs it only if its configuration allows this name and the path of the program.",
   ).optional(),
 });
 

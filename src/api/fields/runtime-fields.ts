@@ -1,7 +1,7 @@
 /** Fields of services that name a runtime, or that apply to a single engine. */
 import { z } from "zod";
 import { RUNTIMES } from "./runtimes.ts";
-import { nonEmpty } from "./shared.ts";
+import { nonEmpty, objectName } from "./shared.ts";
 
 export const runtimeSchema = z.enum(RUNTIMES);
 
@@ -19,3 +19,18 @@ export const singleEngineFields = {
     .describe("Maximum disk space of oMLX's paged cache, for example 100GB.")
     .optional(),
 } as const;
+
+/** spec.backendRuntime of a service. */
+export const backendReferenceSchema = z.object({
+  name: objectName("Name of the BackendRuntime."),
+  config: nonEmpty(63)
+    .regex(/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/)
+    .describe(
+      "Name of one of its recommendedConfigs. Defaults to speculative-decoding with a draft model, else to default, if the runtime has them.",
+    )
+    .optional(),
+  version: nonEmpty(128)
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]*$/)
+    .describe("Tag of the image, instead of the version of the runtime.")
+    .optional(),
+});

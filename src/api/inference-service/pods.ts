@@ -8,9 +8,11 @@ import {
   stringMap,
   tolerationsSchema,
 } from "../fields/kubernetes.ts";
+import { quantity } from "../fields/quantity.ts";
+import { resourcesSchema } from "../fields/resources.ts";
 import { int32, nonEmpty, objectName, totalLength } from "../fields/shared.ts";
 import { groupSchema } from "./group.ts";
-import { modelCacheSchema, resourcesSchema } from "./resources.ts";
+import { modelCacheSchema } from "./resources.ts";
 import { disruptionSchema, rolloutPolicySchema } from "./rollout.ts";
 import {
   personaPlexConfigSchema,
@@ -107,6 +109,16 @@ export const podFields = {
   bindAddress: nonEmpty(64)
     .describe(inPods("Address that the engine listens on inside its pod. Defaults to all addresses."))
     .optional(),
+  lifecycle: passThrough(
+    inPods(
+      "Lifecycle hooks of the container (a Kubernetes Lifecycle). A preStop hook replaces the one that waits for requests in flight.",
+    ),
+  ).optional(),
+  sharedMemory: quantity(
+    inPods(
+      "Size of /dev/shm, for example 2Gi. Defaults to 64 MiB, or to what the runtime needs with more than one GPU.",
+    ),
+  ).optional(),
   containerPort: int32(1, 65535)
     .describe(inPods("Port that the engine listens on inside its pod. Defaults to the port of the runtime."))
     .optional(),

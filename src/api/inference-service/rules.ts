@@ -1,13 +1,15 @@
 /** Validation rules (CEL) across fields of InferenceService.spec. Each message names the field. */
-import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/program.ts";
+import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/placeholders.ts";
 import { groupRules } from "./group.ts";
 import type { ModelRole } from "./model-refs.ts";
 import { HAS_DRAFT_TYPE } from "./speculative.ts";
 
-/** Rejects unknown placeholders with runtime generic. */
+const isProgram = "(has(self.runtime) ? self.runtime == 'generic' : has(self.backendRuntime))";
+
+/** Rejects unknown placeholders of programs that users define. Aliases with a dot are checked later: here their rule would cost too much. */
 const placeholders = (field: "command" | "args") => ({
-  rule: `!has(self.runtime) || self.runtime != 'generic' || !has(self.${field}) || !self.${field}.exists(text, text${PLACEHOLDERS.map((name) => `.replace('{{${name}}}', '_')`).join("")}.matches('[{][{][^{}]*[}][}]'))`,
-  message: `spec.${field} holds an unknown placeholder; known with runtime generic: ${KNOWN_PLACEHOLDERS}`,
+  rule: `!${isProgram} || !has(self.${field}) || !self.${field}.exists(text, text${PLACEHOLDERS.map((name) => `.replace('{{${name}}}', '_')`).join("")}.matches('[{][{][^{}.]*[}][}]'))`,
+  message: `spec.${field} holds an unknown placeholder; known with runtime generic and spec.backendRuntime: ${KNOWN_PLACEHOLDERS}`,
 });
 
 const HAS_DRAFT_REF = "has(self.speculativeDecoding) && has(self.speculativeDecoding.draftModelRef)";
@@ -95,6 +97,11 @@ export const serviceRules = [
   {
     rule: "!has(self.runtime) || self.runtime != 'generic' || has(self.image) || !has(self.command) || (size(self.command) > 0 && self.command[0].startsWith('/'))",
     message: "spec.command must begin with the absolute path of a program on the host",
+  },
+  {
+    rule: "!has(self.backendRuntime) || (!has(self.runtime) && !has(self.command))",
+    message:
+      "spec.backendRuntime names the runtime and the command: remove spec.runtime and spec.command, or remove spec.backendRuntime",
   },
   placeholders("command"),
   placeholders("args"),

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { engineFields, modeSchema, ropeScalingSchema } from "../engine-settings.ts";
 import { inFlightProbeSchema } from "../fields/program.ts";
-import { runtimeSchema } from "../fields/runtime-fields.ts";
+import { backendReferenceSchema, runtimeSchema } from "../fields/runtime-fields.ts";
 import { RUNTIMES_BY_FORMAT } from "../fields/runtimes.ts";
 import { int32, nonEmpty, objectName, prioritySchema } from "../fields/shared.ts";
 import { flavorNamesSchema } from "../flavors.ts";
@@ -31,6 +31,11 @@ export const inferenceServiceSpecSchema = z
     runtime: runtimeSchema
       .describe(
         `Runtime that runs the model. If absent, it is chosen once per revision by the format of the model and by what hosts have installed (${RUNTIMES_BY_FORMAT}).`,
+      )
+      .optional(),
+    backendRuntime: backendReferenceSchema
+      .describe(
+        "BackendRuntime that runs the model, instead of runtime. Its settings apply where the service has none of its own.",
       )
       .optional(),
     mode: modeSchema

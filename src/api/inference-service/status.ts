@@ -86,6 +86,13 @@ export const inferenceServiceStatusSchema = z.object({
     )
     .optional(),
   ...summaryFields,
+  backendRuntime: z
+    .object({
+      name: z.string().max(253).describe("Name of the BackendRuntime."),
+      revision: z.string().max(64).describe("Revision of its content that the service uses."),
+    })
+    .describe("BackendRuntime in use. Absent without spec.backendRuntime.")
+    .optional(),
   mode: modeSchema.describe("API that the service serves.").optional(),
   on: z
     .string()

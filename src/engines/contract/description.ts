@@ -1,4 +1,5 @@
 /** The description that the folder of each engine exports and the registry lists. */
+import type { BackendRuntimeSpec } from "../../api/backend-runtime.ts";
 import type { BENCHMARK_TOOLS } from "../../api/benchmark.ts";
 import type { EngineSettings, Mode } from "../../api/engine-settings.ts";
 import type { ErrorCode } from "../../api/errors.ts";
@@ -27,7 +28,7 @@ export interface EngineDescription {
   /** Additional fields of InferenceService.spec that determine the revision with this runtime. */
   readonly revisionFields?: readonly (keyof InferenceServiceSpec)[];
   /** The program that the service itself describes. Throws MetalbridgeError. */
-  readonly program?: (spec: InferenceServiceSpec) => ProgramSpec;
+  readonly program?: (spec: InferenceServiceSpec, host?: BackendRuntimeSpec["host"]) => ProgramSpec;
   /** Fills in defaults of this runtime for the format. */
   readonly complete?: (spec: InferenceServiceSpec, format: ModelFormat) => InferenceServiceSpec;
   /** A native process under an agent; absent if the engine does not run on hosts. */

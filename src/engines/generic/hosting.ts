@@ -1,5 +1,6 @@
 /** Settings and memory claim of runtime generic on hosts. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
+import type { ProgramSpec } from "../../api/fields/program.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { ClaimEstimator } from "../contract/claims.ts";
 import { usesPlaceholder } from "./program.ts";
@@ -53,18 +54,30 @@ function partOf(probe: string, key: string): string {
 
 export function programClaimBytes(weightsBytes: number, { program }: EngineSettings): number {
   const terminalBytes = program?.tty === true ? TERMINAL_BYTES : 0;
-  const programBytes =
-    program?.memoryBytes ?? weightsBytes + Math.ceil(weightsBytes * MARGIN_SHARE) + MARGIN_BYTES;
-  return programBytes + terminalBytes;
+  return (program?.memoryBytes ?? bytesByFormula(weightsBytes, program?.memoryFormula)) + terminalBytes;
+}
+
+function bytesByFormula(weightsBytes: number, formula: ProgramSpec["memoryFormula"]): number {
+  if (formula === undefined) return weightsBytes + Math.ceil(weightsBytes * MARGIN_SHARE) + MARGIN_BYTES;
+  return Math.ceil((weightsBytes * formula.weightsPercent) / 100) + formula.extraBytes;
 }
 
 /** For the replica's status. */
 export function programClaimBasis({ program }: EngineSettings): string {
-  const basis =
-    program?.memoryBytes === undefined
-      ? `size of the weights on disk plus ${MARGIN_SHARE * 100}% and ${MARGIN_BYTES / 1024 ** 2} MiB`
-      : "spec.resources.memory of the service";
+  const basis = basisOf(program);
   return program?.tty === true ? `${basis}, and ${TERMINAL_BYTES / 1024 ** 2} MiB for its terminal` : basis;
+}
+
+function basisOf(program: ProgramSpec | undefined): string {
+  const { memoryBytes, memoryFormula, backend } = program ?? {};
+  if (memoryBytes !== undefined)
+    return backend === undefined
+      ? "spec.resources.memory of the service"
+      : `spec.resources.memory of the service or host.memory.fixed of BackendRuntime ${backend}`;
+  if (memoryFormula === undefined)
+    return `size of the weights on disk plus ${MARGIN_SHARE * 100}% and ${MARGIN_BYTES / 1024 ** 2} MiB`;
+  const { weightsPercent, extraBytes } = memoryFormula;
+  return `${weightsPercent}% of the size of the weights plus ${Math.round(extraBytes / 1024 ** 2)} MiB, as in host.memory of BackendRuntime ${backend}`;
 }
 
 export const genericClaims: ClaimEstimator = {

@@ -1,6 +1,7 @@
 /** A program in an image of the user, with the same placeholders as on hosts. */
-import type { PodInput, PodRuntime } from "../contract/pod.ts";
-import { fillPlaceholders, type Placeholder } from "./program.ts";
+import type { Placeholder } from "../../api/fields/placeholders.ts";
+import { type PodFiles, type PodInput, type PodRuntime, parallelSizes } from "../contract/pod.ts";
+import { fillPlaceholders } from "./program.ts";
 
 export const genericPod: PodRuntime = {
   images: {},
@@ -20,20 +21,24 @@ export const genericPod: PodRuntime = {
   },
 };
 
-function valuesOf({
-  weights,
-  settings,
-  address,
-  port,
-  model,
-}: PodInput): Record<Placeholder, string | undefined> {
-  const format = model.status?.format ?? model.spec.format ?? "gguf";
-  const isFolder = format === "safetensors" || format === "mlx" || format === "pytorch";
+function valuesOf(input: PodInput): Record<Placeholder, string | undefined> {
+  const { weights, draft, settings, address, port, model, served } = input;
+  const { tensor, pipeline } = parallelSizes(input);
   return {
-    model: isFolder ? weights?.folder : weights?.main,
+    model: pathOf(model, weights),
+    modelName: served,
+    draftModel: draft?.model && pathOf(draft.model, draft.files),
     port: String(port),
     address,
     contextSize: String(settings.contextSize),
     slots: String(settings.parallelSlots),
+    tensorParallelSize: String(tensor),
+    pipelineParallelSize: String(pipeline),
   };
+}
+
+function pathOf({ spec, status }: PodInput["model"], files: PodFiles | undefined): string | undefined {
+  const format = status?.format ?? spec.format ?? "gguf";
+  const isFolder = format === "safetensors" || format === "mlx" || format === "pytorch";
+  return isFolder ? files?.folder : files?.main;
 }

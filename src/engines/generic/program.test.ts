@@ -6,7 +6,17 @@ import { genericClaims, programClaimBasis } from "./hosting.ts";
 import { renderProgram, sumGauges, toProgram } from "./program.ts";
 
 const MIB = 1024 ** 2;
-const values = { model: "/m/{{port}}", port: "21000", address: "10.0.0.2", contextSize: "4096", slots: "2" };
+const values = {
+  model: "/m/{{port}}",
+  port: "21000",
+  address: "10.0.0.2",
+  contextSize: "4096",
+  slots: "2",
+  modelName: "chat",
+  draftModel: undefined,
+  tensorParallelSize: "1",
+  pipelineParallelSize: "1",
+};
 
 function spec(fields: Record<string, unknown>) {
   return inferenceServiceSpecSchema.parse({ modelRef: "tiny", runtime: "generic", ...fields });

@@ -1,17 +1,22 @@
 /** The command of a native program: read from a service, checked, and rendered for one start. */
+
+import type { BackendRuntimeSpec } from "../../api/backend-runtime.ts";
 import { MetalbridgeError } from "../../api/errors.ts";
 import {
   KNOWN_PLACEHOLDERS,
   PLACEHOLDERS,
-  type ProgramCheck,
-  type ProgramSpec,
-  programSchema,
-} from "../../api/fields/program.ts";
-import { parseQuantity } from "../../api/fields/quantity.ts";
+  type Placeholder,
+  withoutAliases,
+} from "../../api/fields/placeholders.ts";
+import { type ProgramCheck, type ProgramSpec, programSchema } from "../../api/fields/program.ts";
+import { parseQuantity, type Quantity } from "../../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import { knownName } from "./known-programs.ts";
 
-export type Placeholder = (typeof PLACEHOLDERS)[number];
+/** Reasons why placeholders have no value, where it is no field of that name. */
+const WITHOUT_VALUE: Partial<Record<Placeholder, string>> = {
+  draftModel: "the service has no draft model",
+};
 
 const ANY_PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -19,19 +24,21 @@ const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const CODE_VARIABLES =
   /^(PATH|LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5?(OPT|LIB)|RUBY(OPT|LIB)|BASH_ENV|ENV|GCONV_PATH)$/;
 
-/** Throws `CommandInvalid` with every problem in one message. */
-export function toProgram(spec: InferenceServiceSpec): ProgramSpec {
+/** Throws `CommandInvalid` with every problem in one message. `host` is that of the BackendRuntime that the service names. */
+export function toProgram(spec: InferenceServiceSpec, host?: BackendRuntimeSpec["host"]): ProgramSpec {
   const { command = [], args = [], env = [], probeOverrides: probes, inFlightProbe, resources, tty } = spec;
   const liveness = checkOf(probes?.liveness);
   const readiness = checkOf(probes?.readiness);
   const given = {
-    command: [...command, ...args],
-    env: env.map(({ name, value = "" }) => ({ name, value })),
+    command: [...command, ...args].map(withoutAliases),
+    env: env.map(({ name, value = "" }) => ({ name, value: withoutAliases(String(value)) })),
     tty: tty === true ? tty : undefined,
     liveness,
     readiness,
     inFlightProbe,
-    memoryBytes: resources?.memory === undefined ? undefined : parseQuantity(resources.memory),
+    memoryBytes: bytesOf(resources?.memory ?? host?.memory?.fixed),
+    memoryFormula: formulaOf(host),
+    backend: spec.backendRuntime?.name,
   };
   const problems = [
     ...(command.length === 0 ? ["spec.command is empty: it names the program on the host"] : []),
@@ -48,18 +55,31 @@ export function toProgram(spec: InferenceServiceSpec): ProgramSpec {
   throw new MetalbridgeError("CommandInvalid", problems.join("; "));
 }
 
+function bytesOf(quantity: Quantity | undefined): number | undefined {
+  return quantity === undefined ? undefined : parseQuantity(quantity);
+}
+
+function formulaOf(host: BackendRuntimeSpec["host"]): ProgramSpec["memoryFormula"] {
+  const { weightsPercent, extra } = host?.memory ?? {};
+  return weightsPercent === undefined ? undefined : { weightsPercent, extraBytes: bytesOf(extra) ?? 0 };
+}
+
 /** The handler of a Kubernetes probe: {} for a TCP connection, undefined if the probe has no handler. */
 function checkOf(probe: Readonly<Record<string, unknown>> | undefined): unknown {
   const { httpGet, exec, tcpSocket } = (probe ?? {}) as Record<string, Record<string, unknown> | undefined>;
   if (httpGet !== undefined) return { httpPath: httpGet.path ?? "/" };
-  if (exec !== undefined) return { exec: exec.command ?? [] };
+  if (exec !== undefined)
+    return {
+      exec: Array.isArray(exec.command) ? exec.command.map((text) => withoutAliases(String(text))) : [],
+    };
   return tcpSocket === undefined ? undefined : {};
 }
 
 function problemsOf(program: ProgramSpec): string[] {
-  const { command, env, liveness, readiness } = program;
+  const { command, env, liveness, readiness, backend } = program;
   const texts = [...command, ...env.map(({ value }) => value)];
-  const own = knownName(program) === undefined ? command[0] : undefined;
+  // A host finds known programs, and those of a BackendRuntime, by name.
+  const own = knownName(program) === undefined && backend === undefined ? command[0] : undefined;
   const programs = [own, liveness.exec?.[0], readiness?.exec?.[0]];
   return [
     ...programs.flatMap((path) =>
@@ -101,7 +121,7 @@ export function renderProgram(
   const missing = PLACEHOLDERS.filter((name) => values[name] === undefined && usesPlaceholder(program, name));
   const problems = [
     ...problemsOf(program),
-    ...missing.map((name) => `{{${name}}} has no value: set ${name}`),
+    ...missing.map((name) => `{{${name}}} has no value: ${WITHOUT_VALUE[name] ?? `set ${name}`}`),
   ];
   if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
   const render = (text: string) => substitute(text, values);
@@ -127,13 +147,16 @@ export function fillPlaceholders(
   text: string,
   values: Readonly<Record<Placeholder, string | undefined>>,
 ): string {
-  const missing = PLACEHOLDERS.find((name) => values[name] === undefined && text.includes(`{{${name}}}`));
+  const named = withoutAliases(text);
+  const missing = PLACEHOLDERS.find((name) => values[name] === undefined && named.includes(`{{${name}}}`));
   const problems = [
-    ...unknownIn(text),
-    ...(missing === undefined ? [] : [`{{${missing}}} has no value: no weights are on a volume`]),
+    ...unknownIn(named),
+    ...(missing === undefined
+      ? []
+      : [`{{${missing}}} has no value: ${WITHOUT_VALUE[missing] ?? "no weights are on a volume"}`]),
   ];
   if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
-  return substitute(text, values);
+  return substitute(named, values);
 }
 
 /** Number of requests in flight; undefined if a gauge is missing or not a number, which must not count as idle. */

@@ -1,0 +1,23 @@
+/** BackendRuntimes: engines that users define. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const backendErrors = {
+  BackendRuntimeNotFound: {
+    what: "The service names a BackendRuntime that does not exist. Replicas that already run keep running.",
+    do: "create the BackendRuntime, or correct spec.backendRuntime.name",
+    command: "kubectl get backendruntimes",
+  },
+  BackendConfigNotFound: {
+    what: "The service names a recommended configuration that its BackendRuntime does not have.",
+    do: "correct spec.backendRuntime.config, or add the configuration to the BackendRuntime",
+    command: "kubectl describe backendruntime NAME",
+  },
+  BackendNotForService: {
+    what: "The BackendRuntime does not run the service: it has no command for hosts or no image for pods, or it does not support the format, the mode or the accelerator.",
+    do: "choose another BackendRuntime, or change the service, its Model or the BackendRuntime as described in the message",
+  },
+  BackendNotAllowed: {
+    what: "No host allows the BackendRuntime. A host runs its command only if the agent's configuration has its name with the path of the program.",
+    do: "add the BackendRuntime to backends in the agent's configuration on the hosts that may run it, and restart the agent",
+  },
+} as const satisfies Record<string, ErrorEntry>;

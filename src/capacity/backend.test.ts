@@ -1,0 +1,112 @@
+import { expect, test } from "vitest";
+import { type BackendRuntimeSpec, backendRuntimeSchema } from "../api/backend-runtime.ts";
+import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
+import { type BackendUse, withBackend } from "./backend.ts";
+
+const onPods: BackendUse = { on: "Pods", format: "safetensors", hasDraft: false, accelerator: "cuda" };
+const onHosts: BackendUse = { on: "Hosts", format: "gguf", hasDraft: false };
+
+function runtime(fields: Record<string, unknown>): { name: string; spec: BackendRuntimeSpec } {
+  const { spec } = backendRuntimeSchema.parse({ metadata: { name: "mine" }, spec: fields });
+  return { name: "mine", spec };
+}
+
+function service(fields: Record<string, unknown> = {}) {
+  return inferenceServiceSpecSchema.parse({ modelRef: "tiny", backendRuntime: { name: "mine" }, ...fields });
+}
+
+const full = runtime({
+  image: "registry.example/engine",
+  version: "1.2",
+  args: ["--model", "{{ .ModelPath }}"],
+  env: [
+    { name: "B", value: "runtime" },
+    { name: "A", value: "runtime" },
+  ],
+  resources: { cpu: "4", memory: "8Gi" },
+  sharedMemory: "2Gi",
+  probes: { liveness: { httpGet: { path: "/health" }, periodSeconds: 10 } },
+  gauges: { running: ["running"], queued: ["queued"] },
+  recommendedConfigs: [
+    { name: "default", args: ["--default"], env: [{ name: "A", value: "config" }], resources: { cpu: "6" } },
+    { name: "speculative-decoding", args: ["--draft", "{{ .DraftModelPath }}"] },
+  ],
+  host: { command: ["engine"], args: ["--port", "{{ .Port }}"], memory: { weightsPercent: 110 } },
+});
+
+test("the service overrides the recommended configuration, which overrides the runtime", () => {
+  const own = service({
+    args: ["--own"],
+    env: [
+      { name: "C", value: "service" },
+      { name: "B", value: "service" },
+    ],
+    resources: { memory: "16Gi" },
+  });
+  expect(withBackend(own, full, onPods)).toMatchObject({
+    runtime: "generic",
+    image: "registry.example/engine:1.2",
+    args: ["--model", "{{ .ModelPath }}", "--default", "--own"],
+    env: [
+      { name: "B", value: "service" },
+      { name: "A", value: "config" },
+      { name: "C", value: "service" },
+    ],
+    resources: { cpu: "6", memory: "16Gi" },
+    sharedMemory: "2Gi",
+    inFlightProbe: { path: "/metrics", gauges: ["running", "queued"] },
+  });
+});
+
+test("a draft model selects speculative-decoding, and a named configuration overrides both", () => {
+  const args = (fields: Record<string, unknown>, hasDraft: boolean) =>
+    withBackend(service(fields), full, { ...onPods, hasDraft }).args?.slice(2);
+  expect(args({}, true)).toEqual(["--draft", "{{ .DraftModelPath }}"]);
+  expect(args({ backendRuntime: { name: "mine", config: "default" } }, true)).toEqual(["--default"]);
+});
+
+test("on hosts, the command of the host section is used, and settings of pods are not", () => {
+  const merged = withBackend(service(), full, onHosts);
+  expect(merged).toMatchObject({ command: ["engine"], args: ["--port", "{{ .Port }}", "--default"] });
+  expect(merged.image).toBeUndefined();
+  expect(merged.resources).toBeUndefined();
+});
+
+test("a version of the service replaces the tag, but not a digest", () => {
+  const version = service({ backendRuntime: { name: "mine", version: "2" } });
+  const image = (name: string) => withBackend(version, runtime({ image: name }), onPods).image;
+  expect(image("localhost:5000/engine:1")).toBe("localhost:5000/engine:2");
+  expect(image("localhost:5000/engine")).toBe("localhost:5000/engine:2");
+  const digest = `engine@sha256:${"0".repeat(64)}`;
+  expect(image(digest)).toBe(digest);
+});
+
+test("a handler of the service replaces that of the runtime, and keeps its times", () => {
+  const own = service({ probeOverrides: { liveness: { tcpSocket: {} } } });
+  expect(withBackend(own, full, onPods).probeOverrides?.liveness).toEqual({
+    tcpSocket: {},
+    periodSeconds: 10,
+  });
+});
+
+test("arguments for another runtime are added to its own", () => {
+  const vllm = runtime({ engine: "vllm", args: ["--max-num-seqs=8"] });
+  const merged = withBackend(service({ extraArgs: ["--seed=1"] }), vllm, onPods);
+  expect(merged).toMatchObject({ runtime: "vllm", extraArgs: ["--max-num-seqs=8", "--seed=1"] });
+  expect(merged.args).toBeUndefined();
+});
+
+test.each([
+  ["no host section", runtime({ image: "a:1" }), onHosts, "does not run on hosts"],
+  ["no image", runtime({ host: { command: ["x", "{{port}}"] } }), onPods, "does not run in pods"],
+  ["another format", runtime({ image: "a:1", formats: ["mlx"] }), onPods, "does not load format safetensors"],
+  ["another mode", runtime({ image: "a:1", modes: ["rerank"] }), onPods, "does not serve mode chat"],
+  ["another accelerator", runtime({ image: "a:1", accelerators: ["rocm"] }), onPods, "accelerator cuda"],
+])("is refused: %s", (_, backend, use, says) => {
+  expect(() => withBackend(service(), backend, use)).toThrow(says);
+});
+
+test("an unknown configuration is refused with those that exist", () => {
+  const own = service({ backendRuntime: { name: "mine", config: "fast" } });
+  expect(() => withBackend(own, full, onPods)).toThrow("it has default, speculative-decoding");
+});

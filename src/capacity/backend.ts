@@ -1,0 +1,162 @@
+/** Merges a BackendRuntime into a service: runtime, then its recommended configuration, then the service. Pure. */
+import type { BackendRuntimeSpec } from "../api/backend-runtime.ts";
+import { MetalbridgeError } from "../api/errors.ts";
+import type { Accelerator } from "../api/fields/hardware.ts";
+import type { ModelFormat } from "../api/fields/shared.ts";
+import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
+
+/** The content of a BackendRuntime that a service uses, which may be an earlier revision. */
+export interface Backend {
+  readonly name: string;
+  readonly spec: BackendRuntimeSpec;
+}
+
+/** Determines which parts of a BackendRuntime apply to a service. */
+export interface BackendUse {
+  readonly on: "Hosts" | "Pods";
+  readonly format: ModelFormat;
+  readonly hasDraft: boolean;
+  /** Accelerator of the pods. Hosts allow a BackendRuntime by themselves. */
+  readonly accelerator?: Accelerator | undefined;
+}
+
+type RecommendedConfig = NonNullable<BackendRuntimeSpec["recommendedConfigs"]>[number];
+type Probe = Readonly<Record<string, unknown>>;
+interface Variable {
+  readonly name: string;
+}
+
+const HANDLERS = ["httpGet", "tcpSocket", "exec", "grpc"];
+
+/** The service as if it had the settings of the BackendRuntime itself. Throws `BackendConfigNotFound` and `BackendNotForService`. */
+export function withBackend(
+  spec: InferenceServiceSpec,
+  backend: Backend,
+  use: BackendUse,
+): InferenceServiceSpec {
+  checkUse(spec, backend, use);
+  const config = configOf(spec, backend, use.hasDraft);
+  const { engine, probes } = backend.spec;
+  const program =
+    engine === "generic"
+      ? programOf(spec, backend.spec, config, use.on)
+      : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
+  const merged: InferenceServiceSpec = {
+    ...spec,
+    ...program,
+    runtime: engine,
+    probeOverrides: withProbes(probes, spec.probeOverrides),
+    inFlightProbe: spec.inFlightProbe ?? inFlightOf(backend.spec.gauges),
+  };
+  return use.on === "Hosts" ? merged : withPodSettings(merged, backend.spec, config);
+}
+
+function checkUse({ mode = "chat" }: InferenceServiceSpec, { name, spec }: Backend, use: BackendUse): void {
+  const { formats, modes, accelerators, engine, image, host } = spec;
+  const refused =
+    (use.on === "Hosts" &&
+      engine === "generic" &&
+      host === undefined &&
+      "has no host section, so it does not run on hosts") ||
+    (use.on === "Pods" &&
+      engine === "generic" &&
+      image === undefined &&
+      "has no image, so it does not run in pods") ||
+    (formats?.includes(use.format) === false &&
+      `does not load format ${use.format}, only ${formats.join(", ")}`) ||
+    (modes?.includes(mode) === false && `does not serve mode ${mode}, only ${modes.join(", ")}`) ||
+    (use.accelerator !== undefined &&
+      accelerators?.includes(use.accelerator) === false &&
+      `does not run on accelerator ${use.accelerator}, only on ${accelerators.join(", ")}`);
+  if (refused) throw new MetalbridgeError("BackendNotForService", `BackendRuntime ${name} ${refused}`);
+}
+
+function configOf(
+  { backendRuntime }: InferenceServiceSpec,
+  { name, spec: { recommendedConfigs = [] } }: Backend,
+  hasDraft: boolean,
+): RecommendedConfig | undefined {
+  const find = (wanted: string) => recommendedConfigs.find((one) => one.name === wanted);
+  const wanted = backendRuntime?.config;
+  if (wanted === undefined) return (hasDraft ? find("speculative-decoding") : undefined) ?? find("default");
+  const found = find(wanted);
+  if (found !== undefined) return found;
+  const names = recommendedConfigs.map((one) => one.name).join(", ") || "none";
+  throw new MetalbridgeError(
+    "BackendConfigNotFound",
+    `BackendRuntime ${name} has no recommended configuration ${wanted}; it has ${names}`,
+  );
+}
+
+function programOf(
+  spec: InferenceServiceSpec,
+  { command, args, env, host }: BackendRuntimeSpec,
+  config: RecommendedConfig | undefined,
+  on: BackendUse["on"],
+): Pick<InferenceServiceSpec, "command" | "args" | "env"> {
+  const base = on === "Hosts" ? { ...host } : { command, args, env };
+  return {
+    command: base.command,
+    args: joined(base.args, config?.args, spec.args),
+    env: mergedByName([base.env, config?.env, spec.env]),
+  };
+}
+
+function withPodSettings(
+  spec: InferenceServiceSpec,
+  { engine, image, version, env, port, lifecycle, resources, sharedMemory }: BackendRuntimeSpec,
+  config: RecommendedConfig | undefined,
+): InferenceServiceSpec {
+  const tag = spec.backendRuntime?.version ?? version;
+  return {
+    ...spec,
+    // A program's variables are merged already.
+    env: engine === "generic" ? spec.env : mergedByName([env, config?.env, spec.env]),
+    image: spec.image ?? (image && tagged(image, tag)),
+    containerPort: spec.containerPort ?? port,
+    lifecycle: spec.lifecycle ?? lifecycle,
+    resources: { ...resources, ...config?.resources, ...spec.resources },
+    sharedMemory: spec.sharedMemory ?? config?.sharedMemory ?? sharedMemory,
+  };
+}
+
+/** A version replaces the tag; an image with a digest keeps it. */
+function tagged(image: string, tag: string | undefined): string {
+  if (tag === undefined || image.includes("@")) return image;
+  return `${image.replace(/:[^/:]+$/, "")}:${tag}`;
+}
+
+function joined(...lists: (readonly string[] | undefined)[]): string[] | undefined {
+  const all = lists.flatMap((list) => list ?? []);
+  return all.length === 0 ? undefined : all;
+}
+
+/** Each variable keeps its first position, so that an override changes no other part of the template. */
+function mergedByName<T extends object>(
+  lists: readonly (readonly (T | Variable)[] | undefined)[],
+): InferenceServiceSpec["env"] {
+  const byName = new Map<string, T | Variable>();
+  for (const one of lists.flatMap((list) => list ?? [])) byName.set(String((one as Variable).name), one);
+  return byName.size === 0 ? undefined : ([...byName.values()] as InferenceServiceSpec["env"]);
+}
+
+function withProbes(
+  base: BackendRuntimeSpec["probes"],
+  overrides: InferenceServiceSpec["probeOverrides"],
+): InferenceServiceSpec["probeOverrides"] {
+  if (base === undefined) return overrides;
+  const names = ["startup", "liveness", "readiness"] as const;
+  return Object.fromEntries(names.map((name) => [name, mergedProbe(base[name], overrides?.[name])]));
+}
+
+/** A probe has one handler: that of the service replaces that of the runtime. */
+function mergedProbe(base: Probe | undefined, own: Probe | undefined): Probe | undefined {
+  if (base === undefined || own === undefined) return own ?? base;
+  const hasHandler = HANDLERS.some((handler) => handler in own);
+  const kept = Object.entries(base).filter(([key]) => !hasHandler || !HANDLERS.includes(key));
+  return { ...Object.fromEntries(kept), ...own };
+}
+
+function inFlightOf(gauges: BackendRuntimeSpec["gauges"]): InferenceServiceSpec["inFlightProbe"] {
+  return gauges && { path: gauges.path, gauges: [...gauges.running, ...gauges.queued] };
+}
