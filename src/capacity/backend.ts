@@ -16,7 +16,7 @@ export interface BackendUse {
   readonly on: "Hosts" | "Pods";
   readonly format: ModelFormat;
   readonly hasDraft: boolean;
-  /** Accelerator of the pods. Hosts allow a BackendRuntime by themselves. */
+  /** Accelerator of the pods. The configuration of a host decides which BackendRuntimes it allows. */
   readonly accelerator?: Accelerator | undefined;
 }
 
