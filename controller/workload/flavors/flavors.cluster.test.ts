@@ -122,7 +122,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
     expect(await tiersOf("label", 2)).toEqual(["bronze", "silver"]);
   });
 
-  test("with both kinds of terms, Karpenter would drop to the last flavor, so no pod has both", async () => {
+  test("with several required terms and preferences, Karpenter would use the last flavor, so no pod has both", async () => {
     const { deployment } = rendered("both", [h200, gold, silver, bronze]);
     const { affinity } = rendered("x", [h200, silver, bronze]).deployment.spec.template.spec;
     const { spec } = deployment.spec.template;
