@@ -2,6 +2,7 @@
 import * as z from "zod";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { isLoopback } from "../../src/http/loopback.ts";
+import { backendsConfig } from "../engines/generic/backends.ts";
 import { engineConfigs } from "../engines/registry.ts";
 import { addressProblem } from "./address.ts";
 import { absolutePath, endpoint, path } from "./fields/places.ts";
@@ -82,6 +83,7 @@ const settingsSchema = z.strictObject({
     .describe("Port range for engines, for example 21000-21999 or [21000, 21999].")
     .prefault("21000-21999"),
   ...engineConfigs,
+  backends: backendsConfig,
   modelRoots: z
     .array(absolutePath)
     .describe("Folders that file:// sources may be in. If empty, file:// sources are not allowed.")

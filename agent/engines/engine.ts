@@ -1,7 +1,6 @@
 /** The port that the agent drives every engine through: detect, open, adopt, probe. An engine is one folder and one registry line. */
 import type { z } from "zod";
 import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
-import type { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { BenchProgram } from "../../src/engines/contract/bench.ts";
@@ -48,6 +47,8 @@ export interface EngineOptions {
     };
     readonly sources?: { readonly stallMs: number };
     readonly disk?: { readonly reserve: number };
+    /** Paths of the programs of BackendRuntimes that the host allows. */
+    readonly backends?: Readonly<Record<string, { readonly path: string }>>;
   };
   readonly instances: Instances;
   /** Bytes that all engines of this host may claim together; undefined until the machine was read. */
@@ -58,6 +59,12 @@ export interface DetectedRuntime {
   readonly name: string;
   readonly version: string;
   readonly path: string;
+}
+
+/** What a host reports of a runtime. */
+export interface DetectedPrograms extends Omit<DetectedRuntime, "path"> {
+  /** Absent: the host reports only the programs. */
+  readonly path?: string | undefined;
   /** Programs of the runtime that hosts report by their own names. */
   readonly programs?: readonly InstalledProgram[];
 }
@@ -129,9 +136,7 @@ export interface EngineDriver {
   /** The only protocol that the gate passes to an engine that has other services too. Absent: the gate passes every request. */
   readonly gate?: Exclude<Protocol, "any">;
   /** Undefined if the engine is not installed; throws MetalbridgeError if it is installed but unusable. */
-  readonly detect: () => Promise<DetectedRuntime | undefined>;
-  /** Reported if the engine is not installed. Absent: that it was not found. */
-  readonly missing?: MetalbridgeError;
+  readonly detect: () => Promise<DetectedPrograms | undefined>;
   /** Starts the engine. Throws MetalbridgeError if the installed engine cannot honor the settings or cannot be started. */
   readonly open: (place: InstanceContext, launch: EngineLaunch) => Promise<Instance>;
   /** The instance that an earlier agent opened in this place; undefined if none was started. Throws if that cannot be read. */

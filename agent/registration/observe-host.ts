@@ -281,7 +281,8 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
         const detected = await detect();
         if (detected === undefined) continue;
         const { version, path, programs = [] } = detected;
-        found.push({ name: runtime, version, path }, ...programs);
+        if (path !== undefined) found.push({ name: runtime, version, path });
+        found.push(...programs);
       } catch (error) {
         if (!(error instanceof MetalbridgeError)) throw error;
         problems.push({ runtime, code: error.code, message: describeError(error) });

@@ -53,12 +53,10 @@ async function detectOnce(driver: EngineDriver, clock: Clock): Promise<RuntimeSt
   try {
     const found = await driver.detect();
     if (found !== undefined) return { at: "present", version: found.version, checkedAt: clock.monotonicMs() };
-    const error =
-      driver.missing ??
-      new MetalbridgeError(
-        "RuntimeNotInstalled",
-        `${driver.runtime} is not installed on this host, or not in a location that the agent searches`,
-      );
+    const error = new MetalbridgeError(
+      "RuntimeNotInstalled",
+      `${driver.runtime} is not installed on this host, or not in a location that the agent searches`,
+    );
     return missing(error.code, describeError(error));
   } catch (error) {
     if (error instanceof MetalbridgeError) return missing(error.code, describeError(error));

@@ -37,8 +37,8 @@ const hostInfoSchema = z.object({
 
 const hostRuntimeSchema = z.object({
   name: shortText(
-    63,
-    "Name of the runtime as in InferenceService.spec.runtime, or of a program that runtime generic starts for services without a command.",
+    80,
+    "Name of the runtime as in InferenceService.spec.runtime, or of a program that runtime generic starts for services without a command, or backend/ and the name of a BackendRuntime that this host allows.",
   ),
   version: shortText(128, "Version or build of the runtime.").optional(),
   path: shortText(512, "Path of the executable.").optional(),

@@ -7,6 +7,7 @@ import { knownName } from "../../../src/engines/generic/known-programs.ts";
 import { renderProgram, usesPlaceholder } from "../../../src/engines/generic/program.ts";
 import { installHintOf } from "../../../src/engines/registry.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
+import { type AllowedBackends, allowedPath, findBackends, pathOf } from "./backends.ts";
 import { type GenericConfig, genericConfig } from "./config.ts";
 import {
   type ProgramProbes,
@@ -29,23 +30,25 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
   const {
     env,
     instances: { processes },
+    machine: { backends = {} },
   } = options;
-  const runs = { env, check: (path: string) => checkProgram(path, roots) };
+  const runsOf = ({ backend }: Pick<ProgramSpec, "backend">) => {
+    const own = backend === undefined ? undefined : pathOf(backends, backend);
+    const allowed = own === undefined ? roots : [own, ...roots];
+    return { env, check: (path: string) => checkProgram(path, allowed) };
+  };
   return {
     runtime: "generic",
+    // Without a path nothing is reported, but replicas get the reason why their program is not allowed.
     detect: async () => {
-      const [path] = roots;
-      if (path === undefined) return undefined;
-      return { name: "generic", version: "1", path, programs: await findKnownPrograms(roots) };
+      const programs = [...(await findKnownPrograms(roots)), ...(await findBackends(backends))];
+      return { name: "generic", version: "1", path: roots[0], programs };
     },
-    missing: new MetalbridgeError(
-      "ProgramNotAllowed",
-      "this host runs no programs of services: generic.roots in the agent's configuration is empty",
-    ),
     open: async (place, launch) => {
-      const { command, env: programEnv, tty, ...program } = await prepare(launch, roots);
+      const { command, env: programEnv, tty, ...program } = await prepare(launch, { roots, backends });
+      const { check } = runsOf(program);
       for (const path of [command[0], program.liveness.exec?.[0], program.readiness?.exec?.[0]])
-        if (path !== undefined) await runs.check(path);
+        if (path !== undefined) await check(path);
       const { port, record } = launch;
       const variables = Object.fromEntries(programEnv.map(({ name, value }) => [name, value]));
       return processes.open(place, {
@@ -66,12 +69,13 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
     claimBytes: (settings, { sizeBytes }) => programClaimBytes(sizeBytes, settings),
     claimBasis: programClaimBasis,
     probeHealth: async (target, { timeoutMs } = {}) => {
-      const answer = await runProgramCheck(target, programProbesOf(target).liveness, runs, timeoutMs);
+      const probes = programProbesOf(target);
+      const answer = await runProgramCheck(target, probes.liveness, runsOf(probes), timeoutMs);
       return answer === "ok" ? "healthy" : { unhealthy: answer.failed };
     },
     probeRequest: (target, { timeoutMs } = {}) => {
-      const { liveness, readiness = liveness } = programProbesOf(target);
-      return runProgramCheck(target, readiness, runs, timeoutMs);
+      const { liveness, readiness = liveness, backend } = programProbesOf(target);
+      return runProgramCheck(target, readiness, runsOf({ backend }), timeoutMs);
     },
     readWork: async (target) => {
       const inFlight = await readInFlight(target);
@@ -85,12 +89,12 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
 /** The program with all placeholders filled in, and the address at which it will answer. */
 async function prepare(
   { template, modelPath, draftPath, address, port }: EngineLaunch,
-  roots: readonly string[],
+  allowed: Allowed,
 ): Promise<ProgramSpec & ProgramProbes> {
   const { program, contextSize, parallelSlots = 1 } = template.engine;
   if (program === undefined)
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
-  const rendered = renderProgram(await locate(program, roots), {
+  const rendered = renderProgram(await locate(program, allowed), {
     model: modelPath,
     modelName: template.serviceName,
     draftModel: draftPath,
@@ -105,8 +109,15 @@ async function prepare(
   return { ...rendered, host: usesPlaceholder(program, "address") ? address : LOOPBACK };
 }
 
-/** Replaces the name of a known program by its path on this host. */
-async function locate(program: ProgramSpec, roots: readonly string[]): Promise<ProgramSpec> {
+interface Allowed extends GenericConfig {
+  readonly backends: AllowedBackends;
+}
+
+/** Replaces the name of a known program, or of the program of a BackendRuntime, by its path on this host. */
+async function locate(program: ProgramSpec, { roots, backends }: Allowed): Promise<ProgramSpec> {
+  const { backend, command } = program;
+  if (backend !== undefined)
+    return { ...program, command: [allowedPath(backends, backend, command[0] ?? ""), ...command.slice(1)] };
   const name = knownName(program);
   if (name === undefined) return program;
   const path = await locateInRoots(name, roots);

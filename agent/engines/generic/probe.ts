@@ -15,7 +15,7 @@ const MAX_REASON_LENGTH = 300;
 /** The probes of a started program, as recorded in engine.json with placeholders filled in. */
 export const programProbesSchema = z.object({
   host: z.string(),
-  ...programSchema.pick({ liveness: true, readiness: true, inFlightProbe: true }).shape,
+  ...programSchema.pick({ liveness: true, readiness: true, inFlightProbe: true, backend: true }).shape,
 });
 export type ProgramProbes = z.output<typeof programProbesSchema>;
 

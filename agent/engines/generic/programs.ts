@@ -53,7 +53,7 @@ export async function checkProgram(path: string, roots: readonly string[]): Prom
     );
   }
   if (real === undefined || file === undefined) {
-    const remedy = { summary: "install it there, or correct spec.command" };
+    const remedy = { summary: "install it there, or correct its path" };
     throw new MetalbridgeError("RuntimeNotInstalled", `${path} does not exist on this host`, remedy);
   }
   if (file.isFile() && (await isExecutable(real))) return;

@@ -17,7 +17,8 @@ export const backendErrors = {
     do: "choose another BackendRuntime, or change the service, its Model or the BackendRuntime as described in the message",
   },
   BackendNotAllowed: {
-    what: "No host allows the BackendRuntime. A host runs its command only if the agent's configuration has its name with the path of the program.",
-    do: "add the BackendRuntime to backends in the agent's configuration on the hosts that may run it, and restart the agent",
+    what: "The host, or every host that the service may use, does not allow the BackendRuntime, or its program does not exist there. A host runs its command only if the agent's configuration has its name with the path of the program.",
+    do: "install the program, add the BackendRuntime with that path to backends in the agent's configuration on the hosts that may run it, and restart the agent; if host.command is an absolute path, it must be the same",
+    command: "metalbridge doctor",
   },
 } as const satisfies Record<string, ErrorEntry>;

@@ -1,5 +1,6 @@
 /** Any program that a service names, on hosts and in pods. */
 import type { EngineDescription } from "../contract/description.ts";
+import { backendEntry } from "./backend-entry.ts";
 import { genericClaims, honoredProbes, programFields, unhonoredParts } from "./hosting.ts";
 import { KNOWN_PROGRAMS, knownName, withKnownProgram } from "./known-programs.ts";
 import { genericPod } from "./pod.ts";
@@ -20,7 +21,8 @@ export const generic: EngineDescription = {
     probes: honoredProbes,
     unhonoredParts,
     programs: KNOWN_PROGRAMS,
-    neededProgram: ({ program }) => knownName(program),
+    neededProgram: ({ program }) =>
+      program?.backend === undefined ? knownName(program) : backendEntry(program.backend),
     claims: genericClaims,
   },
   pod: genericPod,

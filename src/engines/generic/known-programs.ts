@@ -52,7 +52,8 @@ export function withKnownProgram(spec: InferenceServiceSpec, format: ModelFormat
   };
 }
 
-/** Name of a known program, which its host must find; undefined for a program with a path. */
-export function knownName(program: Pick<ProgramSpec, "command"> | undefined): string | undefined {
+/** Name of a known program, which its host must find; undefined for a program with a path or of a BackendRuntime. */
+export function knownName(program: Pick<ProgramSpec, "command" | "backend"> | undefined): string | undefined {
+  if (program?.backend !== undefined) return undefined;
   return KNOWN_PROGRAMS.find(({ name }) => name === program?.command[0])?.name;
 }
