@@ -8,7 +8,7 @@ import type { HostReader, MemoryReading } from "../../src/macos/host-reader.ts";
 import { cacheUntilStale } from "../../src/util/cache-until-stale.ts";
 import { defined } from "../../src/util/defined.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
-import type { EngineDevice, EngineDriver } from "../engines/engine.ts";
+import type { DetectedPrograms, EngineDevice, EngineDriver } from "../engines/engine.ts";
 import type { AddressAnswer } from "../host/addresses.ts";
 import { installedElsewhere } from "../inventory/outside-store.ts";
 import type { MemoryAssessment } from "../pressure/pressure-watch.ts";
@@ -270,6 +270,12 @@ function acrossDevices(devices: readonly EngineDevice[]): number {
   return Math.max(0, ...sums.values());
 }
 
+function entriesOf(name: string, detected: DetectedPrograms | undefined): readonly HostRuntime[] {
+  if (detected === undefined) return [];
+  const { version, path, programs = [] } = detected;
+  return path === undefined ? programs : [{ name, version, path }, ...programs];
+}
+
 /** A problem is logged when it is new, not at each reading. */
 function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promise<FoundRuntimes> {
   let lastLogged: string | undefined;
@@ -278,11 +284,7 @@ function createDetector(drivers: readonly EngineDriver[], log: Log): () => Promi
     const problems: RuntimeProblem[] = [];
     for (const { runtime, detect } of drivers) {
       try {
-        const detected = await detect();
-        if (detected === undefined) continue;
-        const { version, path, programs = [] } = detected;
-        if (path !== undefined) found.push({ name: runtime, version, path });
-        found.push(...programs);
+        found.push(...entriesOf(runtime, await detect()));
       } catch (error) {
         if (!(error instanceof MetalbridgeError)) throw error;
         problems.push({ runtime, code: error.code, message: describeError(error) });
