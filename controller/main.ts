@@ -14,6 +14,7 @@ import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { benchmarksSettingsOf } from "./benchmark/config.ts";
+import { publishBuiltInBackends } from "./built-in-backends.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
 import { labelPrefixOf } from "./labels/config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
@@ -103,6 +104,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         const writer = createClient(connection, { userAgent: USER_AGENT, mayWrite });
         const shared = { ...common, scoreWeights, client: writer, metrics, signal: leading };
         if (settings !== undefined) keepCertificate({ ...settings, ...shared });
+        void publishBuiltInBackends(shared);
         return lead({
           ...shared,
           ...partsOf({ ...options, signal: leading }, client, identity),

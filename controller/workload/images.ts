@@ -3,6 +3,7 @@
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
+import { tagged } from "../../src/capacity/backend.ts";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { PodsSettings } from "./contract.ts";
 
@@ -19,12 +20,18 @@ interface ImageRequest {
   readonly accelerator: Accelerator;
   /** spec.image. */
   readonly named?: string;
+  /** Tag in place of that of the configured or pinned image. */
+  readonly version?: string;
   readonly settings: PodsSettings;
 }
 
 /** Throws `ImageInvalid` and `ImageUnknown`. */
-export function imageOf({ runtime, pod, accelerator, named, settings }: ImageRequest): string {
-  if (named !== undefined) return checkImage(named, "spec.image");
+export function imageOf(request: ImageRequest): string {
+  const { named, version } = request;
+  return named === undefined ? tagged(defaultImage(request), version) : checkImage(named, "spec.image");
+}
+
+function defaultImage({ runtime, pod, accelerator, settings }: ImageRequest): string {
   for (const key of [`${runtime}/${accelerator}`, runtime]) {
     const configured = settings.images[key];
     if (configured !== undefined) return checkImage(configured, `the controller's image for ${key}`);

@@ -61,8 +61,10 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const gpus = { ...gpusOf(model, spec), parallel: flavors?.parallel };
   const files = podVolumesOf(input, pod, gpus);
   const sizeBytes = model.status?.sizeBytes;
-  const image = imageOf({ runtime, pod, accelerator: gpus.accelerator, named: spec.image, settings });
-  const pinned = pod.images[gpus.accelerator];
+  const { accelerator } = gpus;
+  const { image: named, backendRuntime: { version } = {} } = spec;
+  const image = imageOf({ runtime, pod, accelerator, named, version, settings });
+  const pinned = pod.images[accelerator];
   // The image may have the prefix of a mirror.
   const hasPinnedImage = pinned !== undefined && image.endsWith(pinned);
   const engine = podInput(input, { pod, gpus, files, hasPinnedImage });

@@ -23,6 +23,8 @@ export const LABEL_BENCHMARK = "metalbridge.dev/benchmark";
 export const ANNOTATION_COST = "metalbridge.dev/cost";
 /** On the ConfigMap with the report of a cluster node. */
 export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
+/** On the BackendRuntimes of our own runtimes, which the controller restores. */
+export const LABEL_BUILT_IN = "metalbridge.dev/built-in";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";
@@ -88,6 +90,8 @@ export const MANAGER_LABELS = "metalbridge-labels";
 export const MANAGER_AGENT = "metalbridge-agent";
 /** reportingController of Events that agents create. */
 export const AGENT_REPORTER = "metalbridge.dev/agent";
+/** Owns the BackendRuntimes of our own runtimes. */
+export const MANAGER_BUILT_IN = "metalbridge-built-in";
 export const MANAGER_NODE = "metalbridge-node";
 
 /** Namespace of the hosts' Leases, which have the names of their Hosts. */

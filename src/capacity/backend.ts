@@ -36,18 +36,17 @@ export function withBackend(
 ): InferenceServiceSpec {
   checkUse(spec, backend, use);
   const config = configOf(spec, backend, use.hasDraft);
-  const { engine, probes } = backend.spec;
-  const program =
-    engine === "generic"
-      ? programOf(spec, backend.spec, config, use.on)
-      : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
-  const merged: InferenceServiceSpec = {
-    ...spec,
-    ...program,
-    runtime: engine,
+  const { engine, probes, gauges } = backend.spec;
+  const isProgram = engine === "generic";
+  const program = isProgram
+    ? programOf(spec, backend.spec, config, use.on)
+    : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
+  // The drivers of our own engines probe and count requests in their own way on hosts.
+  const checks = (isProgram || use.on === "Pods") && {
     probeOverrides: withProbes(probes, spec.probeOverrides),
-    inFlightProbe: spec.inFlightProbe ?? inFlightOf(backend.spec.gauges),
+    inFlightProbe: spec.inFlightProbe ?? inFlightOf(gauges),
   };
+  const merged: InferenceServiceSpec = { ...spec, ...program, runtime: engine, ...checks };
   return use.on === "Hosts" ? merged : withPodSettings(merged, backend.spec, config);
 }
 
@@ -120,8 +119,8 @@ function withPodSettings(
   };
 }
 
-/** A version replaces the tag; an image with a digest keeps it. */
-function tagged(image: string, tag: string | undefined): string {
+/** Replaces the tag of an image. An image with a digest keeps it. */
+export function tagged(image: string, tag: string | undefined): string {
   if (tag === undefined || image.includes("@")) return image;
   return `${image.replace(/:[^/:]+$/, "")}:${tag}`;
 }

@@ -5,12 +5,15 @@ import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import type { z } from "zod";
 import { buildWorkload } from "../../controller/workload/workload.ts";
+import { backendRuntimeSchema } from "../../src/api/backend-runtime.ts";
 import { API_VERSION } from "../../src/api/group.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
+import { withBackend } from "../../src/capacity/backend.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
+import { builtInBackends } from "../../src/engines/built-in-backends.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import {
   documentedManifests,
@@ -26,6 +29,7 @@ const schemas = new Map<string, z.ZodType>([
   ["InferenceService", inferenceServiceSchema],
   ["InferenceReplica", inferenceReplicaSchema],
   ["Host", hostSchema],
+  ["BackendRuntime", backendRuntimeSchema],
 ]);
 const examples = exampleManifests();
 const documented = documentedManifests();
@@ -52,7 +56,9 @@ test.for(found)("$where: $object.kind has only fields that exist, with legal val
   expect(missingFrom(rest, parsed)).toEqual([]);
 });
 
-const services = found.filter(({ object }) => object.kind === "InferenceService");
+const all = found.filter(({ object }) => object.kind === "InferenceService");
+const withBackends = all.filter(({ object }) => "backendRuntime" in (object.spec as object));
+const services = all.filter((one) => !withBackends.includes(one));
 const isForPods = ({ where }: { readonly where: string }) => where.startsWith("examples/linux/");
 
 test.for(services.filter((one) => !isForPods(one)))(
@@ -80,6 +86,25 @@ test.for(services.filter(isForPods))(
       replicas: spec.replicas,
     };
     expect(buildWorkload({ ...input, settings: { images: {} } }).deployment.kind).toBe("Deployment");
+  },
+);
+
+const backends = new Map(
+  [...found.map(({ object }) => object), ...builtInBackends()]
+    .filter(({ kind }) => kind === "BackendRuntime")
+    .map((object) => [object.metadata.name, backendRuntimeSchema.parse(object).spec]),
+);
+
+test.for(withBackends)(
+  "$where: $object.metadata.name is honored in full with its BackendRuntime",
+  ({ object }) => {
+    const { spec } = inferenceServiceSchema.parse(object);
+    const name = spec.backendRuntime?.name ?? "";
+    const backend = backends.get(name);
+    if (backend === undefined) throw new Error(`no manifest has BackendRuntime ${name}`);
+    const on = spec.placement.on === "Hosts" || backend.image === undefined ? "Hosts" : "Pods";
+    const use = { on, format: backend.formats?.[0] ?? "gguf", hasDraft: false } as const;
+    expect(unhonoredFields(withBackend(spec, { name, spec: backend }, use), on, backend.engine)).toEqual([]);
   },
 );
 

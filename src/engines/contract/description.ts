@@ -19,6 +19,8 @@ export interface EngineDescription {
   /** Defaults to all modes. */
   readonly modes?: readonly Mode[];
   readonly accelerators: readonly Accelerator[];
+  /** HTTP paths of the inference APIs; empty if the program determines them. */
+  readonly apiPaths: readonly string[];
   /** Several models share a process on the host. */
   readonly isSharedDaemon: boolean;
   /** The engine can check the API key itself without the gate. */

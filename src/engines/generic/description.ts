@@ -11,6 +11,7 @@ export const generic: EngineDescription = {
   formats: ["gguf", "mlx", "safetensors", "pytorch", "custom"],
   chosenFor: KNOWN_PROGRAMS.flatMap(({ formats }) => formats),
   accelerators: ["metal", "cuda", "rocm", "vulkan", "intel", "cpu"],
+  apiPaths: [],
   isSharedDaemon: false,
   revisionFields: programFields,
   program: toProgram,

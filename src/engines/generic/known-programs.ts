@@ -7,6 +7,8 @@ import type { InferenceServiceSpec } from "../../api/inference-service/index.ts"
 export interface KnownProgram {
   /** File name, under which hosts report the program and find it in generic.roots. */
   readonly name: string;
+  /** Name of its built-in BackendRuntime. */
+  readonly backend: string;
   readonly formats: readonly ModelFormat[];
   readonly modes: readonly Mode[];
   readonly install: string;
@@ -15,12 +17,14 @@ export interface KnownProgram {
   readonly args: readonly string[];
   readonly env: readonly { readonly name: string; readonly value: string }[];
   readonly healthPath: string;
+  readonly apiPaths: readonly string[];
 }
 
 /** In order of preference. */
 export const KNOWN_PROGRAMS: readonly KnownProgram[] = [
   {
     name: "mlx_lm.server",
+    backend: "mlx-lm",
     formats: ["mlx"],
     modes: ["chat"],
     install: "pip install mlx-lm, and allow mlx_lm.server in generic.roots of the agent's configuration",
@@ -32,6 +36,7 @@ export const KNOWN_PROGRAMS: readonly KnownProgram[] = [
     // Without it, the program would download any other model that a request names.
     env: [{ name: "HF_HUB_OFFLINE", value: "1" }],
     healthPath: "/health",
+    apiPaths: ["/v1/chat/completions", "/v1/completions", "/v1/models"],
   },
 ];
 

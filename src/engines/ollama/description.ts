@@ -2,12 +2,14 @@
 import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { ollamaClaims } from "./claims.ts";
+import { OLLAMA_ROUTES } from "./routes.ts";
 import { OLLAMA_SETTINGS } from "./settings.ts";
 
 export const ollama: EngineDescription = {
   runtime: "ollama",
   formats: ["ollama", "gguf"],
   accelerators: ["metal", "cuda", "rocm", "cpu"],
+  apiPaths: OLLAMA_ROUTES.map(({ path }) => path),
   isSharedDaemon: true,
   modes: ["chat", "embedding"],
   host: {

@@ -6,6 +6,8 @@ export const personaPlex: EngineDescription = {
   runtime: "personaplex",
   formats: ["safetensors"],
   accelerators: ["cuda"],
+  apiPaths: ["/api/chat"],
   isSharedDaemon: false,
+  modes: ["chat"],
   pod: personaPlexPod,
 };

@@ -6,7 +6,9 @@ export const sglang: EngineDescription = {
   runtime: "sglang",
   formats: ["safetensors"],
   accelerators: ["cuda", "rocm"],
+  apiPaths: ["/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/generate", "/v1/models"],
   isSharedDaemon: false,
+  modes: ["chat", "embedding"],
   pod: sglangPod,
   traces: { processes: /^sglang/ },
 };

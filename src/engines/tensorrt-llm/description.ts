@@ -6,6 +6,7 @@ export const tensorrtLLM: EngineDescription = {
   runtime: "tensorrt-llm",
   formats: ["safetensors"],
   accelerators: ["cuda"],
+  apiPaths: ["/v1/chat/completions", "/v1/completions", "/v1/models"],
   isSharedDaemon: false,
   modes: ["chat"],
   pod: tensorrtLLMPod,

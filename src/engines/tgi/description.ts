@@ -6,7 +6,9 @@ export const tgi: EngineDescription = {
   runtime: "tgi",
   formats: ["safetensors"],
   accelerators: ["cuda", "rocm", "intel"],
+  apiPaths: ["/v1/chat/completions", "/v1/completions", "/generate", "/generate_stream", "/v1/models"],
   isSharedDaemon: false,
+  modes: ["chat"],
   pod: tgiPod,
   traces: { processes: /^text-generation/ },
 };
