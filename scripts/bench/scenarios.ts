@@ -4,6 +4,7 @@ import type { Measurement } from "./beds/measurement.ts";
 import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
+import { measureBackends } from "./scenarios/backends.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDaemon } from "./scenarios/daemon.ts";
 import { measureDensity } from "./scenarios/density.ts";
@@ -48,6 +49,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   daemon: measureDaemon,
   fleet: measureFleet,
   pods: measurePods,
+  backends: measureBackends,
   admission: measureAdmission,
   density: measureDensity,
   scheduling: async () => [...(await measureScheduling()), ...(await measureHostBenchmark())],

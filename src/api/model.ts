@@ -26,6 +26,7 @@ import { objectFields } from "./metadata.ts";
 
 const SCHEMES = SOURCE_KINDS.flatMap(({ schemes }) => schemes).join("|");
 const SOURCE = `^((${SCHEMES})://[^\\\\s]+|/[^\\\\s]+|[a-zA-Z0-9][a-zA-Z0-9_./@-]*)$`;
+const BUCKETS = "(s3|gs|oss)://";
 const FORMS = SOURCE_KINDS.map(({ form }) => form);
 
 const modelSourceSchema = nonEmpty(2048).meta({
@@ -34,6 +35,10 @@ const modelSourceSchema = nonEmpty(2048).meta({
     {
       rule: `self.matches('${SOURCE}')`,
       message: `spec.source must be ${FORMS.slice(0, -1).join(", ")} or ${FORMS.at(-1)}, without spaces`,
+    },
+    {
+      rule: `!self.matches('^${BUCKETS}') || self.matches('^${BUCKETS}[a-zA-Z0-9][a-zA-Z0-9._-]*/[^/]')`,
+      message: "spec.source needs the bucket and a path in it, as in s3://bucket/path/model.gguf",
     },
   ],
 });

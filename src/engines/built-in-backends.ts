@@ -63,8 +63,8 @@ function gaugesOf(pod: PodRuntime | undefined): BackendRuntimeSpec["gauges"] {
 }
 
 function programBackend(program: KnownProgram): BackendRuntime {
-  const { name, backend, formats, modes, install, apiPaths, args, env, healthPath } = program;
-  return builtIn(backend, `Runs on hosts: ${install}`, {
+  const { name, backend, formats, modes, installCommand: install, apiPaths, args, env, healthPath } = program;
+  return builtIn(backend, `Runs on hosts that allow it in backends of their configuration: ${install}`, {
     engine: "generic",
     formats: [...formats],
     modes: [...modes],

@@ -24,7 +24,7 @@ const GPU = "nvidia.com/gpu";
 /** Duration of the nodes' Leases: kube-controller-manager marks a node after 50 s, and kwok renews every 30 s. */
 const LEASE_SECONDS = 120;
 const LIMIT_MS = 900_000;
-const SETTLE_MS = 20_000;
+export const SETTLE_MS = 20_000;
 /** No engine that would need its weights on a volume first: that is the cost of one Model, and not of a service. */
 const SPEC = {
   placement: { on: "Pods" },
@@ -68,7 +68,7 @@ export async function measurePods({
   ];
 }
 
-interface PodsBed extends Plane {
+export interface PodsBed extends Plane {
   readonly controller: Part;
   /** Requests of the controller so far, without watches and its own Lease, and passes over services. */
   readonly work: () => Promise<{ readonly requests: number; readonly passes: number }>;
@@ -76,10 +76,10 @@ interface PodsBed extends Plane {
   readonly serviceOf: (service: string) => InferenceService | undefined;
   readonly patch: (service: string, patch: object) => Promise<void>;
   /** Services from one number up to another; resolves with the ms until all of them are Ready. */
-  readonly create: (from: number, to: number) => Promise<number>;
+  readonly create: (from: number, to: number, specOf?: (index: number) => object) => Promise<number>;
 }
 
-async function openPods(nodes: number): Promise<PodsBed> {
+export async function openPods(nodes: number): Promise<PodsBed> {
   return openOn({ scheduler: true, fsync: false }, async (plane) => {
     const { kubeconfig } = plane.controlPlane;
     const kubectl = kubectlFor(kubeconfig);
@@ -99,11 +99,11 @@ async function openPods(nodes: number): Promise<PodsBed> {
     const controller = plane.start("controller", "--health-port", port);
     await plane.createModel(plane.dir);
     const seen = watchServices(plane);
-    const create = async (from: number, to: number) => {
+    const create: PodsBed["create"] = async (from, to, specOf = () => SPEC) => {
       const startedAt = performance.now();
       await inParallel(
         to - from,
-        async (index) => void (await plane.createService(`bench-${from + index}`, SPEC)),
+        async (index) => void (await plane.createService(`bench-${from + index}`, specOf(from + index))),
       );
       await plane.changed.until(
         `${to} services that are Ready`,

@@ -12,6 +12,8 @@ export interface KnownProgram {
   readonly formats: readonly ModelFormat[];
   readonly modes: readonly Mode[];
   readonly install: string;
+  /** Command that installs the program, without what hosts have to allow. */
+  readonly installCommand: string;
   /** Python distribution that has the version of the program. */
   readonly distribution?: string;
   readonly args: readonly string[];
@@ -27,6 +29,7 @@ export const KNOWN_PROGRAMS: readonly KnownProgram[] = [
     backend: "mlx-lm",
     formats: ["mlx"],
     modes: ["chat"],
+    installCommand: "pip install mlx-lm",
     install: "pip install mlx-lm, and allow mlx_lm.server in generic.roots of the agent's configuration",
     distribution: "mlx_lm",
     args: [
