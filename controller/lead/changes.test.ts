@@ -30,6 +30,7 @@ function plannedAfter(models: readonly Model[], before: Host | undefined, after:
     },
     scheduler: { noteHost: () => {} },
     watches: { ...watches, services: { list: () => [] } },
+    flavors: { waiting: () => [] },
   } as unknown as ChangePorts;
   createHandlers(ports).onHost("mac-1", after, before);
   return planned.sort();
@@ -74,7 +75,7 @@ test("memory that a Mac reports later enqueues its labels, and free memory does 
   const queues = { hosts: ignored, fleet: ignored, placement: ignored, benchmarks: ignored, models: ignored };
   const labels = { enqueue: (key: string) => planned.push(key) };
   const watches = { ...createGroupings(), services: { list: () => [] } };
-  const rest = { scheduler: { noteHost: () => {} }, watches };
+  const rest = { scheduler: { noteHost: () => {} }, watches, flavors: { waiting: () => [] } };
   const { onHost } = createHandlers({ queues: { ...queues, labels }, ...rest } as unknown as ChangePorts);
   const mac = (memory?: object) =>
     hostSchema.parse({ metadata: { name: "mac-1" }, status: { info: { os: "darwin" }, memory } });
@@ -100,6 +101,7 @@ test("a new result, and facts of a Host that its speed depends on, enqueue the s
     },
     scheduler: { noteHost: () => {}, pending: () => [] },
     watches: { ...createGroupings(), services: { list } },
+    flavors: { waiting: () => [] },
   } as unknown as ChangePorts;
   const { onHost, onBenchmarks } = createHandlers(ports);
   const plannedAfter = (change: () => void) => {

@@ -18,6 +18,7 @@ import { momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
+import type { FlavorChooser } from "../service/flavors/choose.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
@@ -33,6 +34,7 @@ export interface ChangePorts {
   readonly performance: Pick<LivePerformance, "compare">;
   readonly clock: Clock;
   readonly fitness: Fitness | undefined;
+  readonly flavors: Pick<FlavorChooser, "waiting">;
 }
 
 export function createHandlers(ports: ChangePorts): ChangeHandlers {
@@ -126,6 +128,7 @@ function noteHost(ports: ChangePorts, name: string, host: Host | undefined, befo
   queues.fleet.enqueue("all");
   scheduler.noteHost(name, host);
   queues.placement.enqueue("all");
+  enqueueWaitingForFlavor(ports, host, before);
   if (servingFactsOf(host) !== servingFactsOf(before)) enqueueServicesOn(ports, name);
   if (runtimesOf(host) !== runtimesOf(before)) enqueuePending(ports);
   if (!isDeepEqual(speedFactsOf(host), speedFactsOf(before))) enqueueWithoutSpeed(ports);
@@ -143,10 +146,31 @@ function noteNode(ports: ChangePorts, node: Node | undefined, before: Node | und
   const readNode = ports.fitness?.readNode;
   const isOther = costOf(node) !== costOf(before);
   if (isOther || !isDeepEqual(node && readNode?.(node), before && readNode?.(before))) enqueueAuto(ports);
+  enqueueWaitingForFlavor(ports, node, before);
   const name = node?.metadata.name ?? before?.metadata.name;
   if (!isDeepEqual(labelFactsOf(node), labelFactsOf(before))) queues.labels.enqueue(`nodes/${name}`);
   if (!isDeepEqual(nodeFactsOf(node), nodeFactsOf(before))) enqueueBenchmarks(queues);
   if (isNodeReady(node) !== isNodeReady(before)) enqueueServicesOfPodsOn(ports, name);
+}
+
+/** Enqueues services that may get a better flavor. The status of machines changes often, so only changes of room count. */
+function enqueueWaitingForFlavor(
+  { queues, flavors }: ChangePorts,
+  machine: Host | Node | undefined,
+  before: Host | Node | undefined,
+): void {
+  const waiting = [...flavors.waiting()];
+  if (waiting.length === 0 || isDeepEqual(roomFactsOf(machine), roomFactsOf(before))) return;
+  for (const key of waiting) queues.services.enqueue(key);
+}
+
+/** The parts of a Host or a Node that decide whether replicas may start there. */
+function roomFactsOf(machine: Host | Node | undefined): unknown {
+  if (machine === undefined) return undefined;
+  const { metadata, spec, status } = machine;
+  const conditions = (status?.conditions ?? []).map(({ type, status: is }) => [type, is]);
+  const allocatable = status !== undefined && "allocatable" in status ? status.allocatable : undefined;
+  return [metadata.labels, spec, conditions, allocatable];
 }
 
 function noteReplica(

@@ -29,6 +29,7 @@ import type { ModelPassPorts, ReconcileModel } from "../model/reconcile.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../scheduler/scheduler.ts";
 import { type SecretAccess, startSecretAccess } from "../secrets/secret-access.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
+import { createFlavors, type FlavorChooser } from "../service/flavors/choose.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
 import { createServiceMemory, type ServiceMemory } from "../service/hosts/memory.ts";
 import type { HostsPathPorts } from "../service/hosts/ports.ts";
@@ -118,15 +119,21 @@ export async function lead(options: LeadOptions): Promise<void> {
   };
   const { scheduler, memory, podsQueue, performance } = parts;
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
+  const flavors = createFlavors({
+    ...ports,
+    scheduler,
+    settings: options.podsSettings,
+    minimumStayMs: options.liveEviction?.minimumStayMs,
+  });
   const { fitness } = options;
-  const changes: ChangePorts = { queues, scheduler, watches, memory, performance, clock, fitness };
+  const changes: ChangePorts = { queues, scheduler, watches, memory, performance, clock, fitness, flavors };
   processInitialLists(changes);
   subscribe(createHandlers(changes));
   metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue, performance }, clock));
-  prepareAll(paths, watches);
+  prepareAll(paths, watches, flavors);
   enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
-  startQueues(queues, passesOf(options, ports, parts, paths), metrics);
+  startQueues(queues, passesOf(options, ports, parts, { paths, flavors }), metrics);
   startLiveEviction({ ...options, watches, moving: ports.moving, onMoving: enqueueAllIn(queues.services) });
   options.onWorking();
   await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
@@ -182,7 +189,7 @@ function passesOf(
   options: LeadOptions,
   ports: ControllerPorts,
   parts: LeaderParts,
-  paths: ServicePorts["paths"],
+  own: Pick<ServicePorts, "paths" | "flavors">,
 ): Passes {
   const { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads } = parts;
   const { performance, benchmarks } = parts;
@@ -190,8 +197,8 @@ function passesOf(
   const retries = createRejectionRetries();
   const servicePorts: ServicePorts = {
     ...ports,
+    ...own,
     foreign,
-    paths,
     retries,
     performance,
     lastStatus: new Map(),
@@ -240,8 +247,8 @@ async function areListed(
 }
 
 /** Queues every demand before the first one is placed. */
-function prepareAll(paths: ServicePorts["paths"], watches: Watches): void {
-  for (const live of liveServices(watches))
+function prepareAll(paths: ServicePorts["paths"], watches: Watches, flavors: FlavorChooser): void {
+  for (const live of [...liveServices(watches)].map(flavors.last))
     choosePath(paths, live, watches.models.get(modelKeyOf(live.service))).prepare(live);
 }
 

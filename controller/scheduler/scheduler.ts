@@ -22,6 +22,7 @@ export interface ControllerScheduler {
   readonly answers: Scheduler["answers"];
   /** True if a demand would find a host without these replicas. Checked before a serving replica is stopped for it. */
   readonly hasRoom: Scheduler["hasRoom"];
+  readonly roomOnHosts: Scheduler["roomOnHosts"];
   /** Preemptions of the service's replicas that are not yet written to the replicas. */
   readonly preemptions: Scheduler["preemptions"];
   /** Services with slots that have no host, in queue order. */
@@ -44,11 +45,12 @@ export function createControllerScheduler(weights?: ScoreWeights): ControllerSch
   const forgetAssumed = (replica: string) => {
     if (assumed.delete(replica)) scheduler.removeClaim(replica);
   };
-  const { setDemands, answers, hasRoom, preemptions, pending } = scheduler;
+  const { setDemands, answers, hasRoom, roomOnHosts, preemptions, pending } = scheduler;
   return {
     setDemands,
     answers,
     hasRoom,
+    roomOnHosts,
     preemptions,
     pending,
     forgetAssumed,

@@ -1,5 +1,5 @@
 /** A path is a backend that runs services: on hosts, in pods, or both. */
-
+import type { Flavor } from "../../src/api/flavors.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
@@ -7,9 +7,11 @@ import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
+import type { Blocked } from "../../src/capacity/resolve.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Reflector } from "../../src/kube/types.ts";
+import type { FlavorStage } from "../workload/flavors/stage.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
 import type { OwnedObjects } from "./owned/observe.ts";
@@ -20,7 +22,15 @@ export interface LiveService {
   readonly key: string;
   readonly service: InferenceService;
   readonly own: OwnedObjects;
+  /** Set if the Model has flavors. Then spec.placement of the service is that of the flavor. */
+  readonly flavor?: TakenFlavor;
 }
+
+/** The flavor that the service runs on. */
+export type TakenFlavor =
+  | { readonly on: "Hosts"; readonly flavor: Flavor }
+  | { readonly on: "Pods"; readonly stage: FlavorStage }
+  | { readonly on: "none"; readonly blocked: Blocked };
 
 export interface PathResult {
   readonly status: InferenceServiceStatus;

@@ -3,6 +3,7 @@ import type { InferenceServiceStatus } from "../../src/api/inference-service/ind
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { RejectionRetries } from "./apply/retries.ts";
+import type { FlavorChooser } from "./flavors/choose.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { LiveService, ServicePath } from "./path.ts";
 import type { StatusPorts } from "./status.ts";
@@ -20,6 +21,7 @@ export interface ServicePorts extends ControllerPorts, StatusPorts {
   readonly foreign: ForeignServices;
   readonly retries: RejectionRetries;
   readonly performance: ServicePerformance;
+  readonly flavors: FlavorChooser;
   /** The first path takes the services that belong to no other. */
   readonly paths: readonly [ServicePath, ...ServicePath[]];
 }

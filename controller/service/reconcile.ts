@@ -10,6 +10,7 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
+import { withFlavor } from "./flavors/report.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
@@ -30,6 +31,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   ports.retries.forget(key);
   ports.lastStatus.delete(key);
   ports.performance.forget(key);
+  ports.flavors.forget(key);
   for (const path of ports.paths) path.release(key, service === undefined);
   return service === undefined ? recheck : ((await tearDown(ports, service, observed)) ?? recheck);
 }
@@ -48,8 +50,9 @@ async function tearDown(
 /** Phases in which the service no longer needs the replicas of another path. */
 const NEEDS_NO_OTHER_PATH = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopped", "Suspended"]);
 
-async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | undefined> {
-  const { key, service } = live;
+async function serve(ports: ServicePorts, observed: LiveService): Promise<Recheck | undefined> {
+  const { key, service } = observed;
+  const { live, report, recheckAfterMs: flavorAfterMs } = ports.flavors.choose(observed);
   const chosen = choosePath(ports.paths, live, ports.watches.models.get(modelKeyOf(service)));
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path with parts has no state of its own, and its parts are in the list too.
@@ -61,7 +64,11 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
   const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
   const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
-  const complete = { ...withMoving(ports, live, available), on: runningOn(live) ?? chosen.on, performance };
+  const complete = {
+    ...withFlavor(withMoving(ports, live, available), observed, report, isoSeconds(ports.clock.nowMs())),
+    on: runningOn(live) ?? chosen.on,
+    performance,
+  };
   await writeStatus(ports, service, complete);
   if (NEEDS_NO_OTHER_PATH.has(status.phase)) {
     await applyServiceSteps(
@@ -70,7 +77,7 @@ async function serve(ports: ServicePorts, live: LiveService): Promise<Recheck | 
     );
   }
   const retryMs = ports.retries.afterMs(key, kept.length + rejections.length > 0, ports.clock.monotonicMs());
-  return soonest([retryMs, recheckAfterMs, performanceAfterMs]);
+  return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs]);
 }
 
 /** A service that moves to another path is Available through the old path until its new replicas are ready. */

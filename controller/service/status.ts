@@ -8,6 +8,7 @@ import { truncate } from "../../src/util/text.ts";
 import { type ReportedEvent, reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { ApiCallFailed } from "./apply/failure.ts";
+import { flavorEvent } from "./flavors/report.ts";
 
 const MAX_NOTE = 1000;
 
@@ -60,7 +61,7 @@ export function statusEvents(
   before: InferenceServiceStatus | undefined,
   after: InferenceServiceStatus,
 ): ReportedEvent[] {
-  const events = [phaseEvent(before, after), rolloutEvent(before, after)];
+  const events = [phaseEvent(before, after), rolloutEvent(before, after), flavorEvent(before, after)];
   const conditions = [
     ["SpecHonored", "False"],
     ["Warnings", "True"],

@@ -100,6 +100,7 @@ export interface WorkloadInput {
   readonly settings: PodsSettings;
   /** Absent if the Model has no flavors. */
   readonly flavors?: PodFlavors | undefined;
+  readonly claimTemplate?: ResourceClaimTemplate | undefined;
 }
 
 export interface Workload {

@@ -19,7 +19,7 @@ import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
-import type { MountedWeights } from "./contract.ts";
+import type { MountedWeights, PodFlavors } from "./contract.ts";
 import { hasGate } from "./pod.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
 import { podRevisionOf, withRevision } from "./revision.ts";
@@ -29,6 +29,7 @@ export interface DesiredPods {
   readonly service: InferenceService;
   /** The service's main Model first, each with the location of its files. */
   readonly models: readonly { readonly model: Model; readonly weights?: MountedWeights | undefined }[];
+  readonly flavors?: PodFlavors | undefined;
 }
 
 /** Fields of the spec that do not affect the template. Changing one of them must not bring in newer defaults. */
@@ -61,7 +62,7 @@ export function desiredPodsDigest(desired: DesiredPods): string {
   return digestOf(desired, hasGate(desired.service.spec) ? "gated" : undefined);
 }
 
-function digestOf({ service, models }: DesiredPods, nodes: unknown): string {
+function digestOf({ service, models, flavors }: DesiredPods, nodes: unknown): string {
   const { rollout, ...spec } = service.spec;
   return hash(
     canonicalJson({
@@ -81,6 +82,7 @@ function digestOf({ service, models }: DesiredPods, nodes: unknown): string {
         content: contentOf(model.status?.pinned),
       })),
       nodes,
+      flavors,
     }),
     32,
   );

@@ -22,9 +22,9 @@ import {
 } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
-import type { Deployment } from "../../src/kube/workload-objects.ts";
+import type { Deployment, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
-import type { MountedWeights, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
+import type { MountedWeights, PodFlavors, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
 import { currentRuntime, desiredPodsDigest, keepTemplate, withoutNodeChoice } from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
@@ -41,6 +41,10 @@ export interface PodsInput extends NamedModels {
   readonly settings: PodsSettings;
   /** The current Deployment. Its template stays until the desired state changes. */
   readonly live?: Deployment;
+  /** What the flavors of the Model add to the pods. */
+  readonly flavors?: PodFlavors | undefined;
+  /** The template of the pods' claims for devices, if they choose the flavor. */
+  readonly claimTemplate?: ResourceClaimTemplate | undefined;
 }
 
 export interface PodsResolved {
@@ -127,7 +131,7 @@ export function withPodBackend(
 }
 
 function resolveMerged(input: PodsInput): PodsResolved | Blocked {
-  const { service, settings, isOnlyService } = input;
+  const { service, settings, isOnlyService, flavors, claimTemplate } = input;
   const models: { readonly role: ModelRole; readonly model: Model; readonly weights?: MountedWeights }[] = [];
   for (const named of listNamedModels(service.spec, input)) {
     const found = usableModel(named);
@@ -151,8 +155,10 @@ function resolveMerged(input: PodsInput): PodsResolved | Blocked {
     projectorWeights: projector?.weights,
     adapters: ofRole("lora").map(({ model }) => model),
     adapterWeights: ofRole("lora").map(({ weights }) => weights),
+    flavors,
+    claimTemplate,
   };
-  const desired = { service, models };
+  const desired = { service, models, flavors };
   return workloadFor(parts, desiredPodsDigest(desired), input.live && withoutNodeChoice(input.live, desired));
 }
 

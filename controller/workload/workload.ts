@@ -31,6 +31,7 @@ export function buildWorkload(input: WorkloadInput): Workload {
     disruptionBudget: disruptionBudgetOf(service, replicas),
     networkPolicy: networkPolicyOf(service),
     podMonitor: podMonitorOf(service, pod),
+    claimTemplate: input.claimTemplate,
   };
 }
 

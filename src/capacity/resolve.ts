@@ -7,6 +7,7 @@ import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { ModelRole } from "../api/inference-service/model-refs.ts";
+import type { Flavor } from "../api/flavors.ts";
 import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";
@@ -14,6 +15,7 @@ import { defaultFormat, parseSource } from "../models/source/parse.ts";
 import { defined } from "../util/defined.ts";
 import { type Backend, withBackend } from "./backend.ts";
 import { type Claim, claimOf } from "./claim.ts";
+import { withArguments } from "./flavors/apply.ts";
 import { unhonoredFields } from "./honored.ts";
 import { listNamedModels, type NamedModel, type NamedModels } from "./named-models.ts";
 import { candidateRuntimes, preferredOnHosts } from "./runtime-choice.ts";
@@ -50,10 +52,13 @@ export interface ResolveInput extends NamedModels {
   readonly replicas: readonly InferenceReplica[];
   /** All hosts, whose runtimes determine the runtime if spec.runtime is absent. */
   readonly hosts?: Iterable<Host>;
+  /** Settings of the flavor that the service runs on. */
+  readonly params?: Flavor["params"];
 }
 
 export function resolveService(input: ResolveInput): Resolution {
-  const { service, backend, earlier = [], replicas, hosts = [] } = input;
+  const { backend, earlier = [], replicas, hosts = [], params } = input;
+  const service = withParams(input.service, params, backend);
   const [main, ...others] = listNamedModels(service.spec, input);
   const current = usableModel(main);
   if ("at" in current) return current;
@@ -77,6 +82,16 @@ export function resolveService(input: ResolveInput): Resolution {
   } catch (error) {
     return blockedBy(error);
   }
+}
+
+function withParams(
+  service: InferenceService,
+  params: Flavor["params"],
+  backend: Backend | undefined,
+): InferenceService {
+  if (params === undefined) return service;
+  const { spec } = service;
+  return { ...service, spec: { ...spec, ...withArguments(spec, params, backend?.spec.engine) } };
 }
 
 /** The service waits for the BackendRuntime that it names. */

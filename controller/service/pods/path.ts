@@ -19,20 +19,15 @@ import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
 import type { Rejection } from "../apply/rejection.ts";
+import { matchesFlavors } from "../flavors/pods-room.ts";
 import { type OwnedObjects, ownedForPods } from "../owned/observe.ts";
 import { planTeardown } from "../owned/teardown.ts";
-import {
-  type LiveService,
-  modelKeyOf,
-  namedModels,
-  type PathResult,
-  type ServicePath,
-  soonest,
-} from "../path.ts";
+import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
 import { withMissingClass } from "./claims.ts";
 import { readDevices } from "./devices.ts";
 import { gatedPods, hasPlacementGate, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
+import { podsInputOf } from "./input.ts";
 import { readMountProblem } from "./mounts.ts";
 import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
 import { nodeFiguresFor } from "./node-figures.ts";
@@ -74,10 +69,10 @@ export function createPodsPath(ports: PodsPorts): ServicePath {
 async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResult> {
   const { key, service, own } = live;
   const { watches, clock } = ports;
-  const input = inputOf(ports, live);
+  const input = podsInputOf(ports, live);
   const { model, live: deployment } = input;
   const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own);
-  const resolved = resolvePods(input);
+  const resolved = live.flavor?.on === "none" ? live.flavor.blocked : resolvePods(input);
   const nodes = observeNodes(ports, input, resolved);
   const { resolution, move } = withMove(ports, input, resolved, { pods, live });
   // First, because the pods wait, and a later step may fail.
@@ -144,16 +139,6 @@ function reportRestored({ record }: PodsPorts, service: InferenceService, restor
   }
 }
 
-function inputOf({ watches, settings }: PodsPorts, { service, own }: LiveService): PodsInput {
-  return {
-    service,
-    ...namedModels(watches.models, service),
-    isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
-    settings,
-    live: own.deployments[0],
-  };
-}
-
 /** Reads pods, nodes and Events. Only Events have the problems of pods that wait for volumes or that their node stopped. */
 async function observePods({ watches, client, clock }: PodsPorts, own: OwnedObjects) {
   const pods = readPods(own.pods);
@@ -171,7 +156,7 @@ async function observePods({ watches, client, clock }: PodsPorts, own: OwnedObje
 /** With placement.mode Auto: the nodes, judged for the pods of the service. */
 function observeNodes(
   { watches, fitness, nodeProbes, scoreWeights: weights }: PodsPorts,
-  { service, model }: PodsInput,
+  { service, model, flavors }: PodsInput,
   resolution: PodsResolved | Blocked,
 ): ObservedNodes | undefined {
   const { spec } = service;
@@ -184,7 +169,10 @@ function observeNodes(
   const quantization = model.status?.gguf?.quantization;
   const measured = benchmarksIn(watches.benchmarks).results;
   const scorer = fitness.forReplica({ source, quantization, settings, claimBytes }, measured);
-  const nodes = watches.nodes.list().map((node) => readReportedNode(fitness, node, watches.nodeReports));
+  const nodes = watches.nodes
+    .list()
+    .filter((node) => matchesFlavors(node, flavors))
+    .map((node) => readReportedNode(fitness, node, watches.nodeReports));
   const judged = judgeNodes(scorer, need, nodes, nodeFiguresFor(watches, { service, model, resolution }));
   nodeProbes.probe(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
   return { at: "judged", judged, weights };

@@ -5,6 +5,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { Model } from "../../../src/api/model.ts";
 import { serviceName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
+import { withArguments } from "../../../src/capacity/flavors/apply.ts";
 import { type FlavorLimits, limitsOf } from "../../../src/capacity/flavors/narrow.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../../src/util/hash.ts";
@@ -23,7 +24,13 @@ export interface FlavoredInput {
 }
 
 /** The service and its Model with the settings of a stage. Settings of the service override those of flavors. */
-export function withStage(service: InferenceService, model: Model, stage: FlavorStage): FlavoredInput {
+export function withStage(
+  service: InferenceService,
+  model: Model,
+  stage: FlavorStage,
+  /** Engine of the BackendRuntime, if the service names one. */
+  engine?: string,
+): FlavoredInput {
   const [first] = stage.flavors;
   const limits = checkedLimits(first);
   const claimTemplate = stage.by === "devices" ? claimTemplateOf(service, stage) : undefined;
@@ -36,7 +43,7 @@ export function withStage(service: InferenceService, model: Model, stage: Flavor
       spec: {
         ...spec,
         image: spec.image ?? image,
-        ...withArguments(spec, first),
+        ...withArguments(spec, first.params, engine),
         placement: { ...spec.placement, on: "Pods" },
       },
     },
@@ -50,20 +57,6 @@ export function withStage(service: InferenceService, model: Model, stage: Flavor
     },
     claimTemplate,
   };
-}
-
-type Arguments = Pick<InferenceService["spec"], "args" | "extraArgs">;
-
-/** Arguments of a flavor come before those of the service, so that the last one, which counts, is the service's. */
-export function withArguments(
-  { runtime, args, extraArgs }: InferenceService["spec"],
-  { params }: Flavor,
-): Arguments {
-  const own = params?.args ?? [];
-  if (own.length === 0) return { args, extraArgs };
-  return runtime === "generic"
-    ? { args: [...own, ...(args ?? [])], extraArgs }
-    : { args, extraArgs: [...own, ...(extraArgs ?? [])] };
 }
 
 /** Excluded flavors, whose limits are invalid, are never taken. */

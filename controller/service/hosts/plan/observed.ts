@@ -5,6 +5,7 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import type { BenchmarkTable } from "../../../../src/capacity/benchmark/table.ts";
 import type { NamedModels } from "../../../../src/capacity/named-models.ts";
 import type { OwnedObjects } from "../../owned/observe.ts";
+import type { TakenFlavor } from "../../path.ts";
 
 export interface ServiceObserved
   extends NamedModels,
@@ -13,4 +14,5 @@ export interface ServiceObserved
   /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
   readonly benchmarks: BenchmarkTable;
+  readonly flavor?: TakenFlavor | undefined;
 }

@@ -10,7 +10,7 @@ import { runPass } from "./cycle.ts";
 import { type SchedulerState, setDemands } from "./decisions.ts";
 import { explain } from "./explain.ts";
 import { newQueue, pendingSlotsOf, positionsOf } from "./queue.ts";
-import { wouldHaveRoom } from "./what-if.ts";
+import { type HostsRoom, roomOnHosts, wouldHaveRoom } from "./what-if.ts";
 
 /** Number of services at the head of the queue that are reported when figures or positions change; others are reported at their next pass. */
 const REPORTED = 100;
@@ -45,6 +45,8 @@ export interface Scheduler {
   readonly answers: (service: string, now: number) => SchedulingAnswers;
   /** True if a demand would fit on a host without these replicas. Changes nothing. */
   readonly hasRoom: (demand: Demand, without: readonly string[], now: number) => boolean;
+  /** Room for replicas like this demand, at most `limit` per host. Changes nothing. */
+  readonly roomOnHosts: (demand: Demand, limit: number, now: number) => HostsRoom;
   /** Replicas of a service that were chosen for preemption and whose objects do not show it yet. */
   readonly preemptions: (service: string) => readonly Preemption[];
   /** Services with pending slots, in queue order. */
@@ -96,6 +98,7 @@ export function createScheduler(weights?: ScoreWeights): Scheduler {
       return { placed, waiting };
     },
     hasRoom: (demand, without, now) => wouldHaveRoom(cache, queue.pending, demand, without, now),
+    roomOnHosts: (demand, limit, now) => roomOnHosts(cache, demand, limit, now),
     preemptions: (service) => preemptionsOf(cache, service),
     pending: () => [...positionsOf(queue).keys()],
     reservations: () => reservationsOf(state),

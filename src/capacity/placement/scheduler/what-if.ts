@@ -1,6 +1,8 @@
-/** Determines whether a slot would get a host if some replicas were stopped. Changes nothing. */
-import { type Demand, needBytes } from "../types.ts";
+/** Determines whether slots would get a host: if some replicas were stopped, or how many now. Changes nothing. */
+import { isAllowedBy, REFUSAL_MS } from "../filters.ts";
+import { type Demand, needBytes, type PlacementMiss } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
+import { placementMissOf } from "./explain.ts";
 import { freeFor, type HostInfo, refreshHostInfo } from "./host-info.ts";
 import { byTurn, newSlot, type PendingSlot } from "./queue.ts";
 import { isAllowed } from "./search.ts";
@@ -24,6 +26,49 @@ export function wouldHaveRoom(
     if (isAllowed(info, slot, now)) return true;
   }
   return false;
+}
+
+/** Room for replicas of a service on the hosts that its demand allows. */
+export interface HostsRoom {
+  /** Number of replicas, including those that run there and may stay. */
+  readonly replicas: number;
+  /** Hosts with room, sorted. */
+  readonly hosts: readonly string[];
+  /** Why the other allowed hosts have none. */
+  readonly misses: readonly PlacementMiss[];
+}
+
+/** Counts at most `limit` replicas per host. Preemption is not considered. */
+export function roomOnHosts(cache: SchedulerCache, demand: Demand, limit: number, now: number): HostsRoom {
+  const slot = newSlot(demand, now);
+  const hosts: string[] = [];
+  const misses: PlacementMiss[] = [];
+  let replicas = 0;
+  for (const info of cache.hosts.values()) {
+    if (!isAllowedBy(demand.choice, info.facts)) continue;
+    const miss = placementMissOf(info, slot, now);
+    const free = miss === undefined ? freeSlots(info, slot, limit) : 0;
+    const room = Math.min(limit, stayingOn(info, demand, now) + free);
+    replicas += room;
+    if (room > 0) hosts.push(info.name);
+    else if (miss !== undefined) misses.push(miss);
+  }
+  return { replicas, hosts: hosts.sort(), misses };
+}
+
+function freeSlots(info: HostInfo, slot: PendingSlot, limit: number): number {
+  const { demand } = slot;
+  if (demand.choice.spread === "Required") return 1;
+  const need = needBytes(demand, info.facts);
+  return need === 0 ? limit : Math.floor(freeFor(info, slot) / need);
+}
+
+/** Replicas of the service that run on the host and need not leave it. */
+function stayingOn({ name, facts, claims }: HostInfo, { service, refusals }: Demand, now: number): number {
+  const isRefused = refusals.some(({ host, atMs }) => host === name && now - atMs < REFUSAL_MS);
+  const mustLeave = facts.isLost || facts.cordon === "drain" || isRefused;
+  if (mustLeave) return 0;
+  return [...claims.values()].filter((claim) => claim.service === service && claim.leaving === undefined).length;
 }
 
 function isEarlier(other: PendingSlot, slot: PendingSlot): boolean {

@@ -1,0 +1,110 @@
+/** Judges which nodes have room for the pods of a flavor. Pure. */
+import { parseQuantity } from "../../../src/api/fields/quantity.ts";
+import type { FlavorState } from "../../../src/capacity/flavors/plan.ts";
+import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
+import type { PodFlavors, Term } from "../../workload/contract.ts";
+import { nodeAdmits } from "../../workload/node-admission.ts";
+import { isLive, requestsOf } from "../pods/pods.ts";
+
+export interface PodsRoomInput {
+  /** Labels that nodes must have. */
+  readonly nodeSelector: Readonly<Record<string, string>>;
+  readonly tolerations: Parameters<typeof nodeAdmits>[1];
+  /** GPUs by resource name. */
+  readonly gpus: Readonly<Record<string, number>>;
+  readonly desired: number;
+  readonly nodes: readonly Node[];
+  /** Pods of our services on a node. Other pods are not known. */
+  readonly podsOn: (node: string) => readonly Pod[];
+  readonly isOwn: (pod: Pod) => boolean;
+  /** The reason why the model does not fit on a node, if that is known. */
+  readonly misfit: (node: Node) => string | undefined;
+}
+
+const MAX_NAMED = 3;
+
+export function podsRoom(input: PodsRoomInput): FlavorState {
+  const { nodeSelector, gpus, desired, nodes } = input;
+  const matching = nodes.filter(
+    ({ metadata, status }) =>
+      hasLabels(metadata.labels, nodeSelector) &&
+      Object.entries(gpus).every(([name, count]) => allocatable(status, name) >= count),
+  );
+  if (matching.length === 0)
+    return { at: "unmatched", message: `no node has ${describe(nodeSelector, gpus)}` };
+  let replicas = 0;
+  const open: string[] = [];
+  const misses: string[] = [];
+  for (const node of matching) {
+    const { name } = node.metadata;
+    const own = input.podsOn(name).filter((pod) => isLive(pod) && input.isOwn(pod)).length;
+    const problem = problemOf(node, input);
+    const room = own + (problem === undefined ? freeSlots(node, input) : 0);
+    replicas += room;
+    if (room > 0) open.push(name);
+    else misses.push(`${name}: ${problem ?? "its GPUs are in use"}`);
+  }
+  if (replicas === 0) return { at: "full", message: listed(misses) };
+  return { at: "room", replicas: Math.min(replicas, desired), message: `room on ${listed(open)}` };
+}
+
+function problemOf(node: Node, { tolerations, misfit }: PodsRoomInput): string | undefined {
+  if (node.spec?.unschedulable === true) return "cordoned";
+  return nodeAdmits(node, tolerations) ? misfit(node) : "not ready, or tainted";
+}
+
+/** Without GPUs, the scheduler alone knows the room. */
+function freeSlots({ metadata, status }: Node, { gpus, desired, podsOn }: PodsRoomInput): number {
+  const used = podsOn(metadata.name).filter(isLive).flatMap(requestsOf);
+  const slots = Object.entries(gpus).map(([name, count]) => {
+    const taken = used.reduce(
+      (sum, [one, quantity]) => (one === name ? sum + (parseQuantity(quantity) ?? 0) : sum),
+      0,
+    );
+    return Math.floor((allocatable(status, name) - taken) / count);
+  });
+  return Math.max(0, Math.min(desired, ...slots));
+}
+
+function allocatable(status: Node["status"], name: string): number {
+  return parseQuantity(status?.allocatable?.[name] ?? "0") ?? 0;
+}
+
+function describe(labels: Readonly<Record<string, string>>, gpus: Readonly<Record<string, number>>): string {
+  const parts = [
+    ...Object.entries(labels).map(([key, value]) => `${key}=${value}`),
+    ...Object.entries(gpus).map(([name, count]) => `${name}: ${count}`),
+  ];
+  return parts.length === 0 ? "joined the cluster" : parts.join(", ");
+}
+
+function hasLabels(
+  labels: Readonly<Record<string, string>> = {},
+  required: Readonly<Record<string, string>> = {},
+): boolean {
+  return Object.entries(required).every(([key, value]) => labels[key] === value);
+}
+
+/** True if a node has the labels that the flavors of a template require. */
+export function matchesFlavors({ metadata: { labels } }: Node, flavors: PodFlavors | undefined): boolean {
+  if (flavors === undefined) return true;
+  const { nodeSelector = {}, terms } = flavors;
+  return (
+    hasLabels(labels, nodeSelector) && (terms === undefined || terms.some((term) => matches(labels, term)))
+  );
+}
+
+/** The terms of flavors have expressions with In only. */
+function matches(labels: Readonly<Record<string, string>> = {}, { matchExpressions = [] }: Term): boolean {
+  return matchExpressions.every((one) => {
+    const { key, values } = one as { readonly key: string; readonly values: readonly string[] };
+    const value = labels[key];
+    return value !== undefined && values.includes(value);
+  });
+}
+
+function listed(texts: readonly string[]): string {
+  const sorted = [...texts].sort();
+  const more = sorted.length > MAX_NAMED ? `, and ${sorted.length - MAX_NAMED} more` : "";
+  return `${sorted.slice(0, MAX_NAMED).join(", ")}${more}`;
+}

@@ -1,0 +1,43 @@
+/** Applies a flavor to the settings of a service. Pure. */
+import type { LabelSelector } from "../../api/fields/kubernetes.ts";
+import type { Flavor } from "../../api/flavors.ts";
+import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
+
+type Arguments = Pick<InferenceServiceSpec, "args" | "extraArgs">;
+
+/** Arguments of a flavor come before those of the service, so that the last one, which counts, is the service's. */
+export function withArguments(
+  { runtime, args, extraArgs }: Pick<InferenceServiceSpec, "runtime" | keyof Arguments>,
+  params: Flavor["params"],
+  /** Engine of the BackendRuntime, if the service names one. */
+  engine: string | undefined = runtime,
+): Arguments {
+  const own = params?.args ?? [];
+  if (own.length === 0) return { args, extraArgs };
+  return engine === "generic"
+    ? { args: [...own, ...(args ?? [])], extraArgs }
+    : { args, extraArgs: [...own, ...(extraArgs ?? [])] };
+}
+
+/** The service on the hosts of a flavor, which must match the service's own selector too. Its arguments are those of the service. */
+export function onHostsOf(service: InferenceService, { hostSelector }: Flavor): InferenceService {
+  const { placement } = service.spec;
+  const both = bothSelectors(placement.hostSelector, hostSelector);
+  return {
+    ...service,
+    spec: { ...service.spec, placement: { ...placement, on: "Hosts", hostSelector: both } },
+  };
+}
+
+function bothSelectors(own: LabelSelector | undefined, flavor: LabelSelector = {}): LabelSelector {
+  if (own === undefined) return flavor;
+  const labels = Object.entries(flavor.matchLabels ?? {});
+  return {
+    matchLabels: own.matchLabels,
+    matchExpressions: [
+      ...(own.matchExpressions ?? []),
+      ...(flavor.matchExpressions ?? []),
+      ...labels.map(([key, value]) => ({ key, operator: "In" as const, values: [value] })),
+    ],
+  };
+}
