@@ -72,6 +72,7 @@ export interface ModelOptions {
   readonly accelerator?: string;
   readonly format?: string;
   readonly gpus?: number;
+  readonly flavors?: readonly object[];
   /** Its weights are on a volume, for pods. Absent: where the accelerator is not metal. */
   readonly isOnVolume?: boolean;
 }
@@ -255,11 +256,12 @@ async function makeModel(
     accelerator = "metal",
     format = "gguf",
     gpus,
+    flavors,
     isOnVolume = accelerator !== "metal",
   }: ModelOptions = {},
 ): Promise<void> {
   const gpu = gpus === undefined ? {} : { gpu: { count: gpus } };
-  const spec = { source, hardware: { accelerator, ...gpu } };
+  const spec = { source, hardware: { accelerator, ...gpu }, flavors };
   await apply({ apiVersion: "metalbridge.dev/v1alpha1", kind: "Model", metadata: { name, namespace }, spec });
   const size = gib * GIB;
   await markReady(client, namespace, name, {

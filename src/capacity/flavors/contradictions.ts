@@ -23,7 +23,7 @@ function gpuContradiction(
   count: number | undefined,
 ): string | undefined {
   if (resources?.gpu === undefined || count === undefined || resources.gpu === count) return undefined;
-  return `its limits have ${count} GPUs, and spec.resources.gpu of the service requests ${resources.gpu}`;
+  return `its limits request ${count} of the GPUs, and spec.resources.gpu of the service ${resources.gpu}`;
 }
 
 /** Kubernetes rejects a pod that requests more than its limit. */
