@@ -14,6 +14,7 @@ import type {
   ReplicaFit,
   ReplicaScorer,
 } from "../../src/capacity/fitness.ts";
+import { onLastFlavor } from "../../src/capacity/flavors/apply.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import {
   type Deployment,
@@ -130,7 +131,7 @@ export function moveCandidatesFor(
     const lists = { hosts: watches.hosts.list(), replicas: watches.replicas.list() };
     const named = namedModels(watches.models, service);
     const fit = fitOfService(
-      { service, ...named, model, ...lists, services: watches.services.list() },
+      { service: onLastFlavor(service, model), ...named, model, ...lists, services: watches.services.list() },
       nowMs,
     );
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): MoveCandidate[] => {

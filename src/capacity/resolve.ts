@@ -3,11 +3,11 @@
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
+import type { Flavor } from "../api/flavors.ts";
 import type { Host } from "../api/host.ts";
 import type { InferenceReplica, ReplicaModel } from "../api/inference-replica.ts";
 import type { InferenceService } from "../api/inference-service/index.ts";
 import type { ModelRole } from "../api/inference-service/model-refs.ts";
-import type { Flavor } from "../api/flavors.ts";
 import { isBeingDeleted } from "../api/metadata.ts";
 import type { Model } from "../api/model.ts";
 import { engineDescription } from "../engines/registry.ts";

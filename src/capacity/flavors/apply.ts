@@ -2,6 +2,7 @@
 import type { LabelSelector } from "../../api/fields/kubernetes.ts";
 import type { Flavor } from "../../api/flavors.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
 
 type Arguments = Pick<InferenceServiceSpec, "args" | "extraArgs">;
 
@@ -27,6 +28,12 @@ export function onHostsOf(service: InferenceService, { hostSelector }: Flavor): 
     ...service,
     spec: { ...service.spec, placement: { ...placement, on: "Hosts", hostSelector: both } },
   };
+}
+
+/** The service on the hosts of the flavor in its status, if it is one for hosts. */
+export function onLastFlavor(service: InferenceService, model: Pick<Model, "spec">): InferenceService {
+  const last = model.spec.flavors?.find(({ name }) => name === service.status?.flavor?.name);
+  return last?.hostSelector === undefined ? service : onHostsOf(service, last);
 }
 
 function bothSelectors(own: LabelSelector | undefined, flavor: LabelSelector = {}): LabelSelector {

@@ -108,7 +108,8 @@ function bestOf(flavors: readonly JudgedFlavor[], desired: number): JudgedFlavor
 
 /** False if its replicas must leave, or another flavor has room for more of them. */
 function canStay(current: JudgedFlavor, best: JudgedFlavor, desired: number): boolean {
-  if (current.state.at === "excluded" || current.state.at === "unmatched") return roomOf(best) === 0;
+  if (current.state.at === "excluded") return false;
+  if (current.state.at === "unmatched") return roomOf(best) === 0;
   return roomOf(current) >= Math.min(desired, roomOf(best));
 }
 

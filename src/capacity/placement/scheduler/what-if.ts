@@ -68,7 +68,8 @@ function stayingOn({ name, facts, claims }: HostInfo, { service, refusals }: Dem
   const isRefused = refusals.some(({ host, atMs }) => host === name && now - atMs < REFUSAL_MS);
   const mustLeave = facts.isLost || facts.cordon === "drain" || isRefused;
   if (mustLeave) return 0;
-  return [...claims.values()].filter((claim) => claim.service === service && claim.leaving === undefined).length;
+  return [...claims.values()].filter((claim) => claim.service === service && claim.leaving === undefined)
+    .length;
 }
 
 function isEarlier(other: PendingSlot, slot: PendingSlot): boolean {
