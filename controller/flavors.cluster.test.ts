@@ -58,17 +58,17 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
 
   test("a service goes to the Mac, to a GPU when the Mac is drained, and back only with a rollout", async () => {
     await bench.apply(inferenceService(NS, "chat"));
-    const { status: onMac } = await until("chat", {
+    const { status: studio } = await until("chat", {
       phase: "Ready",
       on: "Hosts",
       flavor: { name: "mac", reason: expect.stringMatching(/^preferred: room on studio-1$/) },
     });
-    expect(onMac?.flavor?.skipped).toBeUndefined();
-    expect(chosen(onMac)).toMatchObject({ status: "True", reason: "FlavorPreferred" });
+    expect(studio?.flavor?.skipped).toBeUndefined();
+    expect(chosen(studio)).toMatchObject({ status: "True", reason: "FlavorPreferred" });
     expect(await podsOf("chat")).toEqual([]);
 
     await drain(true);
-    const { status: onGpu } = await until("chat", {
+    const { status: fallback } = await until("chat", {
       phase: "Ready",
       on: "Pods",
       flavor: {
@@ -77,7 +77,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
         skipped: [{ name: "mac", reason: "FlavorFull", message: "studio-1: draining" }],
       },
     });
-    expect(chosen(onGpu)).toMatchObject({
+    expect(chosen(fallback)).toMatchObject({
       status: "True",
       reason: "FlavorFallback",
       message: "l40s: room on l40s-1; not used: mac: studio-1: draining",

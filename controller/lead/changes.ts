@@ -18,7 +18,7 @@ import { momentOf } from "../../src/util/moment.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
-import type { FlavorChooser } from "../service/flavors/choose.ts";
+import type { FlavorChooser } from "../service/flavor-report.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";

@@ -3,7 +3,7 @@ import type { InferenceServiceStatus } from "../../src/api/inference-service/ind
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { RejectionRetries } from "./apply/retries.ts";
-import type { FlavorChooser } from "./flavors/choose.ts";
+import type { FlavorChooser } from "./flavor-report.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { LiveService, ServicePath } from "./path.ts";
 import type { StatusPorts } from "./status.ts";

@@ -10,7 +10,7 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
-import { withFlavor } from "./flavors/report.ts";
+import { withFlavor } from "./flavor-report.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";

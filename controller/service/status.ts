@@ -8,7 +8,7 @@ import { truncate } from "../../src/util/text.ts";
 import { type ReportedEvent, reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { ApiCallFailed } from "./apply/failure.ts";
-import { flavorEvent } from "./flavors/report.ts";
+import { flavorEvent } from "./flavor-report.ts";
 
 const MAX_NOTE = 1000;
 

@@ -1,5 +1,4 @@
 /** Chooses the flavor of each service before its pass, and remembers which flavors the scheduler recently had no room for. */
-import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { Flavor, FlavorStatus } from "../../../src/api/flavors.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
@@ -8,18 +7,18 @@ import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
 import { flavorsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { type FlavorsInput, type FlavorsPlan, planFlavors } from "../../../src/capacity/flavors/plan.ts";
 import { type Blocked, resolveService, usableModel } from "../../../src/capacity/resolve.ts";
-import type { Recheck } from "../../../src/kube/queue.ts";
 import type { PodsSettings } from "../../workload/contract.ts";
+import { matchesFlavors } from "../../workload/flavors/nodes.ts";
 import { type FlavorStage, type StageContext, stageContext, stageOf } from "../../workload/flavors/stage.ts";
 import { resolvePods } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
+import type { ChosenFlavor, FlavorChooser } from "../flavor-report.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
 import { type LiveService, modelKeyOf, namedModels } from "../path.ts";
 import { usableClasses } from "../pods/claims.ts";
 import { podsInputOf } from "../pods/input.ts";
 import { isReadyPod, readPods } from "../pods/pods.ts";
 import { type JudgePorts, judgeFlavors } from "./judge.ts";
-import { matchesFlavors } from "./pods-room.ts";
 
 export interface FlavorPorts extends JudgePorts {
   readonly settings: PodsSettings;
@@ -27,22 +26,7 @@ export interface FlavorPorts extends JudgePorts {
   readonly minimumStayMs: number | undefined;
 }
 
-export interface ChosenFlavor extends Partial<Recheck> {
-  /** The service with the settings of its flavor. The same service if the Model has no flavors. */
-  readonly live: LiveService;
-  readonly report?: { readonly status: FlavorStatus; readonly condition: ConditionUpdate };
-}
-
-export interface FlavorChooser {
-  readonly choose: (live: LiveService) => ChosenFlavor;
-  /** The service with its last flavor, before placement can judge any. */
-  readonly last: (live: LiveService) => LiveService;
-  /** Services that would use another flavor if it had room. */
-  readonly waiting: () => Iterable<string>;
-  readonly forget: (key: string) => void;
-}
-
-/** Time for which a flavor without room for a pod is not tried again, as for a host that refused a replica. */
+/** Time for which a flavor without room for a pod is skipped, as for a host that refused a replica. */
 const REFUSAL_MS = 10 * 60_000;
 /** The room on nodes also changes by pods that are not ours, which no watch shows. */
 const RECHECK_MS = 60_000;
@@ -88,6 +72,33 @@ function choose(ports: FlavorPorts, state: State, live: LiveService): ChosenFlav
   // Nothing can be judged before the source is read.
   if ("at" in usableModel({ model, name: model.metadata.name, field: "" }))
     return { live: taking(ports, live, flavors, current ?? flavors[0]) };
+  const plan = planFor(ports, state, live, { model, flavors, current });
+  const taken = flavors.find(({ name }) => name === plan.taken);
+  if (taken === undefined)
+    return { ...without(live, "NoFlavorFits", skippedText(plan)), ...reportOf(plan, undefined) };
+  const isFirst = taken === flavors[0] && plan.hasRoom;
+  if (isFirst) state.waiting.delete(key);
+  else state.waiting.add(key);
+  return {
+    live: taking(ports, live, flavors, taken),
+    ...reportOf(plan, unknown.length === 0 ? undefined : missingText(model, unknown)),
+    recheckAfterMs: isFirst || own.pods.length + own.replicas.length === 0 ? undefined : RECHECK_MS,
+  };
+}
+
+interface Planning {
+  readonly model: Model;
+  readonly flavors: readonly Flavor[];
+  readonly current: Flavor | undefined;
+}
+
+function planFor(
+  ports: FlavorPorts,
+  state: State,
+  live: LiveService,
+  { model, flavors, current }: Planning,
+): FlavorsPlan {
+  const { key, service } = live;
   const desired = service.spec.suspend ? 1 : Math.max(1, service.spec.replicas);
   const context = contextOf(ports, live);
   if (current !== undefined && platformOfFlavor(current) === "Pods")
@@ -107,18 +118,7 @@ function choose(ports: FlavorPorts, state: State, live: LiveService): ChosenFlav
     first.available === undefined || current === undefined
       ? undefined
       : mayLeaveOf(ports, live, flavors, current);
-  const plan = mayLeave === undefined ? first : planFlavors({ ...input, mayLeave });
-  const taken = flavors.find(({ name }) => name === plan.taken);
-  if (taken === undefined)
-    return { ...without(live, "NoFlavorFits", skippedText(plan)), ...reportOf(plan, undefined) };
-  const isFirst = taken === flavors[0] && plan.hasRoom;
-  if (isFirst) state.waiting.delete(key);
-  else state.waiting.add(key);
-  return {
-    live: taking(ports, live, flavors, taken),
-    ...reportOf(plan, unknown.length === 0 ? undefined : missingText(model, unknown)),
-    recheckAfterMs: isFirst || own.pods.length + own.replicas.length === 0 ? undefined : RECHECK_MS,
-  };
+  return mayLeave === undefined ? first : planFlavors({ ...input, mayLeave });
 }
 
 function contextOf({ watches }: FlavorPorts, { service, own }: LiveService): StageContext {

@@ -1,7 +1,8 @@
 /** The room for pods of a flavor on nodes. */
 import { expect, test } from "vitest";
 import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
-import { matchesFlavors, type PodsRoomInput, podsRoom } from "./pods-room.ts";
+import { matchesFlavors } from "../../workload/flavors/nodes.ts";
+import { type PodsRoomInput, podsRoom } from "./pods-room.ts";
 
 const GPU = "nvidia.com/gpu";
 

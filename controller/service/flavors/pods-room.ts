@@ -2,7 +2,7 @@
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import type { FlavorState } from "../../../src/capacity/flavors/plan.ts";
 import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
-import type { PodFlavors, Term } from "../../workload/contract.ts";
+import { hasLabels } from "../../workload/flavors/nodes.ts";
 import { nodeAdmits } from "../../workload/node-admission.ts";
 import { isLive, requestsOf } from "../pods/pods.ts";
 
@@ -76,31 +76,6 @@ function describe(labels: Readonly<Record<string, string>>, gpus: Readonly<Recor
     ...Object.entries(gpus).map(([name, count]) => `${name}: ${count}`),
   ];
   return parts.length === 0 ? "joined the cluster" : parts.join(", ");
-}
-
-function hasLabels(
-  labels: Readonly<Record<string, string>> = {},
-  required: Readonly<Record<string, string>> = {},
-): boolean {
-  return Object.entries(required).every(([key, value]) => labels[key] === value);
-}
-
-/** True if a node has the labels that the flavors of a template require. */
-export function matchesFlavors({ metadata: { labels } }: Node, flavors: PodFlavors | undefined): boolean {
-  if (flavors === undefined) return true;
-  const { nodeSelector = {}, terms } = flavors;
-  return (
-    hasLabels(labels, nodeSelector) && (terms === undefined || terms.some((term) => matches(labels, term)))
-  );
-}
-
-/** The terms of flavors have expressions with In only. */
-function matches(labels: Readonly<Record<string, string>> = {}, { matchExpressions = [] }: Term): boolean {
-  return matchExpressions.every((one) => {
-    const { key, values } = one as { readonly key: string; readonly values: readonly string[] };
-    const value = labels[key];
-    return value !== undefined && values.includes(value);
-  });
 }
 
 function listed(texts: readonly string[]): string {

@@ -1,10 +1,26 @@
 /** Reports the flavor of a service: in its status, as condition FlavorChosen, and as an Event when it changes. Pure. */
-import { setCondition } from "../../../src/api/conditions.ts";
-import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
-import { truncate } from "../../../src/util/text.ts";
-import type { ReportedEvent } from "../../watches/events.ts";
-import type { LiveService } from "../path.ts";
-import type { ChosenFlavor } from "./choose.ts";
+import { type ConditionUpdate, setCondition } from "../../src/api/conditions.ts";
+import type { FlavorStatus } from "../../src/api/flavors.ts";
+import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { Recheck } from "../../src/kube/queue.ts";
+import { truncate } from "../../src/util/text.ts";
+import type { ReportedEvent } from "../watches/events.ts";
+import type { LiveService } from "./path.ts";
+
+export interface ChosenFlavor extends Partial<Recheck> {
+  /** The service with the settings of its flavor. The same service if the Model has no flavors. */
+  readonly live: LiveService;
+  readonly report?: { readonly status: FlavorStatus; readonly condition: ConditionUpdate };
+}
+
+export interface FlavorChooser {
+  readonly choose: (live: LiveService) => ChosenFlavor;
+  /** The service with its last flavor, before placement can judge any. */
+  readonly last: (live: LiveService) => LiveService;
+  /** Services that would use another flavor if it had room. */
+  readonly waiting: () => Iterable<string>;
+  readonly forget: (key: string) => void;
+}
 
 const MAX_MESSAGE = 1_024;
 
