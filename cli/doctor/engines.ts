@@ -1,12 +1,14 @@
 /** Finds the engines on this machine in the same way as the agent. */
 import { realpath, stat } from "node:fs/promises";
 import type { AgentConfig } from "../../agent/config/schema.ts";
+import { checkProgram } from "../../agent/engines/generic/programs.ts";
 import { HOST_ENGINES } from "../../agent/engines/registry.ts";
 import type { FoundRuntimes } from "../../agent/registration/host-status.ts";
 import { accountControlling } from "../../launchd/account-files.ts";
 import { changesOf, listEngines } from "../../launchd/engines/store.ts";
 import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import type { FoundEngine, Readings } from "../../src/doctor/readings.ts";
+import { backendEntry } from "../../src/engines/generic/backend-entry.ts";
 import { type EnginePlaces, llamaServerPaths } from "../engine/programs.ts";
 
 const FIRST_ANSWER_MS = 3_000;
@@ -24,7 +26,11 @@ export async function findEngines(
       find === undefined ? [] : findEngine(runtime, () => find(configs[key], search)),
     ),
   );
-  return found.flat().map((engine) => ({ ...engine, changeableBy: changeableBy(engine.path) }));
+  const programs = await Promise.all(Object.entries(config.backends).map(backendProgram));
+  return [...found.flat(), ...programs].map((engine) => ({
+    ...engine,
+    changeableBy: changeableBy(engine.path),
+  }));
 }
 
 /** Undefined if only root may change the program, or if its path cannot be read. */
@@ -69,9 +75,22 @@ export async function programsOf(engines: readonly FoundEngine[]) {
   );
 }
 
+/** The program of a BackendRuntime that the configuration allows. */
+async function backendProgram([name, { path }]: readonly [
+  string,
+  { readonly path: string },
+]): Promise<FoundEngine> {
+  const runtime = backendEntry(name);
+  const [found] = await findEngine(runtime, async () => {
+    await checkProgram(path, [path]);
+    return { path };
+  });
+  return { runtime, ...found, path };
+}
+
 async function findEngine(
   runtime: string,
-  find: () => Promise<{ readonly path: string; readonly version: string } | undefined>,
+  find: () => Promise<{ readonly path: string; readonly version?: string } | undefined>,
 ): Promise<readonly FoundEngine[]> {
   try {
     const found = await find();

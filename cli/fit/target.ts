@@ -6,12 +6,14 @@ import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
+import { backendRuntimeSchema } from "../../src/api/backend-runtime.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import { type InferenceService, inferenceServiceSpecSchema } from "../../src/api/inference-service/index.ts";
 import { allModelsOf, mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { MODELS } from "../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES, MODELS } from "../../src/api/kinds.ts";
 import { type Model, modelSchema } from "../../src/api/model.ts";
+import type { Backend } from "../../src/capacity/backend.ts";
 import { findNamedModels, type NamedModels } from "../../src/capacity/named-models.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
@@ -25,6 +27,8 @@ import { type FitFlags, specOf } from "./flags.ts";
 export interface FitTarget extends NamedModels {
   readonly service: InferenceService;
   readonly model: Model;
+  /** The BackendRuntime that the service names; undefined if there is none of that name. */
+  readonly backend?: Backend | undefined;
   /** Why the API server did not check the manifest. */
   readonly unchecked?: string;
 }
@@ -98,6 +102,7 @@ async function fromManifest(cluster: Cluster, file: string, flags: FitFlags): Pr
   return {
     service,
     ...named,
+    backend: await backendFor(place, objects, service.spec.backendRuntime?.name),
     model: named.model ?? (await modelFor(place, models, mainModelOf(service.spec))),
     unchecked: answer.at === "notChecked" ? answer.why : undefined,
   };
@@ -151,6 +156,23 @@ async function modelFor(cluster: Cluster, given: readonly Manifest[], name: stri
   const address = kind === "hf" && file !== undefined ? `${source}/${file}` : source;
   const found = await modelOfFile(cluster, address, name);
   return { ...found, spec: read.data };
+}
+
+/** A BackendRuntime of the manifests has the defaults of the API server; its rules are checked when it is applied. */
+async function backendFor(
+  cluster: Cluster,
+  given: readonly Manifest[],
+  name: string | undefined,
+): Promise<Backend | undefined> {
+  if (name === undefined) return undefined;
+  const manifest = given.find(({ kind, metadata }) => kind === "BackendRuntime" && metadata.name === name);
+  if (manifest === undefined) {
+    const found = await findIfPresent(cluster, BACKEND_RUNTIMES, name);
+    return found && { name, spec: backendRuntimeSchema.shape.spec.parse(found.spec) };
+  }
+  const read = backendRuntimeSchema.shape.spec.safeParse(manifest.spec);
+  if (read.success) return { name, spec: read.data };
+  throw new MetalbridgeError("ManifestInvalid", `BackendRuntime ${name}: ${read.error.message}`);
 }
 
 /** A file on a host, which only that host can read. */

@@ -1,10 +1,11 @@
 /** Judges whether a service fits any machine of the cluster if nothing else ran on it, and otherwise finds the nearest. Pure. */
 
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
+import type { Backend } from "../../src/capacity/backend.ts";
 import type { HostFit } from "../../src/capacity/fit/fit.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import type {
@@ -25,6 +26,8 @@ import { podNeed } from "../workload/resolve.ts";
 
 export interface PreflightInput extends NamedModels {
   readonly service: InferenceService;
+  /** The BackendRuntime that the service names. */
+  readonly backend?: Backend | undefined;
   readonly hosts: readonly Host[];
   /** Undefined: nothing is known of them. */
   readonly nodes: readonly NodeRead[] | undefined;
@@ -32,6 +35,9 @@ export interface PreflightInput extends NamedModels {
   /** True if the operator states that the cluster gets no new nodes. */
   readonly hasFixedNodes: boolean;
 }
+
+/** Codes of hosts that could run the service once their owners have changed something on them. */
+const UNKNOWN_CODES: readonly ErrorCode[] = ["HostRuntimeMissing", "BackendNotAllowed", "HostMemoryUnknown"];
 
 export type Preflight =
   | { readonly at: "fits"; readonly on: string }
@@ -88,13 +94,13 @@ function shortageOf({ name, fit, help }: Candidate) {
 
 /** Judges hosts like the scheduler, as if all were healthy and empty. Uses the catalog while the header is not read. */
 function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
-  const { service, draftModel, projectorModel, loraModels, hosts } = input;
+  const { service, backend, draftModel, projectorModel, loraModels, hosts } = input;
   const { gguf } = model.status ?? {};
   const scorer = scorerFor(input, model, toEngineSettings(service.spec, { gguf }));
   try {
     const healthy = hosts.map(asIfHealthy);
     const models = { model, draftModel, projectorModel, loraModels };
-    const objects = { service, ...models, hosts: healthy, replicas: [], services: [] };
+    const objects = { service, backend, ...models, hosts: healthy, replicas: [], services: [] };
     const { report } = fitOfService(objects, 0);
     const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
     return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), scorer));
@@ -124,7 +130,7 @@ function hostCandidate(fit: HostFit, host: Host | undefined, scorer?: ReplicaSco
   if (fits === true && claimBytes !== undefined && budgetBytes !== undefined)
     return [{ name, fit: { at: "fits", claimBytes, budgetBytes } }];
   if (fits === "unknown") return [{ name, fit: { at: "unknown", why: "only the host can read the model" } }];
-  if (fit.code === "HostRuntimeMissing" || fit.code === "HostMemoryUnknown")
+  if (fit.code !== undefined && UNKNOWN_CODES.includes(fit.code))
     return [{ name, fit: { at: "unknown", why: fit.message ?? fit.code } }];
   // Otherwise the spec of the service excludes the host.
   if (fit.code !== "HostMemoryShort" || claimBytes === undefined || budgetBytes === undefined) return [];

@@ -17,6 +17,8 @@ export interface DemandInput {
   /** Template of a replica in the slot. */
   readonly template: TemplateWithoutHost;
   readonly claim: Claim;
+  /** Command that installs the program of its BackendRuntime. */
+  readonly install?: string | undefined;
   readonly ordinal: number;
   readonly mayPreempt: boolean;
   /** Current replicas of the slot. */
@@ -28,6 +30,8 @@ export interface DemandInput {
 
 export function demandOf(input: DemandInput): Demand {
   const { service, model, template, claim, ordinal, mayPreempt, predecessors, refusals, speeds = {} } = input;
+  const { install } = input;
+  const { program } = template.engine;
   const { metadata, spec } = service;
   const { source, sha256 } = template.model;
   return {
@@ -38,6 +42,9 @@ export function demandOf(input: DemandInput): Demand {
     mayPreempt,
     limit: limitOf(model?.spec.hardware),
     runtime: requiredRuntimeName(template),
+    programPath:
+      program?.backend !== undefined && program.command[0]?.startsWith("/") ? program.command[0] : undefined,
+    install,
     memory: needOf(claim),
     speeds,
     // Hosts report sources in this form.

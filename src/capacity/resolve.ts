@@ -27,6 +27,8 @@ export interface Resolved {
   readonly template: TemplateWithoutHost;
   readonly model: Model;
   readonly claim: Claim;
+  /** `host.install` of the BackendRuntime. */
+  readonly install?: string | undefined;
   readonly unhonored: readonly string[];
   /** Reason why a request cannot use its full context. */
   readonly beyondTraining?: string;
@@ -78,7 +80,8 @@ export function resolveService(input: ResolveInput): Resolution {
     const use = { on: "Hosts", format: formatOf(usable), hasDraft: draft.length > 0 } as const;
     const spec = backend === undefined ? service.spec : withBackend(service.spec, backend, use);
     const merged = { ...service, spec };
-    return chosen({ service: merged, model: usable, ...companions, backend, replicas }, hosts);
+    const { probeOverrides: ownProbes } = service.spec;
+    return chosen({ service: merged, model: usable, ...companions, backend, ownProbes, replicas }, hosts);
   } catch (error) {
     return blockedBy(error);
   }
@@ -129,6 +132,8 @@ interface Usable {
   readonly projectorModel: Model | undefined;
   readonly adapters: readonly Model[];
   readonly backend: Backend | undefined;
+  /** Probes of the service without those of its BackendRuntime. */
+  readonly ownProbes: InferenceService["spec"]["probeOverrides"];
   readonly replicas: readonly InferenceReplica[];
 }
 
@@ -176,7 +181,7 @@ export function blockedBy(error: unknown): Blocked {
 }
 
 function resolve(usable: Usable, runtime: Runtime): Resolution {
-  const { model, draftModel, projectorModel, adapters, backend, replicas } = usable;
+  const { model, draftModel, projectorModel, adapters, backend, ownProbes, replicas } = usable;
   const format = formatOf(model);
   const spec = engineDescription(runtime)?.complete?.(usable.service.spec, format) ?? usable.service.spec;
   const service = { ...usable.service, spec };
@@ -205,7 +210,9 @@ function resolve(usable: Usable, runtime: Runtime): Resolution {
     template,
     model,
     claim,
-    unhonored: unhonoredFields(spec, "Hosts", runtime),
+    install: backend?.spec.host?.install,
+    // Probes of the BackendRuntime are for pods too, so only those of the service count.
+    unhonored: unhonoredFields({ ...spec, probeOverrides: ownProbes }, "Hosts", runtime),
     beyondTraining: engineDescription(runtime)?.host?.claims.contextWarning(gguf, template.engine),
   };
 }

@@ -66,7 +66,8 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
       const own: ProgramProbes = found.success ? found.data : { host: LOOPBACK, liveness: {} };
       return processes.adopt(place, { host: own.host, port, own });
     },
-    claimBytes: (settings, { sizeBytes }) => programClaimBytes(sizeBytes, settings),
+    claimBytes: (settings, { sizeBytes }, draft) =>
+      programClaimBytes(sizeBytes + (draft?.sizeBytes ?? 0), settings),
     claimBasis: programClaimBasis,
     probeHealth: async (target, { timeoutMs } = {}) => {
       const probes = programProbesOf(target);

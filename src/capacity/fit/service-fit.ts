@@ -5,6 +5,7 @@ import type { Host } from "../../api/host.ts";
 import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import { keyOf } from "../../api/names.ts";
+import type { Backend } from "../backend.ts";
 import { speedsByClass, subjectOf } from "../benchmark/subject.ts";
 import { type BenchmarkTable, NO_BENCHMARKS } from "../benchmark/table.ts";
 import { type Claim, claimWith } from "../claim.ts";
@@ -19,6 +20,8 @@ import { explainFit, type FitReport } from "./fit.ts";
 
 export interface ServiceObjects extends NamedModels {
   readonly service: InferenceService;
+  /** The BackendRuntime that the service names. */
+  readonly backend?: Backend | undefined;
   /** All hosts of the cluster. */
   readonly hosts: readonly Host[];
   readonly replicas: readonly InferenceReplica[];
@@ -54,11 +57,11 @@ export function fitOfService(objects: ServiceObjects, nowMs: number): ServiceFit
   const ofNamespace = replicas.filter(({ metadata }) => metadata.namespace === service.metadata.namespace);
   const resolution = resolveService({ ...objects, service, replicas: ofNamespace, hosts });
   if (resolution.at === "blocked") throw new MetalbridgeError(resolution.code, resolution.message);
-  const { template, claim, model, beyondTraining } = resolution;
+  const { template, claim, install, model, beyondTraining } = resolution;
   const slot = { ordinal: 0, mayPreempt: true, predecessors: [], refusals: [] };
   const subject = subjectOf(model, service, { runtime: template.runtime });
   const speeds = speedsByClass(objects.benchmarks ?? NO_BENCHMARKS, subject);
-  const demand = demandOf({ speeds, service, model, template, claim, ...slot });
+  const demand = demandOf({ speeds, service, model, template, claim, install, ...slot });
   const report = explainFit(
     {
       hosts: hosts.map(hostFacts),

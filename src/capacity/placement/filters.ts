@@ -2,6 +2,7 @@
 
 import type { ErrorCode } from "../../api/errors.ts";
 import { selectorMatches } from "../../api/fields/kubernetes.ts";
+import { backendOfEntry } from "../../engines/generic/backend-entry.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import { type Demand, type HostChoice, type HostFacts, needBytes } from "./types.ts";
 
@@ -80,6 +81,7 @@ export const filters: readonly Filter[] = [
     refuse: (_, { flapping }) => (flapping === undefined ? undefined : withReason("flapping", flapping)),
   },
   { code: "HostRuntimeMissing", scope: "slot", refuse: lacksRuntime },
+  { code: "BackendNotAllowed", scope: "slot", refuse: refusesBackend },
   {
     code: "HostUnderPressure",
     scope: "host",
@@ -148,10 +150,21 @@ function isSelected({ hostSelector }: Pick<HostChoice, "hostSelector">, { labels
 }
 
 function lacksRuntime({ runtime }: Demand, host: HostFacts): string | undefined {
-  if (host.runtimes.includes(runtime)) return undefined;
+  if (backendOfEntry(runtime) !== undefined || host.runtimes.includes(runtime)) return undefined;
   if (host.runtimeProblem !== undefined) return `${runtime} cannot be used: ${host.runtimeProblem}`;
   const found = host.runtimes.length === 0 ? "no runtime was found" : `it has ${host.runtimes.join(", ")}`;
   return `${runtime} is not installed (${found})`;
+}
+
+/** Checks the name of the BackendRuntime and, if its command begins with a path, the path. */
+function refusesBackend({ runtime, programPath }: Demand, host: HostFacts): string | undefined {
+  const name = backendOfEntry(runtime);
+  if (name === undefined) return undefined;
+  if (!host.runtimes.includes(runtime))
+    return `does not allow BackendRuntime ${name}, or its program is not installed`;
+  const allowed = host.backends?.find(({ entry }) => entry === runtime)?.path;
+  if (programPath === undefined || programPath === allowed) return undefined;
+  return `allows BackendRuntime ${name} only with program ${allowed}, not with ${programPath}`;
 }
 
 /** Checks the limits in spec.hardware of the Model: bytes, or a fraction of the host's memory. */

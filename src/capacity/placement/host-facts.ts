@@ -5,6 +5,7 @@ import { getCondition, isConditionTrue } from "../../api/conditions.ts";
 import type { Host } from "../../api/host.ts";
 import { hasJoined } from "../../api/joined.ts";
 import { isBeingDeleted } from "../../api/metadata.ts";
+import { backendOfEntry } from "../../engines/generic/backend-entry.ts";
 import { hostAccelerator } from "../../engines/registry.ts";
 import { deviceClassOfHost } from "../devices/host.ts";
 import { hostBudget } from "./budget.ts";
@@ -21,6 +22,7 @@ export function hostFacts(host: Host): HostFacts {
   const { drain, unschedulable } = host.spec;
   const cordon = drain ? "drain" : unschedulable ? "unschedulable" : undefined;
   const { compute, totalBytes = 0 } = host.status?.memory ?? {};
+  const { runtimes = [] } = host.status ?? {};
   const flapping = getCondition(conditions, "Flapping");
   const runtimesUsable = getCondition(conditions, RUNTIMES_USABLE);
   return {
@@ -36,7 +38,10 @@ export function hostFacts(host: Host): HostFacts {
     runtimeProblem: runtimesUsable?.status === "False" ? runtimesUsable.message : undefined,
     accelerator: hostAccelerator(host.status?.info?.os),
     compute,
-    runtimes: (host.status?.runtimes ?? []).map(({ name }) => name),
+    runtimes: runtimes.map(({ name }) => name),
+    backends: runtimes.flatMap(({ name, path }) =>
+      backendOfEntry(name) === undefined ? [] : [{ entry: name, path }],
+    ),
     budget: hostBudget(host),
     totalBytes: totalBytes > 0 ? totalBytes : undefined,
     models: (host.status?.models ?? []).map(({ source, sha256, tokensPerSecond = 0 }) => ({

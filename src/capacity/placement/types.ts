@@ -42,6 +42,8 @@ export interface HostFacts {
   /** Measured coefficients for compute buffers, which override the estimate of the accelerator. */
   readonly compute?: HostCompute | undefined;
   readonly runtimes: readonly string[];
+  /** Programs of the BackendRuntimes that the host allows, by their entry in `runtimes`. */
+  readonly backends?: readonly { readonly entry: string; readonly path: string | undefined }[];
   /** Reason why an installed engine cannot be used, or how to install one. */
   readonly runtimeProblem?: string;
   readonly budget: HostBudget;
@@ -128,6 +130,10 @@ export interface Demand {
     | { readonly of: "fraction"; readonly fraction: number };
   /** Required entry in `status.runtimes` of the host. */
   readonly runtime: string;
+  /** Absolute path of the program that a BackendRuntime names: a host must allow this path. */
+  readonly programPath?: string | undefined;
+  /** Command that installs the program of the BackendRuntime, for messages. */
+  readonly install?: string | undefined;
   readonly memory: MemoryNeed;
   readonly weights: StoredWeights;
   /** Measured tokens per second with this model, by device class. */

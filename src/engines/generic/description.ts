@@ -18,7 +18,7 @@ export const generic: EngineDescription = {
   complete: withKnownProgram,
   host: {
     install: "allow the program in generic.roots of the agent's configuration",
-    settings: ["contextSize", "parallelSlots", ...programFields],
+    settings: ["contextSize", "parallelSlots", "speculativeDecoding", "modelRefs.draft", ...programFields],
     probes: honoredProbes,
     unhonoredParts,
     programs: KNOWN_PROGRAMS,

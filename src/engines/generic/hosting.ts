@@ -1,7 +1,9 @@
 /** Settings and memory claim of runtime generic on hosts. */
 import type { EngineSettings } from "../../api/engine-settings.ts";
+import { type Placeholder, withoutAliases } from "../../api/fields/placeholders.ts";
 import type { ProgramSpec } from "../../api/fields/program.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { modelNamesOf } from "../../api/inference-service/roles.ts";
 import type { ClaimEstimator } from "../contract/claims.ts";
 import { usesPlaceholder } from "./program.ts";
 
@@ -30,13 +32,13 @@ export const honoredProbes = ["liveness", "readiness"].flatMap((probe) =>
 /** Parts of honored fields that have no effect on hosts. */
 export function unhonoredParts(spec: InferenceServiceSpec): string[] {
   const { resources, probeOverrides, command = [], args = [], env = [] } = spec;
-  const values = env.map(({ value }) => ({ name: "", value: String(value ?? "") }));
-  const uses = (name: "contextSize" | "slots") =>
-    usesPlaceholder({ command: [...command, ...args], env: values }, name);
+  const texts = [...command, ...args, ...env.map(({ value }) => String(value ?? ""))].map(withoutAliases);
+  const uses = (name: Placeholder) => usesPlaceholder({ command: texts, env: [] }, name);
   return [
     ...Object.keys(resources ?? {}).flatMap((key) => (key === "memory" ? [] : [`resources.${key}`])),
     ...(spec.contextSize === undefined || uses("contextSize") ? [] : ["contextSize"]),
     ...(spec.parallelSlots === undefined || uses("slots") ? [] : ["parallelSlots"]),
+    ...unusedDraft(spec, uses("draftModel")),
     ...["liveness" as const, "readiness" as const].flatMap((name) => {
       const probe = (probeOverrides?.[name] ?? {}) as Record<string, object | undefined>;
       const foreign = ["httpGet", "tcpSocket"].flatMap((handler) =>
@@ -44,6 +46,21 @@ export function unhonoredParts(spec: InferenceServiceSpec): string[] {
       );
       return foreign.flatMap((key) => (key === "httpGet.path" ? [] : [partOf(name, key)]));
     }),
+  ];
+}
+
+/** A program gets only the path of the draft model: its arguments have all other settings. */
+function unusedDraft(spec: InferenceServiceSpec, isUsed: boolean): string[] {
+  const { draft } = modelNamesOf(spec);
+  const { draftModelRef, type, ...tuning } = spec.speculativeDecoding ?? {};
+  const field =
+    draftModelRef === undefined ? `modelRefs ${draft?.name} (draft)` : "speculativeDecoding.draftModelRef";
+  const ignored = { ...tuning, ...(type === "draft" ? {} : { type }) };
+  return [
+    ...(draft === undefined || isUsed ? [] : [field]),
+    ...Object.entries(ignored).flatMap(([key, value]) =>
+      value === undefined ? [] : [`speculativeDecoding.${key}`],
+    ),
   ];
 }
 
@@ -82,11 +99,13 @@ function basisOf(program: ProgramSpec | undefined): string {
 
 export const genericClaims: ClaimEstimator = {
   estimate: (summary, settings) => {
-    const claimBytes = programClaimBytes(summary.weightsBytes ?? 0, settings);
+    const draftSize = settings.draft?.weightsBytes ?? 0;
+    const claimBytes = programClaimBytes((summary.weightsBytes ?? 0) + draftSize, settings);
     const weightsBytes = Math.min(summary.weightsBytes ?? 0, claimBytes);
-    const overheadBytes = claimBytes - weightsBytes;
+    const draftBytes = Math.min(draftSize, claimBytes - weightsBytes);
+    const overheadBytes = claimBytes - weightsBytes - draftBytes;
     const buffers = { kvBytes: 0, computeBytes: 0, outputBytes: 0, promptCacheBytes: 0 };
-    const models = { weightsBytes, projectorBytes: 0, draftBytes: 0, loraBytes: 0 };
+    const models = { weightsBytes, projectorBytes: 0, draftBytes, loraBytes: 0 };
     return { claimBytes, ...models, ...buffers, overheadBytes };
   },
   uncountedArgs: [],

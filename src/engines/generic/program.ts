@@ -11,6 +11,7 @@ import {
 import { type ProgramCheck, type ProgramSpec, programSchema } from "../../api/fields/program.ts";
 import { parseQuantity, type Quantity } from "../../api/fields/quantity.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { modelNamesOf } from "../../api/inference-service/roles.ts";
 import { knownName } from "./known-programs.ts";
 
 /** Reasons why placeholders have no value, where it is no field of that name. */
@@ -51,6 +52,8 @@ export function toProgram(spec: InferenceServiceSpec, host?: BackendRuntimeSpec[
     problems.push(...parsed.error.issues.map(({ path, message }) => `${path.join(".")}: ${message}`));
   }
   if (parsed.success) problems.push(...problemsOf(parsed.data));
+  if (parsed.success && modelNamesOf(spec).draft === undefined && usesPlaceholder(parsed.data, "draftModel"))
+    problems.push(withoutValue("draftModel"));
   if (parsed.success && problems.length === 0) return parsed.data;
   throw new MetalbridgeError("CommandInvalid", problems.join("; "));
 }
@@ -102,6 +105,10 @@ function unknownIn(text: string): string[] {
     .map(([whole]) => `${whole} is not a placeholder; known: ${KNOWN_PLACEHOLDERS}`);
 }
 
+function withoutValue(name: Placeholder, otherwise = `set ${name}`): string {
+  return `{{${name}}} has no value: ${WITHOUT_VALUE[name] ?? otherwise}`;
+}
+
 function isPlaceholder(name: string): name is Placeholder {
   return PLACEHOLDERS.some((known) => known === name);
 }
@@ -119,10 +126,7 @@ export function renderProgram(
   values: Readonly<Record<Placeholder, string | undefined>>,
 ): ProgramSpec {
   const missing = PLACEHOLDERS.filter((name) => values[name] === undefined && usesPlaceholder(program, name));
-  const problems = [
-    ...problemsOf(program),
-    ...missing.map((name) => `{{${name}}} has no value: ${WITHOUT_VALUE[name] ?? `set ${name}`}`),
-  ];
+  const problems = [...problemsOf(program), ...missing.map((name) => withoutValue(name))];
   if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
   const render = (text: string) => substitute(text, values);
   const check = ({ exec, ...rest }: ProgramCheck): ProgramCheck =>
@@ -151,9 +155,7 @@ export function fillPlaceholders(
   const missing = PLACEHOLDERS.find((name) => values[name] === undefined && named.includes(`{{${name}}}`));
   const problems = [
     ...unknownIn(named),
-    ...(missing === undefined
-      ? []
-      : [`{{${missing}}} has no value: ${WITHOUT_VALUE[missing] ?? "no weights are on a volume"}`]),
+    ...(missing === undefined ? [] : [withoutValue(missing, "no weights are on a volume")]),
   ];
   if (problems.length > 0) throw new MetalbridgeError("CommandInvalid", problems.join("; "));
   return substitute(named, values);

@@ -15,7 +15,7 @@ export interface RequestedSlot {
 
 export function slotDemand(
   { service, replicas, model, benchmarks }: ServiceObserved,
-  { template, claim }: Runnable,
+  { template, claim, install }: Runnable,
   { ordinal, why }: RequestedSlot,
   refusals: readonly HostRefusal[],
 ): Demand {
@@ -24,5 +24,6 @@ export function slotDemand(
   const mayPreempt = (why === "fill" || why === "replace") && !predecessors.some(isServingReplica);
   const subject = model && subjectOf(model, service, { runtime: template.runtime });
   const speeds = speedsByClass(benchmarks, subject);
-  return demandOf({ speeds, service, model, template, claim, ordinal, mayPreempt, predecessors, refusals });
+  const slot = { ordinal, mayPreempt, predecessors, refusals };
+  return demandOf({ speeds, service, model, template, claim, install, ...slot });
 }

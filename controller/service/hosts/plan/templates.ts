@@ -10,6 +10,8 @@ import type { ServiceObserved } from "./observed.ts";
 export interface Runnable {
   readonly template: TemplateWithoutHost;
   readonly claim: Claim;
+  /** Command that installs the program of the BackendRuntime; only of the newest revision. */
+  readonly install?: string | undefined;
 }
 
 /** Templates by revision. Old revisions are included only if requested, because parsing them is expensive. */

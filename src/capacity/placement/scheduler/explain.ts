@@ -1,6 +1,7 @@
 /** Explains why a slot has no host: the nearest misses with their figures, and the number of hosts per reason. */
 
 import type { ErrorCode } from "../../../api/errors.ts";
+import { backendOfEntry } from "../../../engines/generic/backend-entry.ts";
 import { installHintOf } from "../../../engines/registry.ts";
 import { formatBytes } from "../../../util/bytes.ts";
 import { compareText } from "../../../util/text.ts";
@@ -107,7 +108,7 @@ function summarize(
   const nowhere = missingRuntimeText(cache, demand);
   const why = nowhere === undefined ? listed : `${nowhere}; ${listed}`;
   if (demand.preempted === undefined)
-    return { code: nowhere === undefined ? code : "HostRuntimeMissing", message: why, waitingFor };
+    return { code: nowhere === undefined ? code : missingCode(demand), message: why, waitingFor };
   const { by, host } = demand.preempted;
   const message = `preempted on ${host} by ${by}, which has a higher priority; ${why}`;
   return { code: "Preempted", message, waitingFor };
@@ -123,7 +124,8 @@ function untilAdmitted(host: string): Pick<Unplaced, "code" | "message" | "waiti
 }
 
 /** Message that no allowed host has the runtime, with the install command; undefined if a host has it. */
-export function missingRuntimeText(cache: SchedulerCache, { choice, runtime }: Demand): string | undefined {
+export function missingRuntimeText(cache: SchedulerCache, demand: Demand): string | undefined {
+  const { choice, runtime, install = installHintOf(runtime) } = demand;
   let isAnyAllowed = false;
   for (const { facts } of cache.hosts.values()) {
     if (facts.isAwaited === true || !isAllowedBy(choice, facts)) continue;
@@ -131,8 +133,14 @@ export function missingRuntimeText(cache: SchedulerCache, { choice, runtime }: D
     isAnyAllowed = true;
   }
   if (!isAnyAllowed) return undefined;
-  const install = installHintOf(runtime);
-  return `no host has ${runtime}${install === undefined ? "" : ` (install: ${install})`}`;
+  const hint = install === undefined ? "" : ` (install: ${install})`;
+  const backend = backendOfEntry(runtime);
+  if (backend === undefined) return `no host has ${runtime}${hint}`;
+  return `no host allows BackendRuntime ${backend}; install its program on a host${hint}, set backends.${backend}.path in the agent's configuration to its path, and restart the agent`;
+}
+
+function missingCode({ runtime }: Demand): ErrorCode {
+  return backendOfEntry(runtime) === undefined ? "HostRuntimeMissing" : "BackendNotAllowed";
 }
 
 function leavingOn(cache: SchedulerCache, host: string): string[] {
@@ -157,6 +165,11 @@ function missingFor(
       };
     case "HostRuntimeMissing":
       return { code: "NoHostFits", waitingFor: `a host with ${runtime}` };
+    case "BackendNotAllowed":
+      return {
+        code: "BackendNotAllowed",
+        waitingFor: `a host that allows BackendRuntime ${backendOfEntry(runtime)}`,
+      };
     case "HostNeverSeen":
       return { code: "NoHosts", waitingFor: `host ${nearest.host} to join` };
     case "HostNotNamed":
