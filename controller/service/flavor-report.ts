@@ -48,6 +48,39 @@ export function withFlavor(
   };
 }
 
+/** Reports the flavor that kube-scheduler chose. The pass that reads the allocation began with the first flavor of the claim. */
+export function withAllocation(
+  report: ChosenFlavor["report"],
+  { flavor }: LiveService,
+  allocated: string | undefined,
+): ChosenFlavor["report"] {
+  if (flavor?.on !== "Pods" || allocated === undefined || report?.status.name === allocated) return report;
+  const { flavors } = flavor.stage;
+  const skipped = flavors
+    .slice(
+      0,
+      flavors.findIndex(({ name }) => name === allocated),
+    )
+    .map(({ name, deviceClass = "" }) => ({
+      name,
+      reason: "FlavorFull" as const,
+      message: withoutFreeDevices(deviceClass),
+    }));
+  const reason = "kube-scheduler allocated its devices";
+  const others = skipped.map(({ name, message }) => `; not used: ${name}: ${message}`).join("");
+  const message = `${allocated}: ${reason}${others}`;
+  const verdict = skipped.length === 0 ? "FlavorPreferred" : "FlavorFallback";
+  return {
+    status: { name: allocated, reason, skipped: skipped.length === 0 ? undefined : skipped },
+    condition: { type: "FlavorChosen", status: "True", reason: verdict, message },
+  };
+}
+
+/** Why kube-scheduler did not choose a flavor of a claim. */
+export function withoutFreeDevices(deviceClass: string): string {
+  return `kube-scheduler found no free devices of ${deviceClass} for a pod`;
+}
+
 /** Undefined if the flavor is the same as before. */
 export function flavorEvent(
   before: InferenceServiceStatus | undefined,

@@ -41,6 +41,8 @@ export interface PathResult {
   /** Replicas on draining hosts that fit on no other host. */
   readonly staying?: readonly InferenceReplica[];
   readonly recheckAfterMs?: number;
+  /** Last flavor in the order of the Model whose devices kube-scheduler allocated to a pod, if it chooses among several. */
+  readonly allocatedFlavor?: string | undefined;
 }
 
 export interface ServicePath {

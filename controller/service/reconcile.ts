@@ -10,7 +10,7 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
-import { withFlavor } from "./flavor-report.ts";
+import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
@@ -58,14 +58,16 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   // A path with parts has no state of its own, and its parts are in the list too.
   for (const path of others) if (path.parts === undefined) path.release(key, false);
   const kept = (await Promise.all(others.map((path) => path.keep?.(live) ?? []))).flat();
-  const { status, obstacle, rejections, recheckAfterMs } = await chosen.reconcile(live);
+  const result = await chosen.reconcile(live);
+  const { status, obstacle, rejections, recheckAfterMs } = result;
+  const reported = withAllocation(report, live, result.allocatedFlavor);
   if (obstacle.at === "nameTaken") await removeSlices(ports, live);
   else ports.foreign.forget(key);
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
   const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
   const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
   const complete = {
-    ...withFlavor(withMoving(ports, live, available), observed, report, isoSeconds(ports.clock.nowMs())),
+    ...withFlavor(withMoving(ports, live, available), observed, reported, isoSeconds(ports.clock.nowMs())),
     on: runningOn(live) ?? chosen.on,
     performance,
   };

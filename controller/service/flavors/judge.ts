@@ -20,6 +20,7 @@ import { type StageContext, stageOf } from "../../workload/flavors/stage.ts";
 import { gpusOf } from "../../workload/gpus.ts";
 import { tolerationsOf } from "../../workload/pod.ts";
 import { podNeed } from "../../workload/resolve.ts";
+import { withoutFreeDevices } from "../flavor-report.ts";
 import { type LiveService, namedModels } from "../path.ts";
 import { podsRoom } from "./pods-room.ts";
 
@@ -99,6 +100,10 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
   const refusal = refusalOf(flavor.name);
   const scheduled = live.own.pods.filter(({ spec }) => spec.nodeName !== undefined).length;
   if (refusal !== undefined && scheduled === 0) return { at: "full", message: refusal };
+  const last = stage.flavors.findIndex(({ name }) => name === live.service.status?.flavor?.name);
+  // The status has the flavor that kube-scheduler allocated, so the ones before it had no free devices.
+  if (stage.by === "devices" && scheduled > 0 && stage.flavors.indexOf(flavor) < last)
+    return { at: "full", message: withoutFreeDevices(flavor.deviceClass ?? "") };
   if (stage.by === "devices")
     return {
       at: "room",

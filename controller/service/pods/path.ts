@@ -118,6 +118,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     status: planPodsStatus(observed, isoSeconds(clock.nowMs())),
     obstacle,
     rejections,
+    allocatedFlavor: allocatedFlavorOf(live, pods),
     lacking:
       resolution.at === "blocked" && resolution.isFinal
         ? service.spec.replicas
@@ -129,6 +130,11 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
       mountsAfterMs,
     ]),
   };
+}
+
+function allocatedFlavorOf({ flavor }: LiveService, { flavors = [] }: ObservedPods): string | undefined {
+  if (flavor?.on !== "Pods" || flavor.stage.by !== "devices") return undefined;
+  return flavor.stage.flavors.findLast(({ name }) => flavors.includes(name))?.name;
 }
 
 function reportRestored({ record }: PodsPorts, service: InferenceService, restored: readonly string[]): void {

@@ -1,0 +1,107 @@
+/** Flavors by DeviceClass, with the real API server, controller and scheduler: the test publishes the devices of a node. */
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { getCondition } from "../../../src/api/conditions.ts";
+import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  inferenceService,
+  startBench,
+} from "../../../test/controller/bench.ts";
+import { createObserver } from "./fixtures/observe.ts";
+
+const why = whyNoSimulatedNodes();
+const WAIT = { timeout: 60_000, interval: 100 };
+const NS = "devices";
+const DRIVER = "gpu.example.com";
+const LARGE = { name: "large", deviceClass: "large.example.com" };
+const SMALL = { name: "small", deviceClass: "small.example.com" };
+const resource = { apiVersion: "resource.k8s.io/v1" };
+
+describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated nodes"})`, () => {
+  let bench: Bench;
+  const { get, uidsOf } = createObserver(NS, () => bench);
+
+  const createClass = (size: string) => {
+    const expression = `device.attributes["${DRIVER}"].size == "${size}"`;
+    const spec = { selectors: [{ cel: { expression } }] };
+    const metadata = { name: `${size}.example.com` };
+    return bench.apply({ ...resource, kind: "DeviceClass", metadata, spec });
+  };
+
+  beforeAll(async () => {
+    bench = await startBench({ nodes: [{ name: "devices-1" }] });
+    await createNamespaceWithCache(bench, NS);
+    await createClass("large");
+    await createClass("small");
+    const device = (name: string, size: string) => ({ name, attributes: { size: { string: size } } });
+    await bench.apply({
+      ...resource,
+      kind: "ResourceSlice",
+      metadata: { name: "devices-1-gpus" },
+      spec: {
+        ...{ driver: DRIVER, nodeName: "devices-1" },
+        pool: { name: "devices-1", generation: 1, resourceSliceCount: 1 },
+        devices: [device("a", "large"), device("b", "small"), device("c", "small")],
+      },
+    });
+    await bench.model(NS, "tiny", { flavors: [LARGE, SMALL], isOnVolume: true });
+  });
+  afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
+
+  const until = (expected: object) =>
+    bench.serviceUntil(NS, "chat", ({ status }) => expect(status).toMatchObject(expected));
+  const scale = (replicas: number) => bench.objects.patch(NS, "isvc/chat", { spec: { replicas } });
+  const templates = async () =>
+    (await get<{ items: ResourceClaimTemplate[] }>("resourceclaimtemplates")).items.map(
+      ({ metadata }) => metadata.name,
+    );
+
+  test("pods get the devices of the first flavor that has free ones, and the status says why not the earlier ones", async () => {
+    await bench.apply(inferenceService(NS, "chat"));
+    await until({ phase: "Ready", flavor: { name: "large" } });
+    expect(await templates()).toEqual([expect.stringMatching(/^chat-flavors-/)]);
+    await scale(2);
+    const { status } = await until({
+      phase: "Ready",
+      ready: "2/2",
+      flavor: {
+        name: "small",
+        skipped: [{ name: "large", reason: "FlavorFull", message: expect.stringMatching(/no free devices/) }],
+      },
+    });
+    expect(getCondition(status?.conditions, "Placed")?.message).toMatch(/flavor\/small: [bc] of gpu/);
+    expect(status?.flavor?.available).toBeUndefined();
+  });
+
+  test("a DeviceClass that is removed replaces no pod; a pod that waits for it says what to do", async () => {
+    const before = await uidsOf("chat");
+    await bench.cluster.kubectl(["delete", "deviceclass", "small.example.com"]);
+    await scale(3);
+    const { status } = await until({ phase: "WaitingForGPU", reason: "DeviceClassMissing" });
+    expect(status?.message).toMatch(
+      /DeviceClass small.example.com of flavor small does not exist; .*To do: create the DeviceClass again/,
+    );
+    expect(status?.waitingFor).toBe("DeviceClass small.example.com");
+    expect(await uidsOf("chat")).toEqual(expect.arrayContaining(before));
+    await createClass("small");
+    await until({ phase: "Ready", ready: "3/3" });
+    expect(await uidsOf("chat")).toEqual(expect.arrayContaining(before));
+  });
+
+  test("other flavors get another template, and the old one is removed once no pod uses it", async () => {
+    await scale(1);
+    await until({ phase: "Ready", ready: "1/1" });
+    const [old] = await templates();
+    await bench.objects.patch(NS, "model/tiny", { spec: { flavors: [SMALL, LARGE] } });
+    await vi.waitFor(async () => {
+      const names = await templates();
+      expect(names).toHaveLength(1);
+      expect(names).not.toContain(old);
+    }, WAIT);
+    await until({ phase: "Ready", ready: "1/1", flavor: { name: "small" } });
+    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
+    expect(await templates()).toEqual([]);
+  });
+});
