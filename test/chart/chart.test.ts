@@ -200,7 +200,7 @@ withHelm(
         "podmonitors",
       ],
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
-      ...["resourceslices", "resourceclaims"],
+      ...["resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses", "workloads"],
     ];
     const installed = async (...values: string[]) => {
       const set = [
