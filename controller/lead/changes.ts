@@ -93,6 +93,11 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
     },
     onBenchmarks: () => noteBenchmarks(ports),
     onBenchmarkFacts: () => enqueueBenchmarks(queues),
+    onBackend: (name) => {
+      queues.backends.enqueue(name);
+      for (const { metadata } of watches.servicesOfBackend.of(name)) queues.services.enqueue(keyOf(metadata));
+    },
+    onBackendMember: (name) => queues.backends.enqueue(name),
     onHostMember: (host) => queues.hosts.enqueue(host),
     onRenewal: (host) => {
       if (!isReachable(ports, host)) queues.fleet.enqueue("all");

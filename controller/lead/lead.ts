@@ -10,6 +10,8 @@ import type { Queue } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { type BackendPorts, reconcileBackend } from "../backend/reconcile.ts";
+import { backendOf, createBackendTurns } from "../backend/turns.ts";
 import type { BenchmarksSettings } from "../benchmark/config.ts";
 import { type Benchmarks, createBenchmarks, startBenchmarkJobs } from "../benchmark/reconcile.ts";
 import { createDeletions } from "../host/deletions.ts";
@@ -196,10 +198,13 @@ function passesOf(
   const { performance, benchmarks } = parts;
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
+  const turns = createBackendTurns();
+  const backendPorts: BackendPorts = { ...ports, turns, onGranted: enqueueAllIn(queues.services) };
   const servicePorts: ServicePorts = {
     ...ports,
     ...own,
     foreign,
+    turns,
     retries,
     performance,
     lastStatus: new Map(),
@@ -211,6 +216,7 @@ function passesOf(
     hosts: (name) => reconcileHost(hostPorts, name),
     models: options.createModelPass({ ...ports, downloads, benchmarkOf: benchmarks.reportOf }),
     benchmarks: benchmarks.pass,
+    backends: (name) => reconcileBackend(backendPorts, name),
     secrets: secretAccess.reconcile,
     labels: createLabelsPass({ ...ports, prefix: options.labelPrefix }),
     fleet: async () => {
@@ -256,6 +262,7 @@ function prepareAll(paths: ServicePorts["paths"], watches: Watches, flavors: Fla
 function* liveServices(watches: Watches): Iterable<LiveService> {
   for (const service of watches.services.list()) {
     const key = keyOf(service.metadata);
-    if (!isBeingDeleted(service)) yield { key, service, own: observeService(watches, key).own };
+    if (!isBeingDeleted(service))
+      yield { key, service, own: observeService(watches, key).own, backend: backendOf(watches, service) };
   }
 }

@@ -21,6 +21,8 @@ export interface Queues {
   /** Keys `nodes/NAME` and `hosts/NAME`, for labels that describe hardware. */
   readonly labels: Queue<string>;
   readonly benchmarks: Queue<"all">;
+  /** Keys are names of BackendRuntimes. */
+  readonly backends: Queue<string>;
   /** Collapses many changes that matter for placement into one pass. */
   readonly placement: Queue<"all">;
 }
@@ -60,6 +62,7 @@ export function createQueues({
     secrets: create("secrets"),
     labels: create("labels"),
     benchmarks: create("benchmarks"),
+    backends: create("backends"),
     fleet: create("fleet"),
     placement: create("placement"),
   };
@@ -80,7 +83,7 @@ function byNamespace(limit: number): Pick<IdleQueueOptions<string>, "groups"> {
 
 /** Enqueues the keys of all objects, including those of deleted services and Hosts. Services that no leader has seen come first. */
 export function enqueueAll(watches: Watches, queues: Queues): void {
-  const { services, hosts, fleet, models, labels, benchmarks } = queues;
+  const { services, hosts, fleet, models, labels, benchmarks, backends } = queues;
   const isNew = ({ metadata, status }: InferenceService) =>
     status?.observedGeneration !== metadata.generation;
   const all = watches.services.list();
@@ -95,6 +98,9 @@ export function enqueueAll(watches: Watches, queues: Queues): void {
   for (const { metadata } of watches.leases.list()) hosts.enqueue(metadata.name);
   for (const { metadata } of watches.nodes.list()) labels.enqueue(`nodes/${metadata.name}`);
   for (const { metadata } of watches.hosts.list()) labels.enqueue(`hosts/${metadata.name}`);
+  const { backendRuntimes, servicesOfBackend, revisionsOfBackend } = watches;
+  for (const { metadata } of backendRuntimes.list()) backends.enqueue(metadata.name);
+  for (const name of [...servicesOfBackend.groups(), ...revisionsOfBackend.groups()]) backends.enqueue(name);
   fleet.enqueue("all");
   benchmarks.enqueue("all");
 }

@@ -23,6 +23,7 @@ import {
   type Node,
   type Pod,
 } from "../../src/kube/workload-objects.ts";
+import { backendOf } from "../backend/turns.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
 import { hasPlacementGate } from "../service/pods/gates.ts";
@@ -31,7 +32,7 @@ import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
 import { nodeAdmits } from "../workload/node-admission.ts";
 import { hasGate } from "../workload/pod.ts";
-import { type PodNeed, podNeed } from "../workload/resolve.ts";
+import { type PodNeed, podNeed, withPodBackend } from "../workload/resolve.ts";
 
 export interface ObservedWorkload extends Observation {
   readonly by: "replica" | "pod";
@@ -49,6 +50,8 @@ type ObservedWatches = Pick<
   | "ofService"
   | "pods"
   | "podsOfService"
+  | "backendRuntimes"
+  | "revisionsOfBackend"
 >;
 
 /** Replicas on hosts, and pods of services with placement.mode Auto. Without a score if they do not serve, or their fitness is unknown. */
@@ -131,7 +134,14 @@ export function moveCandidatesFor(
     const lists = { hosts: watches.hosts.list(), replicas: watches.replicas.list() };
     const named = namedModels(watches.models, service);
     const fit = fitOfService(
-      { service: onLastFlavor(service, model), ...named, model, ...lists, services: watches.services.list() },
+      {
+        service: onLastFlavor(service, model),
+        ...named,
+        model,
+        backend: backendOf(watches, service),
+        ...lists,
+        services: watches.services.list(),
+      },
       nowMs,
     );
     return fit.report.hosts.flatMap(({ host: name, fits, claimBytes }): MoveCandidate[] => {
@@ -199,7 +209,10 @@ function needInPods(
     const named = namedModels(watches.models, service);
     const { draftModel: draft, projectorModel: projector, loraModels = [] } = named;
     const adapters = loraModels.filter((one) => one !== undefined);
-    const pod = podNeed({ service, model, draft, projector, adapters });
+    const backend = backendOf(watches, service);
+    if (backend === undefined && service.spec.backendRuntime !== undefined) return undefined;
+    const merged = withPodBackend(service, { ...named, backend });
+    const pod = podNeed({ service: merged, model, draft, projector, adapters });
     const { source, quantization } = weightsOf(model);
     const { settings, claimBytes } = pod;
     return { pod, scorer: fitness.forReplica({ source, quantization, settings, claimBytes }) };

@@ -22,7 +22,7 @@ import { runsOn } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { podNeed } from "../workload/resolve.ts";
+import { podNeed, withPodBackend } from "../workload/resolve.ts";
 
 export interface PreflightInput extends NamedModels {
   readonly service: InferenceService;
@@ -59,6 +59,9 @@ export function preflightService(input: PreflightInput): Preflight {
   if (suspend || replicas === 0) return { at: "unknown", why: "the service has no replicas" };
   if (model === undefined)
     return { at: "unknown", why: `Model ${mainModelOf(service.spec)} does not exist yet` };
+  const { backendRuntime } = service.spec;
+  if (backendRuntime !== undefined && input.backend === undefined)
+    return { at: "unknown", why: `BackendRuntime ${backendRuntime.name} does not exist yet` };
   const on = runsOn(service, model);
   try {
     const candidates = [
@@ -160,7 +163,8 @@ function asIfHealthy(host: Host): Host {
 function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Candidate[] {
   const { service, draftModel: draft, projectorModel: projector, loraModels = [] } = input;
   const adapters = loraModels.filter((one) => one !== undefined);
-  const pod = podNeed({ service, model, draft, projector, adapters });
+  const merged = withPodBackend(service, { ...input, model });
+  const pod = podNeed({ service: merged, model, draft, projector, adapters });
   const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
   if (nodes === undefined) return [{ name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } }];
   if (scorer === undefined) return [];

@@ -2,15 +2,17 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { createServer, type Server } from "node:https";
+import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { HOSTS, MODELS } from "../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES, HOSTS, MODELS } from "../../src/api/kinds.ts";
+import type { Backend } from "../../src/capacity/backend.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import { listenOn, retryListen } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
-import type { ObjectRef } from "../../src/kube/types.ts";
+import type { ObjectRef, Reflector } from "../../src/kube/types.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { namedModels } from "../service/path.ts";
@@ -168,21 +170,35 @@ type Judge = (service: InferenceService) => Preflight;
 function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, lists: Lists): Judge {
   const models = lists.start("Models", { kind: MODELS });
   const hosts = lists.start("Hosts", { kind: HOSTS });
+  const backends = lists.start("BackendRuntimes", { kind: BACKEND_RUNTIMES });
   const readsNodes = !hostsOnly && fitness !== undefined;
   const nodes = readsNodes ? lists.start("Nodes", { kind: NODES }) : UNWATCHED;
   const reports = readsNodes ? lists.start("reports of nodes", NODE_REPORTS) : UNWATCHED;
   return (service) => {
-    if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
-      return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
+    if (![models, hosts, backends, nodes, reports].every((one) => one.isSynced()))
+      return {
+        at: "unknown",
+        why: "the controller has not listed Models, BackendRuntimes, Hosts and Nodes yet",
+      };
     return preflightService({
       service,
       ...namedModels(models, service),
+      backend: namedBackend(backends, service),
       hosts: hosts.list(),
       nodes: hostsOnly ? [] : fitness && nodes.list().map((node) => readReportedNode(fitness, node, reports)),
       fitness,
       hasFixedNodes: hasFixedNodes || hostsOnly,
     });
   };
+}
+
+/** The current content, because the service would begin with it. */
+function namedBackend(
+  backends: Pick<Reflector<BackendRuntime>, "get">,
+  { spec: { backendRuntime } }: InferenceService,
+): Backend | undefined {
+  const found = backendRuntime && backends.get(backendRuntime.name);
+  return found && { name: found.metadata.name, spec: found.spec };
 }
 
 /** Responds to AdmissionReviews. An unexpected failure refuses nothing. */

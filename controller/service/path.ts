@@ -11,6 +11,7 @@ import type { Blocked } from "../../src/capacity/resolve.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { Reflector } from "../../src/kube/types.ts";
+import type { ChosenBackend } from "../backend/plan/choice.ts";
 import type { FlavorStage } from "../workload/flavors/stage.ts";
 import type { Rejection } from "./apply/rejection.ts";
 import type { Obstacle } from "./apply/run.ts";
@@ -24,6 +25,8 @@ export interface LiveService {
   readonly own: OwnedObjects;
   /** Set if the Model has flavors. Then spec.placement of the service is that of the flavor. */
   readonly flavor?: TakenFlavor;
+  /** The content of the BackendRuntime that the service uses. */
+  readonly backend: ChosenBackend | undefined;
 }
 
 /** The flavor that the service runs on. */

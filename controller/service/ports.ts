@@ -1,6 +1,7 @@
 /** Dependencies of a pass over a service. */
 import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
+import type { BackendTurns } from "../backend/turns.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import type { RejectionRetries } from "./apply/retries.ts";
 import type { FlavorChooser } from "./flavor-report.ts";
@@ -12,13 +13,14 @@ import type { StatusPorts } from "./status.ts";
 export interface ServicePerformance {
   /** The performance for the status, and when a held-back change is due. */
   readonly of: (
-    live: LiveService,
+    live: Pick<LiveService, "key" | "service" | "own">,
   ) => { readonly performance: InferenceServiceStatus["performance"] } & Partial<Recheck>;
   readonly forget: (key: string) => void;
 }
 
 export interface ServicePorts extends ControllerPorts, StatusPorts {
   readonly foreign: ForeignServices;
+  readonly turns: BackendTurns;
   readonly retries: RejectionRetries;
   readonly performance: ServicePerformance;
   readonly flavors: FlavorChooser;

@@ -8,6 +8,8 @@ import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
+import { withBackendStatus } from "../backend/plan/service-status.ts";
+import { backendOf } from "../backend/turns.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
@@ -26,7 +28,10 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const observed = observeService(ports.watches, key);
   const { service, own } = observed;
   const recheck = await removeOrphans(ports, key, observed);
-  if (service !== undefined && !isBeingDeleted(service)) return serve(ports, { key, service, own });
+  if (service !== undefined && !isBeingDeleted(service)) {
+    const backend = backendOf(ports.watches, service, ports.turns);
+    return serve(ports, { key, service, own, backend });
+  }
   ports.foreign.forget(key);
   ports.retries.forget(key);
   ports.lastStatus.delete(key);
@@ -66,8 +71,11 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
   const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
   const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
+  const moving = withMoving(ports, live, available);
+  const nowIso = isoSeconds(ports.clock.nowMs());
+  const placed = withFlavor(moving, observed, reported, nowIso);
   const complete = {
-    ...withFlavor(withMoving(ports, live, available), observed, reported, isoSeconds(ports.clock.nowMs())),
+    ...withBackendStatus(service, placed, live.backend, nowIso),
     on: runningOn(live) ?? chosen.on,
     performance,
   };

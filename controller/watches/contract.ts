@@ -53,6 +53,10 @@ export interface ChangeHandlers {
   readonly onBenchmarks: () => void;
   /** Something has changed that benchmarks read of a Model, a service or its pods. */
   readonly onBenchmarkFacts: () => void;
+  /** The spec of a BackendRuntime has changed, or it was created or deleted. */
+  readonly onBackend: (name: string) => void;
+  /** Something else has changed that the rollout of a BackendRuntime depends on. */
+  readonly onBackendMember: (name: string) => void;
   readonly onHostMember: (host: string) => void;
   readonly onRenewal: (host: string) => void;
 }

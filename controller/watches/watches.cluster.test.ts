@@ -37,6 +37,8 @@ beforeAll(async () => {
     onDeviceClass: none,
     onNodeReport: none,
     onBenchmarks: none,
+    onBackend: none,
+    onBackendMember: none,
     onHostMember: none,
     onRenewal: none,
     onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),

@@ -1,23 +1,32 @@
 /** The controller's watches, with the groupings that its passes need. */
 
+import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import { LABEL_HOST, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import {
+  LABEL_BACKEND_RUNTIME,
+  LABEL_HOST,
+  LABEL_SERVICE_UID,
+  NAMESPACE_HOSTS,
+  NAMESPACE_SYSTEM,
+} from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { allModelsOf } from "../../src/api/inference-service/roles.ts";
-import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { BACKEND_RUNTIMES, HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
-import { CONFIG_MAPS, LEASES } from "../../src/kube/kinds.ts";
-import type { ConfigMap, EndpointSlice, Lease } from "../../src/kube/objects.ts";
+import { CONFIG_MAPS, CONTROLLER_REVISIONS, LEASES } from "../../src/kube/kinds.ts";
+import type { ConfigMap, ControllerRevision, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
+import { rolloutFactsOf } from "../backend/plan/plan.ts";
+import { backendOfRevision } from "../backend/plan/revision.ts";
 import {
   type Owned,
   type OwnedKind,
@@ -48,6 +57,9 @@ export interface Watches extends OwnedWatches, PodWatches, Groupings {
   readonly leases: Reflector<Lease>;
   /** The ConfigMap with measured speeds. */
   readonly benchmarks: Reflector<ConfigMap>;
+  readonly backendRuntimes: Reflector<BackendRuntime>;
+  /** Content of BackendRuntimes that services use or may use. */
+  readonly backendRevisions: Reflector<ControllerRevision>;
 }
 
 export interface Groupings extends PodGroupings {
@@ -55,6 +67,10 @@ export interface Groupings extends PodGroupings {
   readonly ofService: OwnedGroupings;
   /** Services by `namespace/name` of a Model that they name. */
   readonly servicesOfModel: Grouping<InferenceService>;
+  /** Services by name of the BackendRuntime that they name. */
+  readonly servicesOfBackend: Grouping<InferenceService>;
+  /** Stored content by name of the BackendRuntime. */
+  readonly revisionsOfBackend: Grouping<ControllerRevision>;
   /** Models that hosts prefetch, in the one group "all". */
   readonly prefetchedModels: Grouping<Model>;
   /** Models by source, in the form that a Host reports. */
@@ -105,9 +121,13 @@ export function startWatches(
           emit((on) => servedWith(key, groupings).forEach(on.onWeights));
       },
     }),
+    ...startBackends(start, groupings, emit),
     services: start({
       kind: INFERENCE_SERVICES,
       onChange: (key, object, before) => {
+        const backends = groupings.servicesOfBackend.note(key, object, before);
+        if (backends.length > 0 && !isDeepEqual(rolloutFactsOf(object), rolloutFactsOf(before)))
+          emit((on) => backends.forEach(on.onBackendMember));
         const models = groupings.servicesOfModel.note(key, object, before);
         if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
         emit((on) => on.onService(key));
@@ -128,6 +148,30 @@ export function startWatches(
     }),
   };
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
+}
+
+function startBackends(
+  start: StartWatch,
+  { revisionsOfBackend }: Groupings,
+  emit: Emit,
+): Pick<Watches, "backendRuntimes" | "backendRevisions"> {
+  return {
+    backendRuntimes: start({
+      kind: BACKEND_RUNTIMES,
+      onChange: (name, runtime, before) => {
+        emit((on) => (specOf(runtime) === specOf(before) ? on.onBackendMember : on.onBackend)(name));
+      },
+    }),
+    backendRevisions: start({
+      kind: CONTROLLER_REVISIONS,
+      namespace: NAMESPACE_SYSTEM,
+      labelSelector: LABEL_BACKEND_RUNTIME,
+      onChange: (key, revision, before) => {
+        const names = revisionsOfBackend.note(key, revision, before);
+        emit((on) => names.forEach(on.onBackendMember));
+      },
+    }),
+  };
 }
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
@@ -235,6 +279,7 @@ export async function whenWatchesSynced(watches: Watches): Promise<void> {
 /** All watches, for a caller that detects that the API server is available again. */
 export function allWatches(watches: Watches) {
   const { models, services, hosts, leases, pods, nodes, nodeReports, benchmarks } = watches;
+  const { backendRuntimes, backendRevisions } = watches;
   return [
     models,
     services,
@@ -244,6 +289,8 @@ export function allWatches(watches: Watches) {
     nodes,
     nodeReports,
     benchmarks,
+    backendRuntimes,
+    backendRevisions,
     ...Object.values(requiredOwned(watches)),
   ];
 }
@@ -261,6 +308,10 @@ export function createGroupings(): Groupings {
     ) as OwnedGroupings,
     ...createPodGroupings(),
     servicesOfModel: createGrouping<InferenceService>(modelsOf),
+    servicesOfBackend: createGrouping<InferenceService>(({ spec: { backendRuntime } }) =>
+      backendRuntime === undefined ? [] : [backendRuntime.name],
+    ),
+    revisionsOfBackend: createGrouping(backendOfRevision),
     prefetchedModels: createGrouping<Model>((model) => (isPrefetched(model) ? ["all"] : [])),
     modelsOfSource: createGrouping<Model>(({ spec }) => [publicSource(spec.source)]),
     replicasOfHost: createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]),

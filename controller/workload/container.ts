@@ -61,6 +61,7 @@ export function containerOf(containerInput: ContainerInput): Container {
     resources: resourcesOf(containerInput),
     ...probesOf(containerInput),
     lifecycle: {
+      // A preStop of the user replaces ours; a postStart is added to it.
       preStop: preStopOf({
         gauges,
         address: input.address,
@@ -69,6 +70,7 @@ export function containerOf(containerInput: ContainerInput): Container {
         keyFile: pod.metrics?.isProtected === true ? input.apiKeyFile : undefined,
         endsAtSecondTerm: pod.endsAtSecondTerm,
       }),
+      ...spec.lifecycle,
     },
     securityContext: {
       ...(escalates(spec.securityContext) ? {} : { allowPrivilegeEscalation: false }),

@@ -62,7 +62,7 @@ export function podVolumesOf(input: WorkloadInput, pod: PodRuntime, gpus: GPUReq
     input.settings,
     volumeOf,
   );
-  const parts = [...enginesParts(spec, pod), ...sharedMemory(pod, gpus)];
+  const parts = [...enginesParts(spec, pod), ...sharedMemory(spec, pod, gpus)];
   const ours: Volume[] = [
     ...claims.map((claimName) => ({ name: volumeOf(claimName), persistentVolumeClaim: { claimName } })),
     ...(fetching?.volumes ?? []),
@@ -168,9 +168,15 @@ function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
   return parts;
 }
 
-function sharedMemory(pod: PodRuntime, { count }: GPURequest): Part[] {
-  if (pod.sharesMemory !== true || count <= 1) return [];
-  const sizeLimit = `${count * SHARED_MEMORY_PER_GPU}Gi`;
+/** Containers have 64 MiB, which is too little for engines that run a process for each GPU. */
+function sharedMemory(
+  { sharedMemory: given }: InferenceServiceSpec,
+  pod: PodRuntime,
+  { count }: GPURequest,
+): Part[] {
+  const isNeeded = pod.sharesMemory === true && count > 1;
+  const sizeLimit = given ?? (isNeeded ? `${count * SHARED_MEMORY_PER_GPU}Gi` : undefined);
+  if (sizeLimit === undefined) return [];
   return [
     {
       volume: { name: "shared-memory", emptyDir: { medium: "Memory", sizeLimit } },

@@ -7,7 +7,13 @@ import { RUNTIMES } from "../../src/api/fields/runtimes.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import {
+  BACKEND_RUNTIMES,
+  HOSTS,
+  INFERENCE_REPLICAS,
+  INFERENCE_SERVICES,
+  MODELS,
+} from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { findNamedModels } from "../../src/capacity/named-models.ts";
@@ -280,7 +286,11 @@ async function oneMoreReplica(
     const named = findNamedModels(service.spec, (name) =>
       models.find(({ metadata }) => metadata.name === name),
     );
-    const objects = { service, ...named, hosts, replicas, services };
+    const { backendRuntime } = service.spec;
+    const runtimes = backendRuntime === undefined ? [] : await cluster.list(BACKEND_RUNTIMES);
+    const runtime = runtimes.find(({ metadata }) => metadata.name === backendRuntime?.name);
+    const backend = runtime && { name: runtime.metadata.name, spec: runtime.spec };
+    const objects = { service, backend, ...named, hosts, replicas, services };
     const { report } = fitOfService(objects, context.now().wallMs);
     return { ...report, total: report.hosts.length, hosts: report.hosts.slice(0, MAX_ROWS) };
   } catch (error) {

@@ -279,6 +279,11 @@ const backendRuntimeStatusSchema = z.object({
     .describe("Number of services that use its current revision.")
     .optional(),
   revision: z.string().max(64).describe("Revision of the current content.").optional(),
+  updating: z
+    .string()
+    .max(317)
+    .describe("Service that is being updated to the current revision, in the form namespace/name.")
+    .optional(),
   conditions: conditionsSchema.optional(),
 });
 

@@ -25,6 +25,8 @@ export const ANNOTATION_COST = "metalbridge.dev/cost";
 export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
 /** On the BackendRuntimes of our own runtimes, which the controller restores. */
 export const LABEL_BUILT_IN = "metalbridge.dev/built-in";
+/** On a ControllerRevision with content of a BackendRuntime: the name of the BackendRuntime. */
+export const LABEL_BACKEND_RUNTIME = "metalbridge.dev/backend-runtime";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";

@@ -55,6 +55,11 @@ export function claimTemplateName(service: string, digest: string): string {
   return `${service}-flavors-${digest}`;
 }
 
+/** The ControllerRevision that keeps the content of a BackendRuntime. */
+export function backendRevisionName(backendRuntime: string, revision: string): string {
+  return `backend-runtime-${backendRuntime}-${revision}`;
+}
+
 /** The ControllerRevision that keeps an old template. */
 export function revisionName(service: string, revision: string): string {
   return `${service}-${revision}`;

@@ -36,18 +36,30 @@ export function withBackend(
 ): InferenceServiceSpec {
   checkUse(spec, backend, use);
   const config = configOf(spec, backend, use.hasDraft);
-  const { engine, probes, gauges } = backend.spec;
+  const { engine, gauges } = backend.spec;
   const isProgram = engine === "generic";
   const program = isProgram
     ? programOf(spec, backend.spec, config, use.on)
     : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
-  // The drivers of our own engines probe and count requests in their own way on hosts.
-  const checks = (isProgram || use.on === "Pods") && {
-    probeOverrides: withProbes(probes, spec.probeOverrides),
+  // The drivers of our own engines count requests in their own way on hosts.
+  const inFlight = (isProgram || use.on === "Pods") && {
     inFlightProbe: spec.inFlightProbe ?? inFlightOf(gauges),
   };
-  const merged: InferenceServiceSpec = { ...spec, ...program, runtime: engine, ...checks };
+  const probeOverrides = probesWithBackend(spec, backend, use.on);
+  const merged: InferenceServiceSpec = { ...spec, ...program, runtime: engine, probeOverrides, ...inFlight };
   return use.on === "Hosts" ? merged : withPodSettings(merged, backend.spec, config);
+}
+
+/** The probes of a service, each with the settings of its BackendRuntime. The drivers of our own engines probe in their own way on hosts. */
+export function probesWithBackend(
+  { probeOverrides: overrides }: InferenceServiceSpec,
+  backend: Backend | undefined,
+  on: BackendUse["on"],
+): InferenceServiceSpec["probeOverrides"] {
+  const { probes, engine } = backend?.spec ?? {};
+  if (probes === undefined || (on === "Hosts" && engine !== "generic")) return overrides;
+  const names = ["startup", "liveness", "readiness"] as const;
+  return Object.fromEntries(names.map((name) => [name, mergedProbe(probes[name], overrides?.[name])]));
 }
 
 function checkUse({ mode = "chat" }: InferenceServiceSpec, { name, spec }: Backend, use: BackendUse): void {
@@ -137,15 +149,6 @@ function mergedByName<T extends object>(
   const byName = new Map<string, T | Variable>();
   for (const one of lists.flatMap((list) => list ?? [])) byName.set(String((one as Variable).name), one);
   return byName.size === 0 ? undefined : ([...byName.values()] as InferenceServiceSpec["env"]);
-}
-
-function withProbes(
-  base: BackendRuntimeSpec["probes"],
-  overrides: InferenceServiceSpec["probeOverrides"],
-): InferenceServiceSpec["probeOverrides"] {
-  if (base === undefined) return overrides;
-  const names = ["startup", "liveness", "readiness"] as const;
-  return Object.fromEntries(names.map((name) => [name, mergedProbe(base[name], overrides?.[name])]));
 }
 
 /** A probe has one handler: that of the service replaces that of the runtime. */

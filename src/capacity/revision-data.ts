@@ -14,6 +14,7 @@ export const REVISION_SPEC_FIELDS: readonly (keyof InferenceServiceSpec)[] = [
   "modelRef",
   "modelRefs",
   "runtime",
+  "backendRuntime",
   "mode",
   "auth",
   "speculativeDecoding",

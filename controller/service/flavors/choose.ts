@@ -254,7 +254,7 @@ function mayLeaveOf(
 
 /** True if replicas on the current flavor have another template than the service asks for, so a rollout replaces them anyway. */
 function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
-  const { service, own, flavor } = live;
+  const { service, own, flavor, backend } = live;
   const { watches } = ports;
   if (flavor?.on === "Pods") {
     const resolved = resolvePods(podsInputOf(ports, live));
@@ -267,7 +267,7 @@ function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
   const params = flavor?.on === "Hosts" ? flavor.flavor.params : undefined;
   const named = namedModels(watches.models, service);
   const hosts = watches.hosts.list();
-  const resolved = resolveService({ service, ...named, replicas: own.replicas, hosts, params });
+  const resolved = resolveService({ service, backend, ...named, replicas: own.replicas, hosts, params });
   return (
     resolved.at === "resolved" &&
     own.replicas.some(

@@ -19,7 +19,7 @@ import { withStage } from "../../workload/flavors/build.ts";
 import { type StageContext, stageOf } from "../../workload/flavors/stage.ts";
 import { gpusOf } from "../../workload/gpus.ts";
 import { tolerationsOf } from "../../workload/pod.ts";
-import { podNeed } from "../../workload/resolve.ts";
+import { podNeed, withPodBackend } from "../../workload/resolve.ts";
 import { withoutFreeDevices } from "../flavor-report.ts";
 import { type LiveService, namedModels } from "../path.ts";
 import { podsRoom } from "./pods-room.ts";
@@ -66,6 +66,7 @@ function hostsState(ports: JudgePorts, { live, desired }: JudgeInput, flavor: Fl
   const { replicas } = live.own;
   const resolution = resolveService({
     service,
+    backend: live.backend,
     ...named,
     replicas,
     hosts: watches.hosts.list(),
@@ -95,7 +96,11 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
   const { live, model: given, flavors, desired, context, refusalOf } = input;
   const stage = stageOf(flavors, flavor, context);
   const single = { by: stage.by === "devices" ? "devices" : "single", flavors: [flavor] } as const;
-  const { service, model } = withStage(live.service, given, single);
+  const { backend } = live;
+  const staged = withStage(live.service, given, single, backend?.spec.engine);
+  const { model } = staged;
+  const named = namedModels(ports.watches.models, staged.service);
+  const service = withPodBackend(staged.service, { ...named, model, backend });
   const gpus = gpusOf(model, service.spec);
   const refusal = refusalOf(flavor.name);
   const scheduled = live.own.pods.filter(({ spec }) => spec.nodeName !== undefined).length;

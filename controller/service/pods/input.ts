@@ -6,10 +6,11 @@ import type { PodsPorts } from "./ports.ts";
 
 export function podsInputOf(
   { watches, settings }: Pick<PodsPorts, "watches" | "settings">,
-  { service, own, flavor }: LiveService,
+  { service, own, flavor, backend }: LiveService,
 ): PodsInput {
   const input: PodsInput = {
     service,
+    backend,
     ...namedModels(watches.models, service),
     isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
     settings,

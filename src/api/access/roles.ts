@@ -29,6 +29,8 @@ const agentRules: readonly Rule[] = [
 
 const viewRules: readonly Rule[] = [
   rule(GROUP, ["models", "inferenceservices", "inferencereplicas"], "get list watch"),
+  // Takes effect in ClusterRoleBindings only, because the kind is cluster-scoped. Changing one needs rights of its own.
+  rule(GROUP, ["backendruntimes"], "get list watch"),
 ];
 
 const editRules: readonly Rule[] = [

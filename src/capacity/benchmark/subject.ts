@@ -55,6 +55,8 @@ export function subjectOf(
   const { mode = "chat" } = spec;
   const isReranker = model.status?.gguf?.ranking === true;
   if (content === undefined || mode !== "chat" || isReranker) return undefined;
+  // A BackendRuntime may bring any engine and any arguments.
+  if (spec.backendRuntime !== undefined) return undefined;
   const isPod = gpusPerPod !== undefined;
   const { host, pod } = engineDescription(runtime) ?? {};
   const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];

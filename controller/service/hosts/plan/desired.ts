@@ -17,12 +17,15 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import { replicaName, serviceName, sliceName } from "../../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../../src/api/owned.ts";
 import { readProbes } from "../../../../src/api/probes.ts";
+import { type Backend, probesWithBackend } from "../../../../src/capacity/backend.ts";
 import type { Placed } from "../../../../src/capacity/placement/types.ts";
 import type { TemplateWithoutHost } from "../../../../src/capacity/template.ts";
 import type { EndpointSlice } from "../../../../src/kube/objects.ts";
 
 export interface ReplicaParts {
   readonly service: InferenceService;
+  /** The content of the BackendRuntime that the service uses. */
+  readonly backend?: Backend | undefined;
   readonly template: TemplateWithoutHost;
   readonly memory: InferenceReplica["spec"]["memory"];
   readonly ordinal: number;
@@ -35,6 +38,7 @@ export interface ReplicaParts {
 /** Uses the lowest attempt whose name is free, so that two controllers that place the same slot collide on the name. */
 export function desiredReplica({
   service,
+  backend,
   template,
   memory,
   ordinal,
@@ -62,7 +66,7 @@ export function desiredReplica({
       },
       finalizers: [FINALIZER_ENGINE],
     },
-    spec: { template: { hostName: placed.host, ...template }, memory, ...mutableSpec(service) },
+    spec: { template: { hostName: placed.host, ...template }, memory, ...mutableSpec(service, backend) },
   };
 }
 
@@ -72,11 +76,11 @@ type MutableSpec = Pick<
 >;
 
 /** Fields of a replica that follow its service without a restart. */
-export function mutableSpec({ spec }: InferenceService): MutableSpec {
+export function mutableSpec({ spec }: InferenceService, backend: Backend | undefined): MutableSpec {
   return {
     priority: spec.priority,
     evictionProtection: spec.evictionProtection,
-    probes: readProbes(spec.probeOverrides).value,
+    probes: readProbes(probesWithBackend(spec, backend, "Hosts")).value,
     drainSeconds: spec.rollout.drainSeconds,
     hostLostSeconds: spec.hostLostSeconds,
   };

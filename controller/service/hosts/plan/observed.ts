@@ -2,6 +2,7 @@
 
 import type { Host } from "../../../../src/api/host.ts";
 import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import type { Backend } from "../../../../src/capacity/backend.ts";
 import type { BenchmarkTable } from "../../../../src/capacity/benchmark/table.ts";
 import type { NamedModels } from "../../../../src/capacity/named-models.ts";
 import type { OwnedObjects } from "../../owned/observe.ts";
@@ -11,6 +12,8 @@ export interface ServiceObserved
   extends NamedModels,
     Pick<OwnedObjects, "replicas" | "slices" | "kubeServices" | "revisions"> {
   readonly service: InferenceService;
+  /** The content of the BackendRuntime that the service uses. */
+  readonly backend?: Backend | undefined;
   /** All hosts, by name. */
   readonly hosts: ReadonlyMap<string, Host>;
   readonly benchmarks: BenchmarkTable;

@@ -160,6 +160,7 @@ function replicasFor(
   { observed, rollout, runnables }: ServiceDraft,
   placed: readonly Placed[],
 ): InferenceReplica[] {
+  const { service, backend } = observed;
   const taken = new Set(observed.replicas.map(({ metadata }) => metadata.name));
   return placed.flatMap((one) => {
     const { ordinal } = one;
@@ -168,7 +169,7 @@ function replicasFor(
     if (runnable === undefined) return [];
     const { template, claim } = runnable;
     const memory = claim.at === "estimated" ? memoryOn(claim, observed.hosts.get(one.host)) : UNKNOWN_MEMORY;
-    return [desiredReplica({ service: observed.service, template, memory, ordinal, placed: one, taken })];
+    return [desiredReplica({ service, backend, template, memory, ordinal, placed: one, taken })];
   });
 }
 
@@ -219,7 +220,7 @@ function correctionOf(slice: EndpointSlice, desired: EndpointSlice): ServiceStep
 }
 
 function stepsOfMutableSpec(
-  { service, replicas, hosts }: ServiceObserved,
+  { service, backend, replicas, hosts }: ServiceObserved,
   resolution: Resolution,
 ): ServiceStep[] {
   return replicas
@@ -227,7 +228,7 @@ function stepsOfMutableSpec(
     .flatMap((object): ServiceStep[] => {
       const memory = memoryOf(object, resolution, hosts.get(object.spec.template.hostName));
       const operations = correctReplica(object, {
-        ...mutableSpec(service),
+        ...mutableSpec(service, backend),
         ...(memory && { memory }),
       });
       const because = "only fields that need no restart have changed";

@@ -1,0 +1,209 @@
+/** Services of BackendRuntimes in pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { API_VERSION, LABEL_BACKEND_RUNTIME, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { BACKEND_RUNTIMES } from "../../src/api/kinds.ts";
+import { CONTROLLER_REVISIONS, DEPLOYMENTS, PODS } from "../../src/kube/kinds.ts";
+import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
+import { scriptAnnotations } from "../../test/bed/kwok-stages.ts";
+import { must } from "../../test/bed/must.ts";
+import { until } from "../../test/bed/until.ts";
+import { type Bench, inferenceService, startBench } from "../../test/controller/bench.ts";
+
+const why = whyNoSimulatedNodes();
+const NS = "backends";
+
+describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"})`, () => {
+  let bench: Bench;
+
+  beforeAll(async () => {
+    bench = await startBench({ nodes: [{ name: "cpu-1" }] });
+    await bench.cluster.kubectl(["create", "namespace", NS]);
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "metalbridge-model-cache", namespace: NS },
+      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+    });
+    await bench.model(NS, "tiny", { accelerator: "cpu" });
+  });
+  afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
+
+  const SPEC = {
+    image: "registry.example/engine",
+    version: "1",
+    command: ["/bin/engine"],
+    args: ["--model", "{{ .ModelPath }}", "--port", "{{port}}"],
+    env: [
+      { name: "B", value: "runtime" },
+      { name: "A", value: "runtime" },
+    ],
+    port: 9100,
+    sharedMemory: "2Gi",
+    lifecycle: { preStop: { exec: { command: ["/bin/engine", "drain"] } } },
+    gauges: { running: ["engine_running"], queued: ["engine_queued"] },
+    recommendedConfigs: [
+      { name: "default", args: ["--default"] },
+      { name: "large", args: ["--large"], env: [{ name: "A", value: "large" }], sharedMemory: "4Gi" },
+    ],
+  };
+  const runtime = (name: string, spec: object = {}) =>
+    bench.apply({
+      apiVersion: API_VERSION,
+      kind: "BackendRuntime",
+      metadata: { name },
+      spec: { ...SPEC, ...spec },
+    });
+  const serve = (name: string, backendRuntime: object, spec: object = {}) =>
+    bench.apply(inferenceService(NS, name, { backendRuntime, ...spec }));
+  const status = (name: string, expected: object) =>
+    bench.serviceUntil(NS, name, (one) => expect(one.status).toMatchObject(expected));
+  const runtimeUntil = (name: string, expected: object) =>
+    until(async () => {
+      const found = must(await bench.client.get(BACKEND_RUNTIMES, { name }));
+      expect(found.status).toMatchObject(expected);
+      return found;
+    });
+  const engineOf = async (name: string) => {
+    const { spec } = must(await bench.client.get(DEPLOYMENTS, { namespace: NS, name }));
+    const [engine] = spec.template.spec.containers;
+    return { ...spec.template.spec, engine };
+  };
+  const imageOf = async (name: string) => (await engineOf(name)).engine?.image?.split(":").at(-1);
+  const podsOf = async (name: string) => {
+    const labelSelector = `metalbridge.dev/service=${name}`;
+    const { items } = must(await bench.client.list(PODS, { namespace: NS, labelSelector }));
+    return items.map(({ metadata }) => metadata.uid).sort();
+  };
+  const current = ({ status: is }: InferenceService) =>
+    is?.conditions?.find(({ type }) => type === "BackendRuntimeCurrent");
+  const stored = async (name: string) => {
+    const labelSelector = `${LABEL_BACKEND_RUNTIME}=${name}`;
+    const found = await bench.client.list(CONTROLLER_REVISIONS, {
+      namespace: NAMESPACE_SYSTEM,
+      labelSelector,
+    });
+    return must(found).items.length;
+  };
+
+  test("a service waits for its BackendRuntime, and runs with the merged settings as soon as that exists", async () => {
+    await serve("merged", { name: "late", config: "large", version: "7" }, { args: ["--own"] });
+    await status("merged", { phase: "Pending", reason: "BackendRuntimeNotFound" });
+    await runtime("late");
+    const service = await status("merged", { phase: "Ready", runtime: "generic" });
+    expect(current(service)).toMatchObject({ status: "True" });
+    const { engine, volumes } = await engineOf("merged");
+    expect(engine).toMatchObject({
+      image: "registry.example/engine:7",
+      command: ["/bin/engine"],
+      ports: [{ containerPort: 9100 }],
+      lifecycle: SPEC.lifecycle,
+    });
+    expect(engine?.args?.slice(2)).toEqual(["--port", "9100", "--large", "--own"]);
+    expect(engine?.args?.[1]).toMatch(/^\/models\//);
+    const own = engine?.env?.filter(({ name }) => name === "A" || name === "B");
+    expect(own).toEqual([
+      { name: "B", value: "runtime" },
+      { name: "A", value: "large" },
+    ]);
+    expect(volumes).toContainEqual({
+      name: "shared-memory",
+      emptyDir: { medium: "Memory", sizeLimit: "4Gi" },
+    });
+    expect(engine?.volumeMounts).toContainEqual({ name: "shared-memory", mountPath: "/dev/shm" });
+  });
+
+  test("an unknown configuration is reported, and running pods stay", async () => {
+    await runtime("configs");
+    await serve("configured", { name: "configs" });
+    await status("configured", { phase: "Ready" });
+    const before = await podsOf("configured");
+    await serve("configured", { name: "configs", config: "none" });
+    const { status: found } = await status("configured", {
+      phase: "Degraded",
+      reason: "BackendConfigNotFound",
+    });
+    expect(found?.message).toContain("it has default, large");
+    expect(await podsOf("configured")).toEqual(before);
+  });
+
+  test("a change updates exactly the services of the BackendRuntime, one after another, and stops at one that fails", async () => {
+    const slow = { podAnnotations: scriptAnnotations({ outcome: "image-pull" }) };
+    await runtime("turns");
+    await runtime("other");
+    await serve("turn-a", { name: "turns" });
+    await serve("turn-b", { name: "turns" });
+    await serve("turn-c", { name: "turns" }, { suspend: true });
+    await serve("untouched", { name: "other" });
+    for (const name of ["turn-a", "turn-b", "untouched"]) await status(name, { phase: "Ready" });
+    await runtimeUntil("turns", { services: 3, updatedServices: 3, reason: "AllUpdated" });
+    const untouched = await bench.service(NS, "untouched");
+
+    await runtime("turns", { version: "2" });
+    const rolled = await runtimeUntil("turns", {
+      observedGeneration: 2,
+      updatedServices: 3,
+      reason: "AllUpdated",
+    });
+    expect(rolled.status?.updating).toBeUndefined();
+    for (const name of ["turn-a", "turn-b"]) {
+      await status(name, { phase: "Ready" });
+      expect(await imageOf(name)).toBe("2");
+    }
+    expect((await bench.service(NS, "untouched")).metadata.resourceVersion).toBe(
+      untouched.metadata.resourceVersion,
+    );
+
+    // The pods of the first service no longer become ready.
+    await serve("turn-a", { name: "turns" }, slow);
+    await status("turn-a", { phase: "Degraded", reason: "ImageUnavailable" });
+    await runtime("turns", { version: "3" });
+    const { status: stopped } = await runtimeUntil("turns", { updatedServices: 2, reason: "RolloutStopped" });
+    expect(stopped).toMatchObject({ updating: `${NS}/turn-a` });
+    expect(stopped?.message).toContain(`${NS}/turn-a is Degraded`);
+    expect(await imageOf("turn-b")).toBe("2");
+    expect(current(await bench.service(NS, "turn-b"))).toMatchObject({ reason: "UpdatePending" });
+
+    await serve("turn-a", { name: "turns" });
+    await runtimeUntil("turns", { observedGeneration: 3, updatedServices: 3, reason: "AllUpdated" });
+    await status("turn-b", { phase: "Ready" });
+    expect(await imageOf("turn-b")).toBe("3");
+    await until(async () => expect(await stored("turns")).toBe(1));
+  });
+
+  test("with OnRequest, a service is updated when its restart is requested or its spec changes, and keeps its pods until then", async () => {
+    await runtime("asked", { rolloutPolicy: "OnRequest" });
+    for (const name of ["asked-a", "asked-b", "asked-c"]) await serve(name, { name: "asked" });
+    for (const name of ["asked-a", "asked-b", "asked-c"]) await status(name, { phase: "Ready" });
+    const before = await podsOf("asked-c");
+    await runtime("asked", { rolloutPolicy: "OnRequest", version: "2" });
+    await runtimeUntil("asked", { updatedServices: 0, reason: "WaitingForRequest" });
+    const annotations = { "metalbridge.dev/restarted-at": "2026-01-01T00:00:00Z" };
+    await bench.objects.patch(NS, "isvc/asked-a", { metadata: { annotations } });
+    await bench.objects.patch(NS, "isvc/asked-b", { spec: { contextSize: 2048 } });
+    await bench.objects.patch(NS, "isvc/asked-c", { spec: { replicas: 2 } });
+    await runtimeUntil("asked", { updatedServices: 2 });
+    for (const name of ["asked-a", "asked-b"]) expect(await imageOf(name)).toBe("2");
+    await status("asked-c", { phase: "Ready", ready: "2/2" });
+    expect(await imageOf("asked-c")).toBe("1");
+    expect(await podsOf("asked-c")).toEqual(expect.arrayContaining(before));
+  });
+
+  test("a BackendRuntime that is deleted in use leaves its services running; created again with the same content, nothing is replaced", async () => {
+    await runtime("deleted");
+    await serve("kept", { name: "deleted" });
+    await status("kept", { phase: "Ready" });
+    const before = await podsOf("kept");
+    await bench.cluster.kubectl(["delete", "backendruntime", "deleted"]);
+    const isLost = (service: InferenceService) =>
+      expect(current(service)).toMatchObject({ status: "False", reason: "BackendRuntimeNotFound" });
+    await bench.serviceUntil(NS, "kept", isLost);
+    await bench.objects.patch(NS, "isvc/kept", { spec: { replicas: 2 } });
+    await status("kept", { phase: "Ready", ready: "2/2" });
+    await bench.restartController();
+    await runtime("deleted");
+    await bench.serviceUntil(NS, "kept", (one) => expect(current(one)).toMatchObject({ status: "True" }));
+    await runtimeUntil("deleted", { services: 1, updatedServices: 1, reason: "AllUpdated" });
+    expect(await podsOf("kept")).toEqual(expect.arrayContaining(before));
+  });
+});

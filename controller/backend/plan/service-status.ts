@@ -1,0 +1,52 @@
+/** The part of a service's status about its BackendRuntime. Pure. */
+import { setCondition } from "../../../src/api/conditions.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { type ChosenBackend, usedBackend } from "./choice.ts";
+
+const TYPE = "BackendRuntimeCurrent";
+
+/** Adds the revision in use, and condition BackendRuntimeCurrent, to a service that names a BackendRuntime. */
+export function withBackendStatus(
+  service: InferenceService,
+  status: InferenceServiceStatus,
+  backend: ChosenBackend | undefined,
+  nowIso: string,
+): InferenceServiceStatus {
+  if (service.spec.backendRuntime === undefined) return status;
+  const observedGeneration = service.metadata.generation;
+  const before = service.status?.conditions?.filter(({ type }) => type === TYPE);
+  const own = setCondition(before, { type: TYPE, ...describe(service, backend), observedGeneration }, nowIso);
+  const conditions = [...(status.conditions ?? []), ...own].sort((a, b) => (a.type < b.type ? -1 : 1));
+  return { ...status, backendRuntime: inUse(service, backend), conditions };
+}
+
+function inUse(service: InferenceService, backend: ChosenBackend | undefined) {
+  if (backend === undefined) return usedBackend(service);
+  const { name, revision, request } = backend;
+  return { name, revision, request };
+}
+
+function describe({ spec }: InferenceService, backend: ChosenBackend | undefined) {
+  const name = `BackendRuntime ${spec.backendRuntime?.name}`;
+  if (backend === undefined)
+    return notFound(`${name} does not exist; create it, or correct spec.backendRuntime.name`);
+  const revision = `revision ${backend.revision}`;
+  switch (backend.is) {
+    case "Deleted":
+      return notFound(
+        `${name} was deleted; the service keeps the stored ${revision}. Create it again, or name another one`,
+      );
+    case "Outdated": {
+      const message = `${name} has changed; the service keeps ${revision} until it is updated`;
+      return { status: "False" as const, reason: "UpdatePending", message };
+    }
+    case "Current":
+      return { status: "True" as const, reason: "CurrentRevision", message: `${name}, ${revision}` };
+    default:
+      return backend.is satisfies never;
+  }
+}
+
+function notFound(message: string) {
+  return { status: "False" as const, reason: "BackendRuntimeNotFound", message };
+}
