@@ -12,12 +12,12 @@ export const rolloutErrors = {
     do: "nothing to do",
   },
   RolloutStopped: {
-    what: "The rollout is stopped: replicas of the new revision do not become Ready. Replicas of the old revision keep serving.",
-    do: "fix the spec, or roll back; the rollout then resumes automatically",
+    what: "The rollout is stopped: replicas of the new revision do not become Ready. Replicas of the old revision keep serving. For a BackendRuntime: the service that is being updated does not become Ready, and the others keep the previous content.",
+    do: "fix the spec or the BackendRuntime, or roll back; the rollout then resumes automatically",
     command: "metalbridge rollout undo NAME",
   },
   RestartNotInPods: {
-    what: "`metalbridge rollout restart` replaces pods, but the service has none. Engines on hosts restart automatically.",
+    what: "`metalbridge rollout restart` replaces pods, but the service has none, and no update to its BackendRuntime is pending. Engines on hosts restart automatically.",
     do: "an engine that hangs or degrades is replaced automatically; to restart one yourself, delete its replica",
     command: "kubectl delete irep REPLICA",
   },
