@@ -4,6 +4,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
 import { benchmarksConfigSchema } from "./benchmark/config.ts";
+import { externalMetricsConfigSchema } from "./external-metrics/config.ts";
 import { labelsConfigSchema } from "./labels/config.ts";
 import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
@@ -51,6 +52,7 @@ export const controllerConfigSchema = z
     ...liveEvictionConfigSchema.shape,
     ...labelsConfigSchema.shape,
     ...benchmarksConfigSchema.shape,
+    ...externalMetricsConfigSchema.shape,
   })
   .refine((config) => config.fitness || !config.liveEviction, {
     path: ["liveEviction"],

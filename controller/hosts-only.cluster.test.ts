@@ -4,7 +4,7 @@ import { inferenceService, startBench } from "../test/controller/bench.ts";
 import { keepLines, type LogLine } from "../test/fixtures/log-lines.ts";
 
 const OF_PODS =
-  /deployments|horizontalpodautoscalers|poddisruptionbudgets|networkpolicies|podmonitors|pods|nodes|persistentvolumeclaims|jobs|storageclasses/;
+  /deployments|poddisruptionbudgets|networkpolicies|podmonitors|pods|nodes|persistentvolumeclaims|jobs|storageclasses/;
 
 interface Role {
   readonly rules: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];

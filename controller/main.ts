@@ -15,7 +15,9 @@ import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up
 import type { Clock, Log } from "../src/util/ports.ts";
 import { benchmarksSettingsOf } from "./benchmark/config.ts";
 import { publishBuiltInBackends } from "./built-in-backends.ts";
+import { keepCertificate } from "./certificates/rotation.ts";
 import { type ControllerConfig, defaultIdentity } from "./config.ts";
+import { startElastic } from "./external-metrics/elastic.ts";
 import { labelPrefixOf } from "./labels/config.ts";
 import { type LeadOptions, lead } from "./lead/lead.ts";
 import { type LiveEvictionTimes, liveEvictionOf } from "./live-eviction/config.ts";
@@ -24,7 +26,6 @@ import { createModelPass } from "./model/reconcile.ts";
 import { ensureNamespaces } from "./namespaces.ts";
 import { preflightOf } from "./preflight/config.ts";
 import { type PreflightState, startPreflight } from "./preflight/preflight.ts";
-import { keepCertificate } from "./preflight/rotation.ts";
 import { podsSettingsOf, probingOf } from "./service/pods/config.ts";
 import { startTunnel } from "./tunnel/tunnel.ts";
 
@@ -86,9 +87,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
       signal: AbortSignal.any([signal, end.signal]),
       onListening: options.onPreflight,
     });
+  const elastic = startElastic(config, { connection, clock, log, signal });
   try {
     const routes = routesOf(() => state, preflight, metricsRoute(metrics.text, clock));
-    const port = await listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
+    const { healthAddress: address, healthPort } = config;
+    const port = await listen({ address, port: healthPort, routes, otherwise: elastic.otherwise, signal });
     await serveTunnel(options, target);
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
@@ -105,9 +108,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
         const shared = { ...common, scoreWeights, client: writer, metrics, signal: leading };
         if (settings !== undefined) keepCertificate({ ...settings, ...shared });
         void publishBuiltInBackends(shared);
+        elastic.onLead(shared);
         return lead({
           ...shared,
           ...partsOf({ ...options, signal: leading }, client, identity),
+          autoscaling: elastic.settings,
           onWatching: (watches) => {
             state = { at: "listing", watches };
           },

@@ -7,7 +7,12 @@ import { parseArgs } from "node:util";
 import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
-import { ensureKarpenterCrds, ensureKueueCrds, ensureMonitoringCrds } from "./setup/definitions.mjs";
+import {
+  ensureKarpenterCrds,
+  ensureKEDACrds,
+  ensureKueueCrds,
+  ensureMonitoringCrds,
+} from "./setup/definitions.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
 import {
   ensureActionlint,
@@ -56,6 +61,7 @@ async function ensureTestParts(progress) {
   await ensureMonitoringCrds({ progress });
   await ensureKarpenterCrds({ progress });
   await ensureKueueCrds({ progress });
+  await ensureKEDACrds({ progress });
   await ensureActionlint({ progress });
   return {
     prometheus: await ensurePrometheus({ progress }),

@@ -41,6 +41,9 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
   const { queues, watches, memory } = ports;
   return {
     onService: (key) => queues.services.enqueue(key),
+    onKind: () => {
+      for (const { metadata } of watches.services.list()) queues.services.enqueue(keyOf(metadata));
+    },
     onWeights: (model) => queues.models.enqueue(model),
     onModel: (namespace, name) => {
       queues.models.enqueue(keyOf({ namespace, name }));

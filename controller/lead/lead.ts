@@ -31,6 +31,7 @@ import type { ModelPassPorts, ReconcileModel } from "../model/reconcile.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../scheduler/scheduler.ts";
 import { type SecretAccess, startSecretAccess } from "../secrets/secret-access.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
+import type { ScalingPorts } from "../service/autoscaling/scale.ts";
 import type { FlavorChooser } from "../service/flavor-report.ts";
 import { createFlavors } from "../service/flavors/choose.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
@@ -78,6 +79,7 @@ export interface LeadOptions {
   /** Prefix of labels that describe hardware; undefined if they are off. */
   readonly labelPrefix: string | undefined;
   readonly benchmarks: BenchmarksSettings;
+  readonly autoscaling: ScalingPorts["autoscaling"];
   /** Undefined if live eviction is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** Called when watches have started. More may follow. */
@@ -207,6 +209,7 @@ function passesOf(
     turns,
     retries,
     performance,
+    autoscaling: options.autoscaling,
     lastStatus: new Map(),
   };
   const deletions = createDeletions(ports.clock);

@@ -114,10 +114,10 @@ async function reasonToStay(
   seen: ObservedWorkload,
 ): Promise<string | undefined> {
   if (seen.by === "replica") return undefined;
-  const { deployments, autoscalers } = watches.ofService;
-  const refusal = moveRefusal(deployments.of(seen.service), autoscalers.of(seen.service));
+  const service = watches.services.get(seen.service);
+  const refusal = moveRefusal(watches.ofService.deployments.of(seen.service), service);
   if (refusal !== undefined) return refusal;
-  const namespace = watches.services.get(seen.service)?.metadata.namespace;
+  const namespace = service?.metadata.namespace;
   const metadata = { name: seen.name, namespace };
   const evicted = await connection.request({
     method: "POST",

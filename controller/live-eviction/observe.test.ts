@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import type { Deployment, HorizontalPodAutoscaler, Node, Pod } from "../../src/kube/workload-objects.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import type { Deployment, Node, Pod } from "../../src/kube/workload-objects.ts";
 import { nodeAdmits } from "../workload/node-admission.ts";
 import { moveRefusal, nodeHasRoom } from "./observe.ts";
 
@@ -70,15 +71,12 @@ test("pods stay if a service has, or may have, several, or if the template of an
       template: { spec: { containers: [], schedulingGates } },
     },
   });
-  const upTo = (maxReplicas: number): HorizontalPodAutoscaler => ({
-    metadata: { name: "chat" },
-    spec: { scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: "chat" }, maxReplicas },
-  });
+  const upTo = (maxReplicas: number) => ({ spec: { autoscaling: { maxReplicas } } }) as InferenceService;
   const gate = { name: "metalbridge.dev/placement" };
-  expect(moveRefusal([], [])).toBeUndefined();
-  expect(moveRefusal([scaled(undefined, gate)], [upTo(1)])).toBeUndefined();
-  expect(moveRefusal([scaled(2, gate)], [])).toMatch(/a single pod/);
-  expect(moveRefusal([scaled(1, gate)], [upTo(2)])).toMatch(/a single pod/);
+  expect(moveRefusal([], undefined)).toBeUndefined();
+  expect(moveRefusal([scaled(undefined, gate)], upTo(1))).toBeUndefined();
+  expect(moveRefusal([scaled(2, gate)], undefined)).toMatch(/a single pod/);
+  expect(moveRefusal([scaled(1, gate)], upTo(2))).toMatch(/a single pod/);
   for (const others of [[], [{ name: "kueue.x-k8s.io/admission" }]])
-    expect(moveRefusal([scaled(1, ...others)], [])).toMatch(/older controller.*rollout restart chat$/);
+    expect(moveRefusal([scaled(1, ...others)], undefined)).toMatch(/older controller.*rollout restart chat$/);
 });

@@ -16,13 +16,7 @@ import type {
 } from "../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../src/capacity/flavors/apply.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
-import {
-  type Deployment,
-  type HorizontalPodAutoscaler,
-  hasPodEnded,
-  type Node,
-  type Pod,
-} from "../../src/kube/workload-objects.ts";
+import { type Deployment, hasPodEnded, type Node, type Pod } from "../../src/kube/workload-objects.ts";
 import { backendOf } from "../backend/turns.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
@@ -101,11 +95,11 @@ function identityOf({ uid = "", name, creationTimestamp = "" }: KubeObject["meta
  */
 export function moveRefusal(
   deployments: readonly Deployment[],
-  autoscalers: readonly HorizontalPodAutoscaler[],
+  service: InferenceService | undefined,
 ): string | undefined {
   if (
     deployments.some(({ spec }) => (spec.replicas ?? 1) > 1) ||
-    autoscalers.some(({ spec }) => spec.maxReplicas > 1)
+    (service?.spec.autoscaling?.maxReplicas ?? 1) > 1
   )
     return "live eviction moves only services with a single pod, and this one has, or may scale to, more";
   const older = deployments.find(({ spec }) => !hasPlacementGate(spec.template));

@@ -1,10 +1,9 @@
 /** Settings of the preflight webhook, with their defaults. */
 import { z } from "zod";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { CERTIFICATE_MS } from "../certificates/certificate.ts";
 import { PREFLIGHT_MODES } from "./review.ts";
-import { WEBHOOK_NAME } from "./rotation.ts";
-
-const CERTIFICATE_MS = 90 * 86_400_000;
+import { PUBLISHED_WEBHOOKS, WEBHOOK_NAME } from "./trust.ts";
 
 export const preflightConfigSchema = z.strictObject({
   preflight: z
@@ -56,5 +55,6 @@ export function preflightOf({
     secret: { name: WEBHOOK_NAME, namespace: NAMESPACE_SYSTEM },
     names,
     lifetimeMs: CERTIFICATE_MS,
+    published: PUBLISHED_WEBHOOKS,
   };
 }

@@ -8,20 +8,18 @@ import { BACKEND_RUNTIMES, HOSTS, MODELS } from "../../src/api/kinds.ts";
 import type { Backend } from "../../src/capacity/backend.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import { limitConnections } from "../../src/http/connections.ts";
-import { listenOn, retryListen } from "../../src/http/listener.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { NODES, SECRETS } from "../../src/kube/kinds.ts";
-import type { Secret } from "../../src/kube/objects.ts";
 import type { ObjectRef, Reflector } from "../../src/kube/types.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { createCertifiedListener } from "../certificates/listener.ts";
 import { namedModels } from "../service/path.ts";
 import { NODE_REPORTS, readReportedNode } from "../watches/nodes.ts";
 import { createBodyReader } from "./bodies.ts";
 import { type Preflight, preflightService } from "./judge.ts";
 import { createLists, type Lists } from "./lists.ts";
 import { admissionResponse, type PreflightMode, type Review, readReview, serviceOf } from "./review.ts";
-import { certificatesIn } from "./rotation.ts";
 
 export interface PreflightOptions {
   readonly connection: KubeConnection;
@@ -51,7 +49,7 @@ const CONNECTIONS = { total: 256, perAddress: 256 };
 /** API servers (Go) close an idle connection after 90 s. A server that closed it first could drop a request in flight. */
 const KEEP_ALIVE_MS = 120_000;
 
-const LISTEN_RETRY_MS = 1_000;
+const WHAT = "the preflight webhook";
 /** Maximum wait for the first lists. Without permission for one of them, a rollout of the controller would otherwise never finish. */
 const FIRST_LISTS_MS = 30_000;
 /** Time for kube-proxy to route API servers to other pods. */
@@ -71,41 +69,31 @@ export interface PreflightState {
  * responds, from watches that stay open, and closes each connection with its next response.
  */
 export function startPreflight(options: PreflightOptions): PreflightState {
-  const { log, clock } = options;
   const serving = new AbortController();
   const lists = createLists({ ...options, signal: serving.signal });
   const server = createPreflightServer(options, createJudge(options, lists));
-  let at: "waiting" | "trying" | "listening" = "waiting";
-  let failure = "";
-  const onSecret = (_: string, secret: Secret | undefined) => {
-    if (!useCertificate(server, secret, log) || at !== "waiting") return;
-    at = "trying";
-    const address = { address: options.address, port: options.port, signal: serving.signal };
-    retryListen(() => listenOn(server, address), address, {
-      clock,
-      log,
-      what: "the preflight webhook",
-      retryMs: LISTEN_RETRY_MS,
-      onListening: (port) => {
-        at = "listening";
-        options.onListening?.(port);
-      },
-      onFailed: ({ message }) => {
-        failure = `: ${message}`;
-      },
-    });
-  };
+  const listener = createCertifiedListener({
+    ...options,
+    server,
+    what: WHAT,
+    signal: serving.signal,
+  });
+  const { at, failure, onSecret } = listener;
   const { name, namespace = "" } = options.secret;
-  lists.start("its Secret", { kind: SECRETS, namespace, fieldSelector: `metadata.name=${name}` }, onSecret);
+  lists.start(
+    "its Secret",
+    { kind: SECRETS, namespace, fieldSelector: `metadata.name=${name}` },
+    (_, secret) => onSecret(secret),
+  );
   const isWaiting = waitForLists(options, lists);
-  const notListening = () => (at === "trying" ? [`the preflight webhook does not listen yet${failure}`] : []);
+  const notListening = () => (at() === "trying" ? [`${WHAT} does not listen yet${failure()}`] : []);
   return {
     failures: () => [...notListening(), ...(isWaiting() ? lists.missing() : [])],
     notServed: () => [
-      ...(at === "waiting" ? ["waiting for the certificate of the preflight webhook"] : notListening()),
+      ...(at() === "waiting" ? ["waiting for the certificate of the preflight webhook"] : notListening()),
       ...lists.missing(),
     ],
-    ended: whenDrained(options, serving, () => at === "listening"),
+    ended: whenDrained(options, serving, () => at() === "listening"),
   };
 }
 
@@ -150,19 +138,6 @@ function whenDrained(
     if (signal.aborted) drain();
     else signal.addEventListener("abort", drain, { once: true });
   });
-}
-
-/** Returns false if the Secret has no usable certificate. The previous certificate then stays. */
-function useCertificate(server: Server, secret: Secret | undefined, log: Log): boolean {
-  const { "tls.crt": cert, "tls.key": key } = certificatesIn(secret);
-  if (cert === undefined || key === undefined) return false;
-  try {
-    server.setSecureContext({ cert, key });
-    return true;
-  } catch (err) {
-    log.warn({ err }, "preflight: the certificate in the Secret cannot be used");
-    return false;
-  }
 }
 
 type Judge = (service: InferenceService) => Preflight;

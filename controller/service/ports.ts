@@ -2,8 +2,8 @@
 import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { BackendTurns } from "../backend/turns.ts";
-import type { ControllerPorts } from "../watches/ports.ts";
 import type { RejectionRetries } from "./apply/retries.ts";
+import type { ScalingPorts } from "./autoscaling/scale.ts";
 import type { FlavorChooser } from "./flavor-report.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { LiveService, ServicePath } from "./path.ts";
@@ -18,7 +18,7 @@ export interface ServicePerformance {
   readonly forget: (key: string) => void;
 }
 
-export interface ServicePorts extends ControllerPorts, StatusPorts {
+export interface ServicePorts extends ScalingPorts, StatusPorts {
   readonly foreign: ForeignServices;
   readonly turns: BackendTurns;
   readonly retries: RejectionRetries;

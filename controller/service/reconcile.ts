@@ -1,6 +1,6 @@
 /** Reconciles one InferenceService on any path: removes orphans, tears it down or serves it, and writes its status. */
 
-import { setCondition } from "../../src/api/conditions.ts";
+import { type ConditionUpdate, setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
@@ -12,6 +12,7 @@ import { withBackendStatus } from "../backend/plan/service-status.ts";
 import { backendOf } from "../backend/turns.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
+import { scaleService } from "./autoscaling/scale.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
@@ -71,12 +72,14 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
   const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
   const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
-  const moving = withMoving(ports, live, available);
   const nowIso = isoSeconds(ports.clock.nowMs());
-  const placed = withFlavor(moving, observed, reported, nowIso);
+  const { on } = chosen;
+  const scaled = await scaleService(ports, observed, { on, runtime: status.runtime });
+  const updates = [...movingCondition(ports, key), ...scaled.conditions];
+  const placed = withFlavor(withConditions(service, available, updates, nowIso), observed, reported, nowIso);
   const complete = {
     ...withBackendStatus(service, placed, live.backend, nowIso),
-    on: runningOn(live) ?? chosen.on,
+    on: runningOn(live) ?? on,
     performance,
   };
   await writeStatus(ports, service, complete);
@@ -86,7 +89,8 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
       others.flatMap((path) => path.leave(live.own)),
     );
   }
-  const retryMs = ports.retries.afterMs(key, kept.length + rejections.length > 0, ports.clock.monotonicMs());
+  const rejected = kept.length + rejections.length + scaled.rejections.length;
+  const retryMs = ports.retries.afterMs(key, rejected > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs]);
 }
 
@@ -119,24 +123,26 @@ function servedElsewhere(
   };
 }
 
-/** Adds condition Moving while replicas move to better machines. */
-function withMoving(
-  { moving, clock }: ServicePorts,
-  { key, service }: LiveService,
-  status: InferenceServiceStatus,
-): InferenceServiceStatus {
+/** While replicas move to better machines. */
+function movingCondition({ moving }: ServicePorts, key: string): ConditionUpdate[] {
   const reasons = moving.from(key).map(({ because }) => because);
-  if (reasons.length === 0) return status;
-  const update = {
-    type: "Moving",
-    status: "True" as const,
-    reason: "FitnessFell",
-    message: truncate(reasons.join("; "), MAX_MESSAGE),
-    observedGeneration: service.metadata.generation,
-  };
-  const before = service.status?.conditions?.filter(({ type }) => type === update.type);
-  const own = setCondition(before, update, isoSeconds(clock.nowMs()));
-  const conditions = [...(status.conditions ?? []), ...own].sort((a, b) => (a.type < b.type ? -1 : 1));
+  const message = truncate(reasons.join("; "), MAX_MESSAGE);
+  return reasons.length === 0 ? [] : [{ type: "Moving", status: "True", reason: "FitnessFell", message }];
+}
+
+/** Adds conditions that do not depend on the path. */
+function withConditions(
+  { metadata: { generation: observedGeneration }, status: before }: InferenceService,
+  status: InferenceServiceStatus,
+  updates: readonly ConditionUpdate[],
+  nowIso: string,
+): InferenceServiceStatus {
+  if (updates.length === 0) return status;
+  const added = updates.flatMap((update) => {
+    const last = before?.conditions?.filter(({ type }) => type === update.type);
+    return setCondition(last, { ...update, observedGeneration }, nowIso);
+  });
+  const conditions = [...(status.conditions ?? []), ...added].sort((a, b) => (a.type < b.type ? -1 : 1));
   return { ...status, conditions };
 }
 

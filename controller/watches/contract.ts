@@ -31,6 +31,8 @@ export interface ChangeHandlers {
   readonly onModel: (namespace: string, name: string) => void;
   /** `namespace/name` of an InferenceService. */
   readonly onService: (key: string) => void;
+  /** An optional kind exists now. */
+  readonly onKind: () => void;
   /** For `namespace/name` of a Model, if a service that names it was added or removed, or needs the weights elsewhere. */
   readonly onWeights: (model: string) => void;
   readonly onReplica: (

@@ -27,6 +27,7 @@ beforeAll(async () => {
   subscribe({
     onModel: none,
     onService: none,
+    onKind: none,
     onBenchmarkFacts: none,
     onReplica: none,
     onPerformance: none,

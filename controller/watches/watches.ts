@@ -204,7 +204,7 @@ function startOwned(
     const grouping = ofService[what] as Grouping<KubeObject>;
     const also = further[what] as Further<KubeObject> | undefined;
     const startKind = isForPods === true ? ofPods : start;
-    return startKind({
+    const reflector = startKind({
       kind,
       isOptional,
       labelSelector: selector === "" ? undefined : selector,
@@ -213,6 +213,13 @@ function startOwned(
         if (also?.(key, object, before) !== false) emit((on) => services.forEach(on.onService));
       },
     });
+    // Services may wait for the kind.
+    if (isOptional === true)
+      reflector.whenSynced().then(
+        () => emit((on) => on.onKind()),
+        () => {},
+      );
+    return reflector;
   }) as OwnedWatches;
 }
 

@@ -5,7 +5,6 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model } from "../../src/api/model.ts";
 import type {
   Deployment,
-  HorizontalPodAutoscaler,
   NetworkPolicy,
   PodDisruptionBudget,
   PodMonitor,
@@ -95,8 +94,7 @@ export interface WorkloadInput {
   readonly adapters?: readonly Model[];
   /** True if no other service names the Model. */
   readonly isOnlyService?: boolean;
-  /** Undefined if an autoscaler owns the field. */
-  readonly replicas: number | undefined;
+  readonly replicas: number;
   readonly settings: PodsSettings;
   /** Absent if the Model has no flavors. */
   readonly flavors?: PodFlavors | undefined;
@@ -107,7 +105,6 @@ export interface Workload {
   readonly deployment: Deployment;
   /** Template of the claims of pods whose flavors differ only in devices. */
   readonly claimTemplate?: ResourceClaimTemplate | undefined;
-  readonly autoscaler?: HorizontalPodAutoscaler;
   readonly disruptionBudget?: PodDisruptionBudget;
   readonly networkPolicy?: NetworkPolicy;
   readonly podMonitor?: PodMonitor;

@@ -168,14 +168,13 @@ function workloadFor(
   live: Deployment | undefined,
 ): PodsResolved | Blocked {
   const { service, model } = parts;
-  const { autoscaling, replicas, suspend } = service.spec;
+  const { replicas, suspend } = service.spec;
   try {
     const runtime = runtimeOf(service, model, currentRuntime(live, digest));
-    const isScaled = autoscaling !== undefined && !suspend;
     const rendered = buildWorkload({
       ...parts,
       runtime,
-      replicas: suspend ? 0 : isScaled ? undefined : replicas,
+      replicas: suspend ? 0 : replicas,
     });
     const deployment = keepTemplate(rendered.deployment, live, { digest, runtime });
     const workload = { ...rendered, deployment };

@@ -13,7 +13,7 @@ export interface StrategyInput {
   readonly rollout: InferenceServiceSpec["rollout"];
   /** True if each pod has exclusive use of a device of its node. */
   readonly hasDevices: boolean;
-  /** Undefined if an autoscaler sets the number. */
+  /** Undefined if an autoscaler changes the number. */
   readonly replicas: number | undefined;
 }
 

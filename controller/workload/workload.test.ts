@@ -330,24 +330,13 @@ it("a larger model gets more time to start", () => {
   expect(failures(400e9)).toBe(9800);
 });
 
-it("an autoscaler has a metric, or the service is refused", () => {
-  const model = { source: "hf://org/m", format: "safetensors", hardware: { accelerator: "cuda" } };
-  const trt = (autoscaling: object) => build({ runtime: "tensorrt-llm", model, service: { autoscaling } });
-  const refused = expect.objectContaining({ code: "AutoscalingWithoutMetric" });
-  expect(() => trt({ maxReplicas: 3 })).toThrow(refused);
-  expect(() => trt({ maxReplicas: 3, metrics: [{ type: "External" }] })).toThrow(refused);
-  const named = trt({ maxReplicas: 3, metrics: [{ type: "External", name: "queue" }] });
-  expect(named.autoscaler?.spec.metrics).toHaveLength(1);
-});
-
-it("an autoscaler exists only if it has something to scale", () => {
+it("an autoscaler changes neither the strategy nor the disruption budget while it scales", () => {
   const autoscaling = { maxReplicas: 3 };
-  expect(build({ service: { autoscaling } }).autoscaler?.spec.maxReplicas).toBe(3);
-  expect(build({ service: {} }).autoscaler).toBeUndefined();
-  expect(build({ service: { autoscaling, suspend: true } }).autoscaler).toBeUndefined();
-  expect(build({ service: { autoscaling, replicas: 0 } }).autoscaler).toBeUndefined();
-  const { deployment } = buildWorkload(inputOf({ service: { autoscaling }, model: cpu, weights }));
-  expect(deployment.spec.replicas).toBeUndefined();
+  const [one, two] = [1, 2].map((replicas) => build({ service: { autoscaling, replicas }, replicas }));
+  expect(one?.deployment.spec.replicas).toBe(1);
+  expect(two?.deployment.spec).toEqual({ ...one?.deployment.spec, replicas: 2 });
+  expect(one?.disruptionBudget).toEqual(two?.disruptionBudget);
+  expect(one?.disruptionBudget).toBeDefined();
 });
 
 it("each priority has a PriorityClass, in the order of the priorities", () => {

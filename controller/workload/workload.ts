@@ -1,6 +1,7 @@
 /** Builds the objects that run a service on Linux nodes. Pure; throws only MetalbridgeError. */
 import { isIP } from "node:net";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { isAutoscaled } from "../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
@@ -17,7 +18,7 @@ import { podTemplateOf } from "./pod.ts";
 import { queueLabels } from "./queue-labels.ts";
 import { withRevision } from "./revision.ts";
 import { hasDevices, strategyOf } from "./strategy.ts";
-import { autoscalerOf, disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
+import { disruptionBudgetOf, networkPolicyOf, podMonitorOf } from "./surroundings.ts";
 import { type Files, podVolumesOf } from "./volumes.ts";
 
 /** Throws MetalbridgeError if no pod can be built from the input. */
@@ -27,7 +28,6 @@ export function buildWorkload(input: WorkloadInput): Workload {
   checkGate(service, pod, input);
   return {
     deployment: deploymentOf(input, pod),
-    autoscaler: autoscalerOf(service, pod),
     disruptionBudget: disruptionBudgetOf(service, replicas),
     networkPolicy: networkPolicyOf(service),
     podMonitor: podMonitorOf(service, pod),
@@ -85,7 +85,8 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
   const strategy = strategyOf({
     rollout: spec.rollout,
     hasDevices: hasDevices({ containers: [container] }) || mountsAlone(files, settings),
-    replicas,
+    // Otherwise scaling from or to one replica would change the strategy.
+    replicas: isAutoscaled(spec) ? undefined : replicas,
   });
   const template = podTemplateOf({
     service,

@@ -2,6 +2,7 @@
 
 import { agentErrors } from "../../src/api/errors/agent.ts";
 import { apiErrors } from "../../src/api/errors/api.ts";
+import { autoscalingErrors } from "../../src/api/errors/autoscaling.ts";
 import { benchmarkErrors } from "../../src/api/errors/benchmark.ts";
 import { cliErrors } from "../../src/api/errors/cli.ts";
 import { doctorErrors } from "../../src/api/errors/doctor.ts";
@@ -26,6 +27,7 @@ const sections: readonly Section[] = [
   ["Engines", engineErrors],
   ["Replicas", replicaErrors],
   ["Pods", podErrors],
+  ["Autoscaling", autoscalingErrors],
   ["Placement", placementErrors],
   ["Benchmarks", benchmarkErrors],
   ["Rollouts and hosts", rolloutErrors],

@@ -40,6 +40,15 @@ export const { find: findKueueCrds, ensure: ensureKueueCrds } = definitions({
   without: "tests with queues of Kueue are skipped",
 });
 
+/** For services that KEDA scales, with the metadata that its scalers require. */
+export const { find: findKEDACrds, ensure: ensureKEDACrds } = definitions({
+  folder: "keda-crds",
+  operator: "KEDA",
+  module: "github.com/kedacore/keda/v2@v2.21.0",
+  files: ["config/crd/bases/keda.sh_scaledobjects.yaml", "schema/generated/scalers-schema.json"],
+  without: "tests with KEDA are skipped",
+});
+
 /** Returns `{ find, ensure }`; both return the folder with one file per definition, undefined where there is none. */
 function definitions({ folder, operator, module, files, without }) {
   const title = `definitions of ${operator}`;

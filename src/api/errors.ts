@@ -1,6 +1,7 @@
 /** The catalog of error codes, and the error that carries them. The code is also the reason of conditions and Events. */
 import { agentErrors } from "./errors/agent.ts";
 import { apiErrors } from "./errors/api.ts";
+import { autoscalingErrors } from "./errors/autoscaling.ts";
 import { backendErrors } from "./errors/backend.ts";
 import { benchmarkErrors } from "./errors/benchmark.ts";
 import { cliErrors } from "./errors/cli.ts";
@@ -28,6 +29,7 @@ export const errorCatalog = {
   ...installErrors,
   ...remoteErrors,
   ...podErrors,
+  ...autoscalingErrors,
   ...backendErrors,
   ...benchmarkErrors,
 } as const satisfies Record<string, ErrorEntry>;

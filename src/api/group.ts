@@ -81,8 +81,6 @@ export const FINALIZER_SERVICE = "metalbridge.dev/service";
 export const FINALIZER_ENGINE = "metalbridge.dev/engine";
 
 export const MANAGER_CONTROLLER = "metalbridge-controller";
-/** Owns the replicas of a Deployment while an autoscaler sets them. */
-export const MANAGER_AUTOSCALING = "metalbridge-autoscaling";
 /** Owns the list of models that a host prefetches. */
 export const MANAGER_PREFETCH = "metalbridge-prefetch";
 /** Owns the benchmark that a host is asked for. */

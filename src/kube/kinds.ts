@@ -1,6 +1,7 @@
 /** Built-in kinds of Kubernetes that Metalbridge reads or writes. */
 import type {
   AccessReview,
+  ApiService,
   ConfigMap,
   ControllerRevision,
   EndpointSlice,
@@ -31,6 +32,7 @@ import type {
   ResourceClaim,
   ResourceClaimTemplate,
   ResourceSlice,
+  ScaledObject,
   StorageClass,
 } from "./workload-objects.ts";
 
@@ -59,6 +61,9 @@ export const SUBJECT_ACCESS_REVIEWS: Kind<SubjectAccessReview> = clusterWide(
 );
 export const NAMESPACES: Kind<Namespace> = clusterWide("", "Namespace");
 
+/** Entry of an aggregated API. */
+export const API_SERVICES: Kind<ApiService> = clusterWide("apiregistration.k8s.io", "APIService");
+
 export const NODES: Kind<Node> = clusterWide("", "Node");
 export const RESOURCE_CLAIMS: Kind<ResourceClaim> = inNamespace("resource.k8s.io", "ResourceClaim");
 export const RESOURCE_CLAIM_TEMPLATES: Kind<ResourceClaimTemplate> = inNamespace(
@@ -75,6 +80,11 @@ export const STORAGE_CLASSES: Kind<StorageClass> = clusterWide("storage.k8s.io",
 export const AUTOSCALERS: Kind<HorizontalPodAutoscaler> = {
   ...inNamespace<HorizontalPodAutoscaler>("autoscaling", "HorizontalPodAutoscaler"),
   version: "v2",
+};
+/** A kind of KEDA, which many clusters do not have. */
+export const SCALED_OBJECTS: Kind<ScaledObject> = {
+  ...inNamespace<ScaledObject>("keda.sh", "ScaledObject"),
+  version: "v1alpha1",
 };
 export const DISRUPTION_BUDGETS: Kind<PodDisruptionBudget> = inNamespace("policy", "PodDisruptionBudget");
 export const NETWORK_POLICIES: Kind<NetworkPolicy> = inNamespace("networking.k8s.io", "NetworkPolicy");

@@ -104,6 +104,11 @@ export interface ValidatingWebhooks extends KubeObject {
   webhooks?: { name: string; clientConfig: { caBundle?: string } }[];
 }
 
+/** APIService: the server of an aggregated API. The API server itself serves it without `service`. */
+export interface ApiService extends KubeObject {
+  spec: { service?: { namespace?: string; name?: string }; caBundle?: string };
+}
+
 /** SelfSubjectAccessReview, which the server answers and does not store. */
 export interface AccessReview extends KubeObject {
   spec: {

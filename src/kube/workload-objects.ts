@@ -252,6 +252,18 @@ export interface HorizontalPodAutoscaler extends KubeObject {
   status?: { conditions?: readonly StatusCondition[] };
 }
 
+/** The ScaledObject of KEDA, v1alpha1. */
+export interface ScaledObject extends KubeObject {
+  spec: {
+    scaleTargetRef: { apiVersion: string; kind: string; name: string };
+    minReplicaCount?: number;
+    maxReplicaCount?: number;
+    advanced?: Open;
+    triggers: readonly Open[];
+  };
+  status?: { conditions?: readonly StatusCondition[] };
+}
+
 export interface PodDisruptionBudget extends KubeObject {
   spec: {
     selector: LabelSelector;

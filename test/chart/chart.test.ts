@@ -188,17 +188,27 @@ withHelm(
   },
 );
 
+withHelm(`external metrics and KEDA come with what they need, each on its own${needsHelm}`, async () => {
+  const objects = await render(helm, "--set", "autoscaling.externalMetrics=true");
+  const ours = objects.filter(({ metadata }) => /external[-.]metrics/.test(metadata.name));
+  expect(ours.map(({ kind }) => kind).sort()).toEqual([
+    ...["APIService", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "RoleBinding", "Service"],
+  ]);
+  const text = JSON.stringify(objects);
+  expect(text).toContain('"--external-metrics"');
+  expect(text).toContain('{"ports":[{"port":"external"}]}');
+  expect(text).not.toContain("load-url");
+  const keda = JSON.stringify(await render(helm, "--set", "autoscaling.keda=true"));
+  expect(keda).toContain('"--load-url=http://metalbridge-autoscaling.metalbridge-system.svc:9464"');
+  expect(keda).not.toMatch(/external[-.]metrics/);
+  expect(JSON.stringify(await render(helm))).not.toMatch(/external[-.]metrics|metalbridge-autoscaling/);
+});
+
 withHelm(
   `for hosts only the controller has no rights to what pods need, and its flag says so${needsHelm}`,
   async () => {
     const ofPods = [
-      ...[
-        "deployments",
-        "horizontalpodautoscalers",
-        "poddisruptionbudgets",
-        "networkpolicies",
-        "podmonitors",
-      ],
+      ...["deployments", "poddisruptionbudgets", "networkpolicies", "podmonitors"],
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
       ...["resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses", "workloads"],
     ];

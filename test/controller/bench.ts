@@ -19,7 +19,7 @@ import type { SimulatedNode, SimulatedNodes } from "../bed/kwok.ts";
 import { must } from "../bed/must.ts";
 import { type Objects, openObjects } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
-import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { type PrivateCluster, type PrivateClusterOptions, startCluster } from "../cluster/cluster.ts";
 import { startLinuxCluster } from "../cluster/linux-cluster.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
@@ -85,15 +85,17 @@ export interface BenchOptions {
   /** More of the controller. */
   readonly flags?: object;
   readonly liveEviction?: ControllerOptions["liveEviction"];
+  /** More of the control plane. */
+  readonly controlPlane?: PrivateClusterOptions;
 }
 
 type ControllerInputs = Required<Pick<ControllerOptions, "clock" | "log">> &
   Pick<ControllerOptions, "identity">;
 
 export async function startBench(options: BenchOptions = {}): Promise<Bench> {
-  const { clock = systemClock, log = quietLog, nodes, flags, liveEviction } = options;
-  const linux = nodes === undefined ? undefined : await startLinuxCluster(nodes);
-  const cluster = linux ?? (await startCluster({ controllerManager: true }));
+  const { clock = systemClock, log = quietLog, nodes, flags, liveEviction, controlPlane } = options;
+  const linux = nodes === undefined ? undefined : await startLinuxCluster(nodes, controlPlane);
+  const cluster = linux ?? (await startCluster({ controllerManager: true, ...controlPlane }));
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const agents: AgentSide[] = [];

@@ -21,6 +21,7 @@ import {
   NETWORK_POLICIES,
   POD_MONITORS,
   RESOURCE_CLAIM_TEMPLATES,
+  SCALED_OBJECTS,
   SERVICES,
 } from "../../../src/kube/kinds.ts";
 import type { Kind, KubeObject } from "../../../src/kube/types.ts";
@@ -51,7 +52,8 @@ export interface OwnedRow<T extends KubeObject> {
 
 /** All kinds, in the order in which they are removed. */
 export const OWNED_KINDS = {
-  autoscalers: row({ kind: AUTOSCALERS, isForPods: true, removed: "withFirst" }),
+  autoscalers: row({ kind: AUTOSCALERS, removed: "withFirst" }),
+  scaledObjects: row({ kind: SCALED_OBJECTS, isOptional: true, removed: "withFirst" }),
   deployments: row({ kind: DEPLOYMENTS, isForPods: true, needsService: true, removed: "first" }),
   replicas: row({
     kind: INFERENCE_REPLICAS,

@@ -8,7 +8,6 @@ import {
 } from "../../../src/api/conditions.ts";
 import { errorCatalog } from "../../../src/api/errors.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
-import { truncate } from "../../../src/util/text.ts";
 import type { PhaseStatus } from "../phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
@@ -34,7 +33,6 @@ export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, now
     keyRequired(input),
     fallback(input),
     ...rolloutDeferred(input),
-    ...scalingActive(input),
     ...(input.nodes === undefined ? [] : [nodesCondition(input.nodes)]),
     ...(input.quota === undefined ? [] : [quotaCondition(input.quota)]),
   ];
@@ -91,23 +89,6 @@ function rolloutDeferred({ service, deferral }: PodsStatusInput): ConditionUpdat
   if (deferral !== undefined) return [{ type, status: "True", ...deferral }];
   if (rolloutPolicy?.waitForIdle !== true && maxPodLifetimeIdleTimeoutSeconds === undefined) return [];
   return [{ type, status: "False", reason: "AsExpected", message: "" }];
-}
-
-/** The condition of the HorizontalPodAutoscaler, only with spec.autoscaling. */
-function scalingActive({ service, autoscaler }: PodsStatusInput): ConditionUpdate[] {
-  const { autoscaling, suspend, replicas } = service.spec;
-  const type = "ScalingActive";
-  if (autoscaling === undefined) return [];
-  if (suspend || replicas === 0)
-    return [{ type, status: "False", reason: "ScalingDisabled", message: "the service is stopped" }];
-  const found = autoscaler?.status?.conditions?.find((one) => one.type === type);
-  if (found === undefined) {
-    const message = "the HorizontalPodAutoscaler has not been evaluated yet";
-    return [{ type, status: "Unknown", reason: "AutoscalerNotEvaluated", message }];
-  }
-  const { status, reason = "AutoscalerNotEvaluated", message = "" } = found;
-  const hint = /^FailedGet(Pods|Object|External)Metric$/.test(reason) ? `. To do: ${NEEDS_ADAPTER}` : "";
-  return [{ type, status, reason, message: truncate(`${message}${hint}`, MAX_MESSAGE) }];
 }
 
 function honored({ resolution }: PodsStatusInput): ConditionUpdate {
@@ -203,9 +184,6 @@ function fallbackOf({ service, model }: PodsStatusInput, known: readonly PodOffl
   return { type, status: "False", reason: "LayersOnGPU", message: "" };
 }
 
-const MAX_MESSAGE = 4096;
-const NEEDS_ADAPTER =
-  "install an adapter that serves metrics of pods to Kubernetes, such as prometheus-adapter, or name another metric in spec.autoscaling.metrics";
 const FALLBACKS = { NoLayersOnGPU: true, LayersOnCPU: true, LayersOnGPU: true };
 const MAX_NAMES = 5;
 const IN_ARGUMENTS =

@@ -2,7 +2,7 @@
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
-import type { Deployment, HorizontalPodAutoscaler } from "../../../src/kube/workload-objects.ts";
+import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { Obstacle } from "../apply/run.ts";
@@ -19,8 +19,6 @@ export interface PodsStatusInput {
   /** The Deployment in the cache; undefined until it exists. */
   readonly deployment: Deployment | undefined;
   readonly pods: ObservedPods;
-  /** The HorizontalPodAutoscaler in the cache. */
-  readonly autoscaler?: HorizontalPodAutoscaler;
   readonly deferral: Deferral | undefined;
   /** Undefined if the engine has no GPU, or does not report its use. */
   readonly offload: Offload | undefined;
@@ -33,13 +31,8 @@ export interface PodsStatusInput {
   readonly rejections: readonly Rejection[];
 }
 
-/** Desired number of pods, which an autoscaler determines if there is one. */
-export function desiredPods({ service, resolution, deployment }: PodsStatusInput): number {
-  const { suspend, replicas } = service.spec;
-  if (suspend) return 0;
-  if (resolution.at === "resolved" && resolution.workload.autoscaler !== undefined)
-    return deployment?.spec.replicas ?? resolution.workload.autoscaler.spec.minReplicas ?? 1;
-  return replicas;
+export function desiredPods({ service: { spec } }: Pick<PodsStatusInput, "service">): number {
+  return spec.suspend ? 0 : spec.replicas;
 }
 
 export function readyPodsText(input: PodsStatusInput): string {

@@ -184,19 +184,22 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
 
   testRefusals(() => bench, { namespace, until, get, patch });
 
-  test("an autoscaler takes over the replicas without a fall to one, and the controller takes them back", async () => {
+  test("an autoscaler scales the service without a fall to one, and leaves its replicas when it goes", async () => {
     const ns = await namespace("scaled");
     await bench.apply(inferenceService(ns, "chat", { replicas: 3 }));
     await until(ns, "chat", { phase: "Ready", ready: "3/3" });
     const { resourceVersion } = (await get(ns, "deployments")).metadata;
     await patch(ns, "isvc/chat", { spec: { autoscaling: { minReplicas: 2, maxReplicas: 6 } } });
-    await vi.waitFor(async () => expect((await get(ns, "hpa/chat")).spec.maxReplicas).toBe(6), WAIT);
-    await bench.cluster.kubectl(["scale", "deployment/chat", "--replicas=4", "-n", ns]);
+    await vi.waitFor(async () => {
+      const { maxReplicas, scaleTargetRef } = (await get(ns, "hpa/chat")).spec;
+      expect([maxReplicas, scaleTargetRef.kind]).toEqual([6, "InferenceService"]);
+    }, WAIT);
+    await bench.cluster.kubectl(["scale", "isvc/chat", "--replicas=4", "-n", ns]);
+    await until(ns, "chat", { phase: "Ready", ready: "4/4" });
+    await patch(ns, "isvc/chat", { spec: { autoscaling: null } });
+    await vi.waitFor(async () => expect((await get(ns, "hpa")).items).toEqual([]), WAIT);
     await until(ns, "chat", { phase: "Ready", ready: "4/4" });
     expect(await replicasSince(ns, resourceVersion)).not.toContain(1);
-    await patch(ns, "isvc/chat", { spec: { autoscaling: null } });
-    await until(ns, "chat", { phase: "Ready", ready: "3/3" });
-    await vi.waitFor(async () => expect((await get(ns, "hpa")).items).toEqual([]), WAIT);
   });
 
   test("with placement.on Auto, replicas that do not fit on hosts run in pods, and return once there is room", async () => {

@@ -1,11 +1,10 @@
 /** The path of services in pods: the controller applies a Deployment and related objects, and Kubernetes runs the pods. */
 
-import { ANNOTATION_NODE_MOVE, MANAGER_AUTOSCALING, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
+import { ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
-import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
@@ -18,7 +17,6 @@ import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/r
 import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
-import { ApiCallFailed } from "../apply/failure.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import { type OwnedObjects, ownedForPods } from "../owned/observe.ts";
 import { planTeardown } from "../owned/teardown.ts";
@@ -77,7 +75,6 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const { resolution, move } = withMove(ports, input, resolved, { pods, live });
   // First, because the pods wait, and a later step may fail.
   const ungated = await choosePodNodes(ports, live, { nodes, resolution, move });
-  if (resolution.at === "resolved") await handOverReplicas(ports, resolution, deployment);
   const rollout =
     resolution.at === "resolved"
       ? await rolloutOf(ports, live, resolution.workload.deployment, move)
@@ -105,7 +102,6 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     // The applied Deployment has a new generation, so its old status does not make the service Ready.
     deployment: (applied.get("deployments") as Deployment | undefined) ?? deployment,
     pods,
-    autoscaler: own.autoscalers[0],
     deferral: rollout?.deferral,
     offload: offloadOf(ports, key, resolution, own.pods),
     nodes,
@@ -329,29 +325,4 @@ function updateQueue(
   const { priority, sinceMs } = unscheduled ?? {};
   const isWaiting = priority !== undefined && sinceMs !== undefined;
   onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));
-}
-
-/**
- * Hands the number of replicas over to an autoscaler. If the only owner of a field leaves it out of an apply, the field falls back
- * to its default, here one replica. A second owner keeps the number.
- */
-async function handOverReplicas(
-  { client }: PodsPorts,
-  { workload }: PodsResolved,
-  current: Deployment | undefined,
-): Promise<void> {
-  if (workload.deployment.spec.replicas !== undefined || current?.spec.replicas === undefined) return;
-  const isOurs = current.metadata.managedFields?.some(
-    ({ manager, fieldsV1 }) =>
-      manager === MANAGER_CONTROLLER && JSON.stringify(fieldsV1 ?? {}).includes('"f:replicas"'),
-  );
-  if (isOurs !== true) return;
-  const { name, namespace } = current.metadata;
-  const object = { metadata: { name, namespace }, spec: { replicas: current.spec.replicas } };
-  const result = await client.apply(DEPLOYMENTS, object as Deployment, {
-    manager: MANAGER_AUTOSCALING,
-    current,
-  });
-  if (!result.ok && result.error.kind !== "notFound" && result.error.kind !== "conflict")
-    throw new ApiCallFailed(`keep the replicas of Deployment ${name}`, result.error);
 }

@@ -8,12 +8,11 @@ import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { startupBudgetOf } from "../../workload/surroundings.ts";
-import type { Owned, OwnedKind } from "../owned/kinds.ts";
 import { stepsOfKubeService } from "../owned/kube-service.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
 import { stepsOfRevisions } from "../owned/revisions.ts";
 import type { ServiceStep } from "../owned/steps.ts";
-import { removals } from "../owned/teardown.ts";
+import { stepsOf } from "../owned/steps-of.ts";
 import { stepsOfClaimTemplates } from "./claims.ts";
 import { isLoading } from "./pods.ts";
 
@@ -72,28 +71,14 @@ function stepsOfWorkload(
   own: OwnedObjects,
   hasPodMonitors: boolean,
 ): ServiceStep[] {
-  const { deployment, autoscaler, disruptionBudget, networkPolicy, podMonitor } = workload;
+  const { deployment, disruptionBudget, networkPolicy, podMonitor } = workload;
   const claims = stepsOfClaimTemplates(workload, own);
   return [
     ...claims.before,
     ...stepsOf("deployments", deployment, own.deployments),
-    ...stepsOf("autoscalers", autoscaler, own.autoscalers),
     ...stepsOf("disruptionBudgets", disruptionBudget, own.disruptionBudgets),
     ...stepsOf("networkPolicies", networkPolicy, own.networkPolicies),
     ...stepsOf("podMonitors", hasPodMonitors ? podMonitor : undefined, own.podMonitors),
     ...claims.after,
   ];
-}
-
-/** Applies the desired object of a kind, if any, and removes the others. */
-function stepsOf<K extends OwnedKind>(
-  what: K,
-  desired: Owned[K] | undefined,
-  existing: readonly Owned[K][],
-): ServiceStep[] {
-  const current = existing.find(({ metadata }) => metadata.name === desired?.metadata.name);
-  const others = existing.filter((one) => one !== current);
-  const removed = removals(what, others, "the spec no longer requests it");
-  if (desired === undefined) return removed;
-  return [{ do: "apply", what, object: desired, current } as unknown as ServiceStep, ...removed];
 }

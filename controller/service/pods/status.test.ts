@@ -4,12 +4,7 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../../src/api/model.ts";
 import type { Offloaded } from "../../../src/engines/contract/pod.ts";
-import type {
-  ContainerStatus,
-  Deployment,
-  HorizontalPodAutoscaler,
-  Pod,
-} from "../../../src/kube/workload-objects.ts";
+import type { ContainerStatus, Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { resolvePods } from "../../workload/resolve.ts";
 import type { Offload } from "./offload.ts";
 import { readPods } from "./pods.ts";
@@ -38,8 +33,6 @@ interface Case {
   readonly made?: object;
   /** Absent: one. */
   readonly count?: number;
-  /** ScalingActive of the autoscaler. */
-  readonly scaling?: object;
   readonly deployment?: Deployment;
 }
 
@@ -52,7 +45,6 @@ function statusOf({
   init,
   made,
   count = 1,
-  scaling,
   deployment,
 }: Case) {
   const serviceWith = (given: object | undefined) =>
@@ -91,10 +83,6 @@ function statusOf({
       pods: readPods(
         Array.from({ length: template === undefined ? 0 : count }, (_, index) => podOf(index + 1)),
       ),
-      autoscaler:
-        scaling === undefined
-          ? undefined
-          : ({ status: { conditions: [scaling] } } as unknown as HorizontalPodAutoscaler),
       deployment,
       deferral: undefined,
       queuePosition: undefined,
@@ -104,36 +92,6 @@ function statusOf({
     NOW,
   );
 }
-
-const AUTOSCALED = { autoscaling: { maxReplicas: 3 } };
-
-test.each<[string, Case, string | undefined, RegExp]>([
-  ["none is asked for", {}, undefined, /^$/],
-  ["no evaluation yet", { spec: AUTOSCALED }, "Unknown AutoscalerNotEvaluated", /not been evaluated/],
-  ["stopped", { spec: { ...AUTOSCALED, suspend: true } }, "False ScalingDisabled", /stopped/],
-  [
-    "it works",
-    {
-      spec: AUTOSCALED,
-      scaling: { type: "ScalingActive", status: "True", reason: "ValidMetricFound", message: "found" },
-    },
-    "True ValidMetricFound",
-    /^found$/,
-  ],
-  [
-    "no adapter",
-    {
-      spec: AUTOSCALED,
-      scaling: { type: "ScalingActive", status: "False", reason: "FailedGetPodsMetric", message: "no API" },
-    },
-    "False FailedGetPodsMetric",
-    /^no API\. To do: install an adapter/,
-  ],
-])("ScalingActive: %s", (_, given, expected, message) => {
-  const found = getCondition(statusOf(given).conditions, "ScalingActive");
-  expect(found && `${found.status} ${found.reason}`).toBe(expected);
-  expect(found?.message ?? "").toMatch(message);
-});
 
 const cuda = { accelerator: "cuda", gpu: { count: 1 } };
 const safetensors = { format: "safetensors", hardware: cuda };

@@ -31,10 +31,6 @@ export const podErrors = {
     do: "install LeaderWorkerSet 0.9 or newer; the service then continues automatically",
     command: LWS_INSTALL,
   },
-  AutoscalingWithoutMetric: {
-    what: "The service requests autoscaling, but its runtime reports no load metric (tensorrt-llm, personaplex, generic).",
-    do: "set a metric in spec.autoscaling.metrics, or remove spec.autoscaling and set spec.replicas",
-  },
   GateNotInPods: {
     what: "The service needs the gate, which runs on hosts only: TLS, or API keys for a runtime that does not check them.",
     do: "set spec.placement.on to Hosts, or remove spec.auth and spec.endpoint.tls and use a Gateway or an Ingress for them",

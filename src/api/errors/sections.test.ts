@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { errorCatalog } from "../errors.ts";
 import { agentErrors } from "./agent.ts";
 import { apiErrors } from "./api.ts";
+import { autoscalingErrors } from "./autoscaling.ts";
 import { backendErrors } from "./backend.ts";
 import { benchmarkErrors } from "./benchmark.ts";
 import { cliErrors } from "./cli.ts";
@@ -23,6 +24,7 @@ const sections = [
   placementErrors,
   replicaErrors,
   podErrors,
+  autoscalingErrors,
   backendErrors,
   benchmarkErrors,
   rolloutErrors,

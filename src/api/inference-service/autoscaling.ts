@@ -146,3 +146,11 @@ export const autoscalingSchema = z
   });
 
 export type Autoscaling = z.output<typeof autoscalingSchema>;
+
+/** False while a service is suspended: its autoscaler is removed, and spec.replicas keeps its value. */
+export function isAutoscaled(spec: {
+  readonly autoscaling?: Autoscaling | undefined;
+  readonly suspend: boolean;
+}): boolean {
+  return spec.autoscaling !== undefined && !spec.suspend;
+}

@@ -1,19 +1,35 @@
-/** Renews the certificate of the webhook in its Secret, and publishes its authority to the API server. Only the leader does so. */
+/** Renews the certificate of a server in its Secret, and publishes its authority to the API server. Only the leader does so. */
 
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
-import { SECRETS, VALIDATING_WEBHOOKS } from "../../src/kube/kinds.ts";
-import type { Secret, ValidatingWebhooks } from "../../src/kube/objects.ts";
+import { SECRETS } from "../../src/kube/kinds.ts";
+import type { Secret } from "../../src/kube/objects.ts";
 import { createQueue } from "../../src/kube/queue.ts";
-import type { ApiFailure, KubeClient, ObjectRef, Reflector } from "../../src/kube/types.ts";
+import type {
+  ApiFailure,
+  JsonPatchOp,
+  Kind,
+  KubeClient,
+  KubeObject,
+  ObjectRef,
+  Reflector,
+} from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/apply/failure.ts";
 import { type Certificates, planCertificates } from "./certificate.ts";
 
-/** Name of the webhook configuration, the Service and the Secret in the chart. */
-export const WEBHOOK_NAME = "metalbridge-preflight";
+/** The object through which API servers know the authority. The installer owns its other fields. */
+export interface Published<T extends KubeObject> {
+  readonly kind: Kind<T>;
+  readonly name: string;
+  /** Operations that write a missing caBundle; empty if the object has it, or belongs to another server. */
+  readonly trust: (object: T, caBundle: string) => readonly JsonPatchOp[];
+}
 
-export interface RotationOptions {
+export interface RotationOptions<T extends KubeObject> {
+  readonly published: Published<T>;
+  /** Called for each change of the published object. */
+  readonly onPublished?: (object: T | undefined) => void;
   readonly connection: KubeConnection;
   /** Refuses writes once this process is no longer the leader. */
   readonly client: KubeClient;
@@ -28,21 +44,23 @@ export interface RotationOptions {
 const DAY_MS = 86_400_000;
 
 /** Runs until `signal` is aborted. */
-export function keepCertificate(options: RotationOptions): void {
-  const { clock, log, signal, secret } = options;
+export function keepCertificate<T extends KubeObject>(options: RotationOptions<T>): void {
+  const { clock, log, signal, secret, published, onPublished } = options;
   const queue = createQueue<string>({
     clock,
-    log: log.child({ queue: "preflight" }),
+    log: log.child({ queue: secret.name }),
     signal,
-    reconcile: () => pass(options, webhooks),
+    reconcile: () => pass(options, objects),
   });
-  const enqueue = () => queue.enqueue(WEBHOOK_NAME);
-  const fieldSelector = `metadata.name=${WEBHOOK_NAME}`;
-  const webhooks = startReflector({
+  const enqueue = () => queue.enqueue(secret.name);
+  const objects = startReflector<T>({
     ...options,
-    kind: VALIDATING_WEBHOOKS,
-    fieldSelector,
-    onChange: enqueue,
+    kind: published.kind,
+    fieldSelector: `metadata.name=${published.name}`,
+    onChange: (_, object) => {
+      onPublished?.(object);
+      enqueue();
+    },
   });
   startReflector({
     ...options,
@@ -54,10 +72,10 @@ export function keepCertificate(options: RotationOptions): void {
   enqueue();
 }
 
-async function pass(options: RotationOptions, webhooks: Reflector<ValidatingWebhooks>) {
-  const { client, clock, log, secret, names, lifetimeMs } = options;
+async function pass<T extends KubeObject>(options: RotationOptions<T>, objects: Reflector<T>) {
+  const { client, clock, log, secret, names, lifetimeMs, published } = options;
   const found = await client.get(SECRETS, secret);
-  if (!found.ok && found.error.kind !== "notFound") throw failed("read the Secret", found.error);
+  if (!found.ok && found.error.kind !== "notFound") throw failed(`read Secret ${secret.name}`, found.error);
   const current = found.ok ? found.value : undefined;
   const nowMs = clock.nowMs();
   const { certificates, because, dueMs } = planCertificates(
@@ -68,9 +86,15 @@ async function pass(options: RotationOptions, webhooks: Reflector<ValidatingWebh
   );
   if (because !== undefined) {
     await write(client, secret, current, certificates);
-    log.info({ secret: secret.name }, `preflight: ${because}`);
+    log.info({ secret: secret.name }, `issued: ${because}`);
   }
-  await trust(client, webhooks.get(WEBHOOK_NAME), base64(certificates["ca.crt"]));
+  const object = objects.get(published.name);
+  const operations = object === undefined ? [] : published.trust(object, base64(certificates["ca.crt"]));
+  if (operations.length > 0) {
+    const result = await client.jsonPatch(published.kind, { name: published.name }, operations);
+    if (!result.ok && result.error.kind !== "notFound")
+      throw failed(`write the caBundle of ${published.kind.kind} ${published.name}`, result.error);
+  }
   return { recheckAfterMs: Math.min(DAY_MS, Math.max(1_000, dueMs - nowMs)) };
 }
 
@@ -88,26 +112,7 @@ async function write(
   const result = await (current === undefined
     ? client.create(SECRETS, object)
     : client.update(SECRETS, object));
-  if (!result.ok) throw failed("write the Secret", result.error);
-}
-
-/** Writes only the missing caBundle, because the installer owns the other fields of the configuration. */
-async function trust(
-  client: KubeClient,
-  configuration: ValidatingWebhooks | undefined,
-  caBundle: string,
-): Promise<void> {
-  const operations = (configuration?.webhooks ?? []).flatMap(({ name, clientConfig }, index) =>
-    clientConfig.caBundle === caBundle
-      ? []
-      : [
-          { op: "test", path: `/webhooks/${index}/name`, value: name } as const,
-          { op: "add", path: `/webhooks/${index}/clientConfig/caBundle`, value: caBundle } as const,
-        ],
-  );
-  if (operations.length === 0) return;
-  const result = await client.jsonPatch(VALIDATING_WEBHOOKS, { name: WEBHOOK_NAME }, operations);
-  if (!result.ok && result.error.kind !== "notFound") throw failed("write the caBundle", result.error);
+  if (!result.ok) throw failed(`write Secret ${name}`, result.error);
 }
 
 /** Decodes the data of a Secret. */
@@ -125,5 +130,5 @@ function base64(text: string): string {
 }
 
 function failed(action: string, error: ApiFailure): ApiCallFailed {
-  return new ApiCallFailed(`${action} of the preflight webhook`, error);
+  return new ApiCallFailed(action, error);
 }

@@ -1,4 +1,4 @@
-/** Plans the certificate of the webhook and its authorities, which are stored in a Secret. Pure except for random keys. */
+/** Plans the certificate of a server of the controller and its authorities, which are stored in a Secret. Pure except for random keys. */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { isIP } from "node:net";
 import { createCertificate } from "../../src/crypto/certificate.ts";
@@ -22,6 +22,8 @@ export interface CertificatePlan {
 }
 
 const DAY_MS = 86_400_000;
+/** Lifetime of a certificate. */
+export const CERTIFICATE_MS = 90 * DAY_MS;
 const AUTHORITY_MS = 3_650 * DAY_MS;
 /** Validity starts this long in the past, because clocks of other machines may be behind. */
 const BEFORE_MS = 3_600_000;

@@ -1,0 +1,228 @@
+/** Autoscaling with the real HPA of kube-controller-manager, and with the real kind and scaler schema of KEDA. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { request } from "node:https";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { parseAllDocuments } from "yaml";
+import { packageRoot } from "../local/package-root.ts";
+import { findKEDACrds } from "../scripts/setup/definitions.mjs";
+import { getCondition } from "../src/api/conditions.ts";
+import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import { freePort } from "../test/bed/ports.ts";
+import { ENGINE_PORT, reportReplica } from "../test/bed/scripted-host.ts";
+import { aggregationArgs } from "../test/cluster/aggregation.ts";
+import type { AgentSide } from "../test/controller/agent-side.ts";
+import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
+import { createSteppedClock } from "../test/controller/stepped-clock.ts";
+import { API_SERVICE_NAME, REQUESTS_METRIC } from "./external-metrics/api.ts";
+
+const WAIT = { timeout: 60_000, interval: 100 };
+const NS = "elastic";
+const HOSTS = ["mac-a", "mac-b", "mac-c"];
+const LOAD_URL = "http://metalbridge-autoscaling.metalbridge-system.svc:9464";
+/** Longer than a change of the load is held back. */
+const HELD_BACK_MS = 31_000;
+/** Acts at once, so that a test need not wait. */
+const AT_ONCE = Object.fromEntries(
+  ["scaleUp", "scaleDown"].map((way) => [
+    way,
+    { stabilizationWindowSeconds: 0, policies: [{ type: "Pods", value: 10, periodSeconds: 1 }] },
+  ]),
+);
+
+const clock = createSteppedClock();
+const folder = mkdtempSync(path.join(tmpdir(), "metalbridge-aggregation-"));
+const keda = findKEDACrds();
+const withKEDA = keda === undefined ? test.skip : test;
+let bench: Bench;
+let port: number;
+let agents: AgentSide[];
+/** Requests in flight of each engine. */
+let load = 0;
+
+const statusOf = (): InferenceReplica["status"] => ({
+  ...({ phase: "Ready", reason: "EngineReady", message: "", port: ENGINE_PORT, pid: 4711 } as const),
+  performance: load === 0 ? undefined : { requestsInFlight: load },
+});
+
+beforeAll(async () => {
+  bench = await startBench({
+    clock,
+    controlPlane: {
+      apiServerArgs: aggregationArgs(folder),
+      controllerManagerArgs: ["--horizontal-pod-autoscaler-sync-period=1s"],
+    },
+  });
+  port = await freePort();
+  for (const object of chartObjects(port)) await bench.apply(object);
+  await bench.restartController(bench.controllerKubeconfig, {
+    externalMetrics: true,
+    externalMetricsAddress: "127.0.0.1",
+    externalMetricsPort: port,
+    loadURL: LOAD_URL,
+  });
+  await bench.cluster.kubectl(["create", "namespace", NS]);
+  await bench.model(NS, "tiny");
+  agents = await Promise.all(HOSTS.map((host) => bench.agent(host, { statusOf })));
+}, 120_000);
+
+afterAll(async () => {
+  await bench?.[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Sets the load of each engine, as agents report it, once a change is no longer held back. */
+async function report(requests: number): Promise<void> {
+  load = requests;
+  clock.advance(HELD_BACK_MS);
+  for (const agent of agents) await agent.renew();
+  const { client } = bench;
+  for (const replica of await bench.replicas(NS)) await reportReplica(client, replica, statusOf());
+}
+
+const active = (name: string) =>
+  bench.service(NS, name).then(({ status }) => getCondition(status?.conditions, "ScalingActive"));
+
+test("a service on hosts scales from one to three replicas by its requests, and back", async () => {
+  await bench.apply(
+    inferenceService(NS, "chat", { autoscaling: { maxReplicas: 3, targetRequests: 2, behavior: AT_ONCE } }),
+  );
+  await bench.serviceUntil(NS, "chat", ({ status }) => expect(status?.ready).toBe("1/1"));
+  const idle = await bench.serviceUntil(NS, "chat", ({ status }) =>
+    expect(getCondition(status?.conditions, "ScalingActive")?.status).toBe("True"),
+  );
+  expect(getCondition(idle.status?.conditions, "AbleToScale")?.status).toBe("True");
+  await report(6);
+  const grown = await bench.serviceUntil(NS, "chat", ({ status }) => expect(status?.ready).toBe("3/3"));
+  expect(grown.spec.replicas).toBe(3);
+  await vi.waitFor(
+    async () => expect(limited(await bench.service(NS, "chat"))).toBe("TooManyReplicas"),
+    WAIT,
+  );
+  await report(0);
+  await bench.serviceUntil(NS, "chat", ({ status }) => expect(status?.ready).toBe("1/1"));
+
+  await bench.objects.patch(NS, "isvc/chat", { spec: { autoscaling: null, replicas: 2 } });
+  await vi.waitFor(async () => expect((await bench.objects.get(NS, "hpa")).items).toEqual([]), WAIT);
+  await bench.serviceUntil(NS, "chat", ({ status }) => {
+    expect(status?.ready).toBe("2/2");
+    expect(getCondition(status?.conditions, "ScalingActive")).toBeUndefined();
+  });
+});
+
+function limited({ status }: Awaited<ReturnType<Bench["service"]>>): string | undefined {
+  return getCondition(status?.conditions, "ScalingLimited")?.reason;
+}
+
+test("only the API server may read external metrics, and it lets only those who may", async () => {
+  const route = `/apis/external.metrics.k8s.io/v1beta1/namespaces/${NS}/${REQUESTS_METRIC}`;
+  const asked = request({ port, host: "127.0.0.1", path: route, rejectUnauthorized: false }).end();
+  const status = await new Promise((resolve) => asked.once("response", (one) => resolve(one.statusCode)));
+  expect(status).toBe(401);
+  const listed = await bench.cluster.kubectl(["get", "--raw", route]);
+  expect(JSON.parse(listed)).toMatchObject({ kind: "ExternalMetricValueList" });
+  const as = ["--as", "stranger", "--as-group", "system:authenticated"];
+  await expect(bench.cluster.kubectl(["get", "--raw", route, ...as])).rejects.toThrow(/Forbidden|forbidden/);
+});
+
+test("KEDA that is not installed is named in a condition, and the replicas stay", async () => {
+  await bench.apply(inferenceService(NS, "later", { autoscaling: { engine: "KEDA", maxReplicas: 3 } }));
+  await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("KEDANotInstalled"), WAIT);
+  expect((await active("later"))?.message).toContain("helm install keda");
+  expect((await bench.service(NS, "later")).spec.replicas).toBe(1);
+});
+
+withKEDA("the service waits for KEDA, whose kind accepts its ScaledObject, and never has both", async () => {
+  await bench.cluster.kubectl(["create", "-f", path.join(keda ?? "", "keda.sh_scaledobjects.yaml")]);
+  // Kinds that a cluster lacks are looked for at intervals.
+  await vi.waitFor(async () => {
+    clock.advance(60_000);
+    for (const agent of agents) await agent.renew();
+    const [found] = (await bench.objects.get(NS, "scaledobjects")).items;
+    expect(found?.spec).toMatchObject({ scaleTargetRef: { kind: "InferenceService", name: "later" } });
+    expectRequired(found.spec.triggers);
+  }, WAIT);
+  await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("AutoscalerNotEvaluated"), WAIT);
+  const conditions = [
+    {
+      type: "Ready",
+      status: "True",
+      reason: "ScaledObjectReady",
+      message: "ScaledObject is defined correctly",
+    },
+    { type: "Active", status: "False", reason: "ScalerNotActive", message: "no trigger is active" },
+  ];
+  const status = JSON.stringify({ status: { conditions } });
+  const patch = [
+    "patch",
+    "scaledobject/later",
+    "-n",
+    NS,
+    "--subresource=status",
+    "--type=merge",
+    "-p",
+    status,
+  ];
+  await bench.cluster.kubectl(patch);
+  await vi.waitFor(async () => expect((await active("later"))?.status).toBe("True"), WAIT);
+
+  await bench.objects.patch(NS, "isvc/later", { spec: { autoscaling: { engine: "HPA" } } });
+  await vi.waitFor(async () => {
+    expect((await bench.objects.get(NS, "scaledobjects")).items).toEqual([]);
+    expect((await bench.objects.get(NS, "hpa/later")).spec.maxReplicas).toBe(3);
+  }, WAIT);
+  await bench.objects.patch(NS, "isvc/later", { spec: { autoscaling: { engine: "KEDA" } } });
+  await vi.waitFor(async () => {
+    expect((await bench.objects.get(NS, "scaledobjects")).items).toHaveLength(1);
+    expect((await bench.objects.get(NS, "hpa")).items).toEqual([]);
+  }, WAIT);
+});
+
+test("the APIService of another adapter stays as it is, and the service says who serves it", async () => {
+  const service = { name: "keda-operator-metrics-apiserver", namespace: "keda", port: 443 };
+  const change = JSON.stringify({ spec: { service, caBundle: null, insecureSkipTLSVerify: true } });
+  await bench.cluster.kubectl(["patch", `apiservice/${API_SERVICE_NAME}`, "--type=merge", "-p", change]);
+  await bench.apply(inferenceService(NS, "taken", { autoscaling: { maxReplicas: 3 } }));
+  await vi.waitFor(async () => expect((await active("taken"))?.reason).toBe("ExternalMetricsTaken"), WAIT);
+  expect((await active("taken"))?.message).toContain("keda/keda-operator-metrics-apiserver");
+  const found = await bench.cluster.kubectl(["get", `apiservice/${API_SERVICE_NAME}`, "-o", "json"]);
+  expect(JSON.parse(found).spec.caBundle).toBeUndefined();
+});
+
+/** Each scaler is known to KEDA, and has the metadata that KEDA requires. */
+function expectRequired(triggers: readonly { type: string; metadata: Record<string, string> }[]): void {
+  const { scalers } = JSON.parse(readFileSync(path.join(keda ?? "", "scalers-schema.json"), "utf8")) as {
+    scalers: { type: string; parameters: Record<string, unknown>[] }[];
+  };
+  for (const { type, metadata } of triggers) {
+    const parameters = scalers.find((scaler) => scaler.type === type)?.parameters ?? [];
+    const readable = parameters.filter(({ metadataVariableReadable }) => metadataVariableReadable === true);
+    const required = readable.filter((one) => one.optional !== true && one.default === undefined);
+    const names = (of: typeof parameters) => of.map(({ name }) => name);
+    expect(names(readable)).toEqual(expect.arrayContaining(Object.keys(metadata)));
+    expect(Object.keys(metadata)).toEqual(expect.arrayContaining(names(required)));
+    // The schema has it as optional, but KEDA requires it here.
+    expect(metadata).toHaveProperty("targetValue");
+  }
+}
+
+/** Those of the chart, with a Service that leads to the controller of this test. */
+function chartObjects(toPort: number): readonly object[] {
+  const file = path.join(packageRoot(), "charts/metalbridge/templates/autoscaling.yaml");
+  const text = readFileSync(file, "utf8")
+    .replaceAll("{{ .Release.Namespace }}", NAMESPACE_SYSTEM)
+    .split("\n")
+    .filter((line) => !line.includes("{{") && !line.endsWith("labels:"))
+    .join("\n");
+  const objects = parseAllDocuments(text).map((document) => document.toJS());
+  return objects
+    .filter(({ metadata }) => metadata.name !== "metalbridge-autoscaling")
+    .map((object) => {
+      if (object.kind === "Service")
+        return { ...object, spec: { type: "ExternalName", externalName: "localhost" } };
+      if (object.kind !== "APIService") return object;
+      return { ...object, spec: { ...object.spec, service: { ...object.spec.service, port: toPort } } };
+    });
+}

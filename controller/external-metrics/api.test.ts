@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { aggregatorOf } from "./aggregator.ts";
+import { answerExternalMetrics, answerLoad, requestsOf } from "./api.ts";
+
+function serviceOf(name: string, status: object, replicas = 1): InferenceService {
+  return { metadata: { namespace: "team", name }, spec: { replicas }, status } as unknown as InferenceService;
+}
+
+const busy = serviceOf("busy", { readyReplicas: 2, performance: { requestsInFlight: 3.25 } });
+const services = [
+  busy,
+  serviceOf("idle", { readyReplicas: 1 }),
+  serviceOf("starting", { readyReplicas: 0, replicas: 1 }),
+  serviceOf("mute", { readyReplicas: 1, performance: { tokensPerSecond: 3 } }),
+  { ...busy, metadata: { namespace: "other", name: "busy" } },
+];
+const source = {
+  list: () => services,
+  get: (key: string) => services.find(({ metadata: { namespace, name } }) => `${namespace}/${name}` === key),
+};
+const BASE = "/apis/external.metrics.k8s.io/v1beta1";
+const METRIC = `${BASE}/namespaces/team/metalbridge_requests_in_flight`;
+const ask = (url: string) => answerExternalMetrics(url, source, "2026-11-26T00:00:00Z");
+
+test.each<[string, object, number, number | undefined]>([
+  ["busy", { readyReplicas: 1, performance: { requestsInFlight: 2 } }, 1, 2],
+  ["idle, which engines do not report", { readyReplicas: 1 }, 1, 0],
+  [
+    "an engine that does not count requests",
+    { readyReplicas: 1, performance: { tokensPerSecond: 1 } },
+    1,
+    undefined,
+  ],
+  ["no ready replica", { replicas: 1 }, 1, undefined],
+  ["scaled to zero", { replicas: 0 }, 0, 0],
+  ["the last replica still stops", { replicas: 1 }, 0, undefined],
+])("requests of a service: %s", (_, status, replicas, expected) => {
+  expect(requestsOf(serviceOf("chat", status, replicas))).toBe(expected);
+});
+
+test("discovery names the metric", () => {
+  expect(ask(BASE)).toMatchObject({ status: 200, body: { kind: "APIResourceList" } });
+  expect(ask("/apis/external.metrics.k8s.io")).toMatchObject({ status: 200, body: { kind: "APIGroup" } });
+  expect(ask("/apis")).toMatchObject({ status: 404, body: { kind: "Status" } });
+  expect(ask(`${BASE}/namespaces/team/other`).status).toBe(404);
+});
+
+test("a metric has the services of its namespace whose load is known, selected by label", () => {
+  expect(ask(METRIC).body).toMatchObject({
+    kind: "ExternalMetricValueList",
+    items: [{ value: "3250m" }, { value: "0m" }],
+  });
+  const selected = `${METRIC}?labelSelector=${encodeURIComponent("metalbridge.dev/service=busy")}`;
+  expect(ask(selected).body.items).toEqual([
+    {
+      metricName: "metalbridge_requests_in_flight",
+      metricLabels: { "metalbridge.dev/service": "busy" },
+      timestamp: "2026-11-26T00:00:00Z",
+      value: "3250m",
+    },
+  ]);
+  expect(ask(`${METRIC}?labelSelector=a%3Db`).body.items).toEqual([]);
+  expect(ask(`${METRIC}?labelSelector=a%20in%20(b)`).status).toBe(400);
+});
+
+test("KEDA gets a number, or an error where none is known", () => {
+  expect(answerLoad("/load/team/busy", source)).toEqual({ status: 200, body: { requestsInFlight: 3.25 } });
+  expect(answerLoad("/load/team/starting", source)?.status).toBe(503);
+  expect(answerLoad("/load/team/mute", source)?.status).toBe(503);
+  expect(answerLoad("/load/team/none", source)?.status).toBe(404);
+  expect(answerLoad("/load/team", source)).toBeUndefined();
+});
+
+test("the aggregator is known only with an authority and readable names", () => {
+  const ca = "-----BEGIN CERTIFICATE-----";
+  const data = { "requestheader-client-ca-file": ca, "requestheader-allowed-names": '["front"]' };
+  expect(aggregatorOf(data)).toEqual({ authorities: ca, names: ["front"] });
+  expect(aggregatorOf({ "requestheader-client-ca-file": ca })).toEqual({ authorities: ca, names: [] });
+  expect(aggregatorOf({ ...data, "requestheader-allowed-names": "front" })).toBeUndefined();
+  expect(aggregatorOf({ "requestheader-allowed-names": "[]" })).toBeUndefined();
+  expect(aggregatorOf(undefined)).toBeUndefined();
+});

@@ -1,0 +1,118 @@
+/** The API external.metrics.k8s.io/v1beta1, of which autoscalers read the load of services. Pure. */
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+
+const API_GROUP = "external.metrics.k8s.io";
+const GROUP_VERSION = `${API_GROUP}/v1beta1`;
+/** Name of the APIService, of which a cluster has one. */
+export const API_SERVICE_NAME = `v1beta1.${API_GROUP}`;
+
+/** Requests of a service, processed and queued, as a mean over the last minute. */
+export const REQUESTS_METRIC = "metalbridge_requests_in_flight";
+
+/** Path below the controller's URL at which KEDA reads the load of a service. */
+export function loadPath(namespace: string, name: string): string {
+  return `/load/${namespace}/${name}`;
+}
+
+export interface ExternalAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** Reads services from a watch. Undefined if there is none of this name. */
+export interface LoadSource {
+  readonly get: (key: string) => InferenceService | undefined;
+  readonly list: () => readonly InferenceService[];
+}
+
+/**
+ * Number of requests, or undefined if it is not known, which stops autoscaling until it is. Idle engines report no performance.
+ * A service without replicas has no requests.
+ */
+export function requestsOf({ spec, status }: InferenceService): number | undefined {
+  const { performance, replicas = 0, readyReplicas = 0 } = status ?? {};
+  if (performance !== undefined) return performance.requestsInFlight;
+  return readyReplicas > 0 || (spec.replicas === 0 && replicas === 0) ? 0 : undefined;
+}
+
+/** Answers a GET request for `/load/NAMESPACE/NAME`. Undefined for another path. */
+export function answerLoad(path: string, services: LoadSource): ExternalAnswer | undefined {
+  const [, namespace, name] = /^\/load\/([^/]+)\/([^/]+)$/.exec(path) ?? [];
+  if (namespace === undefined || name === undefined) return undefined;
+  const service = services.get(`${namespace}/${name}`);
+  if (service === undefined) return { status: 404, body: { error: "no such service" } };
+  const requestsInFlight = requestsOf(service);
+  return requestsInFlight === undefined
+    ? { status: 503, body: { error: "the load of the service is not known: no replica is ready" } }
+    : { status: 200, body: { requestsInFlight } };
+}
+
+/** Answers a GET request of the aggregator. `url` has the path and the query. */
+export function answerExternalMetrics(url: string, services: LoadSource, nowIso: string): ExternalAnswer {
+  const { pathname, searchParams } = new URL(url, "https://metalbridge.invalid");
+  if (pathname === `/apis/${GROUP_VERSION}`) return { status: 200, body: RESOURCES };
+  if (pathname === `/apis/${API_GROUP}`) return { status: 200, body: API };
+  const [, namespace, metric] = METRIC_PATH.exec(pathname) ?? [];
+  if (namespace === undefined || metric !== REQUESTS_METRIC) return failure(404, "NotFound", "not found");
+  const selector = parseSelector(searchParams.get("labelSelector") ?? "");
+  if (selector === undefined)
+    return failure(400, "BadRequest", "labelSelector supports only equality, for example a=b,c=d");
+  const items = services
+    .list()
+    .filter(({ metadata }) => metadata.namespace === namespace)
+    .flatMap((service) => {
+      const metricLabels: Readonly<Record<string, string>> = { [LABEL_SERVICE]: service.metadata.name };
+      const requests = requestsOf(service);
+      if (requests === undefined || !selector.every(([key, value]) => metricLabels[key] === value)) return [];
+      return [{ metricName: metric, metricLabels, timestamp: nowIso, value: quantityOf(requests) }];
+    });
+  return {
+    status: 200,
+    body: { kind: "ExternalMetricValueList", apiVersion: GROUP_VERSION, metadata: {}, items },
+  };
+}
+
+const METRIC_PATH = new RegExp(`^/apis/${GROUP_VERSION}/namespaces/([^/]+)/([^/]+)$`);
+
+const RESOURCES = {
+  kind: "APIResourceList",
+  apiVersion: "v1",
+  groupVersion: GROUP_VERSION,
+  resources: [
+    {
+      name: REQUESTS_METRIC,
+      singularName: "",
+      namespaced: true,
+      kind: "ExternalMetricValueList",
+      verbs: ["get"],
+    },
+  ],
+};
+const VERSION = { groupVersion: GROUP_VERSION, version: "v1beta1" };
+const API = {
+  kind: "APIGroup",
+  apiVersion: "v1",
+  name: API_GROUP,
+  versions: [VERSION],
+  preferredVersion: VERSION,
+};
+
+export function failure(code: number, reason: string, message: string): ExternalAnswer {
+  const body = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", message, reason, code };
+  return { status: code, body };
+}
+
+/** Required labels. Undefined for anything but equality. */
+function parseSelector(text: string): readonly (readonly [string, string])[] | undefined {
+  const terms = text === "" ? [] : text.split(",");
+  const pairs = terms.map((term) => /^\s*([^=!<>\s()]+)\s*==?\s*([^=!<>\s()]*)\s*$/.exec(term));
+  return pairs.every((pair) => pair !== null)
+    ? pairs.map(([, key = "", value = ""]) => [key, value])
+    : undefined;
+}
+
+/** In thousandths, because a quantity has no more. */
+function quantityOf(value: number): string {
+  return `${Math.round(value * 1_000)}m`;
+}
