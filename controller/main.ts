@@ -90,8 +90,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   const elastic = startElastic(config, { connection, clock, log, signal });
   try {
     const routes = routesOf(() => state, preflight, metricsRoute(metrics.text, clock));
-    const { healthAddress: address, healthPort } = config;
-    const port = await listen({ address, port: healthPort, routes, otherwise: elastic.otherwise, signal });
+    const port = await listen({ ...healthOf(config), routes, otherwise: elastic.otherwise, signal });
     await serveTunnel(options, target);
     options.onListening?.(port);
     log.info({ server: connection.server, identity, healthPort: port }, "controller started");
@@ -133,6 +132,10 @@ export async function runController(options: ControllerOptions): Promise<void> {
     end.abort();
     connection.close();
   }
+}
+
+function healthOf({ healthAddress: address, healthPort: port }: ControllerConfig) {
+  return { address, port };
 }
 
 function electionOf({ log, signal, lease }: ControllerOptions, client: KubeClient, identity: string) {
