@@ -3,9 +3,9 @@
  * shared listens on the same port of loopback; an engine that binds all addresses in spite of that finds the port taken.
  */
 import { basename } from "node:path";
-import { checkGate, isGated } from "../../src/engines/registry.ts";
+import { checkGate, isGated, namedAdaptersOf } from "../../src/engines/registry.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { EngineDriver, EngineTrace } from "../engines/engine.ts";
+import type { EngineDriver, EngineLaunch, EngineTrace } from "../engines/engine.ts";
 import type {
   Instance,
   InstanceContext,
@@ -22,7 +22,7 @@ const CLOSE_ROUTE_MS = 1_000;
 const LOOPBACK = "127.0.0.1";
 
 /** The part of a route that is known before its engine runs; recorded in engine.json for the next agent. */
-type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls" | "engineVersion"> & {
+type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls" | "engineVersion" | "adapters"> & {
   /** The file with the key that the engine requires from the gate. */
   readonly engineKeyFile?: string;
 };
@@ -66,9 +66,7 @@ export function withGate(
       if (!isGated(launch.template)) return driver.open(place, launch);
       // Recorded, so that an adopted engine keeps the routes of the version that it was opened with.
       const engineVersion = protocol === "any" ? undefined : (await driver.detect())?.version;
-      const { template, address, port, apiKeyFile: engineKeyFile, gateFiles } = launch;
-      const listen = { address, port };
-      const seed = { service: template.serviceName, listen, ...gateFiles, engineKeyFile, engineVersion };
+      const seed = seedOf(launch, engineVersion);
       const gate = gated(place, seed, "none");
       const record = { ...launch.record, route: seed };
       const inner = await driver.open(gate.place, { ...launch, address: LOOPBACK, record });
@@ -96,6 +94,14 @@ export function withGate(
       return instance;
     },
   };
+}
+
+function seedOf(launch: EngineLaunch, engineVersion: string | undefined): RouteSeed {
+  const { template, address, port, apiKeyFile: engineKeyFile, gateFiles } = launch;
+  const listen = { address, port };
+  const named = namedAdaptersOf(template);
+  const adapters = named.length === 0 ? undefined : named;
+  return { service: template.serviceName, listen, ...gateFiles, engineKeyFile, engineVersion, adapters };
 }
 
 function seedIn({ record }: EngineTrace): RouteSeed | undefined {

@@ -11,7 +11,13 @@ import type { GateRoute } from "./routes.ts";
  */
 export type PathRule =
   | { readonly kind: "raw"; readonly path: string; readonly isOpen: boolean }
-  | { readonly kind: "json"; readonly path: string; readonly nameKeys: readonly string[] }
+  | {
+      readonly kind: "json";
+      readonly path: string;
+      readonly nameKeys: readonly string[];
+      /** Adapters that a request may name instead of the model. */
+      readonly adapters?: readonly string[];
+    }
   | { readonly kind: "list"; readonly path: string }
   | { readonly kind: "health" }
   | { readonly kind: "later"; readonly since: string };
@@ -77,6 +83,27 @@ function admitAny(method: string, target: string, path: string): AdmittedRequest
   if (!path.startsWith("/")) return rejectRequest(400, "bad_path", "the path must be absolute");
   const isOpen = path === "/health" && (method === "GET" || method === "HEAD");
   return { kind: "raw", path: target, isOpen };
+}
+
+/** Routes on which llama-server generates text, and applies adapters. */
+const ADAPTER_ROUTES: ReadonlySet<string> = new Set([
+  ...["/chat/completions", "/completions", "/responses"].flatMap((path) => [path, `/v1${path}`]),
+  ...["/completion", "/infill", "/api/chat"],
+]);
+
+/** With adapters, the body of a request that generates text is read, because it may name one. All others pass unchanged. */
+export function withAdapters(
+  rule: AdmittedRequest,
+  method: string | undefined,
+  adapters: GateRoute["adapters"],
+): AdmittedRequest | RequestRejection {
+  if (adapters === undefined || rule.kind !== "raw" || method !== "POST") return rule;
+  const [path = ""] = rule.path.split("?", 1);
+  if (path === "/v1/messages") {
+    const message = `llama-server applies no adapter on ${path}; use /v1/chat/completions`;
+    return rejectRequest(404, "unknown_path", message);
+  }
+  return ADAPTER_ROUTES.has(path) ? { kind: "json", path: rule.path, nameKeys: MODEL, adapters } : rule;
 }
 
 const UNREADABLE: Readonly<Record<string, readonly [string, string]>> = {

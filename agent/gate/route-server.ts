@@ -16,7 +16,7 @@ import { incrementCount, type RouteCounters } from "./counters.ts";
 import { IdleConnections } from "./idle-connections.ts";
 import { hasValidKey, keyDigestOf, readGateKeys } from "./keys.ts";
 import { createListener } from "./listener.ts";
-import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf } from "./paths.ts";
+import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf, withAdapters } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
 import { isHandshakeError, rejectMalformed, sendJson } from "./responses.ts";
 import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
@@ -222,7 +222,7 @@ export class RouteServer {
     else if (rule.kind === "raw") this.#relay(request, response, rule, share, "stream");
     else if (rule.kind === "json") {
       const { bodyBytes: limitBytes } = this.#limits;
-      const naming = modelNamingOf(this.#route, rule.nameKeys);
+      const naming = modelNamingOf(this.#route, rule);
       readRequestBody(request, { limitBytes, share, naming }, (body) => {
         if (!isRejection(body)) return this.#relay(request, response, rule, share, body);
         share.release();
@@ -249,7 +249,7 @@ export class RouteServer {
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
     if (this.#route.state === "none")
       return retryLater("unavailable", "the model is not available on this host now");
-    return rule;
+    return withAdapters(rule, request.method, this.#route.adapters);
   }
 
   /** Browsers send preflights without a key. Only an engine that requires a key itself gets them: another might treat one as a request. */

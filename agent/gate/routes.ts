@@ -29,6 +29,8 @@ export interface GateRoute {
   /** The daemon's name for the model. */
   readonly model: string;
   readonly protocol: Protocol;
+  /** Adapters by name, in the order of their identifiers in llama-server. Only with protocol any. */
+  readonly adapters?: readonly string[] | undefined;
   /** Decides which inference routes the engine has; absent if unknown. */
   readonly engineVersion?: string | undefined;
   readonly state: PassState;

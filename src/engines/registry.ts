@@ -1,10 +1,12 @@
 /** The registry of engines. */
+
 import type { Mode } from "../api/engine-settings.ts";
 import { MetalbridgeError } from "../api/errors.ts";
 import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { ReplicaTemplate } from "../api/inference-replica.ts";
+import { roleSetting } from "../api/inference-service/model-refs.ts";
 import type { EngineDescription } from "./contract/description.ts";
 import { generic } from "./generic/description.ts";
 import { llamacpp } from "./llamacpp/description.ts";
@@ -29,7 +31,7 @@ export const ENGINES: readonly EngineDescription[] = [
   generic,
 ];
 
-type GateRequest = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls">;
+type GateRequest = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls" | "loraAdapters">;
 
 /** Runtimes that may serve a model if spec.runtime is absent, in order of preference, with and without a driver on hosts. */
 export function runtimesFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
@@ -91,10 +93,21 @@ export function hostAccelerator(os: string | undefined): Accelerator {
 }
 
 /** True if the gate is in front of the engine of the replica. */
-export function isGated({ runtime, gate, auth, tls }: GateRequest): boolean {
+export function isGated(request: GateRequest): boolean {
+  const { runtime, gate, auth, tls } = request;
   if (gate === "Always" || tls !== undefined || engineDescription(runtime)?.isSharedDaemon === true)
     return true;
+  if (namedAdaptersOf(request).length > 0) return true;
   return gate !== "Never" && auth !== undefined;
+}
+
+/** Names under which the gate serves the adapters of a replica, in the order of their identifiers in the engine. */
+export function namedAdaptersOf({
+  runtime,
+  loraAdapters = [],
+}: Pick<GateRequest, "runtime" | "loraAdapters">): readonly string[] {
+  if (engineDescription(runtime)?.host?.settings.includes(roleSetting("lora")) !== true) return [];
+  return loraAdapters.flatMap(({ servedName }) => servedName ?? []);
 }
 
 /** Throws `GateNeeded` if the service disables the gate but requires it. */
@@ -106,6 +119,8 @@ export function checkGate(request: GateRequest): void {
       ? `with runtime ${request.runtime} many services share one server, and only the gate gives each its own port and model`
       : request.auth !== undefined && entry?.checksApiKey !== true
         ? `runtime ${request.runtime} cannot check API keys, the gate does`
-        : undefined;
+        : namedAdaptersOf(request).length > 0
+          ? `runtime ${request.runtime} does not choose an adapter by the model name of a request, the gate does`
+          : undefined;
   if (why !== undefined) throw new MetalbridgeError("GateNeeded", `spec.endpoint.gate is Never, but ${why}`);
 }

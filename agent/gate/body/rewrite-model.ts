@@ -4,11 +4,15 @@ import { parseJson } from "../../../src/util/parse-json.ts";
 import type { GateRoute } from "../routes.ts";
 import type { BodyBuffer } from "./body-buffer.ts";
 import { sameModel } from "./lists.ts";
-import { MemberScanner } from "./members.ts";
+import { type Member, MemberScanner } from "./members.ts";
 import { type RequestRejection, rejectRequest } from "./rejection.ts";
 
 /** Maximum size of a member that the gate reads: a model's name, or Ollama's options. */
 const MAX_VALUE_BYTES = 64 * 1024;
+
+/** Member of llama-server's requests with the adapters that apply; the others do not. */
+const ADAPTERS = "lora";
+const NO_ADAPTER = '[{"id":0,"scale":0}]';
 
 export interface ModelNaming {
   /** Members that name the model. */
@@ -16,6 +20,8 @@ export interface ModelNaming {
   readonly accepts: (name: string) => boolean;
   /** The name that replaces it. */
   readonly model: string;
+  /** Names that select an adapter of llama-server by its index, in addition to the model. */
+  readonly adapters?: readonly string[];
   /** Functions by member that replace the member's JSON text if the request has the member. */
   readonly overrides: Readonly<Record<string, (value: string) => string>>;
 }
@@ -23,15 +29,24 @@ export interface ModelNaming {
 /** The model naming of a route's requests, under these members. */
 export function modelNamingOf(
   { model, service, protocol }: Pick<GateRoute, "model" | "service" | "protocol">,
-  keys: readonly string[],
+  {
+    nameKeys: keys,
+    adapters = [],
+  }: { readonly nameKeys: readonly string[]; readonly adapters?: readonly string[] },
 ): ModelNaming {
   const isOllama = protocol === "ollama";
   return {
     keys,
     model,
-    accepts: (name) => name === service || (isOllama && sameModel(name, service)),
+    adapters,
+    accepts: (name) => name === service || adapters.includes(name) || (isOllama && sameModel(name, service)),
     // The agent decides how long the model stays loaded: a client's 0 would unload it for all clients.
-    overrides: isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {},
+    overrides: {
+      ...(isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {}),
+      ...(adapters.length > 0
+        ? { [ADAPTERS]: (value) => (/^\[\s*\]$/.test(value) ? NO_ADAPTER : value) }
+        : {}),
+    },
   };
 }
 
@@ -55,16 +70,10 @@ export function rewriteModel(
   if (problem !== undefined) return invalidJson(problem);
   const { keys, overrides } = naming;
   const { members } = scanner;
-  const reject = (message: string) => rejectRequest(400, "not_json", message);
-  // Parsers differ in which of two equal members they use.
-  const twice = members.find(({ key }, index) => members.findIndex((other) => other.key === key) < index);
-  if (twice !== undefined) return reject(`the body has two members ${twice.key}`);
-  const misspelled = members.find(({ key, spelled }) => key !== spelled);
-  if (misspelled !== undefined)
-    return reject(`write ${misspelled.key} instead of ${JSON.stringify(misspelled.spelled)}`);
-  const long = members.find(({ from, to }) => to - from > MAX_VALUE_BYTES);
-  if (long !== undefined) return reject(`the member ${long.key} is larger than ${MAX_VALUE_BYTES} bytes`);
-  const model = JSON.stringify(naming.model);
+  const ambiguous = ambiguityOf(members);
+  if (ambiguous !== undefined) return reject(ambiguous);
+  const hasOwnSelection = members.some(({ key }) => key === ADAPTERS);
+  const model = (name?: unknown) => modelText(naming, name, hasOwnSelection);
   const parts: Buffer[] = [];
   let at = 0;
   const replace = (from: number, to: number, text: string): void => {
@@ -74,19 +83,52 @@ export function rewriteModel(
   const [first = "model"] = keys;
   if (!members.some(({ key }) => key === first)) {
     const start = scanner.opensAt;
-    replace(start, start, `"${first}":${model}${scanner.count === 0 ? "" : ","}`);
+    replace(start, start, `"${first}":${model()}${scanner.count === 0 ? "" : ","}`);
   }
   for (const { key, from, to } of members) {
     const value = Buffer.concat(body.slice(from, to)).toString("utf8");
-    const wrong = keys.includes(key) ? wrongName(value, naming) : undefined;
+    const name = keys.includes(key) ? parseJson(value) : null;
+    const wrong = wrongName(name, naming, hasOwnSelection);
     if (wrong !== undefined) return wrong;
-    replace(from, to, overrides[key]?.(value) ?? model);
+    replace(from, to, overrides[key]?.(value) ?? model(name));
   }
   return [...parts, ...body.slice(at, body.length)];
 }
 
-function wrongName(text: string, naming: ModelNaming): RequestRejection | undefined {
-  const name = parseJson(text);
+function reject(message: string): RequestRejection {
+  return rejectRequest(400, "not_json", message);
+}
+
+/** The reason why another parser may read other values of the selected members. */
+function ambiguityOf(members: readonly Member[]): string | undefined {
+  // Parsers differ in which of two equal members they use.
+  const twice = members.find(({ key }, index) => members.findIndex((other) => other.key === key) < index);
+  if (twice !== undefined) return `the body has two members ${twice.key}`;
+  const misspelled = members.find(({ key, spelled }) => key !== spelled);
+  if (misspelled !== undefined)
+    return `write ${misspelled.key} instead of ${JSON.stringify(misspelled.spelled)}`;
+  const long = members.find(({ from, to }) => to - from > MAX_VALUE_BYTES);
+  return long && `the member ${long.key} is larger than ${MAX_VALUE_BYTES} bytes`;
+}
+
+/**
+ * JSON text of the name, followed by the adapters to apply. Without a selection llama-server would apply none either, but keep
+ * the cache that an earlier request filled with an adapter.
+ */
+function modelText({ model, adapters = [] }: ModelNaming, name: unknown, hasOwnSelection: boolean): string {
+  const index = adapters.indexOf(name as string);
+  const selection = index < 0 ? NO_ADAPTER : `[{"id":${index},"scale":1}]`;
+  const needsSelection = adapters.length > 0 && !hasOwnSelection;
+  return `${JSON.stringify(model)}${needsSelection ? `,"${ADAPTERS}":${selection}` : ""}`;
+}
+
+function wrongName(
+  name: unknown,
+  naming: ModelNaming,
+  hasOwnSelection: boolean,
+): RequestRejection | undefined {
+  if (hasOwnSelection && naming.adapters?.some((adapter) => adapter === name) === true)
+    return reject(`the model is an adapter, so the body may not have the member ${ADAPTERS}`);
   if (name === null || name === "" || (typeof name === "string" && naming.accepts(name))) return undefined;
   if (typeof name !== "string") return rejectRequest(400, "not_json", "the model's name must be a string");
   return rejectRequest(404, "model", `model ${JSON.stringify(name.slice(0, 200))} is not served here`);

@@ -30,6 +30,11 @@ export const llamacppPod: PodRuntime = {
   needsWeights: true,
   endsAtSecondTerm: true,
   settings: LLAMACPP_SETTINGS,
+  // No gate chooses them by name.
+  unhonoredParts: ({ modelRefs = [] }) =>
+    modelRefs.flatMap(({ name, role }) =>
+      role === "lora" ? [`modelRefs ${name} (loaded, but requests select it in their field lora)`] : [],
+    ),
   command: (input) => {
     const { argv, problems } = buildArgv(toServerInput(input), PINNED);
     const [first] = problems;

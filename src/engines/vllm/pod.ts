@@ -166,13 +166,11 @@ function adapterFlags({ adapters, weights }: PodInput): string[] {
 }
 
 function companionName({ model, files }: PodModel, weights: PodFiles | undefined) {
+  if (files !== undefined) return { name: files.folder, revision: undefined };
   if (model === undefined) throw new Error("a companion without a Model");
-  if (files === undefined && weights !== undefined)
-    throw new MetalbridgeError(
-      "WeightsNotCached",
-      `Model ${model.metadata.name} is not on a volume, and an engine whose weights are on one downloads nothing`,
-    );
-  return hubWeights({ model, weights: files });
+  if (weights === undefined) return hubWeights({ model });
+  const message = `Model ${model.metadata.name} is not on a volume, and an engine whose weights are on one downloads nothing`;
+  throw new MetalbridgeError("WeightsNotCached", message);
 }
 
 /** Without a draft model, vLLM drafts from the preceding text. */
