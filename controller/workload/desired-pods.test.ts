@@ -177,3 +177,18 @@ test("a service passes its queue of Kueue and its topology on, and nothing else 
   expect(JSON.stringify(spec.template)).not.toMatch(/pod-group-name|retriable|"team"/);
   expect(spec.selector).toEqual(plain.spec.selector);
 });
+
+test("both ways to name the same Models, in any order, are the same desired state", () => {
+  const digest = (spec: object) =>
+    desiredPodsDigest({
+      service: inferenceServiceSchema.parse({ metadata: { name: "chat", namespace: "a" }, spec }),
+      models: [],
+    });
+  const draft = { name: "d", role: "draft" };
+  const [a, b] = ["a", "b"].map((name) => ({ name, role: "lora" }));
+  const speculativeDecoding = { type: "draft", draftModelRef: "d" };
+  expect(digest({ modelRefs: [{ name: "m" }] })).toBe(digest({ modelRef: "m" }));
+  expect(digest({ modelRefs: [draft, { name: "m" }] })).toBe(digest({ modelRef: "m", speculativeDecoding }));
+  expect(digest({ modelRefs: [{ name: "m" }, a, b] })).toBe(digest({ modelRefs: [b, { name: "m" }, a] }));
+  expect(digest({ modelRefs: [{ name: "m" }, a] })).not.toBe(digest({ modelRef: "m" }));
+});
