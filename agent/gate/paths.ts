@@ -85,7 +85,7 @@ function admitAny(method: string, target: string, path: string): AdmittedRequest
   return { kind: "raw", path: target, isOpen };
 }
 
-/** Routes on which llama-server generates text, and applies adapters. */
+/** Routes on which the engine generates text, and applies adapters. */
 const ADAPTER_ROUTES: ReadonlySet<string> = new Set([
   ...["/chat/completions", "/completions", "/responses"].flatMap((path) => [path, `/v1${path}`]),
   ...["/completion", "/infill", "/api/chat"],
@@ -100,7 +100,7 @@ export function withAdapters(
   if (adapters === undefined || rule.kind !== "raw" || method !== "POST") return rule;
   const [path = ""] = rule.path.split("?", 1);
   if (path === "/v1/messages") {
-    const message = `llama-server applies no adapter on ${path}; use /v1/chat/completions`;
+    const message = `the engine applies no adapter on ${path}; use /v1/chat/completions`;
     return rejectRequest(404, "unknown_path", message);
   }
   return ADAPTER_ROUTES.has(path) ? { kind: "json", path: rule.path, nameKeys: MODEL, adapters } : rule;

@@ -29,7 +29,7 @@ export interface GateRoute {
   /** The daemon's name for the model. */
   readonly model: string;
   readonly protocol: Protocol;
-  /** Adapters by name, in the order of their identifiers in llama-server. Only with protocol any. */
+  /** Adapters by name, in the order of their identifiers in the engine. Only with protocol any. */
   readonly adapters?: readonly string[] | undefined;
   /** Decides which inference routes the engine has; absent if unknown. */
   readonly engineVersion?: string | undefined;

@@ -10,6 +10,7 @@ import { API_VERSION } from "../../src/api/group.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceReplicaSchema } from "../../src/api/inference-replica.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { allModelsOf } from "../../src/api/inference-service/roles.ts";
 import { modelSchema } from "../../src/api/model.ts";
 import { withBackend } from "../../src/capacity/backend.ts";
 import { unhonoredFields } from "../../src/capacity/honored.ts";
@@ -124,8 +125,8 @@ test("every service of an example names a Model of the same folder", () => {
   );
   for (const { where, object } of examples) {
     if (object.kind !== "InferenceService") continue;
-    const { modelRef } = inferenceServiceSchema.parse(object).spec;
-    expect(models, where).toContain(`${path.dirname(where)} ${modelRef}`);
+    const names = allModelsOf(inferenceServiceSchema.parse(object).spec);
+    for (const name of names) expect(models, where).toContain(`${path.dirname(where)} ${name}`);
   }
 });
 

@@ -10,7 +10,7 @@ import { type RequestRejection, rejectRequest } from "./rejection.ts";
 /** Maximum size of a member that the gate reads: a model's name, or Ollama's options. */
 const MAX_VALUE_BYTES = 64 * 1024;
 
-/** Member of llama-server's requests with the adapters that apply; the others do not. */
+/** Member of an engine's requests with the adapters that apply; the others do not. */
 const ADAPTERS = "lora";
 const NO_ADAPTER = '[{"id":0,"scale":0}]';
 
@@ -20,7 +20,7 @@ export interface ModelNaming {
   readonly accepts: (name: string) => boolean;
   /** The name that replaces it. */
   readonly model: string;
-  /** Names that select an adapter of llama-server by its index, in addition to the model. */
+  /** Names that select an adapter of the engine by its index, in addition to the model. */
   readonly adapters?: readonly string[];
   /** Functions by member that replace the member's JSON text if the request has the member. */
   readonly overrides: Readonly<Record<string, (value: string) => string>>;
@@ -112,7 +112,7 @@ function ambiguityOf(members: readonly Member[]): string | undefined {
 }
 
 /**
- * JSON text of the name, followed by the adapters to apply. Without a selection llama-server would apply none either, but keep
+ * JSON text of the name, followed by the adapters to apply. Without a selection the engine would apply none either, but keep
  * the cache that an earlier request filled with an adapter.
  */
 function modelText({ model, adapters = [] }: ModelNaming, name: unknown, hasOwnSelection: boolean): string {
