@@ -7,6 +7,7 @@ import { expect, test } from "vitest";
 import { parse } from "yaml";
 import { benchmarksConfigSchema } from "../../controller/benchmark/config.ts";
 import { controllerConfigSchema } from "../../controller/config.ts";
+import { externalMetricsConfigSchema } from "../../controller/external-metrics/config.ts";
 import { labelsConfigSchema } from "../../controller/labels/config.ts";
 import { preflightConfigSchema } from "../../controller/preflight/config.ts";
 import { tunnelConfigSchema } from "../../controller/tunnel/config.ts";
@@ -72,6 +73,7 @@ test("the controller's flags are values, but for those that a pod settles itself
     tunnelConfigSchema,
     labelsConfigSchema,
     benchmarksConfigSchema,
+    externalMetricsConfigSchema,
   ].flatMap(({ shape }) => Object.keys(shape));
   const flags = configKeys(controllerConfigSchema)
     .map(({ key }) => key)
