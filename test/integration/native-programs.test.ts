@@ -1,4 +1,4 @@
-/** Services of runtime generic from kubectl apply to an answer through kube-proxy, and back to nothing: a tiny program, and mlx_lm.server. */
+/** Native programs from kubectl apply to an answer through kube-proxy, and back to nothing: a tiny program, llama-server of a BackendRuntime, and mlx_lm.server. */
 import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,6 +14,7 @@ import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
+import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
@@ -35,10 +36,11 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
     writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${TINY}' "$@"\n`);
     chmodSync(program, 0o755);
     const roots = [root, ...(mlxLm === undefined ? [] : [realpathSync(mlxLm)])];
+    const backends = { unheard: { path: program }, "my-llama": { path: findLlamaServer() ?? "" } };
     on = await startSystem({
       agents: [
         { hostName: "mac-without", config: {} },
-        { hostName: "mac-with", config: { generic: { roots } } },
+        { hostName: "mac-with", config: { generic: { roots }, backends } },
       ],
     });
   });
@@ -52,6 +54,24 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
   const condition = async (name: string, type: string) => {
     const { conditions = [] } = (await on.services.serviceStatus(name)) ?? {};
     return conditions.find((one: { readonly type: string }) => one.type === type);
+  };
+  const applyBackend = (name: string, host: object, spec: object) =>
+    on.apply({
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "BackendRuntime",
+      metadata: { name },
+      spec: { host, ...spec },
+    });
+  const applyService = async (name: string, backend: string, spec: object) => {
+    await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
+    await on.services.applyService(name, "tiny.gguf", {
+      backendRuntime: { name: backend },
+      runtime: undefined,
+      extraArgs: undefined,
+      promptCacheMiB: undefined,
+      contextSize: undefined,
+      ...spec,
+    });
   };
   const removed = async (name: string) => {
     await on.farm.kubectl(["delete", `isvc/${name}`, `mdl/${name}`, "-n", NAMESPACE]);
@@ -87,6 +107,83 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
       message: expect.stringContaining("spec.contextSize"),
     });
     await removed("native");
+  });
+
+  it("an unknown engine runs from a BackendRuntime on the host that allows it, and drains by its gauge", async () => {
+    const host = {
+      command: ["serve"],
+      args: ["{{ .Port }}", "{{ .Address }}", "{{ .ModelName }}"],
+      memory: { weightsPercent: 110, extra: "128Mi" },
+    };
+    await applyBackend("unheard", host, {
+      gauges: { running: ["held"] },
+      probes: { liveness: { httpGet: { path: "/health", port: 8080 } } },
+    });
+    await applyService("speech", "unheard", { rollout: { drainSeconds: 600 } });
+    await on.services.untilReady("speech");
+    const replica = await on.services.replicaOf("speech");
+    expect(replica.spec.template.hostName).toBe("mac-with");
+    expect(replica.status.memory.claimBasis).toContain("as in host.memory of BackendRuntime unheard");
+    expect(await on.services.post("speech", "/arguments", "")).toEqual([
+      ...[String(replica.status.port), on.network.hostAddress, "speech"],
+    ]);
+    const ignored = (await condition("speech", "SpecHonored"))?.message;
+    expect(ignored).not.toContain("probeOverrides");
+    const hosts: Host[] = await on.farm.objects.list(HOSTS);
+    const entries = hosts.find(({ metadata }) => metadata.name === "mac-with")?.status?.runtimes;
+    expect(entries).toContainEqual({ name: "backend/unheard", path: program });
+    // Long before drainSeconds.
+    await removed("speech");
+  });
+
+  it("llama-server itself is served from a BackendRuntime of a user", async () => {
+    const host = {
+      command: ["llama-server"],
+      args: [
+        ...["--model", "{{ .ModelPath }}", "--alias", "{{ .ModelName }}", "--port", "{{ .Port }}"],
+        ...["--host", "{{ .Address }}", "--ctx-size", "{{ .ContextSize }}", "--threads", "1", "--metrics"],
+      ],
+    };
+    await applyBackend("my-llama", host, {
+      gauges: { running: ["llamacpp:requests_processing"], queued: ["llamacpp:requests_deferred"] },
+      probes: { liveness: { httpGet: { path: "/health" } } },
+    });
+    await applyService("own", "my-llama", { contextSize: 512 });
+    await on.services.untilReady("own");
+    const answer = await on.services.chat("own", { max_tokens: 2 });
+    expect(answer).toMatchObject({ object: "chat.completion", usage: { completion_tokens: 2 } });
+    await removed("own");
+  });
+
+  it("a BackendRuntime that no host allows, or only with another path, waits until a host's configuration has it", async () => {
+    const waits = (message: string) =>
+      until(async () => {
+        expect(await condition("later", "Ready")).toMatchObject({
+          status: "False",
+          reason: "BackendNotAllowed",
+          message: expect.stringContaining(message),
+        });
+      });
+    const agent = on.farm.agents[0];
+    if (agent === undefined) throw new Error("no agent");
+    const restartWith = async (config: object) => {
+      const file = path.join(path.dirname(agent.stateDir), `${agent.hostName}.yaml`);
+      await agent.part().kill("SIGTERM");
+      writeFileSync(file, JSON.stringify({ peers: { enabled: false }, ...config }));
+      agent.restart();
+    };
+    const host = { command: [program], args: ["{{port}}", "{{address}}"], install: "brew install later" };
+    await applyBackend("later", host, {});
+    await applyService("later", "later", {});
+    await waits(
+      "no host allows BackendRuntime later; install its program on a host (install: brew install later)",
+    );
+    await restartWith({ backends: { later: { path: "/bin/sh" } } });
+    await waits(`allows BackendRuntime later only with program /bin/sh, not with ${program}`);
+    await restartWith({ backends: { later: { path: program } } });
+    await on.services.untilReady("later");
+    expect((await on.services.replicaOf("later")).spec.template.hostName).toBe("mac-without");
+    await removed("later");
   });
 
   it("a program with tty: true serves, shows its terminal to who attaches on its host, and leaves nothing behind", async () => {
