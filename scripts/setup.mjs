@@ -11,6 +11,7 @@ import {
   ensureKarpenterCrds,
   ensureKEDACrds,
   ensureKueueCrds,
+  ensureLwsDefinitions,
   ensureMonitoringCrds,
 } from "./setup/definitions.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
@@ -19,6 +20,7 @@ import {
   ensureHelm,
   ensureKarpenter,
   ensureKwok,
+  ensureLws,
   ensureOllama,
   ensureRegistry,
   ensureS3Server,
@@ -35,7 +37,7 @@ import { createProgress, runMain, SetupError } from "./setup/steps.mjs";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, karpenter?, registry?, s3Server?, nodeParts? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, karpenter?, lws?, registry?, s3Server?, nodeParts? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -62,6 +64,7 @@ async function ensureTestParts(progress) {
   await ensureKarpenterCrds({ progress });
   await ensureKueueCrds({ progress });
   await ensureKEDACrds({ progress });
+  await ensureLwsDefinitions({ progress });
   await ensureActionlint({ progress });
   return {
     prometheus: await ensurePrometheus({ progress }),
@@ -69,6 +72,7 @@ async function ensureTestParts(progress) {
     helm: await ensureHelm({ progress }),
     kwok: await ensureKwok({ progress }),
     karpenter: await ensureKarpenter({ progress }),
+    lws: await ensureLws({ progress }),
     registry: await ensureRegistry({ progress }),
     s3Server: await ensureS3Server({ progress }),
     nodeParts: await ensureNodeParts({ progress }),
@@ -98,7 +102,7 @@ const USAGE = `Usage: npm run setup [-- --for start|test]
 Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
 METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
-METALBRIDGE_KWOK, METALBRIDGE_KARPENTER, METALBRIDGE_REGISTRY,
+METALBRIDGE_KWOK, METALBRIDGE_KARPENTER, METALBRIDGE_LWS, METALBRIDGE_REGISTRY,
 METALBRIDGE_S3_SERVER, METALBRIDGE_ACTIONLINT (see scripts/README.md).`;
 
 async function runFromCommandLine() {

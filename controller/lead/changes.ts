@@ -1,7 +1,7 @@
 /** Enqueues the keys that each change of a watched object affects. */
 
 import { getCondition } from "../../src/api/conditions.ts";
-import { ANNOTATION_COST, ANNOTATION_LOST, LABEL_SERVICE } from "../../src/api/group.ts";
+import { ANNOTATION_COST, ANNOTATION_LOST } from "../../src/api/group.ts";
 import type { Host, HostModel } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -23,6 +23,7 @@ import type { ServiceMemory } from "../service/hosts/memory.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { ChangeHandlers } from "../watches/contract.ts";
+import { serviceOfPod } from "../watches/pod-watches.ts";
 import type { Watches } from "../watches/watches.ts";
 import { enqueueBenchmarks, type Queues } from "./queues.ts";
 
@@ -93,6 +94,10 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       const node = nodeOfReport((report ?? before)?.metadata.name ?? "");
       if (node !== undefined) queues.labels.enqueue(`nodes/${node}`);
       enqueueBenchmarks(queues);
+    },
+    onGroupKind: () => {
+      for (const { metadata, spec } of watches.services.list())
+        if (spec.group !== undefined) queues.services.enqueue(keyOf(metadata));
     },
     onBenchmarks: () => noteBenchmarks(ports),
     onBenchmarkFacts: () => enqueueBenchmarks(queues),
@@ -202,11 +207,8 @@ function enqueueServicesOn({ queues, watches }: ChangePorts, host: string): void
 
 /** The pods of a node become unready at the same moment as the node, and either watch may be ahead. */
 function enqueueServicesOfPodsOn({ queues, watches }: ChangePorts, node: string | undefined): void {
-  for (const { metadata, spec } of watches.pods.list()) {
-    const name = metadata.labels?.[LABEL_SERVICE];
-    if (spec.nodeName === node && name !== undefined)
-      queues.services.enqueue(keyOf({ namespace: metadata.namespace, name }));
-  }
+  for (const pod of watches.pods.list())
+    if (pod.spec.nodeName === node) for (const key of serviceOfPod(pod)) queues.services.enqueue(key);
 }
 
 function costOf(node: Node | undefined): string | undefined {

@@ -1,5 +1,6 @@
 /** Creates the paths on which services run. The first is the default. */
 
+import { createGroupsPath } from "../service/groups/path.ts";
 import { createHostsPath } from "../service/hosts/path.ts";
 import type { HostsPathPorts } from "../service/hosts/ports.ts";
 import type { ServicePath } from "../service/path.ts";
@@ -16,5 +17,5 @@ export function createPaths(
   // Services with placement.on Auto then run on hosts, because their path does not exist.
   if (podsPorts.hostsOnly) return [hosts, createNoPodsPath(podsPorts)];
   const pods = createPodsPath(podsPorts);
-  return [hosts, pods, createBothPath({ ...podsPorts, hosts, pods })];
+  return [hosts, pods, createGroupsPath(podsPorts), createBothPath({ ...podsPorts, hosts, pods })];
 }

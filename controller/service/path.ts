@@ -50,6 +50,10 @@ export interface PathResult {
 
 export interface ServicePath {
   readonly on: RunsOn;
+  /** What the path runs, for messages. */
+  readonly names: "replicas on hosts" | "pods" | "groups of pods";
+  /** False for services that another path of the same platform runs. Absent: all services. */
+  readonly takes?: (service: InferenceService) => boolean;
   /** Paths that this path consists of. */
   readonly parts?: readonly ServicePath[];
   /** Called once for every live service before the first pass, so that all demands are known together. */
@@ -63,7 +67,7 @@ export interface ServicePath {
   /** Number of replicas that serve on this path. */
   readonly serving: (own: OwnedObjects) => number;
   /** Removes the objects of this path, once another path serves the service. */
-  readonly leave: (own: OwnedObjects) => readonly ServiceStep[];
+  readonly leave: (own: OwnedObjects, to: ServicePath) => readonly ServiceStep[];
 }
 
 /** If the Model is missing and the spec does not decide, the path that serves now is chosen, or else the first. */
@@ -72,8 +76,8 @@ export function choosePath(
   { service, own }: LiveService,
   model: Model | undefined,
 ): ServicePath {
-  const on = runsOn(service, model) ?? (own.deployments.length > 0 ? "Pods" : undefined);
-  return paths.find((path) => path.on === on) ?? paths[0];
+  const on = runsOn(service, model) ?? (own.deployments.length + own.groups.length > 0 ? "Pods" : undefined);
+  return paths.find((path) => path.on === on && path.takes?.(service) !== false) ?? paths[0];
 }
 
 /** The Models that a service names, from the cache. */

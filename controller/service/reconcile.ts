@@ -2,7 +2,6 @@
 
 import { type ConditionUpdate, setCondition } from "../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
-import type { RunsOn } from "../../src/api/inference-service/rollout.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
@@ -17,7 +16,7 @@ import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
-import { choosePath, type LiveService, modelKeyOf, soonest } from "./path.ts";
+import { choosePath, type LiveService, modelKeyOf, type ServicePath, soonest } from "./path.ts";
 import type { ServicePorts } from "./ports.ts";
 import { writeStatus } from "./status.ts";
 
@@ -61,16 +60,17 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const { live, report, recheckAfterMs: flavorAfterMs } = ports.flavors.choose(observed);
   const chosen = choosePath(ports.paths, live, ports.watches.models.get(modelKeyOf(service)));
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
-  // A path with parts has no state of its own, and its parts are in the list too.
-  for (const path of others) if (path.parts === undefined) path.release(key, false);
+  // A path with parts has no state of its own, and its parts are in the list too. Paths of one platform share their state.
+  for (const path of others) if (path.parts === undefined && path.on !== chosen.on) path.release(key, false);
   const kept = (await Promise.all(others.map((path) => path.keep?.(live) ?? []))).flat();
   const result = await chosen.reconcile(live);
   const { status, obstacle, rejections, recheckAfterMs } = result;
   const reported = withAllocation(report, live, result.allocatedFlavor);
   if (obstacle.at === "nameTaken") await removeSlices(ports, live);
   else ports.foreign.forget(key);
-  const elsewhere = others.reduce((sum, path) => sum + path.serving(live.own), 0);
-  const available = elsewhere === 0 ? status : servedElsewhere(ports, service, status, elsewhere, chosen.on);
+  const elsewhere = others.map((path) => ({ names: path.names, count: path.serving(live.own) }));
+  const serving = elsewhere.find(({ count }) => count > 0);
+  const available = serving === undefined ? status : servedElsewhere(ports, service, status, serving, chosen);
   const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
   const nowIso = isoSeconds(ports.clock.nowMs());
   const { on } = chosen;
@@ -86,7 +86,7 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   if (NEEDS_NO_OTHER_PATH.has(status.phase)) {
     await applyServiceSteps(
       ports,
-      others.flatMap((path) => path.leave(live.own)),
+      others.flatMap((path) => path.leave(live.own, chosen)),
     );
   }
   const rejected = kept.length + rejections.length + scaled.rejections.length;
@@ -94,17 +94,21 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs]);
 }
 
+interface Serving extends Pick<ServicePath, "names"> {
+  readonly count: number;
+}
+
 /** A service that moves to another path is Available through the old path until its new replicas are ready. */
 function servedElsewhere(
   { clock }: ServicePorts,
   service: InferenceService,
   status: InferenceServiceStatus,
-  count: number,
-  to: RunsOn,
+  { names, count }: Serving,
+  to: ServicePath,
 ): InferenceServiceStatus {
   if (NEEDS_NO_OTHER_PATH.has(status.phase)) return status;
-  const [existing, target] = to === "Hosts" ? ["pods", "hosts"] : ["replicas on hosts", "pods"];
-  const text = `${count} existing ${existing} serve until the service is Ready on ${target}`;
+  const target = to.names === "replicas on hosts" ? "hosts" : to.names;
+  const text = `${count} existing ${names} serve until the service is Ready on ${target}`;
   const { observedGeneration, conditions = [] } = status;
   const update = {
     type: "Available",

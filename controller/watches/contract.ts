@@ -51,6 +51,8 @@ export interface ChangeHandlers {
   /** A DeviceClass was added or removed. */
   readonly onDeviceClass: (name: string) => void;
   readonly onNodeReport: (report: ConfigMap | undefined, before: ConfigMap | undefined) => void;
+  /** LeaderWorkerSet was installed or removed. */
+  readonly onGroupKind: () => void;
   /** The ConfigMap with measured speeds has changed. */
   readonly onBenchmarks: () => void;
   /** Something has changed that benchmarks read of a Model, a service or its pods. */

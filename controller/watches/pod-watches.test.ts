@@ -21,7 +21,12 @@ function startedWatches(cached: Readonly<Record<string, Pod>> = {}) {
   };
   const on = { onService: (key: string) => services.push(key) } as unknown as ChangeHandlers;
   const groupings = createPodGroupings();
-  const watches = startPodWatches(start, groupings, (notify) => notify(on));
+  const watches = startPodWatches(
+    start,
+    groupings,
+    (notify) => notify(on),
+    () => {},
+  );
   const watchOf = (plural: string) => started.get(plural) as Started;
   return { watches, groupings, services, watchOf };
 }

@@ -1,11 +1,12 @@
 /** The watches of kinds that only services in pods need, with their groupings. */
-import { LABEL_SERVICE, LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import { LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_WORKER_OF } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../src/kube/errors.ts";
 import { DEVICE_CLASSES, NODES, PODS, QUEUE_WORKLOADS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
-import type { KubeObject, Reflector } from "../../src/kube/types.ts";
+import type { ApiFailure, KubeObject, Reflector } from "../../src/kube/types.ts";
 import {
+  type CustomResourceDefinition,
   hasPodEnded,
   type Node,
   type Pod,
@@ -13,11 +14,16 @@ import {
   type ResourceSlice,
 } from "../../src/kube/workload-objects.ts";
 import type { Emit, StartWatch } from "./contract.ts";
+import { GROUP_KIND } from "./group-kind.ts";
 import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
 import { NODE_REPORTS } from "./nodes.ts";
 
 export interface PodWatches {
-  /** Pods of our Deployments only. */
+  /** The definition of LeaderWorkerSet, without its schemas. */
+  readonly groupKind: Reflector<CustomResourceDefinition>;
+  /** Resolves once `groupKind` is complete, or cannot be read. */
+  readonly whenGroupKindKnown: () => Promise<void>;
+  /** Pods of our Deployments and groups only. */
   readonly pods: Reflector<Pod>;
   /** Nodes, for services with placement.mode Auto. */
   readonly nodes: Reflector<Node>;
@@ -54,7 +60,13 @@ export function createPodGroupings(): PodGroupings {
   };
 }
 
-export function startPodWatches(start: StartWatch, groupings: PodGroupings, emit: Emit): PodWatches {
+/** `onGroupKind` is called before the handler of that name. */
+export function startPodWatches(
+  start: StartWatch,
+  groupings: PodGroupings,
+  emit: Emit,
+  onGroupKind: () => void,
+): PodWatches {
   const pods = start({
     kind: PODS,
     labelSelector: LABEL_SERVICE_UID,
@@ -67,6 +79,10 @@ export function startPodWatches(start: StartWatch, groupings: PodGroupings, emit
   });
   return {
     pods,
+    ...watchGroupKind(start, () => {
+      onGroupKind();
+      emit((on) => on.onGroupKind());
+    }),
     ...watchDeviceClasses(start, emit),
     nodes: start({ kind: NODES, onChange: (_, node, before) => emit((on) => on.onNode(node, before)) }),
     resourceSlices: start({
@@ -92,6 +108,17 @@ export function startPodWatches(start: StartWatch, groupings: PodGroupings, emit
       onChange: (_, report, before) => emit((on) => on.onNodeReport(report, before)),
     }),
   };
+}
+
+function watchGroupKind(
+  start: StartWatch,
+  onChange: () => void,
+): Pick<PodWatches, "groupKind" | "whenGroupKindKnown"> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const onFailure = ({ kind }: ApiFailure) => kind === "forbidden" && resolve();
+  const groupKind = start({ ...GROUP_KIND, onChange, onSynced: resolve, onFailure });
+  if (groupKind.isSynced()) resolve();
+  return { groupKind, whenGroupKindKnown: () => promise };
 }
 
 function watchDeviceClasses(
@@ -120,8 +147,11 @@ function busyNodeOf(pod: Pod | undefined): string | undefined {
   return pod === undefined || hasPodEnded(pod) ? undefined : pod.spec.nodeName;
 }
 
-function serviceOfPod(pod: Pod | undefined): readonly string[] {
-  return pod === undefined ? [] : groupOf(pod, pod.metadata.labels?.[LABEL_SERVICE]);
+/** `namespace/name` of the service that a pod belongs to. */
+export function serviceOfPod(pod: Pod | undefined): readonly string[] {
+  if (pod === undefined) return [];
+  const { [LABEL_SERVICE]: service, [LABEL_WORKER_OF]: group } = pod.metadata.labels ?? {};
+  return groupOf(pod, service ?? group);
 }
 
 /** `namespace/name` of the pods that own a Workload. */

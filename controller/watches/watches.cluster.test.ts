@@ -37,6 +37,7 @@ beforeAll(async () => {
     onNodeSlice: none,
     onDeviceClass: none,
     onNodeReport: none,
+    onGroupKind: none,
     onBenchmarks: none,
     onBackend: none,
     onBackendMember: none,

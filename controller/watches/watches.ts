@@ -43,6 +43,7 @@ import type {
   WatchedPaths,
   WatchOptions,
 } from "./contract.ts";
+import { groupKindOf } from "./group-kind.ts";
 import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
 import { createPodGroupings, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
 
@@ -103,10 +104,13 @@ export function startWatches(
   const start: StartWatch = (rest) => startReflector({ ...options, ...rest });
   /** Starts a watch unless nothing runs in pods. */
   const ofPods: StartWatch = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
+  const ofPodsOnly = startPodWatches(ofPods, groupings, emit, () => {
+    if (groupKindOf(ofPodsOnly).at === "installed") watches.groups.relist();
+  });
   const watches: Watches = {
     ...groupings,
-    ...startOwned({ start, ofPods }, groupings, emit),
-    ...startPodWatches(ofPods, groupings, emit),
+    ...startOwned({ start, ofPods, groupKind: ofPodsOnly.groupKind }, groupings, emit),
+    ...ofPodsOnly,
     benchmarks: start({ ...BENCHMARKS, onChange: () => emit((on) => on.onBenchmarks()) }),
     models: start({
       kind: MODELS,
@@ -176,8 +180,13 @@ function startBackends(
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
 
+interface OwnedStart extends Pick<Watches, "groupKind"> {
+  readonly start: StartWatch;
+  readonly ofPods: StartWatch;
+}
+
 function startOwned(
-  { start, ofPods }: { readonly start: StartWatch; readonly ofPods: StartWatch },
+  { start, ofPods, groupKind }: OwnedStart,
   { ofService, replicasOfHost, slicesOfHost }: Groupings,
   emit: Emit,
 ): OwnedWatches {
@@ -207,6 +216,7 @@ function startOwned(
     const reflector = startKind({
       kind,
       isOptional,
+      isInstalled: what === "groups" ? () => groupKindOf({ groupKind }).at === "installed" : undefined,
       labelSelector: selector === "" ? undefined : selector,
       onChange: (key, object, before) => {
         const services = grouping.note(key, object, before);
@@ -280,7 +290,9 @@ function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
 export async function whenWatchesSynced(watches: Watches): Promise<void> {
   const synced = allWatches(watches).map((reflector) => reflector.whenSynced());
   // Otherwise pods with claims for devices would be replaced by pods without them.
-  await Promise.all([...synced, watches.whenDeviceClassesKnown()]);
+  await Promise.all([...synced, watches.whenDeviceClassesKnown(), watches.whenGroupKindKnown()]);
+  // Without its groups, a service would seem to have none.
+  if (groupKindOf(watches).at === "installed") await watches.groups.whenSynced();
 }
 
 /** All watches, for a caller that detects that the API server is available again. */

@@ -32,6 +32,7 @@ export interface ContainerInput {
   readonly spec: InferenceServiceSpec;
   readonly pod: PodRuntime;
   readonly input: PodInput;
+  readonly command: PodCommand;
   readonly gpus: GPURequest;
   readonly image: string;
   readonly mounts: readonly Mount[];
@@ -47,7 +48,7 @@ export interface ContainerInput {
 /** Throws MetalbridgeError. */
 export function containerOf(containerInput: ContainerInput): Container {
   const { spec, pod, input, image, mounts } = containerInput;
-  const command = commandOf(containerInput);
+  const command = escaped(containerInput);
   const env = variablesOf(command, containerInput);
   checkLength([...(command.command ?? []), ...command.args, ...env.map(({ value = "" }) => value)]);
   const gauges = gaugesOf(pod, spec.inFlightProbe);
@@ -90,10 +91,10 @@ function escalates(given: PassedThrough = {}): boolean {
 }
 
 /** Kubernetes expands $(NAME) in arguments, so text that the user did not write is escaped. */
-function commandOf({ pod, input }: ContainerInput): PodCommand {
-  const command = pod.command(input);
+function escaped({ pod, command }: ContainerInput): PodCommand {
   if (pod.render !== undefined) return command;
-  return { ...command, args: command.args.map((text) => text.replaceAll("$(", "$$$$(")) };
+  const args = command.args.map((text) => text.replaceAll("$(", "$$$$("));
+  return { ...command, args: [...args, ...(command.expanded ?? [])] };
 }
 
 /** A variable that the user sets replaces ours, except the one that holds the API key. */
@@ -137,8 +138,9 @@ function gpuVariables({ accelerator, vendor, memoryLimitGiB }: GPURequest): PodV
 
 function toVariable(variable: PodVariable): EnvironmentVariable {
   const { name } = variable;
-  return "value" in variable
-    ? { name, value: variable.value }
+  if ("value" in variable) return { name, value: variable.value };
+  return "field" in variable
+    ? { name, valueFrom: { fieldRef: { fieldPath: variable.field } } }
     : { name, valueFrom: { secretKeyRef: { name: variable.secret.name, key: variable.secret.key } } };
 }
 

@@ -5,6 +5,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import type { Model } from "../../src/api/model.ts";
 import type {
   Deployment,
+  LeaderWorkerSet,
   NetworkPolicy,
   PodDisruptionBudget,
   PodMonitor,
@@ -101,11 +102,20 @@ export interface WorkloadInput {
   readonly claimTemplate?: ResourceClaimTemplate | undefined;
 }
 
-export interface Workload {
-  readonly deployment: Deployment;
-  /** Template of the claims of pods whose flavors differ only in devices. */
-  readonly claimTemplate?: ResourceClaimTemplate | undefined;
+/** The objects around the pods of a service. */
+export interface Surroundings {
   readonly disruptionBudget?: PodDisruptionBudget;
   readonly networkPolicy?: NetworkPolicy;
   readonly podMonitor?: PodMonitor;
+}
+
+export interface Workload extends Surroundings {
+  readonly deployment: Deployment;
+  /** Template of the claims of pods whose flavors differ only in devices. */
+  readonly claimTemplate?: ResourceClaimTemplate | undefined;
+}
+
+/** The objects of a service with spec.group. */
+export interface GroupWorkload extends Surroundings {
+  readonly group: LeaderWorkerSet;
 }

@@ -16,13 +16,13 @@ import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../src/api/
 import type { Model } from "../../src/api/model.ts";
 import { contentOf } from "../../src/capacity/template.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
-import type { Deployment, PodTemplate } from "../../src/kube/workload-objects.ts";
+import type { Deployment, LeaderWorkerSet, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { MountedWeights, PodFlavors } from "./contract.ts";
 import { hasGate } from "./pod.ts";
 import { queueAnnotations, queueLabels } from "./queue-labels.ts";
-import { podRevisionOf, withRevision } from "./revision.ts";
+import { podRevisionOf, withCommonRevision, withRevision } from "./revision.ts";
 
 /** The user's settings and the facts that determine the template of a service's pods. */
 export interface DesiredPods {
@@ -124,8 +124,10 @@ export function withoutNodeChoice(live: Deployment, desired: DesiredPods): Deplo
   return { ...live, metadata: { ...live.metadata, annotations } };
 }
 
-/** Runtime of the Deployment's current template; undefined if the template was rendered for another desired state. */
-export function currentRuntime(live: Deployment | undefined, digest: string): Runtime | undefined {
+type Annotated = Pick<Deployment, "metadata">;
+
+/** Runtime of the current template of a Deployment or a group; undefined if the template was rendered for another desired state. */
+export function currentRuntime(live: Annotated | undefined, digest: string): Runtime | undefined {
   const [renderedFor, runtime] = live?.metadata.annotations?.[ANNOTATION_RENDERED_FOR]?.split(" ") ?? [];
   if (renderedFor !== digest) return undefined;
   return ENGINES.find((entry) => entry.runtime === runtime)?.runtime;
@@ -134,42 +136,104 @@ export function currentRuntime(live: Deployment | undefined, digest: string): Ru
 /** The API server accepts 256 KiB of annotations. A larger template is not stored, and each controller renders it again. */
 const TEMPLATE_MAX = 131_072;
 
+/** The desired state, as it is stored with a template. */
+export interface RenderedFor {
+  readonly digest: string;
+  readonly runtime: Runtime;
+}
+
 /** Returns `rendered` with the template of `live` if that was rendered for the same desired state. */
 export function keepTemplate(
   rendered: Deployment,
   live: Deployment | undefined,
-  { digest, runtime }: { readonly digest: string; readonly runtime: Runtime },
+  desired: RenderedFor,
 ): Deployment {
-  const stored = currentRuntime(live, digest) === undefined ? undefined : storedTemplate(live, rendered);
-  const template = stored ?? rendered.spec.template;
-  const text = JSON.stringify(template);
-  const annotations = {
-    ...rendered.metadata.annotations,
-    [ANNOTATION_RENDERED_FOR]: `${digest} ${runtime}`,
-    ...(text.length > TEMPLATE_MAX ? {} : { [ANNOTATION_TEMPLATE]: text }),
-  };
+  const { metadata, spec } = rendered;
+  const { templates, annotations } = keep(
+    { rendered: { template: spec.template }, live, liveTemplates: live && { template: live.spec.template } },
+    ({ template }) => ({ template: withRevision(template) }),
+    desired,
+  );
   return {
     ...rendered,
-    metadata: { ...rendered.metadata, annotations },
-    spec: { ...rendered.spec, template },
+    metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } },
+    spec: { ...spec, ...templates },
   };
 }
 
-/** The template in the annotation; undefined if it equals the rendered one, or if a user edited the template or the annotation. */
-function storedTemplate(live: Deployment | undefined, { spec }: Deployment): PodTemplate | undefined {
-  const revision = live && podRevisionOf(live.spec.template);
-  if (live === undefined || revision === undefined || revision === podRevisionOf(spec.template))
-    return undefined;
+/** The same for the templates of a group. */
+export function keepGroupTemplates(
+  rendered: LeaderWorkerSet,
+  live: LeaderWorkerSet | undefined,
+  desired: RenderedFor,
+): LeaderWorkerSet {
+  const { metadata, spec } = rendered;
+  const { templates, annotations } = keep(
+    { rendered: templatesOf(rendered), live, liveTemplates: live && templatesOf(live) },
+    withCommonRevision,
+    desired,
+  );
+  return {
+    ...rendered,
+    metadata: { ...metadata, annotations: { ...metadata.annotations, ...annotations } },
+    spec: { ...spec, leaderWorkerTemplate: { ...spec.leaderWorkerTemplate, ...templates } },
+  };
+}
+
+function templatesOf({ spec: { leaderWorkerTemplate } }: LeaderWorkerSet) {
+  const { leaderTemplate, workerTemplate } = leaderWorkerTemplate;
+  return { leaderTemplate, workerTemplate };
+}
+
+type Templates = Readonly<Record<string, PodTemplate>>;
+
+interface Renderings<T extends Templates> {
+  readonly rendered: T;
+  readonly live: Annotated | undefined;
+  readonly liveTemplates: T | undefined;
+}
+
+function keep<T extends Templates>(
+  renderings: Renderings<T>,
+  withLabels: (templates: T) => T,
+  { digest, runtime }: RenderedFor,
+) {
+  const { rendered, live } = renderings;
+  const stored =
+    currentRuntime(live, digest) === undefined ? undefined : storedTemplates(renderings, withLabels);
+  const templates = stored ?? rendered;
+  // A single template is stored as such, as earlier versions did.
+  const text = JSON.stringify(templates.template ?? templates);
+  return {
+    templates,
+    annotations: {
+      [ANNOTATION_RENDERED_FOR]: `${digest} ${runtime}`,
+      ...(text.length > TEMPLATE_MAX ? {} : { [ANNOTATION_TEMPLATE]: text }),
+    },
+  };
+}
+
+/** The templates in the annotation; undefined if they equal the rendered ones, or if a user edited them or the annotation. */
+function storedTemplates<T extends Templates>(
+  { rendered, live, liveTemplates }: Renderings<T>,
+  withLabels: (templates: T) => T,
+): T | undefined {
+  const revision = liveTemplates && commonRevision(liveTemplates);
+  if (live === undefined || revision === undefined || revision === commonRevision(rendered)) return undefined;
   const text = live.metadata.annotations?.[ANNOTATION_TEMPLATE] ?? "";
   if (text.length > TEMPLATE_MAX) return undefined;
   try {
-    const template: PodTemplate = JSON.parse(text);
-    return podRevisionOf(template) === revision && isAsRendered(template) ? template : undefined;
+    const read = JSON.parse(text);
+    const templates: T = "template" in rendered ? { template: read } : read;
+    const isAsRendered = commonRevision(withLabels(templates)) === revision;
+    return commonRevision(templates) === revision && isAsRendered ? templates : undefined;
   } catch {
     return undefined;
   }
 }
 
-function isAsRendered(template: PodTemplate): boolean {
-  return podRevisionOf(withRevision(template)) === podRevisionOf(template);
+/** Undefined if the templates have no revision, or different ones. */
+function commonRevision(templates: Templates): string | undefined {
+  const revisions = new Set(Object.values(templates).map(podRevisionOf));
+  return revisions.size === 1 ? [...revisions][0] : undefined;
 }

@@ -31,6 +31,30 @@ export function preStopOf(spec: DrainSpec): NonNullable<NonNullable<Container["l
   return { exec: { command: ["/bin/sh", "-c", drainScript({ ...spec, gauges })] } };
 }
 
+/**
+ * The preStop hook of a worker of a group. The leader needs its workers until it has finished its requests, so they wait until
+ * it no longer answers, or its time has elapsed.
+ */
+export function waitForLeaderOf({
+  port,
+  path = "/",
+  drainSeconds,
+}: {
+  readonly port: number;
+  readonly path: string | undefined;
+  readonly drainSeconds: number;
+}): NonNullable<NonNullable<Container["lifecycle"]>["preStop"]> {
+  const script = `end=$(( $(date +%s) + ${WITHDRAWAL_SECONDS + drainSeconds} ))
+url="http://$LWS_LEADER_ADDRESS:${port}${path}"
+key=
+export url key
+${FETCH}
+while [ "$(date +%s)" -lt $end ] && fetch >/dev/null; do sleep 1; done
+exit 0
+`;
+  return { exec: { command: ["/bin/sh", "-c", script] } };
+}
+
 /** The metrics of a runtime, or those that spec.inFlightProbe names for runtime generic. */
 export function gaugesOf(
   pod: PodRuntime,
@@ -52,19 +76,7 @@ end=$(( $(date +%s) + ${drainSeconds} ))
 url=${quoted(url)}
 ${keyFile === undefined ? "key=" : `key=$(grep -v '^#' ${quoted(keyFile)} | head -n 1)`}
 export url key
-fetch() {
-  if command -v curl >/dev/null; then
-    curl -fsS -m 5 --noproxy '*' -H "Authorization: Bearer $key" "$url"
-  elif command -v python3 >/dev/null; then
-    python3 -c 'import os, urllib.request as http
-key = {"Authorization": "Bearer " + os.environ["key"]}
-request = http.Request(os.environ["url"], headers=key)
-opener = http.build_opener(http.ProxyHandler({}))
-print(opener.open(request, timeout=5).read().decode())'
-  else
-    wget -q -O - -T 5 -Y off --header "Authorization: Bearer $key" "$url"
-  fi
-}
+${FETCH}
 quiet() {
   text=$(fetch) || return 1
   for gauge in ${gauges.names.join(" ")}; do
@@ -81,6 +93,21 @@ done
 ${endsAtSecondTerm ? `[ $idle -lt 2 ] && ${SEND_FIRST_TERM}` : ""}exit 0
 `;
 }
+
+/** A shell function that reads `$url` with the key `$key`. */
+const FETCH = `fetch() {
+  if command -v curl >/dev/null; then
+    curl -fsS -m 5 --noproxy '*' -H "Authorization: Bearer $key" "$url"
+  elif command -v python3 >/dev/null; then
+    python3 -c 'import os, urllib.request as http
+key = {"Authorization": "Bearer " + os.environ["key"]}
+request = http.Request(os.environ["url"], headers=key)
+opener = http.build_opener(http.ProxyHandler({}))
+print(opener.open(request, timeout=5).read().decode())'
+  else
+    wget -q -O - -T 5 -Y off --header "Authorization: Bearer $key" "$url"
+  fi
+}`;
 
 /**
  * Sent to an engine that is still busy. The kubelet sends the second SIGTERM once the hook has finished. Without the pause, two

@@ -19,14 +19,17 @@ export function memoryRequest(
   settings: EngineSettings,
   { count }: GPURequest,
 ): string | undefined {
-  const claim = claimInPod(input, settings, "cpu");
+  const claim = claimInPod(input, settings, "cpu", input.service.spec.group?.size);
   if (claim === undefined) return undefined;
   const bytes =
     count === 0 ? claim.claimBytes : hostMemoryBytes(claim, settings, input.model.status?.gguf?.layerCount);
   return `${Math.ceil(bytes / MIB)}Mi`;
 }
 
-/** Memory of the engine in one pod, on the host and on GPUs. Undefined in the same cases as `memoryRequest`. */
+/**
+ * Memory of the engine in one pod, on the host and on GPUs. Undefined in the same cases as `memoryRequest`. For a group, the
+ * layers are assumed to be equally large, and every pod to need as much for computing as the only pod of a service.
+ */
 export function claimInPod(
   {
     model,
@@ -37,6 +40,7 @@ export function claimInPod(
   }: Pick<WorkloadInput, "model" | "draft" | "projector" | "adapters" | "runtime">,
   settings: EngineSettings,
   accelerator: Accelerator,
+  groupSize = 1,
 ): MemoryClaim | undefined {
   const claims = engineDescription(runtime)?.host?.claims;
   const summary = summaryOf(model);
@@ -51,11 +55,23 @@ export function claimInPod(
     loraSizeBytes: adapters.reduce((sum, { status }) => sum + (status?.sizeBytes ?? 0), 0),
   };
   try {
-    return claims.estimate(summary, { ...settings, ...files }, accelerator);
+    return shareOf(claims.estimate(summary, { ...settings, ...files }, accelerator), groupSize);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return undefined;
   }
+}
+
+/** Weights and the KV cache are divided by layers. */
+function shareOf(claim: MemoryClaim, size: number): MemoryClaim {
+  const { claimBytes, weightsBytes, kvBytes } = claim;
+  const ofOthers = (bytes: number) => Math.floor(bytes * (1 - 1 / size));
+  return {
+    ...claim,
+    claimBytes: claimBytes - ofOthers(weightsBytes) - ofOthers(kvBytes),
+    weightsBytes: weightsBytes - ofOthers(weightsBytes),
+    kvBytes: kvBytes - ofOthers(kvBytes),
+  };
 }
 
 /** Minimum bytes on the GPUs; undefined if it is unknown how much stays in host memory. */

@@ -22,14 +22,32 @@ import {
 } from "../../src/capacity/resolve.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
-import type { Deployment, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
+import type { Deployment, LeaderWorkerSet, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
-import type { MountedWeights, PodFlavors, PodsSettings, Workload, WorkloadInput } from "./contract.ts";
-import { currentRuntime, desiredPodsDigest, keepTemplate, withoutNodeChoice } from "./desired-pods.ts";
+import type {
+  GroupWorkload,
+  MountedWeights,
+  PodFlavors,
+  PodsSettings,
+  Surroundings,
+  Workload,
+  WorkloadInput,
+} from "./contract.ts";
+import {
+  currentRuntime,
+  type DesiredPods,
+  desiredPodsDigest,
+  keepGroupTemplates,
+  keepTemplate,
+  type RenderedFor,
+  withoutNodeChoice,
+} from "./desired-pods.ts";
 import { ephemeralWeights, isEphemeral, weightsFilledByPods } from "./ephemeral.ts";
 import { gpusOf, podAccelerator } from "./gpus.ts";
+import { buildGroup } from "./group.ts";
 import { claimInPod, claimOnGPUs } from "./memory.ts";
 import { weightsOnVolume } from "./model-cache.ts";
+import { podRevisionOf } from "./revision.ts";
 import { buildWorkload } from "./workload.ts";
 
 export interface PodsInput extends NamedModels {
@@ -45,12 +63,16 @@ export interface PodsInput extends NamedModels {
   readonly flavors?: PodFlavors | undefined;
   /** The template of the pods' claims for devices, if they choose the flavor. */
   readonly claimTemplate?: ResourceClaimTemplate | undefined;
+  /** The same for a service with spec.group. */
+  readonly liveGroup?: LeaderWorkerSet;
 }
 
-export interface PodsResolved {
+export interface PodsResolved<W extends Surroundings = Workload> {
   readonly at: "resolved";
   readonly runtime: Runtime;
-  readonly workload: Workload;
+  readonly workload: W;
+  /** Revision of the pods. */
+  readonly revision: string;
   /** Number of GPUs of each pod. */
   readonly gpuCount: number;
   readonly need: PodNeed;
@@ -96,7 +118,7 @@ export function podNeed(
     settings: { ...settings, ...loading },
     claimBytes: (on) => {
       if (stated !== undefined) return parseQuantity(stated);
-      const claim = claimInPod({ ...others, model, runtime }, settings, on);
+      const claim = claimInPod({ ...others, model, runtime }, settings, on, spec.group?.size);
       return count === 0
         ? claim?.claimBytes
         : claim && claimOnGPUs(claim, runtime, settings, gguf?.layerCount);
@@ -105,10 +127,43 @@ export function podNeed(
 }
 
 export function resolvePods(input: PodsInput): PodsResolved | Blocked {
+  const found = workloadInputOf(input);
+  if ("at" in found) return found;
+  const { parts, desired } = found;
+  const live = input.live && withoutNodeChoice(input.live, desired);
+  const runtimeBefore = (digest: string) => currentRuntime(live, digest);
+  return workloadFor(found, runtimeBefore, (runtime, renderedFor) => {
+    const rendered = buildWorkload({ ...parts, runtime, replicas: replicasOf(parts.service) });
+    const deployment = keepTemplate(rendered.deployment, live, renderedFor);
+    return { workload: { ...rendered, deployment }, revision: podRevisionOf(deployment.spec.template) };
+  });
+}
+
+/** The same for a service with spec.group. */
+export function resolveGroups(input: PodsInput): PodsResolved<GroupWorkload> | Blocked {
+  const found = workloadInputOf(input);
+  if ("at" in found) return found;
+  const { parts } = found;
+  const { liveGroup: live } = input;
+  const runtimeBefore = (digest: string) => currentRuntime(live, digest);
+  return workloadFor(found, runtimeBefore, (runtime, renderedFor) => {
+    const rendered = buildGroup({ ...parts, runtime, replicas: replicasOf(parts.service) });
+    const group = keepGroupTemplates(rendered.group, live, renderedFor);
+    const revision = podRevisionOf(group.spec.leaderWorkerTemplate.leaderTemplate);
+    return { workload: { ...rendered, group }, revision };
+  });
+}
+
+interface Found {
+  readonly parts: Omit<WorkloadInput, "runtime" | "replicas">;
+  readonly desired: DesiredPods;
+}
+
+function workloadInputOf(input: PodsInput): Found | Blocked {
   if (input.service.spec.backendRuntime !== undefined && input.backend === undefined)
     return backendNotFound(input.service);
   try {
-    return resolveMerged({ ...input, service: withPodBackend(input.service, input) });
+    return mergedInputOf({ ...input, service: withPodBackend(input.service, input) });
   } catch (error) {
     return blockedBy(error);
   }
@@ -130,7 +185,7 @@ export function withPodBackend(
   return { ...service, spec: withBackend(service.spec, backend, use) };
 }
 
-function resolveMerged(input: PodsInput): PodsResolved | Blocked {
+function mergedInputOf(input: PodsInput): Found | Blocked {
   const { service, settings, isOnlyService, flavors, claimTemplate } = input;
   const models: { readonly role: ModelRole; readonly model: Model; readonly weights?: MountedWeights }[] = [];
   for (const named of listNamedModels(service.spec, input)) {
@@ -158,32 +213,34 @@ function resolveMerged(input: PodsInput): PodsResolved | Blocked {
     flavors,
     claimTemplate,
   };
-  const desired = { service, models, flavors };
-  return workloadFor(parts, desiredPodsDigest(desired), input.live && withoutNodeChoice(input.live, desired));
+  return { parts, desired: { service, models, flavors } };
 }
 
-function workloadFor(
-  parts: Omit<WorkloadInput, "runtime" | "replicas">,
-  digest: string,
-  live: Deployment | undefined,
-): PodsResolved | Blocked {
+interface Rendered<W> {
+  readonly workload: W;
+  readonly revision: string | undefined;
+}
+
+function workloadFor<W extends Surroundings>(
+  { parts, desired }: Found,
+  runtimeBefore: (digest: string) => Runtime | undefined,
+  render: (runtime: Runtime, renderedFor: RenderedFor) => Rendered<W>,
+): PodsResolved<W> | Blocked {
   const { service, model } = parts;
-  const { replicas, suspend } = service.spec;
   try {
-    const runtime = runtimeOf(service, model, currentRuntime(live, digest));
-    const rendered = buildWorkload({
-      ...parts,
-      runtime,
-      replicas: suspend ? 0 : replicas,
-    });
-    const deployment = keepTemplate(rendered.deployment, live, { digest, runtime });
-    const workload = { ...rendered, deployment };
+    const digest = desiredPodsDigest(desired);
+    const runtime = runtimeOf(service, model, runtimeBefore(digest));
+    const { workload, revision = "" } = render(runtime, { digest, runtime });
     const need = podNeed(parts, runtime);
     const unhonored = unhonoredFields(service.spec, "Pods", runtime);
-    return { at: "resolved", runtime, workload, gpuCount: need.gpus, need, unhonored };
+    return { at: "resolved", runtime, workload, revision, gpuCount: need.gpus, need, unhonored };
   } catch (error) {
     return blockedBy(error);
   }
+}
+
+function replicasOf({ spec: { replicas, suspend } }: InferenceService): number {
+  return suspend ? 0 : replicas;
 }
 
 /** Undefined if the engine fetches the weights. */

@@ -7,9 +7,28 @@ export function podRevisionOf({ metadata }: Pick<PodTemplate, "metadata">): stri
   return metadata?.labels?.[LABEL_REVISION];
 }
 
+/** Labels the templates of one object with the hash of all of them. */
+export function withCommonRevision<T extends Readonly<Record<string, PodTemplate>>>(templates: T): T {
+  const unlabeled = Object.entries(templates).map(([name, template]) => [name, withoutRevision(template)]);
+  const revision = hash(canonicalJson(Object.fromEntries(unlabeled)));
+  const labeled = Object.entries(templates).map(([name, template]) => [
+    name,
+    labeledWith(template, revision),
+  ]);
+  return Object.fromEntries(labeled) as T;
+}
+
 /** Labels a template with the hash of everything but the label. */
-export function withRevision({ metadata, spec }: PodTemplate): PodTemplate {
+export function withRevision(template: PodTemplate): PodTemplate {
+  return labeledWith(template, hash(canonicalJson(withoutRevision(template))));
+}
+
+function withoutRevision({ metadata, spec }: PodTemplate): PodTemplate {
   const { [LABEL_REVISION]: _, ...labels } = metadata?.labels ?? {};
-  const revision = hash(canonicalJson({ metadata: { ...metadata, labels }, spec }));
-  return { metadata: { ...metadata, labels: { ...labels, [LABEL_REVISION]: revision } }, spec };
+  return { metadata: { ...metadata, labels }, spec };
+}
+
+function labeledWith(template: PodTemplate, revision: string): PodTemplate {
+  const { metadata, spec } = withoutRevision(template);
+  return { metadata: { ...metadata, labels: { ...metadata?.labels, [LABEL_REVISION]: revision } }, spec };
 }

@@ -29,6 +29,17 @@ export function strategyOf({ rollout, hasDevices, replicas = 2 }: StrategyInput)
   return rolling(rollout.maxUnavailable ?? (isZero(maxSurge) ? 1 : 0), maxSurge);
 }
 
+/** How a change replaces groups. LeaderWorkerSet has no Recreate, and refuses limits that would both be rounded to 0. */
+export function groupStrategyOf(input: StrategyInput): { maxUnavailable: Limit; maxSurge: Limit } {
+  const strategy = strategyOf(input);
+  const { maxUnavailable, maxSurge } = (strategy.type === "Recreate" ? UNAVAILABLE_ONE : strategy)
+    .rollingUpdate;
+  const { replicas = 1 } = input;
+  const percent = typeof maxUnavailable === "string" ? Number.parseInt(maxUnavailable, 10) : undefined;
+  const isNone = percent !== undefined && Math.floor((percent * replicas) / 100) === 0;
+  return { maxUnavailable: isNone && isZero(maxSurge) ? 1 : maxUnavailable, maxSurge };
+}
+
 /** Replaces pods because of their age: with one additional pod, or one fewer if pods use devices and the service tolerates that. */
 export function renewalStrategy(
   strategy: DeploymentStrategy,
@@ -48,7 +59,10 @@ export function hasDevices({ containers }: PodSpec): boolean {
   );
 }
 
-function rolling(maxUnavailable: Limit, maxSurge: Limit): DeploymentStrategy {
+function rolling(
+  maxUnavailable: Limit,
+  maxSurge: Limit,
+): DeploymentStrategy & { readonly type: "RollingUpdate" } {
   return { type: "RollingUpdate", rollingUpdate: { maxUnavailable, maxSurge } };
 }
 

@@ -3,7 +3,7 @@ import { NAMESPACE_SYSTEM, PORT_NAME } from "../../src/api/group.ts";
 import { isAutoscaled } from "../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
-import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
+import { MANAGED_BY, ownedObjectRef, ownerLabels, podSelectorOf } from "../../src/api/owned.ts";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { NetworkPolicy, PodDisruptionBudget, PodMonitor } from "../../src/kube/workload-objects.ts";
 
@@ -30,7 +30,8 @@ function disruptionBudget(service: InferenceService, maxUnavailable: number): Po
     kind: "PodDisruptionBudget",
     metadata: metadataOf(service),
     spec: {
-      selector: { matchLabels: ownerLabels(service) },
+      // LeaderWorkerSet recreates a group of which one pod is evicted, so the number of pods limits the number of groups.
+      selector: { matchLabels: podSelectorOf(service) },
       maxUnavailable,
       // A pod that crashes must not block the drain of its node; a pod that still loads must be protected.
       unhealthyPodEvictionPolicy:
@@ -39,24 +40,36 @@ function disruptionBudget(service: InferenceService, maxUnavailable: number): Po
   };
 }
 
-/** Undefined without spec.endpoint.allowFrom: then only the namespace's other policies apply. */
+/**
+ * Undefined without spec.endpoint.allowFrom and spec.group: then only the namespace's other policies apply. The pods of a group
+ * trust each other, so nothing else may reach them, except on the port for clients, which only the leader has.
+ */
 export function networkPolicyOf(service: InferenceService): NetworkPolicy | undefined {
-  const { allowFrom } = service.spec.endpoint;
-  if (allowFrom === undefined) return undefined;
-  const namespaces = [...new Set([service.metadata.namespace ?? "default", NAMESPACE_SYSTEM, ...allowFrom])];
-  const namespaceSelector = {
-    matchExpressions: [{ key: "kubernetes.io/metadata.name", operator: "In", values: namespaces }],
-  };
+  const { endpoint, group } = service.spec;
+  if (endpoint.allowFrom === undefined && group === undefined) return undefined;
+  const clients = { from: clientsOf(service), ports: [{ port: PORT_NAME, protocol: "TCP" }] };
+  const podSelector = { matchLabels: podSelectorOf(service) };
   return {
     apiVersion: "networking.k8s.io/v1",
     kind: "NetworkPolicy",
     metadata: metadataOf(service),
     spec: {
-      podSelector: { matchLabels: ownerLabels(service) },
+      podSelector,
       policyTypes: ["Ingress"],
-      ingress: [{ from: [{ namespaceSelector }], ports: [{ port: PORT_NAME, protocol: "TCP" }] }],
+      ingress: [clients, ...(group === undefined ? [] : [{ from: [{ podSelector }] }])],
     },
   };
+}
+
+/** Undefined for all clients. */
+function clientsOf({ metadata, spec }: InferenceService): readonly object[] | undefined {
+  const { allowFrom } = spec.endpoint;
+  if (allowFrom === undefined) return undefined;
+  const values = [...new Set([metadata.namespace ?? "default", NAMESPACE_SYSTEM, ...allowFrom])];
+  const namespaceSelector = {
+    matchExpressions: [{ key: "kubernetes.io/metadata.name", operator: "In", values }],
+  };
+  return [{ namespaceSelector }];
 }
 
 /** Undefined for a runtime without metrics. */

@@ -3,6 +3,7 @@
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
+import { SSH_KEY_FILE } from "../../src/engines/contract/group.ts";
 import type { PodAdapter, PodFiles, PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { MountedWeights, Volume, WorkloadInput } from "./contract.ts";
 import { type Fetching, fetchingOf } from "./ephemeral.ts";
@@ -143,7 +144,7 @@ function filesAt(mountPath: string, { file, isFolder }: MountedWeights): PodFile
 }
 
 function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
-  const { auth, chatTemplate, slotSaveRestore } = spec;
+  const { auth, chatTemplate, slotSaveRestore, group } = spec;
   const parts: Part[] = [{ volume: { name: "tmp", emptyDir: {} }, mount: { mountPath: "/tmp" } }];
   if (slotSaveRestore === true)
     parts.push({ volume: { name: "slots", emptyDir: {} }, mount: { mountPath: "/slots" } });
@@ -158,6 +159,16 @@ function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
       mount: { mountPath: `${OWN_FOLDER}/chat`, readOnly: true },
     });
   }
+  if (group?.sshSecretRef !== undefined) {
+    const file = SSH_KEY_FILE.slice(SSH_KEY_FILE.lastIndexOf("/") + 1);
+    const secret = {
+      secretName: group.sshSecretRef.name,
+      items: [{ key: "ssh-privatekey", path: file }],
+      defaultMode: 0o440,
+    };
+    const mountPath = SSH_KEY_FILE.slice(0, SSH_KEY_FILE.lastIndexOf("/"));
+    parts.push({ volume: { name: "ssh", secret }, mount: { mountPath, readOnly: true } });
+  }
   if (auth !== undefined && pod.apiKey?.by === "file") {
     const items = [{ key: auth.key, path: "api-key" }];
     parts.push({
@@ -168,14 +179,14 @@ function enginesParts(spec: InferenceServiceSpec, pod: PodRuntime): Part[] {
   return parts;
 }
 
-/** Containers have 64 MiB, which is too little for engines that run a process for each GPU. */
+/** Containers have 64 MiB, which is too little for engines that run a process for each GPU, or a rank of a group. */
 function sharedMemory(
-  { sharedMemory: given }: InferenceServiceSpec,
+  { sharedMemory: given, group }: InferenceServiceSpec,
   pod: PodRuntime,
   { count }: GPURequest,
 ): Part[] {
-  const isNeeded = pod.sharesMemory === true && count > 1;
-  const sizeLimit = given ?? (isNeeded ? `${count * SHARED_MEMORY_PER_GPU}Gi` : undefined);
+  const isNeeded = pod.sharesMemory === true && (count > 1 || group !== undefined);
+  const sizeLimit = given ?? (isNeeded ? `${Math.max(count, 1) * SHARED_MEMORY_PER_GPU}Gi` : undefined);
   if (sizeLimit === undefined) return [];
   return [
     {

@@ -6,6 +6,7 @@ import { parse } from "yaml";
 import { findMonitoringCrds } from "../../scripts/setup/definitions.mjs";
 import { type PrivateCluster, startCluster } from "../../test/cluster/cluster.ts";
 import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
+import { buildGroup } from "./group.ts";
 import { priorityClasses } from "./priorities.ts";
 import { buildWorkload } from "./workload.ts";
 
@@ -49,12 +50,29 @@ function apply(object: object, ...more: string[]): Promise<string> {
   return cluster.kubectl(args, { input: JSON.stringify(object) });
 }
 
+function goldenInput(name: string) {
+  return inputOf(parse(readFileSync(new URL(name, folder), "utf8")) as WorkloadOptions);
+}
+
 function workloadOf(name: string) {
-  return buildWorkload(inputOf(parse(readFileSync(new URL(name, folder), "utf8")) as WorkloadOptions));
+  return buildWorkload(goldenInput(name));
+}
+
+/** The templates of the pods, and the other objects. The API server has no LeaderWorkerSet here. */
+function renderedOf(name: string) {
+  const input = goldenInput(name);
+  if (input.service.spec.group === undefined) {
+    const workload = buildWorkload(input);
+    return { templates: [workload.deployment.spec.template], workload };
+  }
+  const { group, ...workload } = buildGroup(input);
+  const { leaderTemplate, workerTemplate } = group.spec.leaderWorkerTemplate;
+  return { templates: [leaderTemplate, workerTemplate], workload };
 }
 
 test.for(inputs)("%s", async (name) => {
-  const { podMonitor, ...workload } = workloadOf(name);
+  const { templates, workload: all } = renderedOf(name);
+  const { podMonitor, ...workload } = all;
   const objects = [
     ...Object.values(workload).filter((object) => object !== undefined),
     ...(monitoring === undefined ? [] : [podMonitor ?? []].flat()),
@@ -62,14 +80,15 @@ test.for(inputs)("%s", async (name) => {
   const said = await apply({ apiVersion: "v1", kind: "List", items: objects }, "--dry-run=server");
   expect(said.trim().split("\n")).toHaveLength(objects.length);
   // Pod Security judges pods: for a Deployment it would only warn.
-  const { metadata, spec } = workload.deployment.spec.template;
-  const pod = {
-    apiVersion: "v1",
-    kind: "Pod",
-    metadata: { ...metadata, name: "p", namespace: NAMESPACE },
-    spec,
-  };
-  expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
+  for (const { metadata, spec } of templates) {
+    const pod = {
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { ...metadata, name: "p", namespace: NAMESPACE },
+      spec,
+    };
+    expect(await apply(pod, "--dry-run=server")).toContain("pod/p");
+  }
 });
 
 test("quantities are in the form that the server stores, so that no pass writes them again", async () => {

@@ -8,13 +8,15 @@ import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment } from "../../src/kube/workload-objects.ts";
 import { testGoldens } from "../../test/golden/golden.ts";
 import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
+import { buildGroup } from "./group.ts";
 import { priorityClasses, priorityClassName } from "./priorities.ts";
 import { buildWorkload } from "./workload.ts";
 
 testGoldens(fileURLToPath(new URL("./golden", import.meta.url)), (options: WorkloadOptions) => {
   const input = inputOf(options);
   const unhonored = unhonoredFields(input.service.spec, "Pods", input.runtime);
-  return { ...buildWorkload(input), ...(unhonored.length === 0 ? {} : { unhonored }) };
+  const objects = input.service.spec.group === undefined ? buildWorkload(input) : buildGroup(input);
+  return { ...objects, ...(unhonored.length === 0 ? {} : { unhonored }) };
 });
 
 const weights = { claimName: "cache", folder: "k", file: "m.gguf" };

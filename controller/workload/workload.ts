@@ -6,11 +6,11 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { serviceName } from "../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../../src/capacity/template.ts";
-import type { PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
+import type { PodCommand, PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
-import type { Deployment } from "../../src/kube/workload-objects.ts";
+import type { Container, Deployment } from "../../src/kube/workload-objects.ts";
 import { containerOf, startSeconds } from "./container.ts";
-import type { PodsSettings, Workload, WorkloadInput } from "./contract.ts";
+import type { PodsSettings, Surroundings, Workload, WorkloadInput } from "./contract.ts";
 import { type GPURequest, gpusOf } from "./gpus.ts";
 import { imageOf } from "./images.ts";
 import { memoryRequest } from "./memory.ts";
@@ -23,19 +23,31 @@ import { type Files, podVolumesOf } from "./volumes.ts";
 
 /** Throws MetalbridgeError if no pod can be built from the input. */
 export function buildWorkload(input: WorkloadInput): Workload {
-  const { service, replicas } = input;
   const pod = podRuntime(input);
-  checkGate(service, pod, input);
   return {
     deployment: deploymentOf(input, pod),
-    disruptionBudget: disruptionBudgetOf(service, replicas),
-    networkPolicy: networkPolicyOf(service),
-    podMonitor: podMonitorOf(service, pod),
     claimTemplate: input.claimTemplate,
+    ...surroundingsOf(input, pod),
   };
 }
 
-function podRuntime({ runtime, weights }: WorkloadInput): PodRuntime {
+/** Throws MetalbridgeError. */
+export function surroundingsOf({ service, replicas }: WorkloadInput, pod: PodRuntime): Surroundings {
+  return {
+    disruptionBudget: disruptionBudgetOf(service, replicas),
+    networkPolicy: networkPolicyOf(service),
+    podMonitor: podMonitorOf(service, pod),
+  };
+}
+
+/** The runtime of the pods. Throws MetalbridgeError if it cannot run the service in pods. */
+export function podRuntime(input: WorkloadInput): PodRuntime {
+  const pod = runtimeInPods(input);
+  checkGate(input.service, pod, input);
+  return pod;
+}
+
+function runtimeInPods({ runtime, weights }: WorkloadInput): PodRuntime {
   const pod = engineDescription(runtime)?.pod;
   if (pod === undefined)
     throw new MetalbridgeError("RuntimeMismatch", `runtime ${runtime} does not run in pods`);
@@ -57,31 +69,9 @@ function checkGate({ spec }: InferenceService, pod: PodRuntime, { runtime }: Wor
 }
 
 function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
-  const { service, model, runtime, replicas, settings, isOnlyService = false, flavors } = input;
+  const { service, model, replicas, settings, isOnlyService = false, flavors } = input;
   const { spec } = service;
-  const gpus = { ...gpusOf(model, spec), parallel: flavors?.parallel };
-  const files = podVolumesOf(input, pod, gpus);
-  const sizeBytes = model.status?.sizeBytes;
-  const { accelerator } = gpus;
-  const { image: named, backendRuntime: { version } = {} } = spec;
-  const image = imageOf({ runtime, pod, accelerator, named, version, settings });
-  const pinned = pod.images[accelerator];
-  // The image may have the prefix of a mirror.
-  const hasPinnedImage = pinned !== undefined && image.endsWith(pinned);
-  const engine = podInput(input, { pod, gpus, files, hasPinnedImage });
-  const container = containerOf({
-    spec,
-    pod,
-    input: engine,
-    gpus,
-    image,
-    mounts: files.mounts,
-    ephemeralStorage: files.fetching?.sizeLimit,
-    memory: memoryRequest(input, engine.settings, gpus),
-    limits: flavors?.limits,
-    sizeBytes,
-  });
-  const resourceClaims = model.spec.hardware?.gpu?.resourceClaims ?? [];
+  const { gpus, files, container } = enginePodOf(input, pod, (engine) => pod.command(engine));
   const strategy = strategyOf({
     rollout: spec.rollout,
     hasDevices: hasDevices({ containers: [container] }) || mountsAlone(files, settings),
@@ -92,7 +82,7 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
     service,
     pod,
     gpus,
-    resourceClaims,
+    resourceClaims: model.spec.hardware?.gpu?.resourceClaims ?? [],
     files,
     container,
     settings,
@@ -110,11 +100,52 @@ function deploymentOf(input: WorkloadInput, pod: PodRuntime): Deployment {
       replicas,
       selector: { matchLabels: ownerLabels(service) },
       strategy,
-      progressDeadlineSeconds: 2 * startSeconds(sizeBytes),
+      progressDeadlineSeconds: 2 * startSeconds(model.status?.sizeBytes),
       revisionHistoryLimit: revisionHistoryLimit(spec),
       template: withRevision(template),
     },
   };
+}
+
+/** The engine's container and the volumes of its pod. */
+export interface EnginePod {
+  readonly gpus: GPURequest;
+  readonly files: Files;
+  readonly input: PodInput;
+  readonly container: Container;
+}
+
+/** Throws MetalbridgeError. */
+export function enginePodOf(
+  input: WorkloadInput,
+  pod: PodRuntime,
+  commandOf: (engine: PodInput) => PodCommand,
+): EnginePod {
+  const { service, model, runtime, settings, flavors } = input;
+  const { spec } = service;
+  const gpus = { ...gpusOf(model, spec), parallel: flavors?.parallel };
+  const files = podVolumesOf(input, pod, gpus);
+  const { accelerator } = gpus;
+  const { image: named, backendRuntime: { version } = {} } = spec;
+  const image = imageOf({ runtime, pod, accelerator, named, version, settings });
+  const pinned = pod.images[accelerator];
+  // The image may have the prefix of a mirror.
+  const hasPinnedImage = pinned !== undefined && image.endsWith(pinned);
+  const engine = podInput(input, { pod, gpus, files, hasPinnedImage });
+  const container = containerOf({
+    spec,
+    pod,
+    input: engine,
+    command: commandOf(engine),
+    gpus,
+    image,
+    mounts: files.mounts,
+    ephemeralStorage: files.fetching?.sizeLimit,
+    memory: memoryRequest(input, engine.settings, gpus),
+    limits: flavors?.limits,
+    sizeBytes: model.status?.sizeBytes,
+  });
+  return { gpus, files, input: engine, container };
 }
 
 /** A volume that only one pod can mount is like a device, because the next pod has to wait for it. */

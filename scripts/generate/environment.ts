@@ -45,6 +45,7 @@ export const environmentVariables: readonly Variable[] = [
     "setup, tests",
     "Karpenter with its simulated cloud that tests of node provisioning use",
   ),
+  programPath("METALBRIDGE_LWS", "setup, tests", "controller of LeaderWorkerSet that tests of groups use"),
   programPath(
     "METALBRIDGE_REGISTRY",
     "setup, tests",

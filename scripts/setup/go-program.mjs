@@ -7,7 +7,8 @@ import { fillFolder } from "./fill-folder.mjs";
 import { SetupError } from "./steps.mjs";
 
 /**
- * `program`: its name on PATH; `variable`: the one that names it; `module`, `version`: what `go install` builds; `brew`: its
+ * `folder`: the program's folder in its module, if it is built there instead of by `go install`, which needs the list of the
+ * module's versions; `program`: its name on PATH; `variable`: the one that names it; `module`, `version`: what `go install` builds; `brew`: its
  * formula, empty if there is none; `cgo`: it needs a C compiler; `flags`: more of `go install`; `firstBuild`: how long a first
  * build takes on two cores. Returns `{ find, ensure }`.
  */
@@ -15,6 +16,7 @@ export function goProgram({
   program,
   variable,
   module,
+  folder = "",
   version,
   brew = program,
   cgo = false,
@@ -42,8 +44,11 @@ export function goProgram({
       const args = ["install", ...flags, `${module}@${version}`];
       const what = `building, about ${firstBuild} the first time`;
       try {
+        const target = folderIn(env);
         await progress.during(program, what, () =>
-          install(go, args, { target: folderIn(env), built: basename(module), program, env: settings }),
+          folder === ""
+            ? install(go, args, { target, built: basename(module), program, env: settings })
+            : buildInModule(go, `${module}@${version}`, { target, folder, flags, program, env: settings }),
         );
         return join(folderIn(env), program);
       } catch (error) {
@@ -77,10 +82,22 @@ function install(go, args, { target, built, program, env }) {
   });
 }
 
+/** The module's own requirements and checksums apply. */
+function buildInModule(go, module, { target, folder, flags, program, env }) {
+  return fillFolder(target, async (work) => {
+    const found = await run(go, ["mod", "download", "-json", module], { env, cwd: work });
+    if (found.code !== 0) throw new SetupError(`${go} mod download ${module} failed:\n${found.tail}`);
+    const args = ["build", ...flags, "-o", join(work, program), `./${folder}`];
+    const result = await runNicely(go, args, env, JSON.parse(found.stdout).Dir);
+    if (result.code !== 0) throw new SetupError(`${go} ${args.join(" ")} failed:\n${result.tail}`);
+    return work;
+  });
+}
+
 /** A build uses every core for minutes, so other programs of the machine come first. */
-function runNicely(program, args, env) {
+function runNicely(program, args, env, cwd) {
   const nice = findOnPath("nice", env);
   return nice === undefined
-    ? run(program, args, { env })
-    : run(nice, ["-n", "10", program, ...args], { env });
+    ? run(program, args, { env, cwd })
+    : run(nice, ["-n", "10", program, ...args], { env, cwd });
 }

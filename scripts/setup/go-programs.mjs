@@ -69,3 +69,14 @@ export const { find: findS3Server, ensure: ensureS3Server } = goProgram({
   version: "v1.8.0",
   flags: STRIPPED,
 });
+
+/** The controller of LeaderWorkerSet, for groups of pods. */
+export const { find: findLws, ensure: ensureLws } = goProgram({
+  program: "lws",
+  variable: "METALBRIDGE_LWS",
+  module: "sigs.k8s.io/lws",
+  folder: "cmd",
+  version: "v0.9.0",
+  brew: "",
+  flags: STRIPPED,
+});

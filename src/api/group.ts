@@ -10,6 +10,15 @@ export const LAUNCHD_LABEL = "dev.metalbridge.agent";
 export const LABEL_HOST = "metalbridge.dev/host";
 export const LABEL_SERVICE = "metalbridge.dev/service";
 export const LABEL_SERVICE_UID = "metalbridge.dev/service-uid";
+/** On the workers of a group, instead of LABEL_SERVICE, so that the Service sends requests to leaders only. */
+export const LABEL_WORKER_OF = "metalbridge.dev/worker-of";
+/** Labels of LeaderWorkerSet: the set of a pod, its group, and its position in the group, 0 for the leader. */
+export const LABEL_GROUP_SET = "leaderworkerset.sigs.k8s.io/name";
+export const LABEL_GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index";
+export const LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index";
+/** On pods of a group: number of pods of the group. */
+export const ANNOTATION_GROUP_SIZE = "leaderworkerset.sigs.k8s.io/size";
+export const ANNOTATION_EXCLUSIVE_TOPOLOGY = "leaderworkerset.sigs.k8s.io/exclusive-topology";
 export const LABEL_REVISION = "metalbridge.dev/revision";
 export const LABEL_REPLICA = "metalbridge.dev/replica";
 /** On objects of a Model's download: the name of the Model, and the key of its source, which is also the folder on the volume. */

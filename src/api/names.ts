@@ -60,6 +60,18 @@ export function backendRevisionName(backendRuntime: string, revision: string): s
   return `backend-runtime-${backendRuntime}-${revision}`;
 }
 
+/** Kubernetes adds up to 14 characters to it, and uses the result as a label value. */
+const GROUP_NAME_MAX = 49;
+const GROUP_SUFFIX = "-group";
+
+/** The LeaderWorkerSet of an InferenceService. LeaderWorkerSet creates a Service of this name, so it differs from ours. */
+export function groupName(inferenceService: string): string {
+  const name = `${inferenceService}${GROUP_SUFFIX}`;
+  if (name.length <= GROUP_NAME_MAX) return name;
+  const suffix = `-${hash(inferenceService, HASH_DIGITS)}${GROUP_SUFFIX}`;
+  return `${inferenceService.slice(0, GROUP_NAME_MAX - suffix.length)}${suffix}`;
+}
+
 /** The ControllerRevision that keeps an old template. */
 export function revisionName(service: string, revision: string): string {
   return `${service}-${revision}`;

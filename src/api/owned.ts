@@ -9,6 +9,14 @@ export function ownerLabels({ metadata }: InferenceService): Record<string, stri
   return { [LABEL_SERVICE]: metadata.name, [LABEL_SERVICE_UID]: metadata.uid ?? "" };
 }
 
+/** Labels of all pods of a service. Workers of a group lack one of `ownerLabels`. */
+export function podSelectorOf(service: InferenceService): Record<string, string> {
+  const { [LABEL_SERVICE_UID]: uid = "", ...labels } = ownerLabels(service);
+  return service.spec.group === undefined
+    ? { ...labels, [LABEL_SERVICE_UID]: uid }
+    : { [LABEL_SERVICE_UID]: uid };
+}
+
 /** Name and namespace of an object that belongs to a service. */
 export function ownedObjectRef(
   { metadata }: InferenceService,

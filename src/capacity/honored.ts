@@ -90,6 +90,9 @@ const RUNTIME_FIELDS = [
 /** Not implemented in pods yet. */
 const NOT_IMPLEMENTED = ["slo", "modelRevision"];
 
+/** A LeaderWorkerSet cannot be paused, and the age of a pod is not that of its group. */
+const NOT_IN_GROUPS = ["rolloutPolicy", "maxPodLifetimeSeconds", "maxPodLifetimeIdleTimeoutSeconds"];
+
 function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   const { settings: honored = [], unhonoredParts } = engineDescription(runtime)?.pod ?? {};
   const { endpoint, podLabels = {}, podAnnotations = {}, hostLostSeconds } = spec;
@@ -102,6 +105,7 @@ function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...(hostLostSeconds !== HOST_LOST_SECONDS_DEFAULT && on !== "Auto" ? ["hostLostSeconds"] : []),
     ...RUNTIME_FIELDS.filter((field) => !honored.includes(field) && isSet(spec, field)),
     ...NOT_IMPLEMENTED.filter((field) => isSet(spec, field)),
+    ...(spec.group === undefined ? [] : NOT_IN_GROUPS.filter((field) => isSet(spec, field))),
     ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
     ...unhonoredRoles(spec, honored),

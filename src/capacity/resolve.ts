@@ -1,6 +1,7 @@
 /** Resolves a service and its Model to a template, or to the reason why it cannot run. Pure. */
 
 import { type ErrorCode, MetalbridgeError } from "../api/errors.ts";
+import { DEFAULT_MODEL_ACCELERATOR } from "../api/fields/hardware.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { Flavor } from "../api/flavors.ts";
@@ -64,6 +65,7 @@ export function resolveService(input: ResolveInput): Resolution {
   const [main, ...others] = listNamedModels(service.spec, input);
   const current = usableModel(main);
   if ("at" in current) return current;
+  if (service.spec.group !== undefined) return noGroupsOnHosts(current);
   const usable = withContent(current, service.spec.modelRevision, earlier);
   if ("at" in usable) return usable;
   if (service.spec.mode === "rerank" && usable.status?.gguf?.ranking === false) return notRanking(main.name);
@@ -101,6 +103,12 @@ function withParams(
 export function backendNotFound({ spec }: InferenceService): Blocked {
   const message = `BackendRuntime ${spec.backendRuntime?.name} does not exist; create it or correct spec.backendRuntime.name`;
   return { at: "blocked", code: "BackendRuntimeNotFound", message, isFinal: false };
+}
+
+function noGroupsOnHosts({ metadata, spec }: Model): Blocked {
+  const accelerator = spec.hardware?.accelerator ?? DEFAULT_MODEL_ACCELERATOR;
+  const message = `spec.group needs pods, and accelerator ${accelerator} of Model ${metadata.name} runs on hosts, which do not form groups; set spec.placement.on to Pods and another accelerator, or remove spec.group`;
+  return { at: "blocked", code: "GroupUnsupported", message, isFinal: true };
 }
 
 /** The Model with the content of an earlier revision. */

@@ -18,9 +18,11 @@ import type {
 } from "./objects.ts";
 import type { Kind, KubeObject } from "./types.ts";
 import type {
+  CustomResourceDefinition,
   Deployment,
   HorizontalPodAutoscaler,
   Job,
+  LeaderWorkerSet,
   NetworkPolicy,
   Node,
   PersistentVolumeClaim,
@@ -88,6 +90,15 @@ export const SCALED_OBJECTS: Kind<ScaledObject> = {
 };
 export const DISRUPTION_BUDGETS: Kind<PodDisruptionBudget> = inNamespace("policy", "PodDisruptionBudget");
 export const NETWORK_POLICIES: Kind<NetworkPolicy> = inNamespace("networking.k8s.io", "NetworkPolicy");
+/** A kind of another project, which many clusters do not have. */
+export const LEADER_WORKER_SETS: Kind<LeaderWorkerSet> = inNamespace(
+  "leaderworkerset.x-k8s.io",
+  "LeaderWorkerSet",
+);
+export const CUSTOM_RESOURCES: Kind<CustomResourceDefinition> = clusterWide(
+  "apiextensions.k8s.io",
+  "CustomResourceDefinition",
+);
 /** A kind of the Prometheus operator, which many clusters do not have. */
 export const POD_MONITORS: Kind<PodMonitor> = inNamespace("monitoring.coreos.com", "PodMonitor");
 /** A kind of Kueue, which many clusters do not have. */

@@ -99,6 +99,34 @@ export interface Deployment extends KubeObject {
   };
 }
 
+/** leaderworkerset.x-k8s.io/v1: groups of pods, each with a leader and its workers. `replicas` counts groups. */
+export interface LeaderWorkerSet extends KubeObject {
+  spec: {
+    replicas?: number;
+    leaderWorkerTemplate: {
+      size: number;
+      leaderTemplate: PodTemplate;
+      workerTemplate: PodTemplate;
+      restartPolicy?: string;
+    };
+    rolloutStrategy?: Open;
+    startupPolicy?: string;
+  };
+  status?: {
+    observedGeneration?: number;
+    replicas?: number;
+    readyReplicas?: number;
+    updatedReplicas?: number;
+    conditions?: readonly StatusCondition[];
+  };
+}
+
+/** Definition of a kind. Its schemas are not kept. */
+export interface CustomResourceDefinition extends KubeObject {
+  spec: { versions?: readonly { readonly name: string; readonly served?: boolean }[] };
+  status?: { conditions?: readonly StatusCondition[] };
+}
+
 interface ContainerEnd {
   exitCode: number;
   reason?: string;

@@ -211,6 +211,7 @@ withHelm(
   async () => {
     const ofPods = [
       ...["deployments", "poddisruptionbudgets", "networkpolicies", "podmonitors"],
+      ...["leaderworkersets", "customresourcedefinitions"],
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
       ...["resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses", "workloads"],
     ];

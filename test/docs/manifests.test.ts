@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import type { z } from "zod";
+import { buildGroup } from "../../controller/workload/group.ts";
 import { buildWorkload } from "../../controller/workload/workload.ts";
 import { backendRuntimeSchema } from "../../src/api/backend-runtime.ts";
 import { API_VERSION } from "../../src/api/group.ts";
@@ -86,7 +87,10 @@ test.for(services.filter(isForPods))(
       weights,
       replicas: spec.replicas,
     };
-    expect(buildWorkload({ ...input, settings: { images: {} } }).deployment.kind).toBe("Deployment");
+    const settings = { images: {} };
+    if (spec.group === undefined)
+      expect(buildWorkload({ ...input, settings }).deployment.kind).toBe("Deployment");
+    else expect(buildGroup({ ...input, settings }).group.kind).toBe("LeaderWorkerSet");
   },
 );
 

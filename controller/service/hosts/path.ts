@@ -30,6 +30,7 @@ const REFRESH_MS = 60_000;
 export function createHostsPath(ports: HostsPathPorts): ServicePath {
   return {
     on: "Hosts",
+    names: "replicas on hosts",
     prepare: (live) => {
       currentDraftOf(ports, live);
     },

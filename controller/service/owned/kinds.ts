@@ -11,13 +11,20 @@ import {
   SLICE_MANAGED_BY,
 } from "../../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
-import { claimTemplateName, revisionName, serviceName, sliceName } from "../../../src/api/names.ts";
+import {
+  claimTemplateName,
+  groupName,
+  revisionName,
+  serviceName,
+  sliceName,
+} from "../../../src/api/names.ts";
 import {
   AUTOSCALERS,
   CONTROLLER_REVISIONS,
   DEPLOYMENTS,
   DISRUPTION_BUDGETS,
   ENDPOINT_SLICES,
+  LEADER_WORKER_SETS,
   NETWORK_POLICIES,
   POD_MONITORS,
   RESOURCE_CLAIM_TEMPLATES,
@@ -55,6 +62,14 @@ export const OWNED_KINDS = {
   autoscalers: row({ kind: AUTOSCALERS, removed: "withFirst" }),
   scaledObjects: row({ kind: SCALED_OBJECTS, isOptional: true, removed: "withFirst" }),
   deployments: row({ kind: DEPLOYMENTS, isForPods: true, needsService: true, removed: "first" }),
+  groups: row({
+    kind: LEADER_WORKER_SETS,
+    isNameOf: (service, name) => name === groupName(service),
+    isForPods: true,
+    isOptional: true,
+    needsService: true,
+    removed: "first",
+  }),
   replicas: row({
     kind: INFERENCE_REPLICAS,
     selector: "",

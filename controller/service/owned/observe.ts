@@ -15,7 +15,7 @@ import {
 
 /** Objects that belong to one uid of a service. */
 export type OwnedObjects = { readonly [K in OwnedKind]: readonly Owned[K][] } & {
-  /** Pods of the Deployment. */
+  /** Pods of the Deployment and of groups. */
   readonly pods: readonly Pod[];
 };
 

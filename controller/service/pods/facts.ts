@@ -3,6 +3,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import type { Surroundings } from "../../workload/contract.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import type { Obstacle } from "../apply/run.ts";
@@ -12,12 +13,22 @@ import type { ObservedPods } from "./pods.ts";
 import type { ObservedQuota } from "./quota.ts";
 import type { Deferral } from "./rollout.ts";
 
+/** The part that Deployments and LeaderWorkerSets have in common. */
+export interface ObservedWorkload {
+  readonly metadata: Deployment["metadata"];
+  readonly spec: Pick<Deployment["spec"], "replicas" | "strategy">;
+  readonly status?: Pick<
+    NonNullable<Deployment["status"]>,
+    "observedGeneration" | "replicas" | "updatedReplicas" | "conditions"
+  >;
+}
+
 export interface PodsStatusInput {
   readonly service: InferenceService;
   readonly model: Model | undefined;
-  readonly resolution: PodsResolved | Blocked;
-  /** The Deployment in the cache; undefined until it exists. */
-  readonly deployment: Deployment | undefined;
+  readonly resolution: PodsResolved<Surroundings> | Blocked;
+  /** The Deployment or LeaderWorkerSet in the cache; undefined until it exists. */
+  readonly deployment: ObservedWorkload | undefined;
   readonly pods: ObservedPods;
   readonly deferral: Deferral | undefined;
   /** Undefined if the engine has no GPU, or does not report its use. */

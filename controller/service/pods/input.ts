@@ -15,6 +15,7 @@ export function podsInputOf(
     isOnlyService: watches.servicesOfModel.of(modelKeyOf(service)).length === 1,
     settings,
     live: own.deployments[0],
+    liveGroup: own.groups[0],
   };
   const { model } = input;
   return flavor?.on === "Pods" && model !== undefined

@@ -14,6 +14,7 @@ export function createNoPodsPath({
 }: Pick<ControllerPorts, "watches" | "clock">): ServicePath {
   return {
     on: "Pods",
+    names: "pods",
     prepare: () => {},
     reconcile: async ({ service }) => ({
       status: noPodsStatus(service, watches.models.get(modelKeyOf(service)), isoSeconds(clock.nowMs())),

@@ -1,10 +1,8 @@
 /** The path of services in pods: the controller applies a Deployment and related objects, and Kubernetes runs the pods. */
 
 import { ANNOTATION_NODE_MOVE } from "../../../src/api/group.ts";
-import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
-import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
@@ -19,27 +17,30 @@ import { SURGE_ONE } from "../../workload/strategy.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
 import type { Rejection } from "../apply/rejection.ts";
 import { type OwnedObjects, ownedForPods } from "../owned/observe.ts";
-import { planTeardown } from "../owned/teardown.ts";
+import { planTeardown, removals } from "../owned/teardown.ts";
 import { type LiveService, type PathResult, type ServicePath, soonest } from "../path.ts";
-import { withMissingClass } from "./claims.ts";
-import { readDevices } from "./devices.ts";
 import { gatedPods, hasPlacementGate, outdatedPods, releasePods, replacePods } from "./gates.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 import { podsInputOf } from "./input.ts";
-import { readMountProblem } from "./mounts.ts";
 import { type NodeMove, nodeMoveOf, type SettledMove, settleMove } from "./moves.ts";
 import { nodeFiguresFor } from "./node-figures.ts";
-import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";
 import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNodes } from "./nodes.ts";
-import type { Offload } from "./offload.ts";
+import { CONFLICT_RETRY_MS, observePods, offloadOf, reportRestored, updateQueue } from "./pass.ts";
 import { planPods } from "./plan.ts";
-import { isLive, isMakingRoom, isStuck, isUnscheduled, type ObservedPods, readPods } from "./pods.ts";
+import {
+  isInGroup,
+  isLive,
+  isMakingRoom,
+  isStuck,
+  isUnscheduled,
+  type ObservedPods,
+  readPods,
+} from "./pods.ts";
 import type { PodsPorts } from "./ports.ts";
 import { readQuota } from "./quota.ts";
 import { isOf, planPodsRollout, podsToProbe, type Rollout, renewalOf } from "./rollout.ts";
 import { planPodsStatus } from "./status.ts";
 
-const CONFLICT_RETRY_MS = 1_000;
 const LEAVES_PODS = {
   choice: { avoid: [], prefer: [] },
   reason: "the service moves to hosts",
@@ -49,19 +50,29 @@ const LEAVES_PODS = {
 export function createPodsPath(ports: PodsPorts): ServicePath {
   return {
     on: "Pods",
+    names: "pods",
+    takes: ({ spec }) => spec.group === undefined,
     prepare: ({ key, own }) => {
-      updateQueue(ports, key, readPods(own.pods));
+      updateQueue(ports, key, readPods(ownPods(own)));
     },
-    reconcile: (live) => reconcile(ports, live),
+    reconcile: (live) => reconcile(ports, { ...live, own: { ...live.own, pods: ownPods(live.own) } }),
     // A pod that is replaced meanwhile serves until hosts do.
     keep: ({ own }) => releasePods(ports, gatedPods(own.pods), LEAVES_PODS),
     release: (key) => {
       ports.offloads.forget(key);
       ports.onPositions(ports.podsQueue.set(key, undefined));
     },
-    serving: ({ pods }) => readPods(pods).ready,
-    leave: (own) => planTeardown(ownedForPods(own), "the service runs on hosts now"),
+    serving: (own) => readPods(ownPods(own)).ready,
+    leave: (own, { on }) =>
+      on === "Pods"
+        ? removals("deployments", own.deployments, "the service runs in groups of pods now")
+        : planTeardown(ownedForPods(own), "the service runs on hosts now"),
   };
+}
+
+/** Without pods of groups. */
+function ownPods({ pods }: OwnedObjects): readonly Pod[] {
+  return pods.filter((pod) => !isInGroup(pod));
 }
 
 async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResult> {
@@ -131,28 +142,6 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
 function allocatedFlavorOf({ flavor }: LiveService, { flavors = [] }: ObservedPods): string | undefined {
   if (flavor?.on !== "Pods" || flavor.stage.by !== "devices") return undefined;
   return flavor.stage.flavors.findLast(({ name }) => flavors.includes(name))?.name;
-}
-
-function reportRestored({ record }: PodsPorts, service: InferenceService, restored: readonly string[]): void {
-  for (const object of restored) {
-    const note = `${object} was edited by another client; the state specified by the InferenceService is restored`;
-    const event = { type: "Warning", reason: "ObjectRestored", action: "Restore", note } as const;
-    reportOn(record, INFERENCE_SERVICES, service, event);
-  }
-}
-
-/** Reads pods, nodes and Events. Only Events have the problems of pods that wait for volumes or that their node stopped. */
-async function observePods({ watches, client, clock }: PodsPorts, own: OwnedObjects) {
-  const pods = readPods(own.pods);
-  const { problem: mountProblem, recheckAfterMs } = await readMountProblem(client, own.pods, clock.nowMs());
-  const known = podNodeProblem(own.pods, watches.nodes.get) ?? pods.problem ?? mountProblem;
-  const problem = known ?? (await readPodExitProblem(client, own.pods));
-  const { deviceClasses } = watches;
-  const unscheduled = deviceClasses.isSynced()
-    ? withMissingClass(pods.unscheduled, own, deviceClasses.list())
-    : pods.unscheduled;
-  const devices = await readDevices(client, own.pods);
-  return { pods: { ...pods, unscheduled, problem, ...devices }, recheckAfterMs };
 }
 
 /** With placement.mode Auto: the nodes, judged for the pods of the service. */
@@ -303,26 +292,4 @@ async function rolloutOf(
 
 function withDeployment(resolution: PodsResolved, deployment: Deployment): PodsResolved {
   return { ...resolution, workload: { ...resolution.workload, deployment } };
-}
-
-/** Undefined if the engine cannot silently fall back to the CPU. */
-function offloadOf(
-  { offloads }: PodsPorts,
-  key: string,
-  resolution: PodsResolved | Blocked,
-  pods: readonly Pod[],
-): Offload | undefined {
-  if (resolution.at === "blocked" || resolution.gpuCount === 0) return undefined;
-  const { offloaded } = engineDescription(resolution.runtime)?.pod ?? {};
-  return typeof offloaded === "function" ? offloads.read(key, pods, offloaded) : undefined;
-}
-
-function updateQueue(
-  { podsQueue, onPositions }: PodsPorts,
-  key: string,
-  { unscheduled }: ObservedPods,
-): void {
-  const { priority, sinceMs } = unscheduled ?? {};
-  const isWaiting = priority !== undefined && sinceMs !== undefined;
-  onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));
 }

@@ -5,6 +5,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import type { Model } from "../../../src/api/model.ts";
 import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { toPodsRevisionData } from "../../../src/capacity/revision-data.ts";
+import type { GroupWorkload, Workload } from "../../workload/contract.ts";
 import type { PodsResolved } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { startupBudgetOf } from "../../workload/surroundings.ts";
@@ -20,7 +21,7 @@ export interface PodsPlanInput {
   readonly service: InferenceService;
   readonly own: OwnedObjects;
   readonly model: Model | undefined;
-  readonly resolution: PodsResolved | Blocked;
+  readonly resolution: PodsResolved<Workload | GroupWorkload> | Blocked;
   /** True if the Prometheus operator is installed. */
   readonly hasPodMonitors: boolean;
 }
@@ -46,39 +47,43 @@ export function keepsRevisions({ spec }: InferenceService): boolean {
 
 function revisionSteps({ service, own, model, resolution }: PodsPlanInput): ServiceStep[] {
   if (resolution.at !== "resolved" || model === undefined || !keepsRevisions(service)) return [];
-  const { workload, runtime } = resolution;
+  const { revision, runtime } = resolution;
   return stepsOfRevisions({
     service,
     revisions: own.revisions,
-    hash: podRevisionOf(workload.deployment.spec.template) ?? "",
+    hash: revision,
     data: () => toPodsRevisionData(service, runtime, model),
     running: own.pods.map(podRevisionOf),
   });
 }
 
 /** Only with spec.disruption.protectStartup, so that other starts need no additional writes. */
-function protectStartup(
+function protectStartup<W extends Workload | GroupWorkload>(
   service: InferenceService,
   { pods }: OwnedObjects,
-  workload: PodsResolved["workload"],
-): PodsResolved["workload"] {
+  workload: W,
+): W {
   if (service.spec.disruption?.protectStartup !== true || !pods.some(isLoading)) return workload;
   return { ...workload, disruptionBudget: startupBudgetOf(service) };
 }
 
 function stepsOfWorkload(
-  workload: PodsResolved["workload"],
+  workload: Workload | GroupWorkload,
   own: OwnedObjects,
   hasPodMonitors: boolean,
 ): ServiceStep[] {
-  const { deployment, disruptionBudget, networkPolicy, podMonitor } = workload;
-  const claims = stepsOfClaimTemplates(workload, own);
+  const { disruptionBudget, networkPolicy, podMonitor } = workload;
   return [
-    ...claims.before,
-    ...stepsOf("deployments", deployment, own.deployments),
+    ...stepsOfPods(workload, own),
     ...stepsOf("disruptionBudgets", disruptionBudget, own.disruptionBudgets),
     ...stepsOf("networkPolicies", networkPolicy, own.networkPolicies),
     ...stepsOf("podMonitors", hasPodMonitors ? podMonitor : undefined, own.podMonitors),
-    ...claims.after,
   ];
+}
+
+/** The other kind stays until the service is ready. */
+function stepsOfPods(workload: Workload | GroupWorkload, own: OwnedObjects): ServiceStep[] {
+  if ("group" in workload) return stepsOf("groups", workload.group, own.groups);
+  const claims = stepsOfClaimTemplates(workload, own);
+  return [...claims.before, ...stepsOf("deployments", workload.deployment, own.deployments), ...claims.after];
 }

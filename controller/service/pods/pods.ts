@@ -1,7 +1,7 @@
 /** Reads the pods of a service: how many are ready, what the others wait for, and their problems. Pure. */
 
 import type { ErrorCode } from "../../../src/api/errors.ts";
-import { LABEL_MOUNTS } from "../../../src/api/group.ts";
+import { LABEL_GROUP_SET, LABEL_MOUNTS } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { ENGINES } from "../../../src/engines/registry.ts";
 import {
@@ -86,6 +86,11 @@ export function readPods(pods: readonly Pod[]): ObservedPods {
 /** True if no pod has a node, although kube-scheduler has tried them all. */
 export function isStuck({ live, unscheduled }: ObservedPods): boolean {
   return unscheduled !== undefined && unscheduled.pods === live;
+}
+
+/** True for pods of a LeaderWorkerSet, false for pods of a Deployment. */
+export function isInGroup({ metadata }: Pod): boolean {
+  return metadata.labels?.[LABEL_GROUP_SET] !== undefined;
 }
 
 export function isReadyPod(pod: Pod): boolean {

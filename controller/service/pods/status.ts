@@ -5,10 +5,8 @@ import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { PRIORITIES } from "../../../src/capacity/placement/priority.ts";
-import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { truncate } from "../../../src/util/text.ts";
-import { podRevisionOf } from "../../workload/revision.ts";
 import { isZero } from "../../workload/strategy.ts";
 import { codeOfRejections, describeRejections } from "../apply/rejection.ts";
 import { serviceUrlOf } from "../owned/kube-service.ts";
@@ -60,8 +58,7 @@ function revisionsOf(
 ): Pick<InferenceServiceStatus, "currentRevision" | "updateRevision"> {
   if (!keepsRevisions(service)) return {};
   const { currentRevision: last, updateRevision: newest } = service.status ?? {};
-  const updateRevision =
-    resolution.at === "resolved" ? podRevisionOf(resolution.workload.deployment.spec.template) : newest;
+  const updateRevision = resolution.at === "resolved" ? resolution.revision : newest;
   const currentRevision = phase === "Ready" ? updateRevision : last;
   return defined({ currentRevision, updateRevision });
 }
@@ -198,7 +195,7 @@ function noRoomText({ pods: { unscheduled }, deployment }: PodsStatusInput): str
 
 const HAS_SERVED = new Set(["Ready", "Progressing", "Degraded"]);
 
-function hasExceededDeadline(deployment: Deployment | undefined): boolean {
+function hasExceededDeadline(deployment: PodsStatusInput["deployment"]): boolean {
   const progressing = deployment?.status?.conditions?.find(({ type }) => type === "Progressing");
   return progressing?.reason === "ProgressDeadlineExceeded";
 }

@@ -20,6 +20,7 @@ export function createBothPath(parts: Parts): ServicePath {
   const { hosts, pods } = parts;
   return {
     on: "Auto",
+    names: "pods",
     parts: [hosts, pods],
     prepare: (live) => {
       const prefersPods = live.service.spec.placement.prefer === "Pods";

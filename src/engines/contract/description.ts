@@ -9,6 +9,7 @@ import type { Runtime } from "../../api/fields/runtimes.ts";
 import type { ModelFormat } from "../../api/fields/shared.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
 import type { ClaimEstimator } from "./claims.ts";
+import type { GroupRuntime } from "./group.ts";
 import type { PodRuntime } from "./pod.ts";
 
 export interface EngineDescription {
@@ -37,6 +38,8 @@ export interface EngineDescription {
   readonly host?: HostSide;
   /** A Deployment on Linux nodes; absent if the engine does not run in pods. */
   readonly pod?: PodRuntime;
+  /** A LeaderWorkerSet; absent if the engine cannot serve a model over several pods. */
+  readonly group?: GroupRuntime;
   /** Program names that identify the engine on a machine, also if the agent did not install or start it. */
   readonly traces?: EngineTraces;
 }

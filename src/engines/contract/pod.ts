@@ -6,9 +6,10 @@ import type { InferenceServiceSpec } from "../../api/inference-service/index.ts"
 import type { Model } from "../../api/model.ts";
 import { parseSource } from "../../models/source/parse.ts";
 
-/** An environment variable of the container, with a value or a reference to a Secret. */
+/** An environment variable of the container, with a value or a reference to a field of the pod or to a Secret. */
 export type PodVariable =
   | { readonly name: string; readonly value: string }
+  | { readonly name: string; readonly field: string }
   | { readonly name: string; readonly secret: { readonly name: string; readonly key: string } };
 
 /** Absolute paths inside the container. */
@@ -71,6 +72,8 @@ export interface PodCommand {
   /** Defaults to the command of the image. */
   readonly command?: readonly string[];
   readonly args: readonly string[];
+  /** Arguments after `args` whose references to variables Kubernetes expands. */
+  readonly expanded?: readonly string[];
   readonly env: readonly PodVariable[];
 }
 

@@ -2,6 +2,7 @@
 import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
 import { llamacppClaims } from "./claims.ts";
+import { llamacppGroup } from "./group.ts";
 import { llamacppPod } from "./pod.ts";
 import { LLAMACPP_SETTINGS } from "./settings.ts";
 
@@ -34,6 +35,7 @@ export const llamacpp: EngineDescription = {
     ],
   },
   pod: llamacppPod,
+  group: llamacppGroup,
   traces: {
     programs: ["llama-server"],
     processes: /^llama-server$/,

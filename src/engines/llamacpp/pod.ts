@@ -1,7 +1,7 @@
 /** llama-server as a pod: the same command line as on hosts, for the build that the images are pinned to. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { Accelerator } from "../../api/fields/hardware.ts";
-import type { Offloaded, PodGPUs, PodInput, PodRuntime } from "../contract/pod.ts";
+import type { Offloaded, PodCommand, PodGPUs, PodInput, PodRuntime } from "../contract/pod.ts";
 import { buildArgv } from "./argv.ts";
 import type { LlamaServerInput } from "./argv-input.ts";
 import { PINNED } from "./pinned.ts";
@@ -35,17 +35,22 @@ export const llamacppPod: PodRuntime = {
     modelRefs.flatMap(({ name, role }) =>
       role === "lora" ? [`modelRefs ${name} (loaded, but requests select it in their field lora)`] : [],
     ),
-  command: (input) => {
-    const { argv, problems } = buildArgv(toServerInput(input), PINNED);
-    const [first] = problems;
-    if (first !== undefined) {
-      const message = problems.map(({ field, why }) => `${field}: ${why}`).join("; ");
-      throw new MetalbridgeError(first.code, message);
-    }
-    // Without it, the engine would start a debugger after a crash and wait for it.
-    return { args: argv, env: [{ name: "GGML_NO_BACKTRACE", value: "1" }] };
-  },
+  command: (input) => llamaServer(toServerInput(input)),
 };
+
+/** Throws MetalbridgeError for settings that the pinned build does not take. */
+export function llamaServer(input: LlamaServerInput): PodCommand {
+  const { argv, problems } = buildArgv(input, PINNED);
+  const [first] = problems;
+  if (first !== undefined) {
+    const message = problems.map(({ field, why }) => `${field}: ${why}`).join("; ");
+    throw new MetalbridgeError(first.code, message);
+  }
+  return { args: argv, env: [WITHOUT_BACKTRACE] };
+}
+
+/** Otherwise the engine starts a debugger after a crash and waits for it. */
+export const WITHOUT_BACKTRACE = { name: "GGML_NO_BACKTRACE", value: "1" } as const;
 
 /**
  * At the default verbosity the log only states that no GPU was found; the numbers require `--verbosity 4`. The first line of the
@@ -66,7 +71,8 @@ function image(variant: string): string {
   return `ghcr.io/ggml-org/llama.cpp:server${variant}-${PINNED.version}`;
 }
 
-function toServerInput(input: PodInput): LlamaServerInput {
+/** The settings of one pod, with its own GPUs only. */
+export function toServerInput(input: PodInput): LlamaServerInput {
   const { settings, weights, projector, draft, adapters, gpus, model } = input;
   const { chatTemplateFile, slotFolder, apiKeyFile } = input;
   return {

@@ -1,5 +1,6 @@
 /** SGLang, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
+import { sglangGroup } from "./group.ts";
 import { sglangPod } from "./pod.ts";
 
 export const sglang: EngineDescription = {
@@ -10,5 +11,6 @@ export const sglang: EngineDescription = {
   isSharedDaemon: false,
   modes: ["chat", "embedding"],
   pod: sglangPod,
+  group: sglangGroup,
   traces: { processes: /^sglang/ },
 };

@@ -1,7 +1,15 @@
 /** SGLang as a pod. Arguments are those of 0.5.15. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { flagsOf, hubWeights, type PodRuntime, parallelSizes, tokensPerRequest } from "../contract/pod.ts";
+import {
+  flagsOf,
+  hubWeights,
+  type PodCommand,
+  type PodInput,
+  type PodRuntime,
+  parallelSizes,
+  tokensPerRequest,
+} from "../contract/pod.ts";
 
 type Config = NonNullable<InferenceServiceSpec["sglangConfig"]>;
 
@@ -36,39 +44,48 @@ export const sglangPod: PodRuntime = {
   sharesMemory: true,
   offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "sglangConfig"],
-  command: (input) => {
-    const { spec, settings, gpus, served } = input;
-    const config = spec.sglangConfig;
-    if (settings.mode === "rerank")
-      throw new MetalbridgeError("SettingNotSupported", "runtime sglang does not serve spec.mode rerank");
-    const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
-    const given = { tensor: config?.tensorParallelSize, pipeline: config?.pipelineParallelSize };
-    const { tensor, pipeline } = parallelSizes(input, given);
-    return {
-      command: spec.auth === undefined ? ["python3", "-m", SERVER] : ["python3", "-c", SERVER_WITH_KEY],
-      args: [
-        ...flagsOf({
-          "--model-path": name,
-          "--revision": revision,
-          "--served-model-name": served,
-          "--host": input.address,
-          "--port": input.port,
-          "--enable-metrics": true,
-          "--is-embedding": settings.mode === "embedding",
-          "--context-length": config?.contextLength ?? tokensPerRequest(spec),
-          "--max-running-requests": config?.maxRunningRequests ?? spec.parallelSlots,
-          "--tp-size": tensor > 1 ? tensor : undefined,
-          "--pp-size": pipeline > 1 ? pipeline : undefined,
-          "--mem-fraction-static": config?.memFractionStatic ?? gpus.memoryShare,
-          "--chat-template": input.chatTemplateFile ?? config?.chatTemplate,
-        }),
-        ...(config === undefined ? [] : configFlags(config)),
-        ...(settings.extraArgs ?? []),
-      ],
-      env,
-    };
-  },
+  command: (input) => sglangServer(input, parallelSizes(input, givenSizes(input))),
 };
+
+/** Numbers of shards that the service names. */
+export function givenSizes({ spec: { sglangConfig: config } }: Pick<PodInput, "spec">) {
+  return { tensor: config?.tensorParallelSize, pipeline: config?.pipelineParallelSize };
+}
+
+/** The command that serves a copy of the model in so many shards. */
+export function sglangServer(
+  input: PodInput,
+  { tensor, pipeline }: { readonly tensor: number; readonly pipeline: number },
+): PodCommand {
+  const { spec, settings, gpus, served } = input;
+  const config = spec.sglangConfig;
+  if (settings.mode === "rerank")
+    throw new MetalbridgeError("SettingNotSupported", "runtime sglang does not serve spec.mode rerank");
+  const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
+  return {
+    command: spec.auth === undefined ? ["python3", "-m", SERVER] : ["python3", "-c", SERVER_WITH_KEY],
+    args: [
+      ...flagsOf({
+        "--model-path": name,
+        "--revision": revision,
+        "--served-model-name": served,
+        "--host": input.address,
+        "--port": input.port,
+        "--enable-metrics": true,
+        "--is-embedding": settings.mode === "embedding",
+        "--context-length": config?.contextLength ?? tokensPerRequest(spec),
+        "--max-running-requests": config?.maxRunningRequests ?? spec.parallelSlots,
+        "--tp-size": tensor > 1 ? tensor : undefined,
+        "--pp-size": pipeline > 1 ? pipeline : undefined,
+        "--mem-fraction-static": config?.memFractionStatic ?? gpus.memoryShare,
+        "--chat-template": input.chatTemplateFile ?? config?.chatTemplate,
+      }),
+      ...(config === undefined ? [] : configFlags(config)),
+      ...(settings.extraArgs ?? []),
+    ],
+    env,
+  };
+}
 
 function configFlags(config: Config): string[] {
   return flagsOf({

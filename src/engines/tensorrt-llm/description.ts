@@ -1,5 +1,6 @@
 /** NVIDIA's TensorRT-LLM, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
+import { tensorrtLLMGroup } from "./group.ts";
 import { tensorrtLLMPod } from "./pod.ts";
 
 export const tensorrtLLM: EngineDescription = {
@@ -10,4 +11,5 @@ export const tensorrtLLM: EngineDescription = {
   isSharedDaemon: false,
   modes: ["chat"],
   pod: tensorrtLLMPod,
+  group: tensorrtLLMGroup,
 };

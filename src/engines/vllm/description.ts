@@ -1,5 +1,6 @@
 /** vLLM, in pods. */
 import type { EngineDescription } from "../contract/description.ts";
+import { vllmGroup } from "./group.ts";
 import { vllmPod } from "./pod.ts";
 
 export const vllm: EngineDescription = {
@@ -16,5 +17,6 @@ export const vllm: EngineDescription = {
   ],
   isSharedDaemon: false,
   pod: vllmPod,
+  group: vllmGroup,
   traces: { programs: ["vllm"], processes: /^(vllm|VLLM::)/, formula: "vllm", units: "vllm*" },
 };

@@ -5,6 +5,7 @@ import { modelNamesOf } from "../../api/inference-service/roles.ts";
 import {
   flagsOf,
   hubWeights,
+  type PodCommand,
   type PodFiles,
   type PodInput,
   type PodModel,
@@ -63,42 +64,48 @@ export const vllmPod: PodRuntime = {
     "modelRefs.lora",
   ],
   unhonoredParts: unhonoredDrafts,
-  command: (input) => {
-    const { spec, settings, gpus, served } = input;
-    const config = spec.vllmConfig;
-    const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
-    const { tensor, pipeline } = parallelSizes(input, { tensor: config?.tensorParallelSize });
-    return {
-      command: ["vllm", "serve"],
-      args: [
-        name,
-        ...flagsOf({
-          "--revision": revision,
-          "--served-model-name": served,
-          "--host": input.address,
-          "--port": input.port,
-          ...MODES[settings.mode],
-          "--max-model-len": config?.maxModelLen ?? tokensPerRequest(spec),
-          "--max-num-seqs": spec.parallelSlots,
-          "--tensor-parallel-size": tensor > 1 ? tensor : undefined,
-          "--pipeline-parallel-size": pipeline > 1 ? pipeline : undefined,
-          "--gpu-memory-utilization": config?.gpuMemoryUtilization ?? gpus.memoryShare,
-          "--chat-template": input.chatTemplateFile,
-          "--shutdown-timeout": input.hasPinnedImage ? SHUTDOWN_SECONDS : undefined,
-        }),
-        ...(config === undefined ? [] : configFlags(config)),
-        ...draftFlags(input),
-        ...adapterFlags(input),
-        ...(settings.extraArgs ?? []),
-      ],
-      env: [
-        ...env,
-        { name: "VLLM_NO_USAGE_STATS", value: "1" },
-        { name: "VLLM_CACHE_ROOT", value: "/tmp/vllm" },
-      ],
-    };
-  },
+  command: (input) =>
+    vllmServe(input, parallelSizes(input, { tensor: input.spec.vllmConfig?.tensorParallelSize })),
 };
+
+/** The command that serves a copy of the model in so many shards. */
+export function vllmServe(
+  input: PodInput,
+  { tensor, pipeline }: { readonly tensor: number; readonly pipeline: number },
+): PodCommand {
+  const { spec, settings, gpus, served } = input;
+  const config = spec.vllmConfig;
+  const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
+  return {
+    command: ["vllm", "serve"],
+    args: [
+      name,
+      ...flagsOf({
+        "--revision": revision,
+        "--served-model-name": served,
+        "--host": input.address,
+        "--port": input.port,
+        ...MODES[settings.mode],
+        "--max-model-len": config?.maxModelLen ?? tokensPerRequest(spec),
+        "--max-num-seqs": spec.parallelSlots,
+        "--tensor-parallel-size": tensor > 1 ? tensor : undefined,
+        "--pipeline-parallel-size": pipeline > 1 ? pipeline : undefined,
+        "--gpu-memory-utilization": config?.gpuMemoryUtilization ?? gpus.memoryShare,
+        "--chat-template": input.chatTemplateFile,
+        "--shutdown-timeout": input.hasPinnedImage ? SHUTDOWN_SECONDS : undefined,
+      }),
+      ...(config === undefined ? [] : configFlags(config)),
+      ...draftFlags(input),
+      ...adapterFlags(input),
+      ...(settings.extraArgs ?? []),
+    ],
+    env: [
+      ...env,
+      { name: "VLLM_NO_USAGE_STATS", value: "1" },
+      { name: "VLLM_CACHE_ROOT", value: "/tmp/vllm" },
+    ],
+  };
+}
 
 function configFlags(config: Config): string[] {
   const { kvCacheCustomDtype, kvCacheDtype, enablePrefixCaching, enableChunkedPrefill, speculative } = config;

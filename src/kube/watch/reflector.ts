@@ -23,6 +23,8 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly pageSize?: number;
   /** Many clusters do not have the kind: it is retried every ten minutes, without a warning. */
   readonly isOptional?: boolean;
+  /** For an optional kind: true if it is known to be installed, so that it is retried soon. */
+  readonly isInstalled?: () => boolean;
   /** Called for each change, after the copy was updated. If the object was deleted, `object` is undefined and `before` its last state. */
   readonly onChange: (key: string, object: T | undefined, before: T | undefined) => void;
   /** Called after each complete list and its changes. */
@@ -255,9 +257,13 @@ class ReflectorLoop<T extends KubeObject> {
   #failed(failure: ApiFailure, failures: number, message: string): number {
     this.#interrupt();
     this.#isUnreachable = isApiUnavailable(failure);
-    const { log, kind, onFailure, isOptional = false } = this.#options;
+    const { log, kind, onFailure, isOptional = false, isInstalled = () => false } = this.#options;
     const isNotInstalled = failure.reason === REASON_KIND_NOT_INSTALLED;
-    const retry = !isNotInstalled ? RETRY : isOptional ? RETRY_OPTIONAL : RETRY_NOT_INSTALLED;
+    const retry = !isNotInstalled
+      ? RETRY
+      : isOptional && !isInstalled()
+        ? RETRY_OPTIONAL
+        : RETRY_NOT_INSTALLED;
     const delayMs = retryMs(failures, retry, failure.retryAfterMs);
     const error = explainFailure(failure);
     const line = { kind: kind.plural, code: error.code, failure, retryMs: delayMs };

@@ -1,0 +1,165 @@
+/** Groups of pods with the real controller of LeaderWorkerSet, the real API server, controllers and scheduler, and kwok's nodes. */
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import type { LeaderWorkerSet, Pod } from "../../../src/kube/workload-objects.ts";
+import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { startLws, whyNoLws } from "../../../test/bed/lws.ts";
+import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { priorityClasses } from "../../workload/priorities.ts";
+import { createObserver } from "../pods/fixtures/observe.ts";
+
+const why = whyNoSimulatedNodes() ?? whyNoLws();
+const WAIT = { timeout: 120_000, interval: 200 };
+const NS = "groups";
+const IMAGE = "registry.example/llama.cpp-rpc:b11669";
+const RACK = "example.com/rack";
+const NODES = ["a", "a", "b", "b"].map((rack, index) => ({ name: `cpu-${index}`, labels: { [RACK]: rack } }));
+
+interface Slice {
+  readonly endpoints: readonly { readonly targetRef?: { readonly name: string } }[] | null;
+}
+
+describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})`, () => {
+  let bench: Bench;
+  let lws: AsyncDisposable | undefined;
+
+  beforeAll(async () => {
+    bench = await startBench({ nodes: NODES });
+    for (const one of priorityClasses()) await bench.apply(one);
+    await bench.cluster.kubectl(["create", "namespace", NS]);
+    await bench.apply({
+      apiVersion: "v1",
+      kind: "PersistentVolumeClaim",
+      metadata: { name: "metalbridge-model-cache", namespace: NS },
+      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+    });
+    await bench.model(NS, "tiny", { accelerator: "cpu" });
+  });
+  afterAll(async () => {
+    await lws?.[Symbol.asyncDispose]();
+    await bench?.[Symbol.asyncDispose]();
+  });
+
+  const until = (name: string, expected: object) =>
+    bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
+  const { get, podsOf, statusesSince } = createObserver(NS, () => bench);
+  const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
+  const apply = (name: string, spec: object) =>
+    bench.apply(inferenceService(NS, name, { image: IMAGE, rollout: { drainSeconds: 0 }, ...spec }));
+  const groupOf = (name: string) => get<LeaderWorkerSet>(`leaderworkersets/${name}-group`);
+  /** Leaders and workers that are not being deleted. */
+  const groupPods = async (name: string): Promise<readonly Pod[]> => {
+    const { items } = await get<{ items: Pod[] }>("pods");
+    return items.filter(
+      ({ metadata: { labels, deletionTimestamp } }) =>
+        labels?.["leaderworkerset.sigs.k8s.io/name"] === `${name}-group` && deletionTimestamp === undefined,
+    );
+  };
+  const uidsOf = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.uid);
+
+  test("a service waits until LeaderWorkerSet is installed, and then continues", async () => {
+    await apply("chat", { group: { size: 4 } });
+    const { status } = await until("chat", { phase: "Pending", reason: "LeaderWorkerSetMissing" });
+    expect(status?.message).toContain(
+      "kubectl apply --server-side -f https://github.com/kubernetes-sigs/lws/",
+    );
+    lws = await startLws({ ...bench.cluster, dir: path.join(bench.cluster.dir, "lws") });
+    await until("chat", { phase: "Ready", ready: "1/1", replicas: 1, updatedReplicas: 1 });
+    const pods = await groupPods("chat");
+    expect(pods.map(({ metadata }) => metadata.name).sort()).toEqual(
+      ["", "-1", "-2", "-3"].map((worker) => `chat-group-0${worker}`),
+    );
+  });
+
+  test("the Service sends requests to the leader only", async () => {
+    await vi.waitFor(async () => {
+      const { items } = await get<{ items: Slice[] }>("endpointslices -l kubernetes.io/service-name=chat");
+      const names = items.flatMap(({ endpoints }) =>
+        (endpoints ?? []).map(({ targetRef }) => targetRef?.name),
+      );
+      expect(names).toEqual(["chat-group-0"]);
+    }, WAIT);
+  });
+
+  test("a group that loses one pod is recreated as a whole, and the service notices that it serves again", async () => {
+    const before = await groupPods("chat");
+    const { metadata } = await bench.service(NS, "chat");
+    await bench.cluster.kubectl(["delete", "pod", "chat-group-0-2", "-n", NS, "--wait=false"]);
+    await vi.waitFor(async () => {
+      const now = uidsOf(await groupPods("chat"));
+      expect(now).toHaveLength(4);
+      expect(now.filter((uid) => uidsOf(before).includes(uid))).toEqual([]);
+    }, WAIT);
+    await until("chat", { phase: "Ready", ready: "1/1" });
+    const seen = await statusesSince("chat", metadata.resourceVersion);
+    expect(seen.map(({ ready }) => ready)).toContain("0/1");
+    expect(seen.at(-1)).toMatchObject({ phase: "Ready", ready: "1/1" });
+  });
+
+  test("kubectl scale adds a group, and a change rolls group by group", async () => {
+    await bench.cluster.kubectl(["scale", "isvc/chat", "-n", NS, "--replicas=2"]);
+    await until("chat", { phase: "Ready", ready: "2/2", replicas: 2 });
+    expect((await groupOf("chat")).spec.replicas).toBe(2);
+    const before = await groupPods("chat");
+    const { metadata } = await bench.service(NS, "chat");
+    await patch("isvc/chat", { spec: { contextSize: 2048, rollout: { maxUnavailable: 1, maxSurge: 0 } } });
+    await bench.serviceUntil(NS, "chat", ({ status, metadata: { generation } }) => {
+      expect(status).toMatchObject({ phase: "Ready", ready: "2/2", updatedReplicas: 2 });
+      expect(status?.observedGeneration).toBe(generation);
+    });
+    const now = uidsOf(await groupPods("chat"));
+    expect(now.filter((uid) => uidsOf(before).includes(uid))).toEqual([]);
+    const ready = (await statusesSince("chat", metadata.resourceVersion)).map(
+      ({ readyReplicas }) => readyReplicas,
+    );
+    expect(Math.min(...ready.map((count) => count ?? 0))).toBe(1);
+  });
+
+  test("a restarted controller changes neither the group nor its pods", async () => {
+    const before = await groupOf("chat");
+    await bench.restartController();
+    await patch("isvc/chat", { metadata: { annotations: { touched: "yes" } } });
+    await until("chat", { phase: "Ready", ready: "2/2" });
+    const { metadata } = await groupOf("chat");
+    expect(metadata.generation).toBe(before.metadata.generation);
+    expect(metadata.managedFields).toEqual(before.metadata.managedFields);
+  });
+
+  test("a group with a topology runs on nodes with the same label, and keeps other groups away", async () => {
+    await patch("isvc/chat", { spec: { suspend: true } });
+    await until("chat", { phase: "Suspended", ready: "0/0" });
+    await apply("rack", { replicas: 3, group: { size: 2, topologyKey: RACK } });
+    await until("rack", { ready: "2/3", queuePosition: 1, phase: "WaitingForCapacity" });
+    const placed = (await groupPods("rack")).filter(({ spec }) => spec.nodeName !== undefined);
+    const racks = placed.map(({ spec, metadata }) => {
+      const node = NODES.find(({ name }) => name === spec.nodeName);
+      return `${metadata.labels?.["leaderworkerset.sigs.k8s.io/group-index"]} ${node?.labels[RACK]}`;
+    });
+    expect(new Set(racks).size).toBe(2);
+    await bench.cluster.kubectl(["delete", "isvc/rack", "-n", NS, "--timeout=60s"]);
+    expect((await get<{ items: LeaderWorkerSet[] }>("leaderworkersets")).items).toHaveLength(1);
+  });
+
+  test("a service that leaves its group is served by it until its other pods are ready, and back", async () => {
+    await patch("isvc/chat", { spec: { suspend: false, replicas: 1 } });
+    await until("chat", { phase: "Ready", ready: "1/1" });
+    const { metadata } = await bench.service(NS, "chat");
+    await patch("isvc/chat", { spec: { group: null } });
+    await bench.serviceUntil(NS, "chat", ({ status, metadata: { generation } }) => {
+      expect(status).toMatchObject({ phase: "Ready", ready: "1/1", observedGeneration: generation });
+    });
+    await vi.waitFor(async () => expect(await groupPods("chat")).toEqual([]), WAIT);
+    expect(await podsOf("chat")).toHaveLength(1);
+    const available = (await statusesSince("chat", metadata.resourceVersion)).map(
+      ({ conditions }) => conditions?.find(({ type }) => type === "Available")?.status,
+    );
+    expect(new Set(available)).toEqual(new Set(["True"]));
+    await patch("isvc/chat", { spec: { group: { size: 2 } } });
+    await vi.waitFor(async () => {
+      const { items } = await get<{ items: unknown[] }>("deployments");
+      expect(items).toEqual([]);
+    }, WAIT);
+    await until("chat", { phase: "Ready", ready: "1/1" });
+    expect(await groupPods("chat")).toHaveLength(2);
+  });
+});

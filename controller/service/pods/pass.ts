@@ -1,0 +1,67 @@
+/** Parts of a pass that services in single pods and in groups of pods share. */
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import type { Blocked } from "../../../src/capacity/resolve.ts";
+import { engineDescription } from "../../../src/engines/registry.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { reportOn } from "../../watches/events.ts";
+import type { Surroundings } from "../../workload/contract.ts";
+import type { PodsResolved } from "../../workload/resolve.ts";
+import type { OwnedObjects } from "../owned/observe.ts";
+import { withMissingClass } from "./claims.ts";
+import { readDevices } from "./devices.ts";
+import { readMountProblem } from "./mounts.ts";
+import { podNodeProblem, readPodExitProblem } from "./node-problems.ts";
+import type { Offload } from "./offload.ts";
+import { type ObservedPods, readPods } from "./pods.ts";
+import type { PodsPorts } from "./ports.ts";
+
+export const CONFLICT_RETRY_MS = 1_000;
+
+export function reportRestored(
+  { record }: PodsPorts,
+  service: InferenceService,
+  restored: readonly string[],
+): void {
+  for (const object of restored) {
+    const note = `${object} was edited by another client; the state specified by the InferenceService is restored`;
+    const event = { type: "Warning", reason: "ObjectRestored", action: "Restore", note } as const;
+    reportOn(record, INFERENCE_SERVICES, service, event);
+  }
+}
+
+/** Reads pods, nodes and Events. Only Events have the problems of pods that wait for volumes or that their node stopped. */
+export async function observePods({ watches, client, clock }: PodsPorts, own: OwnedObjects) {
+  const pods = readPods(own.pods);
+  const { problem: mountProblem, recheckAfterMs } = await readMountProblem(client, own.pods, clock.nowMs());
+  const known = podNodeProblem(own.pods, watches.nodes.get) ?? pods.problem ?? mountProblem;
+  const problem = known ?? (await readPodExitProblem(client, own.pods));
+  const { deviceClasses } = watches;
+  const unscheduled = deviceClasses.isSynced()
+    ? withMissingClass(pods.unscheduled, own, deviceClasses.list())
+    : pods.unscheduled;
+  const devices = await readDevices(client, own.pods);
+  return { pods: { ...pods, unscheduled, problem, ...devices }, recheckAfterMs };
+}
+
+/** Undefined if the engine cannot silently fall back to the CPU. */
+export function offloadOf(
+  { offloads }: PodsPorts,
+  key: string,
+  resolution: PodsResolved<Surroundings> | Blocked,
+  pods: readonly Pod[],
+): Offload | undefined {
+  if (resolution.at === "blocked" || resolution.gpuCount === 0) return undefined;
+  const { offloaded } = engineDescription(resolution.runtime)?.pod ?? {};
+  return typeof offloaded === "function" ? offloads.read(key, pods, offloaded) : undefined;
+}
+
+export function updateQueue(
+  { podsQueue, onPositions }: PodsPorts,
+  key: string,
+  { unscheduled }: ObservedPods,
+): void {
+  const { priority, sinceMs } = unscheduled ?? {};
+  const isWaiting = priority !== undefined && sinceMs !== undefined;
+  onPositions(podsQueue.set(key, isWaiting ? { key, priority, sinceMs } : undefined));
+}

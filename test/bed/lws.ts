@@ -1,0 +1,129 @@
+/** The real controller of LeaderWorkerSet, outside the cluster: it makes StatefulSets, whose pods kube-controller-manager creates. */
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { parseAllDocuments } from "yaml";
+import { tailOf } from "../../local/control-plane/process/log-tail.ts";
+import { startWatched } from "../../local/control-plane/process/watched-child.ts";
+import { findLwsDefinitions } from "../../scripts/setup/definitions.mjs";
+import { findLws } from "../../scripts/setup/go-programs.mjs";
+import { createCertificate } from "../../src/crypto/certificate.ts";
+import { type Kubectl, listOf } from "./kubectl.ts";
+import { freePort } from "./ports.ts";
+import { until } from "./until.ts";
+
+export interface LwsOptions {
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+  /** Folder of its own, for its configuration and log. */
+  readonly dir: string;
+}
+
+/** Undefined if LeaderWorkerSet is installed, else the reason for skipping a test. */
+export function whyNoLws(): string | undefined {
+  const isInstalled = findLws() !== undefined && findLwsDefinitions() !== undefined;
+  return isInstalled ? undefined : "needs LeaderWorkerSet: npm run setup -- --for test";
+}
+
+/** Installs the kind, and resolves once its controller and its webhooks work. */
+export async function startLws({ kubeconfig, kubectl, dir }: LwsOptions): Promise<AsyncDisposable> {
+  const program = findLws();
+  const definitions: string | undefined = findLwsDefinitions();
+  if (program === undefined || definitions === undefined) throw new Error(whyNoLws());
+  const crd = path.join(definitions, "leaderworkerset.x-k8s.io_leaderworkersets.yaml");
+  mkdirSync(dir, { recursive: true });
+  const [port, healthPort] = [await freePort(), await freePort()];
+  const { key, cert } = createCertificate({ name: "lws", hosts: ["127.0.0.1"] });
+  writeFileSync(path.join(dir, "tls.key"), key);
+  writeFileSync(path.join(dir, "tls.crt"), cert);
+  const config = path.join(dir, "config.json");
+  writeFileSync(config, JSON.stringify(configuration(dir, port, healthPort)));
+  const manifests = readFileSync(path.join(definitions, "manifests.yaml"), "utf8");
+  // First, because a pod that no webhook has changed would never become one of a group. No test uses the other kind.
+  await kubectl(["apply", "-f", "-"], listOf(...webhooksOf(manifests, port, cert), UNUSED_KIND));
+  await kubectl(["apply", "--server-side", "-f", crd]);
+  // kubectl fails if the definition has no conditions yet.
+  await until(() => kubectl(["wait", "--for=condition=Established", "--timeout=5s", "-f", crd]));
+  const logFile = path.join(dir, "lws.log");
+  const lws = startWatched({
+    name: "lws",
+    program,
+    args: [`--kubeconfig=${kubeconfig}`, `--config=${config}`, "--leader-elect=false"],
+    env: {},
+    cwd: dir,
+    logFile,
+    graceMs: 2_000,
+    orphanGraceMs: 1_000,
+  });
+  const isReady = async () => {
+    const answer = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
+    if (!answer.ok) throw new Error(`LeaderWorkerSet is not ready: ${await answer.text()}`);
+  };
+  await until(isReady, { ended: lws.ended }).catch(async (error: Error) => {
+    await lws.stop();
+    throw new Error(`${error.message}; the end of its log:\n${tailOf(logFile, 2_000)}`);
+  });
+  return { [Symbol.asyncDispose]: async () => void (await lws.stop()) };
+}
+
+function configuration(certDir: string, port: number, healthPort: number): object {
+  return {
+    apiVersion: "config.lws.x-k8s.io/v1alpha1",
+    kind: "Configuration",
+    internalCertManagement: { enable: false },
+    webhook: { port, host: "127.0.0.1", certDir },
+    metrics: { bindAddress: "0" },
+    health: { healthProbeBindAddress: `127.0.0.1:${healthPort}` },
+    leaderElection: { leaderElect: false },
+  };
+}
+
+interface WebhookConfiguration {
+  readonly webhooks: readonly {
+    readonly name: string;
+    readonly clientConfig: { readonly service: { readonly path: string } };
+  }[];
+}
+
+/** The webhooks of the module, which name a Service, with the address of this process instead. */
+function webhooksOf(manifests: string, port: number, cert: string): object[] {
+  return parseAllDocuments(manifests).map((document) => {
+    const { webhooks, ...rest } = document.toJS() as WebhookConfiguration;
+    return {
+      ...rest,
+      webhooks: webhooks
+        .filter(({ name }) => !name.includes("disaggregatedset"))
+        .map(({ clientConfig, ...webhook }) => ({
+          ...webhook,
+          clientConfig: {
+            url: `https://127.0.0.1:${port}${clientConfig.service.path}`,
+            caBundle: Buffer.from(cert).toString("base64"),
+          },
+          ...(webhook.name.includes("pod") ? { objectSelector: OF_GROUPS } : {}),
+        })),
+    };
+  });
+}
+
+const OF_GROUPS = { matchExpressions: [{ key: "leaderworkerset.sigs.k8s.io/name", operator: "Exists" }] };
+
+const UNUSED_KIND = {
+  apiVersion: "apiextensions.k8s.io/v1",
+  kind: "CustomResourceDefinition",
+  metadata: {
+    name: "disaggregatedsets.disaggregatedset.x-k8s.io",
+    annotations: { "api-approved.kubernetes.io": "unapproved, for tests" },
+  },
+  spec: {
+    group: "disaggregatedset.x-k8s.io",
+    scope: "Namespaced",
+    names: { plural: "disaggregatedsets", singular: "disaggregatedset", kind: "DisaggregatedSet" },
+    versions: [
+      {
+        name: "v1",
+        served: true,
+        storage: true,
+        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
+      },
+    ],
+  },
+};
