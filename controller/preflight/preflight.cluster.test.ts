@@ -48,7 +48,7 @@ test("a pod is not Ready before its webhook has listed what it judges by, and sa
   const system = ["-n", NAMESPACE_SYSTEM];
   await kubectl(["create", "serviceaccount", "late", ...system]);
   await grant("late", system, "secrets,configmaps");
-  await grant("late", [], "models.metalbridge.dev,hosts.metalbridge.dev");
+  await grant("late", [], "models.metalbridge.dev,backendruntimes.metalbridge.dev,hosts.metalbridge.dev");
   const own = path.join(dir, "late.kubeconfig");
   await writeAccountKubeconfig({ kubeconfig }, { name: "late", namespace: NAMESPACE_SYSTEM, file: own });
   const controller = await start(own);

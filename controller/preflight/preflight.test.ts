@@ -91,7 +91,7 @@ current-context: c
     const answer = await fetch(`http://127.0.0.1:${port}${route}`);
     return `${answer.status} ${await answer.text()}`;
   };
-  const lists = ["Models", "Hosts", "Nodes", "reports of nodes", "its Secret"];
+  const lists = ["Models", "Hosts", "BackendRuntimes", "Nodes", "reports of nodes", "its Secret"];
   const lines = lists.map((what) => `the preflight webhook has not listed ${what} yet`);
   expect((await ready()).replaceAll(/ yet: .*/g, " yet")).toBe(`503 ${lines.join("\n")}\n`);
   nowMs = 29_999;

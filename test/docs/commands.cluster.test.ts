@@ -12,16 +12,20 @@ const commands = new Set([
   ...entries.flatMap(({ command }) => readOnlyCommandsIn(command ?? "")),
 ]);
 
+const NOT_THERE =
+  /\(NotFound\): (\S+ "[\w.-]+" not found|the server could not find the requested resource)|resource type "lws"/;
+
 test("there are such commands", () => {
   expect([...commands]).toContain("kubectl explain isvc.spec.contextSize");
 });
 
 test.for([...commands])("%s", async (command) => {
-  // An empty answer is fine, and so is an example's object that was never created; a kind, field or option that does not exist is not.
+  // An empty answer is fine, and so is an example's object that was never created, or an API of another program; a kind of ours,
+  // a field or an option that does not exist is not.
   const words = wordsOf(command).slice(1);
   await sharedCluster()
     .kubectl(words)
-    .catch((error: unknown) => expect(String(error)).toMatch(/\(NotFound\): \S+ "[\w.-]+" not found/));
+    .catch((error: unknown) => expect(String(error)).toMatch(NOT_THERE));
 });
 
 /** As a shell reads them: quotes hold a word together and are no part of it, others inside them are. */

@@ -41,7 +41,10 @@ test("what the controller writes for Models with spec.prefetch fits into a Host 
 /** Kubernetes types, which it checks in pods; they have no schema here, so the API server's limit for an object holds. */
 const OF_KUBERNETES = [
   ...["env", "affinity", "topologySpreadConstraints", "podSecurityContext", "securityContext"],
-  ...["extraVolumes", "lifecycle", "extraVolumeMounts"],
+  ...["extraVolumes", "lifecycle", "extraVolumeMounts", "autoscaling.behavior"],
+  ...["pods", "resource", "containerResource", "object", "external"].map(
+    (type) => `autoscaling.metrics.${type}`,
+  ),
   ...["probeOverrides.startup", "probeOverrides.liveness", "probeOverrides.readiness"],
 ];
 
@@ -96,7 +99,7 @@ function openFields({ properties = {} }: StructuralSchema, path = ""): string[] 
   return Object.entries(properties).flatMap(([name, inner]) => {
     const open = inner.items ?? inner;
     if (open["x-kubernetes-preserve-unknown-fields"] === true) return [`${path}${name}`];
-    return openFields(inner, `${path}${name}.`);
+    return openFields(open, `${path}${name}.`);
   });
 }
 
@@ -105,7 +108,11 @@ function closed(schema: StructuralSchema): StructuralSchema {
   const entries = Object.entries(schema.properties).filter(
     ([, { items, ...inner }]) => (items ?? inner)["x-kubernetes-preserve-unknown-fields"] !== true,
   );
-  return { ...schema, properties: Object.fromEntries(entries.map(([name, inner]) => [name, closed(inner)])) };
+  const properties = entries.map(([name, { items, ...inner }]) => [
+    name,
+    items === undefined ? closed(inner) : { ...inner, items: closed(items) },
+  ]);
+  return { ...schema, properties: Object.fromEntries(properties) };
 }
 
 /** The controller's, which a policy keeps from hosts. */
