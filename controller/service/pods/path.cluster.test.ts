@@ -18,11 +18,10 @@ const GPU = "nvidia.com/gpu";
 /** A service that hosts may run needs them to be placed. */
 const readFacts = (format: ModelFormat = "gguf") =>
   format === "gguf" ? { format, gguf: GGUF, sizeBytes: 2 ** 30, weightsBytes: 2 ** 30 } : { format };
-/** Examples that do not become Ready here. */
+const DEVICES = { apiVersion: "resource.k8s.io/v1" };
+/** Examples that do not become Ready here: kwok's nodes publish no devices for claims, and LeaderWorkerSet is missing. */
 const ENDS: Readonly<Record<string, object>> = {
-  // kwok's nodes publish no devices for claims.
   "tensorrt-llm.yaml": { phase: "WaitingForGPU" },
-  // This cluster has no LeaderWorkerSet.
   "vllm-group.yaml": { phase: "Pending", reason: "LeaderWorkerSetMissing" },
 };
 const EXAMPLES = path.join(import.meta.dirname, "../../../examples/linux");
@@ -293,8 +292,7 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
       const amd = "amd.com/gpu";
       await bench.addNode({ name: "amd-1", taints: taint(amd), capacity: { ...room, [amd]: "8" } });
       const selectors = [{ cel: { expression: "device.driver == 'gpu.nvidia.com'" } }];
-      const version = { apiVersion: "resource.k8s.io/v1" };
-      await bench.apply({ ...version, kind: "DeviceClass", metadata: { name: "gpu" }, spec: { selectors } });
+      await bench.apply({ ...DEVICES, kind: "DeviceClass", metadata: { name: "gpu" }, spec: { selectors } });
     });
 
     test.each(readdirSync(EXAMPLES))("%s ends as it should", async (file) => {
@@ -313,14 +311,11 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
           cache: { phase: "Ready", reason: "Downloaded", message: "", ...cache },
         });
       }
-      const [service] = objects.filter(({ kind }) => kind === "InferenceService");
       const requests = [{ name: "gpus", exactly: { deviceClassName: "gpu", count: 2 } }];
-      await bench.apply({
-        apiVersion: "resource.k8s.io/v1",
-        kind: "ResourceClaimTemplate",
-        metadata: { name: "two-gpus", namespace: ns },
-        spec: { spec: { devices: { requests } } },
-      });
+      const metadata = { name: "two-gpus", namespace: ns };
+      const spec = { spec: { devices: { requests } } };
+      await bench.apply({ ...DEVICES, kind: "ResourceClaimTemplate", metadata, spec });
+      const service = objects.find(({ kind }) => kind === "InferenceService");
       await until(ns, service?.metadata.name ?? "", ENDS[file] ?? { phase: "Ready" });
     });
   });
