@@ -1,6 +1,6 @@
 /** Autoscaling of a service, on hosts and in pods. */
 import { z } from "zod";
-import { ANNOTATION_LIMITS, passThrough, stringMap } from "../fields/kubernetes.ts";
+import { passThrough, stringMap } from "../fields/kubernetes.ts";
 import { quantity } from "../fields/quantity.ts";
 import { int32, nonEmpty, objectName } from "../fields/shared.ts";
 
@@ -59,10 +59,13 @@ const metricSchema = z
     ],
   });
 
+/** Every watcher of services caches them. */
+const METADATA_LIMITS = { valueLength: 4096, totalLength: 4096 };
+
 const kedaTriggerSchema = z.object({
   type: nonEmpty(64).describe("Type of the scaler, for example prometheus or cron."),
   name: nonEmpty(63).describe("Name of the trigger, unique in the service.").optional(),
-  metadata: stringMap("metadata", ANNOTATION_LIMITS, "Settings of the scaler. KEDA validates them."),
+  metadata: stringMap("metadata", METADATA_LIMITS, "Settings of the scaler. KEDA validates them."),
   metricType: z
     .enum(["AverageValue", "Value", "Utilization"])
     .describe("Type of the target. Defaults to AverageValue.")
@@ -112,7 +115,7 @@ export const autoscalingSchema = z
     triggers: z
       .array(kedaTriggerSchema)
       .min(1)
-      .max(16)
+      .max(8)
       .meta({
         description:
           "Triggers for engine KEDA. Defaults to the number of requests per replica, processed and queued.",
