@@ -142,6 +142,22 @@ function addFitnessOptions(command: Command): void {
       "--preflight-fixed-nodes",
       "also refuse services that fit on no existing node, for a cluster that never adds nodes",
     );
+  addAutoscalingFlags(command);
+}
+
+function addAutoscalingFlags(command: Command): void {
+  command
+    .option(
+      "--external-metrics",
+      "serve the API external.metrics.k8s.io, by which a HorizontalPodAutoscaler scales services",
+    )
+    .option("--external-metrics-address <ip>", "address of that API (default: 0.0.0.0)")
+    .option("--external-metrics-port <n>", "port of that API; 0 chooses a free port (default: 9467)")
+    .option(
+      "--external-metrics-names <names>",
+      "DNS names and addresses in its certificate, separated by commas (default: its Service)",
+    )
+    .option("--load-endpoint <url>", "URL of this controller from which KEDA reads the requests of services");
 }
 
 async function controller({ logLevel, exitWithStdin, catalog, ...flags }: ControllerFlags): Promise<void> {

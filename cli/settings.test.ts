@@ -51,7 +51,7 @@ const CONTROLLER: Given = {
   externalMetricsAddress: ["127.0.0.1"],
   externalMetricsPort: ["3", 3],
   externalMetricsNames: ["c.example", ["c.example"]],
-  loadURL: ["http://controller.example:8081"],
+  loadEndpoint: ["http://controller.example:8081"],
   tunnel: ["", true],
   tunnelAddress: ["127.0.0.1"],
   tunnelPort: ["9", 9],

@@ -61,7 +61,7 @@ beforeAll(async () => {
     externalMetrics: true,
     externalMetricsAddress: "127.0.0.1",
     externalMetricsPort: port,
-    loadURL: LOAD_URL,
+    loadEndpoint: LOAD_URL,
   });
   await bench.cluster.kubectl(["create", "namespace", NS]);
   await bench.model(NS, "tiny");

@@ -37,7 +37,7 @@ export const externalMetricsConfigSchema = z.strictObject({
     .describe(
       `DNS names and addresses in the certificate, separated by commas. Default: the DNS names of the Service ${EXTERNAL_METRICS_NAME}.`,
     ),
-  loadURL: z
+  loadEndpoint: z
     .url({ protocol: /^https?$/ })
     .transform((url) => url.replace(/\/$/, ""))
     .optional()

@@ -16,15 +16,15 @@ export interface Elastic {
 }
 
 export function startElastic(config: ControllerConfig, options: LoadOptions): Elastic {
-  const { loadURL } = config;
+  const { loadEndpoint } = config;
   const external = externalMetricsOf(config);
   // Until the first list, so that a start does not remove autoscalers.
   let externalMetrics: ExternalMetricsOwner = external === undefined ? "off" : "ours";
-  const load = external === undefined && loadURL === undefined ? undefined : watchLoad(options);
+  const load = external === undefined && loadEndpoint === undefined ? undefined : watchLoad(options);
   if (external !== undefined && load !== undefined) serveExternalMetrics({ ...external, ...options }, load);
   return {
-    otherwise: loadURL === undefined || load === undefined ? undefined : loadRoute(load),
-    settings: () => ({ externalMetrics, loadURL }),
+    otherwise: loadEndpoint === undefined || load === undefined ? undefined : loadRoute(load),
+    settings: () => ({ externalMetrics, loadEndpoint }),
     onLead: (leading) => {
       if (external === undefined) return;
       const onPublished = (object: Parameters<typeof otherOwner>[0] | undefined) => {

@@ -3,6 +3,7 @@
 import { agentErrors } from "../../src/api/errors/agent.ts";
 import { apiErrors } from "../../src/api/errors/api.ts";
 import { autoscalingErrors } from "../../src/api/errors/autoscaling.ts";
+import { backendErrors } from "../../src/api/errors/backend.ts";
 import { benchmarkErrors } from "../../src/api/errors/benchmark.ts";
 import { cliErrors } from "../../src/api/errors/cli.ts";
 import { doctorErrors } from "../../src/api/errors/doctor.ts";
@@ -29,6 +30,7 @@ const sections: readonly Section[] = [
   ["Pods", podErrors],
   ["Autoscaling", autoscalingErrors],
   ["Placement", placementErrors],
+  ["BackendRuntimes", backendErrors],
   ["Benchmarks", benchmarkErrors],
   ["Rollouts and hosts", rolloutErrors],
   ["Agent and host", agentErrors],

@@ -199,9 +199,9 @@ withHelm(`external metrics and KEDA come with what they need, each on its own${n
   const text = JSON.stringify(objects);
   expect(text).toContain('"--external-metrics"');
   expect(text).toContain('{"ports":[{"port":"external"}]}');
-  expect(text).not.toContain("load-url");
+  expect(text).not.toContain("load-endpoint");
   const keda = JSON.stringify(await render(helm, "--set", "autoscaling.keda=true"));
-  expect(keda).toContain('"--load-url=http://metalbridge-autoscaling.metalbridge-system.svc:9464"');
+  expect(keda).toContain('"--load-endpoint=http://metalbridge-autoscaling.metalbridge-system.svc:9464"');
   expect(keda).not.toMatch(/external[-.]metrics/);
   expect(JSON.stringify(await render(helm))).not.toMatch(/external[-.]metrics|metalbridge-autoscaling/);
 });

@@ -8,14 +8,14 @@ import { planScaler, type ScalerInput } from "./scaler.ts";
 
 const vllm = engineDescription("vllm")?.pod?.metrics;
 const llamacpp = engineDescription("llamacpp")?.pod?.metrics;
-const loadURL = "http://metalbridge-autoscaling.metalbridge-system.svc:9464";
+const loadEndpoint = "http://metalbridge-autoscaling.metalbridge-system.svc:9464";
 
 function input(spec: object, rest: Partial<ScalerInput> = {}): ScalerInput {
   const service = inferenceServiceSchema.parse({
     metadata: { name: "chat", namespace: "team", uid: "u" },
     spec: { modelRef: "m", ...spec },
   });
-  const settings = { externalMetrics: "ours", loadURL } as const;
+  const settings = { externalMetrics: "ours", loadEndpoint } as const;
   return { service, on: "Hosts", gauges: undefined, settings, hasKEDA: true, ...rest };
 }
 
@@ -89,7 +89,7 @@ test.each([
   ["a runtime without gauges", {}, undefined],
   ["gauges behind the API key", { auth: { secretRef: { name: "key" } } }, llamacpp],
 ])("in pods, %s needs metrics of the user with either engine", (_, spec, gauges) => {
-  const settings = { externalMetrics: "ours", loadURL } as const;
+  const settings = { externalMetrics: "ours", loadEndpoint } as const;
   const rest = { on: "Auto", gauges, settings } as const;
   for (const engine of ["HPA", "KEDA"]) {
     const plan = planScaler(input({ ...spec, autoscaling: { engine, maxReplicas: 3 } }, rest));
@@ -128,7 +128,7 @@ test("KEDA reads the requests from the controller, down to zero if asked", () =>
           {
             type: "metrics-api",
             metadata: {
-              url: `${loadURL}/load/team/chat`,
+              url: `${loadEndpoint}/load/team/chat`,
               valueLocation: "requestsInFlight",
               targetValue: "4",
             },

@@ -22,7 +22,7 @@ export interface AutoscalingSettings {
   /** The server of external.metrics.k8s.io: the controller, none, or another adapter, which stays. */
   readonly externalMetrics: ExternalMetricsOwner;
   /** Base URL of the controller for KEDA. */
-  readonly loadURL?: string | undefined;
+  readonly loadEndpoint?: string | undefined;
 }
 
 /** The metrics of an engine in pods, as far as autoscaling needs them. */
@@ -161,11 +161,11 @@ function defaultTriggers(input: ScalerInput, scaling: Autoscaling): readonly KED
   const { service, settings } = input;
   const unreported = unreportedRequests(input);
   if (unreported !== undefined) return unreported;
-  if (settings.loadURL === undefined)
-    return { code: "KEDAWithoutLoad", message: "the controller runs without --load-url" };
+  if (settings.loadEndpoint === undefined)
+    return { code: "KEDAWithoutLoad", message: "the controller runs without --load-endpoint" };
   const { namespace = "default", name } = service.metadata;
   const metadata = {
-    url: `${settings.loadURL}${loadPath(namespace, name)}`,
+    url: `${settings.loadEndpoint}${loadPath(namespace, name)}`,
     valueLocation: "requestsInFlight",
     targetValue: String(targetOfRequests(service, scaling)),
   };

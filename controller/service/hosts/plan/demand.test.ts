@@ -14,7 +14,7 @@ function mayPreempt(why: SlotReason, ...words: readonly string[]): boolean {
     const replica = replicaOf(word);
     return { ...replica, spec: { template: { ...replica.spec.template, model: { source: "" } } } };
   });
-  const runnable = { template: { model: { source: "" } }, claim: { at: "unknown" } };
+  const runnable = { template: { model: { source: "" }, engine: {} }, claim: { at: "unknown" } };
   const observed = { service, replicas } as unknown as ServiceObserved;
   return slotDemand(observed, runnable as unknown as Runnable, { ordinal: 0, why }, []).mayPreempt === true;
 }
