@@ -10,7 +10,7 @@ export const autoscalingErrors = {
     what: "Replicas on hosts are scaled by their number of requests, which only the controller knows, and it does not serve the API external.metrics.k8s.io.",
     do: "let the controller serve it; if KEDA or another adapter serves it already, set spec.autoscaling.engine to KEDA or spec.autoscaling.metrics to a metric of that adapter",
     command:
-      "helm upgrade metalbridge CHART -n metalbridge-system --reuse-values --set autoscaling.externalMetrics=true",
+      "helm upgrade metalbridge charts/metalbridge -n metalbridge-system --reuse-values --set autoscaling.externalMetrics=true",
   },
   ExternalMetricsTaken: {
     what: "Another adapter serves the API external.metrics.k8s.io, of which a cluster has only one server. It is not replaced.",
@@ -26,6 +26,6 @@ export const autoscalingErrors = {
     what: "KEDA reads the number of requests from the controller, which does not offer it.",
     do: "let the controller offer it, or set spec.autoscaling.triggers",
     command:
-      "helm upgrade metalbridge CHART -n metalbridge-system --reuse-values --set autoscaling.keda=true",
+      "helm upgrade metalbridge charts/metalbridge -n metalbridge-system --reuse-values --set autoscaling.keda=true",
   },
 } as const satisfies Record<string, ErrorEntry>;

@@ -35,7 +35,7 @@ export const modelRefsSchema = z
   .max(MODEL_REFS_MAX)
   .meta({
     description:
-      "Models to serve together, each with its role: exactly one with role main, at most one draft, at most one projector, and any number of LoRA adapters. Each can have any source. Set either modelRef or modelRefs.",
+      "Models to serve together, each with its role: exactly one with role main, at most one draft, at most one projector, and at most 16 LoRA adapters. Each can have any source. Set either modelRef or modelRefs.",
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["name"],
     "x-kubernetes-validations": [
