@@ -12,6 +12,7 @@ import { backendOf } from "../backend/turns.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
+import { takeOverReplicas } from "./autoscaling/take-over.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
@@ -29,8 +30,10 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   const { service, own } = observed;
   const recheck = await removeOrphans(ports, key, observed);
   if (service !== undefined && !isBeingDeleted(service)) {
-    const backend = backendOf(ports.watches, service, ports.turns);
-    return serve(ports, { key, service, own, backend });
+    const current = await takeOverReplicas(ports, service, own);
+    if (current === undefined) return { recheckAfterMs: CONFLICT_RETRY_MS };
+    const backend = backendOf(ports.watches, current, ports.turns);
+    return serve(ports, { key, service: current, own, backend });
   }
   ports.foreign.forget(key);
   ports.retries.forget(key);

@@ -40,6 +40,8 @@ const SPEC_FIELDS_NOT_IN_PODS: readonly (keyof InferenceServiceSpec)[] = [
   "hostLostSeconds",
   "placement",
   "revisionHistoryLimit",
+  // Those in use are part of the digest on their own.
+  "flavors",
   "endpoint",
   "slo",
   "autoscaling",
@@ -51,6 +53,7 @@ const SPEC_FIELDS_NOT_IN_PODS: readonly (keyof InferenceServiceSpec)[] = [
 
 /** Fields of a Model's spec that do not affect the template. */
 const MODEL_FIELDS_NOT_IN_PODS: readonly (keyof Model["spec"])[] = [
+  "flavors",
   "prefetch",
   "prefetchHosts",
   "prefetchTolerations",

@@ -35,6 +35,10 @@ export function buildGroup(input: WorkloadInput): GroupWorkload {
     const message = `runtime ${input.runtime} cannot serve a model over several pods`;
     throw new MetalbridgeError("GroupUnsupported", message);
   }
+  if (input.flavors !== undefined || (input.model.spec.flavors ?? []).length > 0) {
+    const message = `Model ${input.model.metadata.name} has flavors, and groups of pods do not use flavors in this version`;
+    throw new MetalbridgeError("GroupUnsupported", message);
+  }
   const { name, namespace } = ownedObjectRef(input.service, groupName(input.service.metadata.name));
   const pods: PodGroup = { size: spec.size, domain: `${name}.${namespace}` };
   return {
@@ -105,6 +109,7 @@ function workerInput(input: WorkloadInput, { isFedByLeader }: GroupRuntime): Wor
     model: { ...model, spec },
     weights: undefined,
     draftWeights: undefined,
+    projectorWeights: undefined,
     adapterWeights: [],
   };
 }

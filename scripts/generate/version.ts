@@ -30,7 +30,10 @@ export function followProject(text: string, { version, owner, slug }: Project): 
     .replaceAll(new RegExp(`(metalbridge:)${VERSION}`, "g"), `$1${version}`)
     .replaceAll(new RegExp(`(charts/metalbridge --version )${VERSION}`, "g"), `$1${version}`)
     .replaceAll(
-      new RegExp(`((?:metalbridge/releases/download/|refs/tags/|--branch |gh release edit )v)${VERSION}`, "g"),
+      new RegExp(
+        `((?:metalbridge/releases/download/|refs/tags/|--branch |gh release edit )v)${VERSION}`,
+        "g",
+      ),
       `$1${version}`,
     )
     .replaceAll(

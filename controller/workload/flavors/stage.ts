@@ -20,9 +20,13 @@ export interface StageContext {
   readonly countsMayDiffer: boolean;
 }
 
-/** Only runtime generic has arguments that are the same for any number of GPUs. */
+const COUNT = /\{\{ *\.?(tensor|pipeline)ParallelSize *\}\}/i;
+
+/** Only runtime generic has arguments that are the same for any number of GPUs, unless placeholders hold the number. */
 export function stageContext(spec: InferenceServiceSpec, deviceClasses: ReadonlySet<string>): StageContext {
-  return { deviceClasses, countsMayDiffer: spec.runtime === "generic" };
+  const { runtime, command = [], args = [], env = [] } = spec;
+  const texts = [...command, ...args, ...env.map(({ value }) => String(value ?? ""))];
+  return { deviceClasses, countsMayDiffer: runtime === "generic" && !texts.some((text) => COUNT.test(text)) };
 }
 
 /**

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { passThrough, stringMap } from "../fields/kubernetes.ts";
 import { quantity } from "../fields/quantity.ts";
-import { int32, nonEmpty, objectName } from "../fields/shared.ts";
+import { int32, localReference, nonEmpty } from "../fields/shared.ts";
 
 /** Types of metrics of autoscaling/v2, with the field that has the source of the metric. */
 const METRIC_SOURCES = {
@@ -74,16 +74,11 @@ const kedaTriggerSchema = z.object({
     .boolean()
     .describe("If true, KEDA reads the metric only once per polling interval.")
     .optional(),
-  authenticationRef: z
-    .object({
-      name: objectName("Name of the TriggerAuthentication."),
-      kind: z
-        .enum(["TriggerAuthentication", "ClusterTriggerAuthentication"])
-        .describe("Kind of the object. Defaults to TriggerAuthentication.")
-        .optional(),
-    })
-    .describe("Credentials of the scaler.")
-    .optional(),
+  // A ClusterTriggerAuthentication would lend the credentials of the cluster to everyone who may create services.
+  authenticationRef: localReference(
+    "Credentials of the scaler: a TriggerAuthentication in the namespace of the service.",
+    "Name of the TriggerAuthentication.",
+  ).optional(),
 });
 
 export const autoscalingSchema = z

@@ -48,7 +48,7 @@ export const groupRules = [
       "spec.group needs spec.placement.mode Manual: set spec.group.topologyKey to keep a group together",
   },
   {
-    rule: "!has(self.group) || has(self.group.sshSecretRef) == (has(self.runtime) && self.runtime == 'tensorrt-llm')",
+    rule: "!has(self.group) || has(self.backendRuntime) || has(self.group.sshSecretRef) == (has(self.runtime) && self.runtime == 'tensorrt-llm')",
     message: "spec.group.sshSecretRef is needed with runtime tensorrt-llm, and only there",
   },
 ] as const;
