@@ -115,7 +115,7 @@ test(
     expect(await bench.client.create(SECRETS, secret)).toMatchObject({ ok: true });
     expect((await bench.untilPhase("typo", "Failed")).status).toMatchObject({
       reason: "CommandInvalid",
-      message: expect.stringContaining("{{modle}} is not a placeholder; known: {{model}} {{port}}"),
+      message: expect.stringContaining("{{modle}} is not a placeholder; known: {{model}} {{modelName}}"),
     });
     for (const name of ["outside", "probe"]) {
       const { status } = await bench.untilReason(name, "ProgramNotAllowed");
