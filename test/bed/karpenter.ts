@@ -78,6 +78,8 @@ export async function startKarpenter(
     await karpenter.stop();
     throw new Error(`${error.message}; the end of its log:\n${tailOf(logFile, 2_000)}`);
   });
+  // Karpenter skips a pool that is not ready, and would use the next flavor.
+  await kubectl(["wait", "--for=condition=Ready", "--timeout=60s", "nodepools", "--all"]);
   return {
     [Symbol.asyncDispose]: async () => {
       await karpenter.stop();
