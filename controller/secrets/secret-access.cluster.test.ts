@@ -36,7 +36,8 @@ test("without the right to Roles no key is passed again on a timer, and once it 
   const hosts = startReflector<Host>({ ...common, connection: admin, kind: HOSTS, onChange: () => {} });
   await hosts.whenSynced();
   const replicasOfHost = createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]);
-  const spec = { template: { hostName: "mac-1", auth: { secretName: "keys" } } };
+  const template = { hostName: "mac-1", auth: { secretName: "keys" }, model: { source: "" } };
+  const spec = { template };
   const replica = { metadata: { name: "chat-1", namespace: ns.name }, spec } as InferenceReplica;
   replicasOfHost.note(`${ns.name}/chat-1`, replica, undefined);
   const changed = new Set<string>();
