@@ -110,7 +110,8 @@ test("a service on hosts scales from one to three replicas by its requests, and 
     expect(status?.ready).toBe("2/2");
     expect(getCondition(status?.conditions, "ScalingActive")).toBeUndefined();
   });
-});
+  // The HPA looks up kinds and metrics at intervals of its own.
+}, 300_000);
 
 function limited({ status }: Awaited<ReturnType<Bench["service"]>>): string | undefined {
   return getCondition(status?.conditions, "ScalingLimited")?.reason;
