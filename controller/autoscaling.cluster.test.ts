@@ -82,6 +82,17 @@ async function report(requests: number): Promise<void> {
   for (const replica of await bench.replicas(NS)) await reportReplica(client, replica, statusOf());
 }
 
+/** A change that is held back when it is reported is published only once more time has passed. */
+async function reportUntil(requests: number, ready: string) {
+  const reported = async () => {
+    await report(requests);
+    const service = await bench.service(NS, "chat");
+    expect(service.status?.ready).toBe(ready);
+    return service;
+  };
+  return vi.waitFor(reported, { timeout: 120_000, interval: 1_000 });
+}
+
 const active = (name: string) =>
   bench.service(NS, name).then(({ status }) => getCondition(status?.conditions, "ScalingActive"));
 
@@ -94,15 +105,13 @@ test("a service on hosts scales from one to three replicas by its requests, and 
     expect(getCondition(status?.conditions, "ScalingActive")?.status).toBe("True"),
   );
   expect(getCondition(idle.status?.conditions, "AbleToScale")?.status).toBe("True");
-  await report(6);
-  const grown = await bench.serviceUntil(NS, "chat", ({ status }) => expect(status?.ready).toBe("3/3"));
+  const grown = await reportUntil(6, "3/3");
   expect(grown.spec.replicas).toBe(3);
   await vi.waitFor(
     async () => expect(limited(await bench.service(NS, "chat"))).toBe("TooManyReplicas"),
     WAIT,
   );
-  await report(0);
-  await bench.serviceUntil(NS, "chat", ({ status }) => expect(status?.ready).toBe("1/1"));
+  await reportUntil(0, "1/1");
 
   await bench.objects.patch(NS, "isvc/chat", { spec: { autoscaling: null, replicas: 2 } });
   await vi.waitFor(async () => expect((await bench.objects.get(NS, "hpa")).items).toEqual([]), WAIT);
@@ -110,8 +119,7 @@ test("a service on hosts scales from one to three replicas by its requests, and 
     expect(status?.ready).toBe("2/2");
     expect(getCondition(status?.conditions, "ScalingActive")).toBeUndefined();
   });
-  // The HPA looks up kinds and metrics at intervals of its own.
-}, 300_000);
+});
 
 function limited({ status }: Awaited<ReturnType<Bench["service"]>>): string | undefined {
   return getCondition(status?.conditions, "ScalingLimited")?.reason;
