@@ -26,7 +26,7 @@ function builtIn(name: string, description: string, spec: BackendRuntimeSpec): B
 
 /**
  * Without an image: that depends on the accelerator and on the images and the registry of the controller's configuration, and a
- * new pinned image is no change of the object.
+ * new pinned image does not change the object.
  */
 function engineBackend(entry: EngineDescription): BackendRuntime {
   const { runtime, formats, modes = modeSchema.options, accelerators, apiPaths, pod } = entry;

@@ -42,7 +42,7 @@ export function allowedPath(backends: AllowedBackends, name: string, program: st
   );
 }
 
-/** Undefined if the name is not allowed. A name such as `constructor` is no key of the configuration. */
+/** Undefined if the name is not allowed. Only own properties count: every object inherits names such as `constructor`. */
 export function pathOf(backends: AllowedBackends, name: string): string | undefined {
   return Object.hasOwn(backends, name) ? backends[name]?.path : undefined;
 }

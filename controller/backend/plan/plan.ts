@@ -66,8 +66,16 @@ export function rolloutFactsOf(service: InferenceService | undefined) {
   const { generation, deletionTimestamp } = metadata;
   const { suspend, backendRuntime: named, replicas: desired } = spec;
   return {
-    ...{ backendRuntime, phase, message, replicas, observedGeneration },
-    ...{ generation, deletionTimestamp, suspend, named, desired },
+    backendRuntime,
+    phase,
+    message,
+    replicas,
+    observedGeneration,
+    generation,
+    deletionTimestamp,
+    suspend,
+    named,
+    desired,
   };
 }
 

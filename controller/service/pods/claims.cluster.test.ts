@@ -41,7 +41,8 @@ describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated node
       kind: "ResourceSlice",
       metadata: { name: "devices-1-gpus" },
       spec: {
-        ...{ driver: DRIVER, nodeName: "devices-1" },
+        driver: DRIVER,
+        nodeName: "devices-1",
         pool: { name: "devices-1", generation: 1, resourceSliceCount: 1 },
         devices: [device("a", "large"), device("b", "small"), device("c", "small")],
       },

@@ -149,7 +149,8 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
       kind: "ResourceSlice",
       metadata: { name: "devices-1-gpus" },
       spec: {
-        ...{ driver: DRIVER, nodeName: "devices-1" },
+        driver: DRIVER,
+        nodeName: "devices-1",
         pool: { name: "devices-1", generation: 1, resourceSliceCount: 1 },
         devices: [device("a", "large"), device("b", "small"), device("c", "small")],
       },

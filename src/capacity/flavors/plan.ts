@@ -64,15 +64,15 @@ export function planFlavors(input: FlavorsInput): FlavorsPlan {
     };
   }
   const isBetter = current !== undefined && flavors.indexOf(best) < flavors.indexOf(current);
-  const stays = current !== undefined && isServing && canStay(current, best, desired);
-  if (stays && isBetter && mayLeave === undefined) {
+  const keepsFlavor = current !== undefined && isServing && canStay(current, best, desired);
+  if (keepsFlavor && isBetter && mayLeave === undefined) {
     const skipped = before(flavors, current).map((one) =>
       one === best ? waits(best) : notTaken(one, desired),
     );
     const reason = `it serves, and ${best.name} has become free: used at the next rollout`;
     return { taken: current.name, hasRoom: roomOf(current) > 0, reason, skipped, available: best.name };
   }
-  const taken = stays && !isBetter ? current : best;
+  const taken = keepsFlavor && !isBetter ? current : best;
   const hasRoom = roomOf(taken) > 0;
   const skipped = (hasRoom ? before(flavors, taken) : flavors.filter((one) => one !== taken)).map((one) =>
     notTaken(one, desired),

@@ -14,7 +14,7 @@ import type { InferenceServiceSpec } from "../../api/inference-service/index.ts"
 import { modelNamesOf } from "../../api/inference-service/roles.ts";
 import { knownName } from "./known-programs.ts";
 
-/** Reasons why placeholders have no value, where it is no field of that name. */
+/** Reasons why a placeholder has no value, for placeholders that are not named after a field. */
 const WITHOUT_VALUE: Partial<Record<Placeholder, string>> = {
   draftModel: "the service has no draft model",
 };
