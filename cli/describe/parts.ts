@@ -7,7 +7,7 @@ import { type Section, tableLines } from "./sections.ts";
 
 const MAX_EVENTS = 20;
 
-/** Undefined while idle. */
+/** Undefined while idle, and without figures. */
 export function performanceText(performance: Performance | undefined): string | undefined {
   if (performance === undefined) return undefined;
   const { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight } = performance;
@@ -16,7 +16,7 @@ export function performanceText(performance: Performance | undefined): string | 
     timeToFirstTokenSeconds === undefined ? undefined : `${timeToFirstTokenSeconds} s to the first token`,
     requestsInFlight === undefined ? undefined : `${requestsInFlight} requests in flight`,
   ].filter((figure) => figure !== undefined);
-  return `${figures.join(", ")} (mean over the last minute)`;
+  return figures.length === 0 ? undefined : `${figures.join(", ")} (mean over the last minute)`;
 }
 
 /** `shown` is the message of the object. A condition with the same message refers to it. */

@@ -13,6 +13,7 @@ const services = [
   serviceOf("idle", { readyReplicas: 1 }),
   serviceOf("starting", { readyReplicas: 0, replicas: 1 }),
   serviceOf("mute", { readyReplicas: 1, performance: { tokensPerSecond: 3 } }),
+  serviceOf("unread", { readyReplicas: 1, performance: { requestsUnknown: true } }),
   { ...busy, metadata: { namespace: "other", name: "busy" } },
 ];
 const source = {
@@ -32,6 +33,7 @@ test.each<[string, object, number, number | undefined]>([
     1,
     undefined,
   ],
+  ["a ready replica whose requests are not known", { readyReplicas: 1, performance: { requestsUnknown: true } }, 1, undefined],
   ["no ready replica", { replicas: 1 }, 1, undefined],
   ["scaled to zero", { replicas: 0 }, 0, 0],
   ["the last replica still stops", { replicas: 1 }, 0, undefined],

@@ -27,8 +27,8 @@ export interface LoadSource {
 }
 
 /**
- * Number of requests, or undefined if it is not known, which stops autoscaling until it is. Idle engines report no performance.
- * A service without replicas has no requests.
+ * Number of requests, or undefined if it is not known, which stops autoscaling until it is: a performance without requests. An idle
+ * service has no performance. A service without replicas has no requests.
  */
 export function requestsOf({ spec, status }: InferenceService): number | undefined {
   const { performance, replicas = 0, readyReplicas = 0 } = status ?? {};
@@ -44,9 +44,12 @@ export function answerLoad(path: string, services: LoadSource): ExternalAnswer |
   if (service === undefined) return { status: 404, body: { error: "no such service" } };
   const requestsInFlight = requestsOf(service);
   return requestsInFlight === undefined
-    ? { status: 503, body: { error: "the load of the service is not known: no replica is ready" } }
+    ? { status: 503, body: { error: UNKNOWN_LOAD } }
     : { status: 200, body: { requestsInFlight } };
 }
+
+const UNKNOWN_LOAD =
+  "the load of the service is not known: no replica is ready, or a ready replica does not report its requests";
 
 /** Answers a GET request of the aggregator. `url` has the path and the query. */
 export function answerExternalMetrics(url: string, services: LoadSource, nowIso: string): ExternalAnswer {

@@ -133,6 +133,7 @@ test("only changes of more than a tenth, and those to and from zero, are reporte
   expect(reportedPerformance(before, { tokensPerSecond: 0, requestsInFlight: 1 })?.tokensPerSecond).toBe(0);
   expect(reportedPerformance(before, { tokensPerSecond: 0, requestsInFlight: 0 })).toBeUndefined();
   expect(reportedPerformance(before, {})).toBeUndefined();
+  expect(reportedPerformance(before, { requestsUnknown: true })).toEqual({ requestsUnknown: true });
 });
 
 test("a change is held back until 30 seconds after the last one", () => {
@@ -150,13 +151,12 @@ test("a change is held back until 30 seconds after the last one", () => {
 test("speeds and requests of replicas add up, and the time to the first token is a mean", () => {
   const replicas = [
     { tokensPerSecond: 10, timeToFirstTokenSeconds: 1, requestsInFlight: 2 },
-    { tokensPerSecond: 5, timeToFirstTokenSeconds: 3 },
+    { tokensPerSecond: 5, timeToFirstTokenSeconds: 3, requestsInFlight: 0 },
     { requestsInFlight: 1 },
   ];
-  expect(sumPerformance(replicas)).toEqual({
-    tokensPerSecond: 15,
-    timeToFirstTokenSeconds: 2,
-    requestsInFlight: 3,
-  });
-  expect(sumPerformance([])).toEqual({});
+  const sums = { tokensPerSecond: 15, timeToFirstTokenSeconds: 2 };
+  expect(sumPerformance(replicas)).toEqual({ ...sums, requestsInFlight: 3 });
+  // One replica whose requests are not known makes the sum unknown.
+  expect(sumPerformance([...replicas, {}])).toEqual({ ...sums, requestsUnknown: true });
+  expect(sumPerformance([])).toEqual({ requestsInFlight: 0 });
 });

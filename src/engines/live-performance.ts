@@ -1,5 +1,5 @@
 /** Live performance of engines: means over a sliding window of readings, and the sum over replicas. Pure. */
-import type { Performance } from "../api/fields/performance.ts";
+import type { Performance, TotalPerformance } from "../api/fields/performance.ts";
 import { isDeepEqual } from "../util/deep-equal.ts";
 import { reportedSpeed } from "./speed.ts";
 
@@ -85,44 +85,51 @@ function meanInFlight(readings: LoadWindow, spanMs: number): number | undefined 
   return Number.isNaN(sum) ? undefined : sum / spanMs;
 }
 
-/** Adds up speeds and requests. The time to the first token is the mean over the replicas that have had requests. */
-export function sumPerformance(replicas: readonly Performance[]): Performance {
+/**
+ * Adds up speeds and requests; the requests are known only if those of every replica are. The time to the first token is the mean
+ * over the replicas that have had requests.
+ */
+export function sumPerformance(replicas: readonly Performance[]): TotalPerformance {
   const valuesOf = (figure: (typeof FIGURES)[number]) =>
     replicas.map((one) => one[figure]).filter((value) => value !== undefined);
   const sumOf = (values: readonly number[]): number | undefined =>
     values.length === 0 ? undefined : values.reduce((sum, value) => sum + value, 0);
+  const requests = valuesOf("requestsInFlight");
   const times = valuesOf("timeToFirstTokenSeconds");
   const seconds = sumOf(times);
   return {
     tokensPerSecond: sumOf(valuesOf("tokensPerSecond")),
     timeToFirstTokenSeconds: seconds === undefined ? undefined : seconds / times.length,
-    requestsInFlight: sumOf(valuesOf("requestsInFlight")),
+    ...(requests.length < replicas.length
+      ? { requestsUnknown: true }
+      : { requestsInFlight: sumOf(requests) ?? 0 }),
   };
 }
 
 /** Performance for a status, in coarse steps. Undefined if nothing has happened in the window, so that idle engines cost no writes. */
 export function reportedPerformance(
-  reported: Performance | undefined,
-  exact: Performance,
-): Performance | undefined {
-  if (FIGURES.every((figure) => !exact[figure])) return undefined;
+  reported: TotalPerformance | undefined,
+  exact: TotalPerformance,
+): TotalPerformance | undefined {
+  const { requestsUnknown } = exact;
+  if (requestsUnknown !== true && FIGURES.every((figure) => !exact[figure])) return undefined;
   const rounded = FIGURES.flatMap((figure) => {
     const value = exact[figure];
     return value === undefined ? [] : [[figure, reportedSpeed(reported?.[figure], value)] as const];
   });
-  return Object.fromEntries(rounded);
+  return { ...Object.fromEntries(rounded), requestsUnknown };
 }
 
 /** The performance to write, which is `reported` if nothing has to be written, and when a held-back change is due. `writtenAt`: time of the last change, on the clock of `now`. */
 export function duePerformance(
-  reported: Performance | undefined,
-  exact: Performance,
+  reported: TotalPerformance | undefined,
+  exact: TotalPerformance,
   {
     writtenAt,
     now,
     everyMs = PERFORMANCE_WRITE_MS,
   }: { readonly writtenAt: number | undefined; readonly now: number; readonly everyMs?: number },
-): { readonly performance: Performance | undefined; readonly dueInMs?: number } {
+): { readonly performance: TotalPerformance | undefined; readonly dueInMs?: number } {
   const performance = reportedPerformance(reported, exact);
   const dueInMs = writtenAt === undefined ? 0 : writtenAt + everyMs - now;
   if (isDeepEqual(performance, reported)) return { performance: reported };

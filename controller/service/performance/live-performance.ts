@@ -1,7 +1,12 @@
 /** Live performance of services: the sum over their ready replicas, held back so that a service is written seldom. */
 
-import type { Performance } from "../../../src/api/fields/performance.ts";
+import type { Performance, TotalPerformance } from "../../../src/api/fields/performance.ts";
+import { LABEL_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
+import { requestsOfReplica } from "../../../src/capacity/placement/claims.ts";
 import { duePerformance, sumPerformance } from "../../../src/engines/live-performance.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Watches } from "../../watches/watches.ts";
@@ -29,7 +34,7 @@ export interface LivePerformanceOptions {
 
 interface Written {
   readonly at: number;
-  readonly performance: Performance | undefined;
+  readonly performance: TotalPerformance | undefined;
 }
 
 /** Agents report the performance on hosts; that of pods is read until `signal` is aborted. */
@@ -57,12 +62,14 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
   const of: LivePerformance["of"] = ({ key, service, own }) => {
     const last = written.get(key);
     const before = last === undefined ? service.status?.performance : last.performance;
-    const pods = own.pods.filter(isReadyPod);
-    const inPods = loads.of(pods);
+    const pods = own.pods.filter(servesRequests);
+    const loadsOfPods = loads.of(pods);
     // After a change of leader, pods were not read twice yet.
-    if (inPods === undefined && pods.length > 0) return { performance: before };
-    const onHosts = own.replicas.filter(isServingReplica).flatMap(({ status }) => status?.performance ?? []);
-    const exact = sumPerformance([...onHosts, ...(inPods ?? []).map(({ performance }) => performance)]);
+    if (loadsOfPods === undefined && pods.length > 0) return { performance: before };
+    const inPods = (loadsOfPods ?? []).map(({ performance }) => performance);
+    const unread: Performance[] = Array.from({ length: pods.length - inPods.length }, () => ({}));
+    const onHosts = own.replicas.filter(isServingReplica).map(performanceOf);
+    const exact = sumPerformance([...onHosts, ...inPods, ...unread]);
     const now = clock.monotonicMs();
     const { performance, dueInMs } = duePerformance(before, exact, { writtenAt: last?.at, now });
     if (performance !== before) written.set(key, { at: now, performance });
@@ -76,4 +83,14 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     },
     podLoads: () => loads.of(watches.pods.list()) ?? [],
   };
+}
+
+/** Workers of a group have no label of the service, and answer no clients. */
+function servesRequests(pod: Pod): boolean {
+  return isReadyPod(pod) && !isBeingDeleted(pod) && pod.metadata.labels?.[LABEL_SERVICE] !== undefined;
+}
+
+/** The status of an idle replica has no figures. */
+function performanceOf(replica: InferenceReplica): Performance {
+  return { ...replica.status?.performance, requestsInFlight: requestsOfReplica(replica) };
 }

@@ -37,7 +37,7 @@ export interface PodLoadsOptions {
   readonly pods: () => readonly Pod[];
   readonly clock: Clock;
   readonly signal: AbortSignal;
-  /** Called with `namespace/name` of the services whose pods were read. */
+  /** Called with `namespace/name` of the services that have pods, after they were read. */
   readonly onRead: (services: readonly string[]) => void;
 }
 
@@ -60,8 +60,7 @@ export function startPodLoads({ pods, clock, signal, onRead }: PodLoadsOptions):
       for (const pod of pending) {
         if (!end.aborted) begun += 1;
         const window = await read(pod, windows.get(uidOf(pod)) ?? [], clock, end);
-        if (window === undefined) continue;
-        next.set(uidOf(pod), window);
+        if (window !== undefined) next.set(uidOf(pod), window);
         services.add(serviceKeyOf(pod));
       }
     };
@@ -108,7 +107,11 @@ async function read(
 
 function loadOf(pod: Pod, windows: ReadonlyMap<string, LoadWindow>, clock: Clock): PodLoad | undefined {
   const probe = podProbeOf(pod);
-  const performance = meanPerformance(windows.get(uidOf(pod)) ?? [], clock.monotonicMs());
+  const window = windows.get(uidOf(pod)) ?? [];
+  const [first] = window;
+  // The first reading of a new pod, so that its requests are known before there is a mean.
+  const sample = first && { requestsInFlight: first.inFlight };
+  const performance = meanPerformance(window, clock.monotonicMs()) ?? sample;
   if (probe === undefined || performance === undefined) return undefined;
   return { pod, performance, runtime: engineOfProbe(probe)?.runtime };
 }

@@ -15,4 +15,16 @@ export const performanceSchema = z.object({
   ),
 });
 
+export const totalPerformanceSchema = performanceSchema.extend({
+  requestsUnknown: z
+    .boolean()
+    .describe(
+      "True if the requests of a ready replica are not known, for example because the controller cannot read the metrics of its pod. requestsInFlight is then absent, and autoscalers keep the replicas.",
+    )
+    .optional(),
+});
+
 export type Performance = z.output<typeof performanceSchema>;
+
+/** Performance of several replicas. */
+export type TotalPerformance = z.output<typeof totalPerformanceSchema>;

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
-import { performanceSchema } from "../fields/performance.ts";
+import { totalPerformanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { bytes, hostName, summaryFields } from "../fields/shared.ts";
 import { flavorStatusSchema } from "../flavors.ts";
@@ -116,7 +116,7 @@ export const inferenceServiceStatusSchema = z.object({
     })
     .describe("Model that is served.")
     .optional(),
-  performance: performanceSchema
+  performance: totalPerformanceSchema
     .describe(
       "Live performance of all ready replicas together: the sum of speeds and requests, and the mean time to the first token. Written at most every 30 seconds and only on change.",
     )

@@ -25,6 +25,20 @@ export function claimOfReplica(
   return { ...claim, eviction: earned === undefined ? { priority } : { priority, earned } };
 }
 
+/**
+ * Requests in flight of a replica; undefined if they are not known. The performance of an idle engine is absent from the status, as
+ * is that of an engine that reports nothing.
+ */
+export function requestsOfReplica({
+  spec,
+  status,
+}: Pick<InferenceReplica, "spec" | "status">): number | undefined {
+  const { runtime } = spec.template;
+  const isReported = isGated(spec.template) || engineDescription(runtime)?.host?.reportsRequests === true;
+  const isIdle = isReported && status?.phase === "Ready" && status.performance === undefined;
+  return isIdle ? 0 : status?.performance?.requestsInFlight;
+}
+
 /** Monotonic time since which a service is pending; undefined if its status does not state it. */
 export function waitingSince({ status }: InferenceService, moment: Moment): number | undefined {
   const placed = getCondition(status?.conditions, "Placed");
@@ -66,11 +80,8 @@ function replicaClaim({ metadata, spec, status }: InferenceReplica): HostClaim {
   };
 }
 
-/** The performance of an idle engine is absent from the status of its replica, as is that of an engine that reports nothing. */
-function loadOf({ spec, status }: Pick<InferenceReplica, "spec" | "status">): HostClaim["load"] {
-  const { engine, runtime } = spec.template;
-  const isReported = isGated(spec.template) || engineDescription(runtime)?.host?.reportsRequests === true;
-  const isIdle = isReported && status?.phase === "Ready" && status.performance === undefined;
-  const requests = isIdle ? 0 : status?.performance?.requestsInFlight;
-  return requests === undefined ? undefined : { requests, slots: engine.parallelSlots ?? 1 };
+function loadOf(replica: Pick<InferenceReplica, "spec" | "status">): HostClaim["load"] {
+  const requests = requestsOfReplica(replica);
+  const { parallelSlots: slots = 1 } = replica.spec.template.engine;
+  return requests === undefined ? undefined : { requests, slots };
 }
