@@ -33,7 +33,12 @@ test.each<[string, object, number, number | undefined]>([
     1,
     undefined,
   ],
-  ["a ready replica whose requests are not known", { readyReplicas: 1, performance: { requestsUnknown: true } }, 1, undefined],
+  [
+    "a ready replica whose requests are not known",
+    { readyReplicas: 1, performance: { requestsUnknown: true } },
+    1,
+    undefined,
+  ],
   ["no ready replica", { replicas: 1 }, 1, undefined],
   ["scaled to zero", { replicas: 0 }, 0, 0],
   ["the last replica still stops", { replicas: 1 }, 0, undefined],

@@ -62,7 +62,10 @@ test("a change of live performance plans a pass only when the status of the serv
     return planned;
   };
   expect(plannedAfter(0, 20)).toEqual([0]);
-  service = { ...service, status: { performance: { tokensPerSecond: 20, requestsInFlight: 1 } } } as InferenceService;
+  service = {
+    ...service,
+    status: { performance: { tokensPerSecond: 20, requestsInFlight: 1 } },
+  } as InferenceService;
   expect(plannedAfter(10_000, 21)).toEqual([]);
   expect(plannedAfter(20_000, 40)).toEqual([10_000]);
   expect(plannedAfter(30_000, 40)).toEqual([0]);
@@ -86,7 +89,7 @@ test("the requests of a service are unknown as long as one of its ready pods can
   const service = { metadata: { namespace: "a", name: "chat", uid: "s" } } as InferenceService;
   let pods = [podOf(port, 0)];
   const watches = { ...groupings, services: { get: () => service }, pods: { list: () => pods } };
-  pods.forEach((pod) => groupings.podsOfService.note(pod.metadata.name, pod, undefined));
+  for (const pod of pods) groupings.podsOfService.note(pod.metadata.name, pod, undefined);
   let now = 0;
   let alarm: (() => void) | undefined;
   const after: Clock["after"] = (_, fire) => {
@@ -108,13 +111,17 @@ test("the requests of a service are unknown as long as one of its ready pods can
     await vi.waitFor(() => expect(alarm).toBeDefined());
     const { own } = observeService(watches as unknown as Watches, "a/chat");
     const { performance } = live.of({ key: "a/chat", service, own });
-    return requestsOf({ ...service, spec: { replicas: 1 }, status: { readyReplicas: 1, performance } } as never);
+    return requestsOf({
+      ...service,
+      spec: { replicas: 1 },
+      status: { readyReplicas: 1, performance },
+    } as never);
   };
   expect(await requestsAfter(undefined)).toBeUndefined();
   expect(await requestsAfter("4")).toBe(4);
   expect(await requestsAfter("4")).toBe(4);
   pods = [...pods, podOf(port, 1)];
-  pods.forEach((pod) => groupings.podsOfService.note(pod.metadata.name, pod, undefined));
+  for (const pod of pods) groupings.podsOfService.note(pod.metadata.name, pod, undefined);
   expect(await requestsAfter("4", undefined)).toBeUndefined();
   expect(await requestsAfter("4", "3")).toBe(7);
   // A failed reading keeps the last figures for two minutes, which are not zero after that.
