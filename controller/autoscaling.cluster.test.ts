@@ -189,16 +189,30 @@ withKEDA("the service waits for KEDA, whose kind accepts its ScaledObject, and n
   }, WAIT);
 });
 
-test("the APIService of another adapter stays as it is, and the service says who serves it", async () => {
+test("the APIService of another adapter stays as it is, and services follow its owner", async () => {
+  const { spec } = await apiService();
   const service = { name: "keda-operator-metrics-apiserver", namespace: "keda", port: 443 };
   const change = JSON.stringify({ spec: { service, caBundle: null, insecureSkipTLSVerify: true } });
   await bench.cluster.kubectl(["patch", `apiservice/${API_SERVICE_NAME}`, "--type=merge", "-p", change]);
   await bench.apply(inferenceService(NS, "taken", { autoscaling: { maxReplicas: 3 } }));
   await vi.waitFor(async () => expect((await active("taken"))?.reason).toBe("ExternalMetricsTaken"), WAIT);
   expect((await active("taken"))?.message).toContain("keda/keda-operator-metrics-apiserver");
-  const found = await bench.cluster.kubectl(["get", `apiservice/${API_SERVICE_NAME}`, "-o", "json"]);
-  expect(JSON.parse(found).spec.caBundle).toBeUndefined();
+  expect((await apiService()).spec.caBundle).toBeUndefined();
+  await vi.waitFor(async () => expect((await bench.objects.get(NS, "hpa")).items).toEqual([]), WAIT);
+
+  const { service: own } = spec;
+  const back = JSON.stringify({ spec: { service: own, insecureSkipTLSVerify: null } });
+  await bench.cluster.kubectl(["patch", `apiservice/${API_SERVICE_NAME}`, "--type=merge", "-p", back]);
+  await vi.waitFor(async () => expect((await apiService()).spec.caBundle).toBe(spec.caBundle), WAIT);
+  await vi.waitFor(async () => {
+    const [found] = (await bench.objects.get(NS, "hpa")).items;
+    expect(found?.metadata.name).toBe("taken");
+  }, WAIT);
 });
+
+async function apiService() {
+  return JSON.parse(await bench.cluster.kubectl(["get", `apiservice/${API_SERVICE_NAME}`, "-o", "json"]));
+}
 
 /** Each scaler is known to KEDA, and has the metadata that KEDA requires. */
 function expectRequired(triggers: readonly { type: string; metadata: Record<string, string> }[]): void {

@@ -111,7 +111,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
         return lead({
           ...shared,
           ...partsOf({ ...options, signal: leading }, client, identity),
-          autoscaling: elastic.settings,
+          autoscaling: elastic.autoscaling,
           onWatching: (watches) => {
             state = { at: "listing", watches };
           },

@@ -1,16 +1,24 @@
 /** Starts what the controller offers to autoscalers, as far as it is on. */
 import type { ListenOptions } from "../../src/http/listener.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
+import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { keepCertificate } from "../certificates/rotation.ts";
 import type { ControllerConfig } from "../config.ts";
 import type { AutoscalingSettings, ExternalMetricsOwner } from "../service/autoscaling/scaler.ts";
 import { externalMetricsOf, otherOwner } from "./config.ts";
 import { type LoadOptions, loadRoute, serveExternalMetrics, watchLoad } from "./server.ts";
 
+/** What the installation offers to autoscalers, which changes with the owner of external.metrics.k8s.io. */
+export interface AutoscalingSource {
+  readonly settings: () => AutoscalingSettings;
+  /** Replaces the listener. */
+  readonly onChange: (listener: () => void) => void;
+}
+
 export interface Elastic {
   /** Handles requests of KEDA. */
   readonly otherwise: ListenOptions["otherwise"];
-  readonly settings: () => AutoscalingSettings;
+  readonly autoscaling: AutoscalingSource;
   /** Keeps the certificate while this process leads. */
   readonly onLead: (leading: LoadOptions & { readonly client: KubeClient }) => void;
 }
@@ -20,16 +28,25 @@ export function startElastic(config: ControllerConfig, options: LoadOptions): El
   const external = externalMetricsOf(config);
   // Until the first list, so that a start does not remove autoscalers.
   let externalMetrics: ExternalMetricsOwner = external === undefined ? "off" : "ours";
+  let changed = (): void => undefined;
   const load = external === undefined && loadEndpoint === undefined ? undefined : watchLoad(options);
   if (external !== undefined && load !== undefined) serveExternalMetrics({ ...external, ...options }, load);
   return {
     otherwise: loadEndpoint === undefined || load === undefined ? undefined : loadRoute(load),
-    settings: () => ({ externalMetrics, loadEndpoint }),
+    autoscaling: {
+      settings: () => ({ externalMetrics, loadEndpoint }),
+      onChange: (listener) => {
+        changed = listener;
+      },
+    },
     onLead: (leading) => {
       if (external === undefined) return;
       const onPublished = (object: Parameters<typeof otherOwner>[0] | undefined) => {
         const other = object && otherOwner(object);
-        externalMetrics = other === undefined ? "ours" : { other };
+        const owner = other === undefined ? "ours" : { other };
+        if (isDeepEqual(owner, externalMetrics)) return;
+        externalMetrics = owner;
+        changed();
       };
       keepCertificate({ ...external, ...leading, onPublished });
     },

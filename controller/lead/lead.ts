@@ -14,6 +14,7 @@ import { type BackendPorts, reconcileBackend } from "../backend/reconcile.ts";
 import { backendOf, createBackendTurns } from "../backend/turns.ts";
 import type { BenchmarksSettings } from "../benchmark/config.ts";
 import { type Benchmarks, createBenchmarks, startBenchmarkJobs } from "../benchmark/reconcile.ts";
+import type { AutoscalingSource } from "../external-metrics/elastic.ts";
 import { createDeletions } from "../host/deletions.ts";
 import { createDrainBlockers, type DrainBlockers } from "../host/drain-blockers.ts";
 import { createFleetLiveness, type FleetLiveness } from "../host/fleet.ts";
@@ -31,7 +32,6 @@ import type { ModelPassPorts, ReconcileModel } from "../model/reconcile.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../scheduler/scheduler.ts";
 import { type SecretAccess, startSecretAccess } from "../secrets/secret-access.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
-import type { ScalingPorts } from "../service/autoscaling/scale.ts";
 import type { FlavorChooser } from "../service/flavor-report.ts";
 import { createFlavors } from "../service/flavors/choose.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
@@ -54,6 +54,7 @@ import {
   createQueues,
   enqueueAll,
   enqueueBenchmarks,
+  enqueueScaled,
   type Passes,
   type Queues,
   startQueues,
@@ -79,7 +80,7 @@ export interface LeadOptions {
   /** Prefix of labels that describe hardware; undefined if they are off. */
   readonly labelPrefix: string | undefined;
   readonly benchmarks: BenchmarksSettings;
-  readonly autoscaling: ScalingPorts["autoscaling"];
+  readonly autoscaling: AutoscalingSource;
   /** Undefined if live eviction is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** Called when watches have started. More may follow. */
@@ -140,6 +141,7 @@ export async function lead(options: LeadOptions): Promise<void> {
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
   startQueues(queues, passesOf(options, ports, parts, { paths, flavors }), metrics);
   startLiveEviction({ ...options, watches, moving: ports.moving, onMoving: enqueueAllIn(queues.services) });
+  options.autoscaling.onChange(() => enqueueScaled(watches, queues));
   options.onWorking();
   await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   metrics.watch(undefined);
@@ -209,7 +211,7 @@ function passesOf(
     turns,
     retries,
     performance,
-    autoscaling: options.autoscaling,
+    autoscaling: options.autoscaling.settings,
     lastStatus: new Map(),
   };
   const deletions = createDeletions(ports.clock);

@@ -104,3 +104,9 @@ export function enqueueAll(watches: Watches, queues: Queues): void {
   fleet.enqueue("all");
   benchmarks.enqueue("all");
 }
+
+/** Services whose autoscaler depends on what the installation offers to autoscalers. */
+export function enqueueScaled(watches: Watches, { services }: Queues): void {
+  for (const { metadata, spec } of watches.services.list())
+    if (spec.autoscaling !== undefined) services.enqueue(keyOf(metadata));
+}

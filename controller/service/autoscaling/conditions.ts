@@ -3,6 +3,7 @@ import type { ConditionUpdate } from "../../../src/api/conditions.ts";
 import { describeError, MetalbridgeError } from "../../../src/api/errors.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
+import { REQUESTS_METRIC } from "../../external-metrics/api.ts";
 import { describeRejections, type Rejection } from "../apply/rejection.ts";
 import type { ScalerPlan } from "./scaler.ts";
 
@@ -21,6 +22,9 @@ const ACTIVE = "ScalingActive";
 const UNKNOWN = { status: "Unknown", reason: "AutoscalerNotEvaluated" } as const;
 const NEEDS_ADAPTER =
   "install an adapter that serves metrics of pods to Kubernetes, such as prometheus-adapter, let the controller serve external metrics (autoscaling.externalMetrics of the chart), or name another metric in spec.autoscaling.metrics";
+
+const NEEDS_LOAD =
+  "check that a replica is ready; if status.performance.requestsUnknown is true, let the controller read the metrics of all ready pods (NetworkPolicy), or name another metric in spec.autoscaling.metrics";
 
 /** Empty without spec.autoscaling. */
 export function scalingConditions(facts: ScalingFacts): ConditionUpdate[] {
@@ -65,7 +69,9 @@ function activeOf(active: Partial<Found> | undefined): Found {
   if (active?.status === undefined)
     return { ...UNKNOWN, message: "the HorizontalPodAutoscaler has not been evaluated yet" };
   const { status, reason = UNKNOWN.reason, message = "" } = active;
-  const hint = /^FailedGet(Pods|Object|External)Metric$/.test(reason) ? `. To do: ${NEEDS_ADAPTER}` : "";
+  const isMetric = /^FailedGet(Pods|Object|External)Metric$/.test(reason);
+  const isUnknown = message.includes(REQUESTS_METRIC) && message.includes("no metrics returned");
+  const hint = isMetric ? `. To do: ${isUnknown ? NEEDS_LOAD : NEEDS_ADAPTER}` : "";
   return { status, reason, message: `${message}${hint}` };
 }
 

@@ -35,7 +35,7 @@ export async function scaleService(
     ? planScaler({
         service,
         on,
-        gauges: gaugesOf(runtime, live),
+        gauges: loadGaugesOf(runtime, live),
         settings: ports.autoscaling(),
         hasKEDA: ports.watches.scaledObjects.isSynced(),
       })
@@ -51,7 +51,10 @@ export async function scaleService(
 }
 
 /** Gauges of the service replace those of its BackendRuntime, which replace those of its engine. */
-function gaugesOf(runtime: Runtime | undefined, { service, backend }: LiveService): LoadGauges | undefined {
+export function loadGaugesOf(
+  runtime: Runtime | undefined,
+  { service, backend }: Pick<LiveService, "service" | "backend">,
+): LoadGauges | undefined {
   const ofEngine = runtime && engineDescription(runtime)?.pod?.metrics;
   const [load] = service.spec.inFlightProbe?.gauges ?? backend?.spec.gauges?.running ?? [];
   return load === undefined ? ofEngine : { load, isProtected: ofEngine?.isProtected };

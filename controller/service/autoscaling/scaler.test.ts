@@ -3,7 +3,7 @@ import { inferenceServiceSchema } from "../../../src/api/inference-service/index
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
 import { scalingConditions } from "./conditions.ts";
-import { stepsOfScaler } from "./scale.ts";
+import { loadGaugesOf, stepsOfScaler } from "./scale.ts";
 import { planScaler, type ScalerInput } from "./scaler.ts";
 
 const vllm = engineDescription("vllm")?.pod?.metrics;
@@ -62,14 +62,31 @@ test("an HPA scales the service itself by its requests, on hosts and in pods", (
   expect(metricsOf(scaled({}, { on: "Auto", gauges: vllm }))).toEqual(external("2"));
 });
 
-test("the target is the number of slots, unless the service or a default sets it", () => {
-  const target = (spec: object, rest?: Partial<ScalerInput>) => metricsOf(planScaler(input(spec, rest)));
-  const defaults = [{ targetRequests: 7, behavior: { scaleDown: {} } }, { targetRequests: 8 }];
+test("the target is the number of slots, unless the service sets it", () => {
+  const target = (spec: object) => metricsOf(planScaler(input(spec)));
   expect(target({ parallelSlots: 4, autoscaling: { maxReplicas: 3 } })).toEqual(external("4"));
-  expect(target({ parallelSlots: 4, autoscaling: { maxReplicas: 3 } }, { defaults })).toEqual(external("8"));
-  expect(target({ autoscaling: { maxReplicas: 3, targetRequests: 9 } }, { defaults })).toEqual(external("9"));
-  const plan = scaled({}, { defaults });
-  expect(plan.at === "HPA" && plan.object.spec.behavior).toEqual({ scaleDown: {} });
+  expect(target({ parallelSlots: 4, autoscaling: { maxReplicas: 3, targetRequests: 9 } })).toEqual(
+    external("9"),
+  );
+});
+
+test("an HPA of pods uses the gauge of the service, else of its BackendRuntime, else of the engine", () => {
+  const backend = { spec: { gauges: { running: ["busy_slots"], queued: ["waiting"] } } } as never;
+  const settings = { externalMetrics: "off" } as const;
+  const metricOf = (spec: object, from: object, runtime: "vllm" | "generic") => {
+    const { service } = input({ runtime, ...spec });
+    const gauges = loadGaugesOf(runtime, { service, backend: undefined, ...from });
+    const plan = planScaler(
+      input({ ...spec, autoscaling: { maxReplicas: 3 } }, { settings, on: "Pods", gauges }),
+    );
+    return plan.at === "HPA" ? plan.object.spec.metrics : plan;
+  };
+  const named = (name: string) => [{ type: "Pods", pods: { metric: { name } } }];
+  const own = { inFlightProbe: { gauges: ["own_gauge"] } };
+  expect(metricOf(own, { backend }, "generic")).toMatchObject(named("own_gauge"));
+  expect(metricOf({}, { backend }, "generic")).toMatchObject(named("busy_slots"));
+  expect(metricOf({}, {}, "vllm")).toMatchObject(named("vllm:num_requests_running"));
+  expect(metricOf({}, {}, "generic")).toMatchObject({ code: "AutoscalingWithoutMetric" });
 });
 
 test("without external metrics, pods are scaled by an adapter's metric of pods, and hosts not at all", () => {
@@ -167,9 +184,14 @@ test("the other autoscaler is gone before one is created, and both go with autos
 
 type Given = readonly { readonly type: string; readonly status: string; readonly message?: string }[];
 
-function conditions(autoscaling: object | undefined, given: Given = [], rest: Partial<ScalerInput> = {}) {
+function conditions(
+  autoscaling: object | undefined,
+  given: Given = [],
+  rest: Partial<ScalerInput> = {},
+  reason?: string,
+) {
   const made = input({ autoscaling, ...("suspend" in rest ? { suspend: true } : {}) }, rest);
-  const status = { conditions: given.map((one) => ({ reason: `${one.type}Reason`, ...one })) };
+  const status = { conditions: given.map((one) => ({ reason: reason ?? `${one.type}Reason`, ...one })) };
   const object = { metadata: { name: "chat" }, spec: {}, status };
   return scalingConditions({
     service: made.service,
@@ -214,6 +236,14 @@ test("a metric that Kubernetes cannot read is explained", () => {
     rejections: [],
   });
   expect(active?.message).toMatch(/^no API\. To do: install an adapter/);
+});
+
+test("a number of requests that is not known is explained", () => {
+  const message =
+    "the HPA was unable to compute the replica count: unable to get external metric team/metalbridge_requests_in_flight/&LabelSelector{MatchLabels:map[string]string{metalbridge.dev/service: chat,},MatchExpressions:[]LabelSelectorRequirement{},}: no metrics returned from external metrics API";
+  const given = [{ type: "ScalingActive", status: "False", message }];
+  const [active] = conditions({ maxReplicas: 2 }, given, {}, "FailedGetExternalMetric");
+  expect(active).toContain("To do: check that a replica is ready");
 });
 
 test("the conditions of the ScaledObject become one", () => {

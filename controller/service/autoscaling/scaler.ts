@@ -9,11 +9,6 @@ import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
 import { loadPath, REQUESTS_METRIC } from "../../external-metrics/api.ts";
 
-/** Defaults of a runtime or of one of its recommended configurations. */
-export type ScalingDefaults = Partial<
-  Pick<Autoscaling, "targetRequests" | "metrics" | "triggers" | "behavior">
->;
-
 /** Namespace and name of the Service of another adapter, or the state of our own. */
 export type ExternalMetricsOwner = "ours" | "off" | { readonly other: string };
 
@@ -37,8 +32,6 @@ export interface ScalerInput {
   readonly on: RunsOn;
   /** Gauges of the runtime in pods; undefined if it does not report its requests. */
   readonly gauges: LoadGauges | undefined;
-  /** Lowest precedence first. The fields of the service replace them. */
-  readonly defaults?: readonly ScalingDefaults[];
   readonly settings: AutoscalingSettings;
   /** True if the cluster has the kind ScaledObject. */
   readonly hasKEDA: boolean;
@@ -70,16 +63,9 @@ const BEHAVIOR = {
 
 /** "none" without spec.autoscaling and while the service is suspended. */
 export function planScaler(input: ScalerInput): ScalerPlan {
-  const { spec } = input.service;
-  if (spec.autoscaling === undefined || spec.suspend) return { at: "none" };
-  const defaults = (input.defaults ?? []).map(definedIn);
-  const scaling: Autoscaling = Object.assign({}, ...defaults, definedIn(spec.autoscaling));
+  const { autoscaling: scaling, suspend } = input.service.spec;
+  if (scaling === undefined || suspend) return { at: "none" };
   return scaling.engine === "KEDA" ? scaledObject(input, scaling) : podAutoscaler(input, scaling);
-}
-
-/** Without the fields that are undefined, which would replace a default. */
-function definedIn<T extends object>(object: T): Partial<T> {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
 function podAutoscaler(input: ScalerInput, scaling: Autoscaling): ScalerPlan {
