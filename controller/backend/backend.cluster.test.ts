@@ -206,4 +206,32 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
     await runtimeUntil("deleted", { services: 1, updatedServices: 1, reason: "AllUpdated" });
     expect(await podsOf("kept")).toEqual(expect.arrayContaining(before));
   });
+
+  test("in a cluster without the definition, only services of BackendRuntimes wait, with their pods, and continue once it is installed", async () => {
+    await runtime("lost");
+    await serve("stays", { name: "lost" });
+    await status("stays", { phase: "Ready" });
+    const before = await podsOf("stays");
+    await bench.cluster.kubectl(["delete", "crd", "backendruntimes.metalbridge.dev"]);
+    await bench.restartController();
+    await bench.apply(inferenceService(NS, "plain", {}));
+    await status("plain", { phase: "Ready" });
+    const waits = await bench.serviceUntil(NS, "stays", (one) =>
+      expect(current(one)).toMatchObject({ status: "Unknown", reason: "BackendRuntimesUnavailable" }),
+    );
+    expect(current(waits)?.message).toContain("metalbridge crds | kubectl apply --server-side -f -");
+    expect(waits.status).toMatchObject({ phase: "Degraded", ready: "1/1" });
+    expect(await podsOf("stays")).toEqual(before);
+
+    await bench.cluster.kubectl([
+      "apply",
+      "--server-side",
+      "-f",
+      "charts/metalbridge/files/crds/backendruntimes.yaml",
+    ]);
+    await until(() => runtime("lost"));
+    await bench.serviceUntil(NS, "stays", (one) => expect(current(one)).toMatchObject({ status: "True" }));
+    await status("stays", { phase: "Ready" });
+    expect(await podsOf("stays")).toEqual(before);
+  });
 });

@@ -23,6 +23,8 @@ const CONFLICT_RETRY_MS = 1_000;
 /** Throws if only a retry can help. */
 export async function reconcileBackend(ports: BackendPorts, name: string): Promise<Recheck | undefined> {
   const { watches, turns, clock } = ports;
+  // Otherwise content would be stored again, or removed although it is in use.
+  if (watches.backendsProblem() !== undefined) return undefined;
   const runtime = watches.backendRuntimes.get(name);
   const before = turns.of(name) ?? { updating: runtime?.status?.updating, granted: new Map() };
   const observed = {

@@ -1,6 +1,7 @@
 /** Which revision of its BackendRuntime each service may use, and the choice that follows. */
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Blocked } from "../../src/capacity/resolve.ts";
 import type { Watches } from "../watches/watches.ts";
 import { type ChosenBackend, chooseBackend } from "./plan/choice.ts";
 import type { BackendTurn } from "./plan/plan.ts";
@@ -22,19 +23,32 @@ export function createBackendTurns(): BackendTurns {
   };
 }
 
-export type BackendWatches = {
+export type BackendFacts = {
   readonly backendRuntimes: Pick<Watches["backendRuntimes"], "get">;
   readonly revisionsOfBackend: Pick<Watches["revisionsOfBackend"], "of">;
+  readonly backendsProblem: Watches["backendsProblem"];
 };
 
-/** The content of the BackendRuntime that a service uses. Undefined if it names none, or if there is no content. */
+/** The content of the BackendRuntime that a service uses. Undefined if it names none, or if there is no content or it is unknown. */
 export function backendOf(
-  { backendRuntimes, revisionsOfBackend }: BackendWatches,
+  { backendRuntimes, revisionsOfBackend, backendsProblem }: BackendFacts,
   service: InferenceService,
   turns?: BackendTurns,
 ): ChosenBackend | undefined {
   const { name } = service.spec.backendRuntime ?? {};
-  if (name === undefined) return undefined;
+  // Without the stored content, the service would get the current one, which replaces its engines.
+  if (name === undefined || backendsProblem() !== undefined) return undefined;
   const observed = { runtime: backendRuntimes.get(name), stored: revisionsOfBackend.of(name) };
   return chooseBackend(service, observed, turns?.of(name)?.granted.get(keyOf(service.metadata)));
+}
+
+/** Why a service that names a BackendRuntime has to wait, whatever its content. */
+export function backendBlocked(
+  { backendsProblem }: Pick<BackendFacts, "backendsProblem">,
+  { spec }: InferenceService,
+): Blocked | undefined {
+  const problem = spec.backendRuntime && backendsProblem();
+  if (problem === undefined) return undefined;
+  const message = `cannot read BackendRuntime ${spec.backendRuntime?.name}: ${problem}`;
+  return { at: "blocked", code: "BackendRuntimesUnavailable", message, isFinal: false };
 }

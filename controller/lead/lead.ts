@@ -11,7 +11,7 @@ import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { type BackendPorts, reconcileBackend } from "../backend/reconcile.ts";
-import { backendOf, createBackendTurns } from "../backend/turns.ts";
+import { backendBlocked, backendOf, createBackendTurns } from "../backend/turns.ts";
 import type { BenchmarksSettings } from "../benchmark/config.ts";
 import { type Benchmarks, createBenchmarks, startBenchmarkJobs } from "../benchmark/reconcile.ts";
 import type { AutoscalingSource } from "../external-metrics/elastic.ts";
@@ -267,7 +267,9 @@ function prepareAll(paths: ServicePorts["paths"], watches: Watches, flavors: Fla
 function* liveServices(watches: Watches): Iterable<LiveService> {
   for (const service of watches.services.list()) {
     const key = keyOf(service.metadata);
-    if (!isBeingDeleted(service))
-      yield { key, service, own: observeService(watches, key).own, backend: backendOf(watches, service) };
+    if (isBeingDeleted(service)) continue;
+    const backend = backendOf(watches, service);
+    const blocked = backendBlocked(watches, service);
+    yield { key, service, own: observeService(watches, key).own, backend, blocked };
   }
 }

@@ -46,6 +46,7 @@ type ObservedWatches = Pick<
   | "podsOfService"
   | "backendRuntimes"
   | "revisionsOfBackend"
+  | "backendsProblem"
 >;
 
 /** Replicas on hosts, and pods of services with placement.mode Auto. Without a score if they do not serve, or their fitness is unknown. */

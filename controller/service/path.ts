@@ -27,13 +27,14 @@ export interface LiveService {
   readonly flavor?: TakenFlavor;
   /** The content of the BackendRuntime that the service uses. */
   readonly backend: ChosenBackend | undefined;
+  /** Why nothing new can start, whatever the path. */
+  readonly blocked?: Blocked | undefined;
 }
 
 /** The flavor that the service runs on. */
 export type TakenFlavor =
   | { readonly on: "Hosts"; readonly flavor: Flavor }
-  | { readonly on: "Pods"; readonly stage: FlavorStage }
-  | { readonly on: "none"; readonly blocked: Blocked };
+  | { readonly on: "Pods"; readonly stage: FlavorStage };
 
 export interface PathResult {
   readonly status: InferenceServiceStatus;

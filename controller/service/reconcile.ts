@@ -8,7 +8,7 @@ import type { KubeObject } from "../../src/kube/types.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { truncate } from "../../src/util/text.ts";
 import { withBackendStatus } from "../backend/plan/service-status.ts";
-import { backendOf } from "../backend/turns.ts";
+import { backendBlocked, backendOf } from "../backend/turns.ts";
 import { applyServiceSteps } from "./apply/apply.ts";
 import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
@@ -33,7 +33,8 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
     const current = await takeOverReplicas(ports, service, own);
     if (current === undefined) return { recheckAfterMs: CONFLICT_RETRY_MS };
     const backend = backendOf(ports.watches, current, ports.turns);
-    return serve(ports, { key, service: current, own, backend });
+    const blocked = backendBlocked(ports.watches, current);
+    return serve(ports, { key, service: current, own, backend, blocked });
   }
   ports.foreign.forget(key);
   ports.retries.forget(key);
@@ -81,7 +82,7 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const updates = [...movingCondition(ports, key), ...scaled.conditions];
   const placed = withFlavor(withConditions(service, available, updates, nowIso), observed, reported, nowIso);
   const complete = {
-    ...withBackendStatus(service, placed, live.backend, nowIso),
+    ...withBackendStatus(observed, placed, nowIso),
     on: runningOn(live) ?? on,
     performance,
   };

@@ -1,24 +1,17 @@
 /** The controller's watches, with the groupings that its passes need. */
 
-import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
-import {
-  LABEL_BACKEND_RUNTIME,
-  LABEL_HOST,
-  LABEL_SERVICE_UID,
-  NAMESPACE_HOSTS,
-  NAMESPACE_SYSTEM,
-} from "../../src/api/group.ts";
+import { LABEL_HOST, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { allModelsOf } from "../../src/api/inference-service/roles.ts";
-import { BACKEND_RUNTIMES, HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
-import { CONFIG_MAPS, CONTROLLER_REVISIONS, LEASES } from "../../src/kube/kinds.ts";
+import { CONFIG_MAPS, LEASES } from "../../src/kube/kinds.ts";
 import type { ConfigMap, ControllerRevision, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
 import { startReflector } from "../../src/kube/watch/reflector.ts";
@@ -35,6 +28,7 @@ import {
   ownerOf,
   perOwnedKind,
 } from "../service/owned/kinds.ts";
+import { type BackendWatches, startBackendWatches } from "./backend-watches.ts";
 import type {
   ChangeHandlers,
   Emit,
@@ -46,21 +40,19 @@ import type {
 import { groupKindOf } from "./group-kind.ts";
 import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
 import { createPodGroupings, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
+import { specVersionOf } from "./spec-version.ts";
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
 type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };
 
 /** The watches. An optional kind is empty if the cluster lacks it, and nothing waits for its first list. */
-export interface Watches extends OwnedWatches, PodWatches, Groupings {
+export interface Watches extends OwnedWatches, PodWatches, BackendWatches, Groupings {
   readonly models: Reflector<Model>;
   readonly services: Reflector<InferenceService>;
   readonly hosts: Reflector<Host>;
   readonly leases: Reflector<Lease>;
   /** The ConfigMap with measured speeds. */
   readonly benchmarks: Reflector<ConfigMap>;
-  readonly backendRuntimes: Reflector<BackendRuntime>;
-  /** Content of BackendRuntimes that services use or may use. */
-  readonly backendRevisions: Reflector<ControllerRevision>;
 }
 
 export interface Groupings extends PodGroupings {
@@ -125,7 +117,7 @@ export function startWatches(
           emit((on) => servedWith(key, groupings).forEach(on.onWeights));
       },
     }),
-    ...startBackends(start, groupings, emit),
+    ...startBackendWatches(start, groupings, emit),
     services: start({
       kind: INFERENCE_SERVICES,
       onChange: (key, object, before) => {
@@ -135,7 +127,7 @@ export function startWatches(
         const models = groupings.servicesOfModel.note(key, object, before);
         if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
         emit((on) => on.onService(key));
-        if (specOf(object) !== specOf(before)) emit((on) => on.onBenchmarkFacts());
+        if (specVersionOf(object) !== specVersionOf(before)) emit((on) => on.onBenchmarkFacts());
       },
     }),
     hosts: start({ kind: HOSTS, onChange: (...change) => emit((on) => on.onHost(...change)) }),
@@ -152,30 +144,6 @@ export function startWatches(
     }),
   };
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
-}
-
-function startBackends(
-  start: StartWatch,
-  { revisionsOfBackend }: Groupings,
-  emit: Emit,
-): Pick<Watches, "backendRuntimes" | "backendRevisions"> {
-  return {
-    backendRuntimes: start({
-      kind: BACKEND_RUNTIMES,
-      onChange: (name, runtime, before) => {
-        emit((on) => (specOf(runtime) === specOf(before) ? on.onBackendMember : on.onBackend)(name));
-      },
-    }),
-    backendRevisions: start({
-      kind: CONTROLLER_REVISIONS,
-      namespace: NAMESPACE_SYSTEM,
-      labelSelector: LABEL_BACKEND_RUNTIME,
-      onChange: (key, revision, before) => {
-        const names = revisionsOfBackend.note(key, revision, before);
-        emit((on) => names.forEach(on.onBackendMember));
-      },
-    }),
-  };
 }
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
@@ -248,16 +216,11 @@ function withoutPerformance(replica: InferenceReplica | undefined) {
   return { identity, spec, status: { ...status, performance: undefined } };
 }
 
-/** Changes with the spec, with a deletion, and with a new object of the same name. */
-function specOf(object: KubeObject | undefined): string | undefined {
-  return object && `${object.metadata.uid} ${object.metadata.generation}`;
-}
-
 /** The parts of a Model that benchmarks read. */
 function measuredOf(model: Model | undefined) {
   if (model === undefined) return undefined;
   const { benchmarks: _, conditions: __, ...status } = model.status ?? {};
-  return { spec: specOf(model), status };
+  return { spec: specVersionOf(model), status };
 }
 
 /** Undefined if there is no Model. */
@@ -288,28 +251,27 @@ function modelsOf({ metadata, spec }: InferenceService): readonly string[] {
 
 /** Resolves when every cache is complete; also waits for CRDs that are not installed yet. */
 export async function whenWatchesSynced(watches: Watches): Promise<void> {
-  const synced = allWatches(watches).map((reflector) => reflector.whenSynced());
-  // Otherwise pods with claims for devices would be replaced by pods without them.
-  await Promise.all([...synced, watches.whenDeviceClassesKnown(), watches.whenGroupKindKnown()]);
+  const synced = requiredWatches(watches).map((reflector) => reflector.whenSynced());
+  await Promise.all([
+    ...synced,
+    // Otherwise pods with claims for devices would be replaced by pods without them.
+    watches.whenDeviceClassesKnown(),
+    watches.whenGroupKindKnown(),
+    watches.whenBackendsKnown(),
+  ]);
   // Without its groups, a service would seem to have none.
   if (groupKindOf(watches).at === "installed") await watches.groups.whenSynced();
 }
 
 /** All watches, for a caller that detects that the API server is available again. */
 export function allWatches(watches: Watches) {
+  return [...requiredWatches(watches), watches.backendRuntimes, watches.backendRevisions];
+}
+
+function requiredWatches(watches: Watches) {
   const { models, services, hosts, leases, pods, nodes, nodeReports, benchmarks } = watches;
-  const { backendRuntimes, backendRevisions } = watches;
   return [
-    models,
-    services,
-    hosts,
-    leases,
-    pods,
-    nodes,
-    nodeReports,
-    benchmarks,
-    backendRuntimes,
-    backendRevisions,
+    ...[models, services, hosts, leases, pods, nodes, nodeReports, benchmarks],
     ...Object.values(requiredOwned(watches)),
   ];
 }

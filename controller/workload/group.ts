@@ -35,6 +35,10 @@ export function buildGroup(input: WorkloadInput): GroupWorkload {
     const message = `runtime ${input.runtime} cannot serve a model over several pods`;
     throw new MetalbridgeError("GroupUnsupported", message);
   }
+  if (input.flavors !== undefined || (input.model.spec.flavors ?? []).length > 0) {
+    const message = `Model ${input.model.metadata.name} has flavors, and groups of pods do not use flavors in this version`;
+    throw new MetalbridgeError("GroupUnsupported", message);
+  }
   const { name, namespace } = ownedObjectRef(input.service, groupName(input.service.metadata.name));
   const pods: PodGroup = { size: spec.size, domain: `${name}.${namespace}` };
   return {
@@ -111,7 +115,7 @@ function workerInput(input: WorkloadInput, { isFedByLeader }: GroupRuntime): Wor
 }
 
 function templateOf(
-  { service, model, settings, flavors }: WorkloadInput,
+  { service, model, settings }: WorkloadInput,
   pod: PodRuntime,
   one: EnginePod,
 ): PodTemplate {
@@ -123,7 +127,6 @@ function templateOf(
     files: one.files,
     container: one.container,
     settings,
-    flavors,
     isAlone: false,
   });
 }

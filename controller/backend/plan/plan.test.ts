@@ -3,8 +3,10 @@ import { expect, test } from "vitest";
 import { backendRuntimeSchema } from "../../../src/api/backend-runtime.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { testGoldens } from "../../../test/golden/golden.ts";
+import { backendBlocked, backendOf } from "../turns.ts";
 import { type BackendTurn, planBackend } from "./plan.ts";
 import { backendControllerRevision, revisionOfBackend } from "./revision.ts";
+import { withBackendStatus } from "./service-status.ts";
 
 const NOW = "2026-01-01T00:00:00Z";
 
@@ -106,4 +108,28 @@ test("each service is updated exactly once, in the order of names, and never two
 
 test("the rollout policy is not content, so a change of it updates nothing", () => {
   expect(revisionOfBackend(runtime("1", "OnRequest").spec)).toBe(revisionOf("1"));
+});
+
+test("without BackendRuntimes that can be read, a service waits and keeps the revision in use", () => {
+  const using = service("chat v1 Ready 1");
+  const problem = "the cluster lacks the CRD";
+  const facts = {
+    backendRuntimes: { get: () => runtime("v2") },
+    revisionsOfBackend: { of: () => [] },
+    backendsProblem: () => problem,
+  };
+  const blocked = backendBlocked(facts, using);
+  expect(backendOf(facts, using)).toBeUndefined();
+  expect(blocked).toMatchObject({ code: "BackendRuntimesUnavailable", isFinal: false });
+  const status = withBackendStatus({ service: using, backend: undefined, blocked }, {}, NOW);
+  expect(status.backendRuntime).toEqual(using.status?.backendRuntime);
+  expect(status.conditions).toMatchObject([
+    {
+      type: "BackendRuntimeCurrent",
+      status: "Unknown",
+      message: `cannot read BackendRuntime engine: ${problem}`,
+    },
+  ]);
+  const plain = { ...using, spec: { ...using.spec, backendRuntime: undefined } };
+  expect(backendBlocked(facts, plain)).toBeUndefined();
 });

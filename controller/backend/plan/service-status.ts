@@ -1,21 +1,32 @@
 /** The part of a service's status about its BackendRuntime. Pure. */
 import { setCondition } from "../../../src/api/conditions.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import type { Blocked } from "../../../src/capacity/resolve.ts";
 import { type ChosenBackend, usedBackend } from "./choice.ts";
 
 const TYPE = "BackendRuntimeCurrent";
 
+interface BackendInUse {
+  readonly service: InferenceService;
+  readonly backend: ChosenBackend | undefined;
+  /** Set if the content of BackendRuntimes cannot be read. */
+  readonly blocked?: Blocked | undefined;
+}
+
 /** Adds the revision in use, and condition BackendRuntimeCurrent, to a service that names a BackendRuntime. */
 export function withBackendStatus(
-  service: InferenceService,
+  { service, backend, blocked }: BackendInUse,
   status: InferenceServiceStatus,
-  backend: ChosenBackend | undefined,
   nowIso: string,
 ): InferenceServiceStatus {
   if (service.spec.backendRuntime === undefined) return status;
   const observedGeneration = service.metadata.generation;
   const before = service.status?.conditions?.filter(({ type }) => type === TYPE);
-  const own = setCondition(before, { type: TYPE, ...describe(service, backend), observedGeneration }, nowIso);
+  const own = setCondition(
+    before,
+    { type: TYPE, ...describe(service, backend, blocked), observedGeneration },
+    nowIso,
+  );
   const conditions = [...(status.conditions ?? []), ...own].sort((a, b) => (a.type < b.type ? -1 : 1));
   return { ...status, backendRuntime: inUse(service, backend), conditions };
 }
@@ -26,7 +37,9 @@ function inUse(service: InferenceService, backend: ChosenBackend | undefined) {
   return { name, revision, request };
 }
 
-function describe({ spec }: InferenceService, backend: ChosenBackend | undefined) {
+function describe({ spec }: InferenceService, backend: ChosenBackend | undefined, blocked?: Blocked) {
+  if (blocked !== undefined)
+    return { status: "Unknown" as const, reason: blocked.code, message: blocked.message };
   const name = `BackendRuntime ${spec.backendRuntime?.name}`;
   if (backend === undefined)
     return notFound(`${name} does not exist; create it, or correct spec.backendRuntime.name`);

@@ -1,6 +1,7 @@
 /** Chooses the flavor of each service before its pass, and remembers which flavors the scheduler recently had no room for. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { Flavor, FlavorStatus } from "../../../src/api/flavors.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Model } from "../../../src/api/model.ts";
 import { onHostsOf } from "../../../src/capacity/flavors/apply.ts";
@@ -10,10 +11,9 @@ import { type Blocked, resolveService, usableModel } from "../../../src/capacity
 import type { PodsSettings } from "../../workload/contract.ts";
 import { matchesFlavors } from "../../workload/flavors/nodes.ts";
 import { type FlavorStage, type StageContext, stageContext, stageOf } from "../../workload/flavors/stage.ts";
-import { resolveGroups, resolvePods } from "../../workload/resolve.ts";
+import { resolvePods } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import type { ChosenFlavor, FlavorChooser } from "../flavor-report.ts";
-import { countServing } from "../groups/groups.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
 import { type LiveService, modelKeyOf, namedModels } from "../path.ts";
 import { usableClasses } from "../pods/claims.ts";
@@ -70,9 +70,9 @@ function choose(ports: FlavorPorts, state: State, live: LiveService): ChosenFlav
   const { flavors, unknown } = narrowed;
   if (flavors.length === 0) return without(live, "FlavorNotFound", missingText(model, unknown));
   const current = currentOf(ports, live, flavors);
-  // Nothing can be judged before the source is read.
-  if ("at" in usableModel({ model, name: model.metadata.name, field: "" }))
-    return { live: taking(ports, live, flavors, current ?? flavors[0]) };
+  // Nothing can be judged before the source and the BackendRuntime are read.
+  if (live.blocked !== undefined || "at" in usableModel({ model, name: model.metadata.name, field: "" }))
+    return { live: taking(ports, live, flavors, current ?? flavors[0]), ...lastReport(service) };
   const plan = planFor(ports, state, live, { model, flavors, current });
   const taken = flavors.find(({ name }) => name === plan.taken);
   if (taken === undefined)
@@ -154,7 +154,14 @@ function taking(
 function without(live: LiveService, code: ErrorCode, message: string): ChosenFlavor {
   const blocked: Blocked = { at: "blocked", code, message, isFinal: true };
   const condition = { type: "FlavorChosen", status: "False", reason: code, message } as const;
-  return { live: { ...live, flavor: { on: "none", blocked } }, report: { status: {}, condition } };
+  return { live: { ...live, blocked }, report: { status: {}, condition } };
+}
+
+/** The report of the last pass. */
+function lastReport({ status = {} }: InferenceService): Pick<ChosenFlavor, "report"> {
+  const { flavor } = status;
+  const condition = status.conditions?.find(({ type }) => type === "FlavorChosen");
+  return { report: flavor && condition && { status: flavor, condition } };
 }
 
 function missingText({ metadata, spec }: Model, unknown: readonly string[]): string {
@@ -205,7 +212,7 @@ function currentOf(ports: FlavorPorts, live: LiveService, flavors: readonly Flav
 function isServingOn({ own }: LiveService, current: Flavor): boolean {
   return platformOfFlavor(current) === "Hosts"
     ? own.replicas.some(isServingReplica)
-    : countServing(own.pods) > 0;
+    : readPods(own.pods).ready > 0;
 }
 
 /** Notes whether the scheduler has room for the pods, for every flavor that their template offers. */
@@ -257,7 +264,14 @@ function mayLeaveOf(
 function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
   const { service, own, flavor, backend } = live;
   const { watches } = ports;
-  if (flavor?.on === "Pods") return arePodsRollingOut(ports, live);
+  if (flavor?.on === "Pods") {
+    const resolved = resolvePods(podsInputOf(ports, live));
+    const [deployment] = own.deployments;
+    if (resolved.at === "blocked" || deployment === undefined) return false;
+    return (
+      podRevisionOf(resolved.workload.deployment.spec.template) !== podRevisionOf(deployment.spec.template)
+    );
+  }
   const params = flavor?.on === "Hosts" ? flavor.flavor.params : undefined;
   const named = namedModels(watches.models, service);
   const hosts = watches.hosts.list();
@@ -268,15 +282,4 @@ function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
       (one) => !isBeingDeleted(one) && one.spec.template.revision !== resolved.template.revision,
     )
   );
-}
-
-function arePodsRollingOut(ports: FlavorPorts, live: LiveService): boolean {
-  const { service, own } = live;
-  const isGroup = service.spec.group !== undefined;
-  const input = podsInputOf(ports, live);
-  const resolved = isGroup ? resolveGroups(input) : resolvePods(input);
-  const running = isGroup
-    ? own.groups[0]?.spec.leaderWorkerTemplate.leaderTemplate
-    : own.deployments[0]?.spec.template;
-  return resolved.at === "resolved" && running !== undefined && resolved.revision !== podRevisionOf(running);
 }

@@ -46,8 +46,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const observed = await observePods(ports, own);
   const { unscheduled, problem } = observed.pods;
   const pods = { ...observed.pods, ...countsOf(own), unscheduled, problem };
-  const resolution =
-    missingKind(ports) ?? (live.flavor?.on === "none" ? live.flavor.blocked : resolveGroups(input));
+  const resolution = missingKind(ports) ?? live.blocked ?? resolveGroups(input);
   const hasPodMonitors = watches.podMonitors.isSynced();
   const steps = planPods({ service, own, model, resolution, hasPodMonitors });
   const { obstacle, restored, applied, isBehind, rejections } = await applyServiceSteps(ports, steps);

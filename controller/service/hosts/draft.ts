@@ -23,11 +23,11 @@ export interface CurrentDraft {
 
 /** Drafts a service and updates its demands. Also used before the first pass, so that the queue is complete. */
 export function currentDraftOf(ports: HostsPathPorts, live: LiveService): CurrentDraft {
-  const { key, service, own, flavor, backend } = live;
+  const { key, service, own, flavor, backend, blocked } = live;
   const { clock, scheduler, watches, memory } = ports;
   const moment = momentOf(clock);
   const replicas = memory.upToDate(service.metadata.uid ?? "", own.replicas, moment.monotonicMs);
-  const observed = { ...observe(watches, service, { ...own, replicas }), flavor, backend };
+  const observed = { ...observe(watches, service, { ...own, replicas }), flavor, backend, blocked };
   const { findings, recheckAfterMs } = findingsOn(ports, key, replicas, moment);
   noteClaims(ports, service, own.replicas, moment);
   const bare = draftService(observed, findings);

@@ -81,7 +81,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
   const input = podsInputOf(ports, live);
   const { model, live: deployment } = input;
   const { pods, recheckAfterMs: mountsAfterMs } = await observePods(ports, own);
-  const resolved = live.flavor?.on === "none" ? live.flavor.blocked : resolvePods(input);
+  const resolved = live.blocked ?? resolvePods(input);
   const nodes = observeNodes(ports, input, resolved);
   const { resolution, move } = withMove(ports, input, resolved, { pods, live });
   // First, because the pods wait, and a later step may fail.

@@ -1,11 +1,20 @@
 /** BackendRuntimes: engines that users define. */
 import type { ErrorEntry } from "./entry.ts";
 
+/** Command that upgrades the CRDs and the permissions of the controller. */
+export const CHART_UPGRADE =
+  "helm upgrade metalbridge charts/metalbridge -n metalbridge-system --reuse-values";
+
 export const backendErrors = {
   BackendRuntimeNotFound: {
     what: "The service names a BackendRuntime that does not exist. Replicas that already run keep running.",
     do: "create the BackendRuntime, or correct spec.backendRuntime.name",
     command: "kubectl get backendruntimes",
+  },
+  BackendRuntimesUnavailable: {
+    what: "The service names a BackendRuntime, and the controller cannot read BackendRuntimes or their stored content: the CRD is not installed, or a permission is missing, usually because only the controller was upgraded. Replicas that already run keep running, and other services are not affected.",
+    do: "upgrade the CRDs and the permissions to the version of the controller; the service then continues automatically",
+    command: CHART_UPGRADE,
   },
   BackendConfigNotFound: {
     what: "The service names a recommended configuration that its BackendRuntime does not have.",

@@ -5,6 +5,7 @@ import type { InferenceService } from "../../../../src/api/inference-service/ind
 import type { Backend } from "../../../../src/capacity/backend.ts";
 import type { BenchmarkTable } from "../../../../src/capacity/benchmark/table.ts";
 import type { NamedModels } from "../../../../src/capacity/named-models.ts";
+import type { Blocked } from "../../../../src/capacity/resolve.ts";
 import type { OwnedObjects } from "../../owned/observe.ts";
 import type { TakenFlavor } from "../../path.ts";
 
@@ -18,4 +19,5 @@ export interface ServiceObserved
   readonly hosts: ReadonlyMap<string, Host>;
   readonly benchmarks: BenchmarkTable;
   readonly flavor?: TakenFlavor | undefined;
+  readonly blocked?: Blocked | undefined;
 }

@@ -69,12 +69,11 @@ export function draftService(
   observed: ServiceObserved,
   findings: RolloutFindings = NO_ROLLOUT_FINDINGS,
 ): ServiceDraft {
-  const { service, hosts, flavor } = observed;
+  const { service, hosts, flavor, blocked } = observed;
   const params = flavor?.on === "Hosts" ? flavor.flavor.params : undefined;
   const resolution =
-    flavor?.on === "none"
-      ? flavor.blocked
-      : resolveService({ ...observed, hosts: hosts.values(), earlier: earlierModels(observed), params });
+    blocked ??
+    resolveService({ ...observed, hosts: hosts.values(), earlier: earlierModels(observed), params });
   const { displaced, failing, unsettled, refusals } = findings;
   const runnables = runnablesOf(observed, resolution, failing.size > 0);
   const desired = desiredReplicas(service);
