@@ -104,6 +104,8 @@ export interface WorkloadInput {
 
 /** The objects around the pods of a service. */
 export interface Surroundings {
+  /** Template of the claims of pods whose flavors have devices of a DeviceClass. */
+  readonly claimTemplate?: ResourceClaimTemplate | undefined;
   readonly disruptionBudget?: PodDisruptionBudget;
   readonly networkPolicy?: NetworkPolicy;
   readonly podMonitor?: PodMonitor;
@@ -111,8 +113,6 @@ export interface Surroundings {
 
 export interface Workload extends Surroundings {
   readonly deployment: Deployment;
-  /** Template of the claims of pods whose flavors differ only in devices. */
-  readonly claimTemplate?: ResourceClaimTemplate | undefined;
 }
 
 /** The objects of a service with spec.group. */

@@ -1,4 +1,4 @@
-/** What the hook of a worker does in a real shell, and groups that are refused. */
+/** What the hook of a worker does in a real shell, groups on a flavor, and groups that are refused. */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -8,6 +8,7 @@ import { expect, test } from "vitest";
 import { groupName } from "../../src/api/names.ts";
 import { waitForLeaderOf } from "./drain.ts";
 import { inputOf, type WorkloadOptions } from "./fixtures/workload-input.ts";
+import { withStage } from "./flavors/build.ts";
 import { buildGroup } from "./group.ts";
 
 function build(options: Partial<WorkloadOptions>) {
@@ -39,6 +40,46 @@ test.each<[string, Partial<WorkloadOptions>, string, RegExp]>([
   expect(() => build(options)).toThrow(
     expect.objectContaining({ code, message: expect.stringMatching(says) }),
   );
+});
+
+test("all pods of a group have the labels, limits, sizes and claims of its flavor", () => {
+  const input = inputOf({
+    runtime: "vllm",
+    service: { group: { size: 2 } },
+    model: cuda(8),
+    replicas: 1,
+  });
+  const flavor = {
+    name: "h100",
+    nodeSelector: { gpu: "h100" },
+    limits: { "nvidia.com/gpu": 4, memory: "64Gi" },
+    params: { tensorParallelSize: 2 },
+    deviceClass: "gpu.example.com",
+  };
+  const built = (by: "single" | "devices") => {
+    const flavored = withStage(input.service, input.model, { by, flavors: [flavor] });
+    const { group, claimTemplate } = buildGroup({ ...input, ...flavored });
+    const { leaderTemplate, workerTemplate } = group.spec.leaderWorkerTemplate;
+    return { claimTemplate, specs: [leaderTemplate.spec, workerTemplate.spec] };
+  };
+  const byLabels = built("single");
+  expect(byLabels.claimTemplate).toBeUndefined();
+  for (const { nodeSelector, containers } of byLabels.specs) {
+    expect(nodeSelector).toEqual({ gpu: "h100" });
+    expect(containers[0]?.resources?.limits).toEqual({ "nvidia.com/gpu": "4", memory: "64Gi" });
+    // 8 GPUs of the group in shards of 2.
+    expect(containers[0]?.args?.join(" ")).toContain("--tensor-parallel-size 2 --pipeline-parallel-size 4");
+  }
+  const { claimTemplate, specs } = built("devices");
+  expect(claimTemplate?.spec.spec.devices.requests[0]?.firstAvailable).toMatchObject([
+    { name: "h100", count: 4 },
+  ]);
+  for (const { resourceClaims, containers } of specs) {
+    expect(resourceClaims).toEqual([
+      { name: "flavor", resourceClaimTemplateName: claimTemplate?.metadata.name },
+    ]);
+    expect(containers[0]?.resources?.claims).toEqual([{ name: "flavor" }]);
+  }
 });
 
 test("a worker that is stopped waits until its leader no longer answers", async () => {

@@ -35,10 +35,6 @@ export function buildGroup(input: WorkloadInput): GroupWorkload {
     const message = `runtime ${input.runtime} cannot serve a model over several pods`;
     throw new MetalbridgeError("GroupUnsupported", message);
   }
-  if (input.flavors !== undefined || (input.model.spec.flavors ?? []).length > 0) {
-    const message = `Model ${input.model.metadata.name} has flavors, and groups of pods do not use flavors in this version`;
-    throw new MetalbridgeError("GroupUnsupported", message);
-  }
   const { name, namespace } = ownedObjectRef(input.service, groupName(input.service.metadata.name));
   const pods: PodGroup = { size: spec.size, domain: `${name}.${namespace}` };
   return {
@@ -115,7 +111,7 @@ function workerInput(input: WorkloadInput, { isFedByLeader }: GroupRuntime): Wor
 }
 
 function templateOf(
-  { service, model, settings }: WorkloadInput,
+  { service, model, settings, flavors }: WorkloadInput,
   pod: PodRuntime,
   one: EnginePod,
 ): PodTemplate {
@@ -127,6 +123,7 @@ function templateOf(
     files: one.files,
     container: one.container,
     settings,
+    flavors,
     isAlone: false,
   });
 }

@@ -26,14 +26,17 @@ export function buildWorkload(input: WorkloadInput): Workload {
   const pod = podRuntime(input);
   return {
     deployment: deploymentOf(input, pod),
-    claimTemplate: input.claimTemplate,
     ...surroundingsOf(input, pod),
   };
 }
 
 /** Throws MetalbridgeError. */
-export function surroundingsOf({ service, replicas }: WorkloadInput, pod: PodRuntime): Surroundings {
+export function surroundingsOf(
+  { service, replicas, claimTemplate }: WorkloadInput,
+  pod: PodRuntime,
+): Surroundings {
   return {
+    claimTemplate,
     disruptionBudget: disruptionBudgetOf(service, replicas),
     networkPolicy: networkPolicyOf(service),
     podMonitor: podMonitorOf(service, pod),

@@ -11,9 +11,10 @@ import { type Blocked, resolveService, usableModel } from "../../../src/capacity
 import type { PodsSettings } from "../../workload/contract.ts";
 import { matchesFlavors } from "../../workload/flavors/nodes.ts";
 import { type FlavorStage, type StageContext, stageContext, stageOf } from "../../workload/flavors/stage.ts";
-import { resolvePods } from "../../workload/resolve.ts";
+import { resolveGroups, resolvePods } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import type { ChosenFlavor, FlavorChooser } from "../flavor-report.ts";
+import { countServing } from "../groups/groups.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
 import { type LiveService, modelKeyOf, namedModels } from "../path.ts";
 import { usableClasses } from "../pods/claims.ts";
@@ -212,7 +213,7 @@ function currentOf(ports: FlavorPorts, live: LiveService, flavors: readonly Flav
 function isServingOn({ own }: LiveService, current: Flavor): boolean {
   return platformOfFlavor(current) === "Hosts"
     ? own.replicas.some(isServingReplica)
-    : readPods(own.pods).ready > 0;
+    : countServing(own.pods) > 0;
 }
 
 /** Notes whether the scheduler has room for the pods, for every flavor that their template offers. */
@@ -264,14 +265,7 @@ function mayLeaveOf(
 function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
   const { service, own, flavor, backend } = live;
   const { watches } = ports;
-  if (flavor?.on === "Pods") {
-    const resolved = resolvePods(podsInputOf(ports, live));
-    const [deployment] = own.deployments;
-    if (resolved.at === "blocked" || deployment === undefined) return false;
-    return (
-      podRevisionOf(resolved.workload.deployment.spec.template) !== podRevisionOf(deployment.spec.template)
-    );
-  }
+  if (flavor?.on === "Pods") return arePodsRollingOut(ports, live);
   const params = flavor?.on === "Hosts" ? flavor.flavor.params : undefined;
   const named = namedModels(watches.models, service);
   const hosts = watches.hosts.list();
@@ -282,4 +276,15 @@ function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
       (one) => !isBeingDeleted(one) && one.spec.template.revision !== resolved.template.revision,
     )
   );
+}
+
+function arePodsRollingOut(ports: FlavorPorts, live: LiveService): boolean {
+  const { service, own } = live;
+  const isGroup = service.spec.group !== undefined;
+  const input = podsInputOf(ports, live);
+  const resolved = isGroup ? resolveGroups(input) : resolvePods(input);
+  const running = isGroup
+    ? own.groups[0]?.spec.leaderWorkerTemplate.leaderTemplate
+    : own.deployments[0]?.spec.template;
+  return resolved.at === "resolved" && running !== undefined && resolved.revision !== podRevisionOf(running);
 }

@@ -10,7 +10,7 @@ import { platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import type { FlavorState, JudgedFlavor } from "../../../src/capacity/flavors/plan.ts";
 import type { HostsRoom } from "../../../src/capacity/placement/scheduler/what-if.ts";
 import { resolveService } from "../../../src/capacity/resolve.ts";
-import type { Node } from "../../../src/kube/workload-objects.ts";
+import type { Node, Pod } from "../../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
@@ -21,6 +21,7 @@ import { gpusOf } from "../../workload/gpus.ts";
 import { tolerationsOf } from "../../workload/pod.ts";
 import { podNeed, withPodBackend } from "../../workload/resolve.ts";
 import { withoutFreeDevices } from "../flavor-report.ts";
+import { countGroups } from "../groups/groups.ts";
 import { type LiveService, namedModels } from "../path.ts";
 import { podsRoom } from "./pods-room.ts";
 
@@ -103,7 +104,7 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
   const service = withPodBackend(staged.service, { ...named, model, backend });
   const gpus = gpusOf(model, service.spec);
   const refusal = refusalOf(flavor.name);
-  const scheduled = live.own.pods.filter(({ spec }) => spec.nodeName !== undefined).length;
+  const scheduled = countScheduled(live);
   if (refusal !== undefined && scheduled === 0) return { at: "full", message: refusal };
   const last = stage.flavors.findIndex(({ name }) => name === live.service.status?.flavor?.name);
   // The status has the flavor that kube-scheduler allocated, so the ones before it had no free devices.
@@ -121,6 +122,7 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
     tolerations: tolerationsOf(service.spec, gpus),
     gpus: gpus.resources,
     desired,
+    group: service.spec.group,
     nodes: ports.watches.nodes.list(),
     podsOn: (node) => ports.watches.podsOfNode.of(node),
     isOwn: ({ metadata }) => own.has(metadata.uid),
@@ -129,6 +131,14 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
   return refusal === undefined || room.at !== "room"
     ? room
     : { ...room, replicas: Math.min(room.replicas, scheduled) };
+}
+
+/** Number of replicas on nodes. Pods of a group that waits for the others count for nothing. */
+function countScheduled({ service, own }: LiveService): number {
+  const isScheduled = ({ spec }: Pod) => spec.nodeName !== undefined;
+  return service.spec.group === undefined
+    ? own.pods.filter(isScheduled).length
+    : countGroups(own.pods, isScheduled);
 }
 
 /** Nodes whose memory is known to be too small for the model. */

@@ -53,6 +53,35 @@ test("free GPUs count by the pods that are known, and those of the service too",
   });
 });
 
+const RACK = "rack";
+const inRack = (name: string, gpus: number, rack?: string) =>
+  node(name, gpus, { labels: rack === undefined ? {} : { [RACK]: rack } });
+
+test("a group has room once all of its pods have, and its own pods count", () => {
+  const group = { size: 3 };
+  expect(room([node("a", 4), node("b", 4)], { group })).toMatchObject({ at: "room", replicas: 1 });
+  expect(room([node("a", 4), node("b", 8)], { group })).toMatchObject({ replicas: 2 });
+  expect(room([node("a", 4)], { group })).toEqual({
+    at: "full",
+    message: "room for 2 of the 3 pods of a group",
+  });
+  const pods = [pod("own", "b", 2)];
+  expect(room([node("a", 4), node("b", 2)], { group, pods })).toMatchObject({ replicas: 1 });
+});
+
+test("a group with a topology needs all its nodes in one domain, which it has for itself", () => {
+  const group = { size: 2, topologyKey: RACK };
+  const apart = [inRack("a", 2, "a"), inRack("b", 2, "b"), inRack("c", 4)];
+  expect(room(apart, { group })).toEqual({
+    at: "full",
+    message: "room for 1 of the 2 pods of a group on nodes with the same rack",
+  });
+  expect(room([...apart, inRack("d", 8, "a"), inRack("e", 2, "b")], { group })).toMatchObject({
+    at: "room",
+    replicas: 2,
+  });
+});
+
 test("a pod on a cordoned node may stay, and no other one joins it", () => {
   const cordoned = node("a", 8, { spec: { unschedulable: true } });
   expect(room([cordoned], { pods: [pod("own", "a", 2)] })).toMatchObject({ at: "room", replicas: 1 });

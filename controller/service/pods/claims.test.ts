@@ -1,6 +1,11 @@
 /** The life of the ResourceClaimTemplates of a service, and what happens without their DeviceClasses. */
 import { expect, test } from "vitest";
-import type { Deployment, Pod, ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
+import type {
+  Deployment,
+  LeaderWorkerSet,
+  Pod,
+  ResourceClaimTemplate,
+} from "../../../src/kube/workload-objects.ts";
 import { NO_OWNED_OBJECTS } from "../owned/observe.ts";
 import { stepsOfClaimTemplates, usableClasses, withMissingClass } from "./claims.ts";
 
@@ -83,10 +88,28 @@ test.each<[string, Case, readonly string[], readonly string[]]>([
     claimTemplates: existing.map((name) => template(name)),
   };
   const claimTemplate = rendered === undefined ? undefined : template(rendered);
-  const steps = stepsOfClaimTemplates({ claimTemplate, deployment: deploymentOf(desired) }, own);
+  const steps = stepsOfClaimTemplates({ claimTemplate }, [deploymentOf(desired).spec.template], own);
   const text = (list: typeof steps.before) =>
     list.map((step) => `${step.do} ${"object" in step ? step.object.metadata.name : ""}`);
   expect([text(steps.before), text(steps.after)]).toEqual([before, after]);
+});
+
+test("the template of a group's claims stays while the group has it, and pods of an earlier one run", () => {
+  const template1 = { spec: podSpec("a") };
+  const group: LeaderWorkerSet = {
+    metadata: { name: "chat-group" },
+    spec: { leaderWorkerTemplate: { size: 2, leaderTemplate: template1, workerTemplate: template1 } },
+  } as LeaderWorkerSet;
+  const claimTemplates = ["a", "old"].map((name) => template(name));
+  const own = { ...NO_OWNED_OBJECTS, groups: [group], claimTemplates };
+  const { before, after } = stepsOfClaimTemplates(
+    { claimTemplate: template("b") },
+    [{ spec: podSpec("b") }],
+    own,
+  );
+  expect(
+    [...before, ...after].map((step) => `${step.do} ${"object" in step ? step.object.metadata.name : ""}`),
+  ).toEqual(["apply b", "remove old"]);
 });
 
 const waiting = {

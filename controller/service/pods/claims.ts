@@ -1,29 +1,40 @@
 /** The ResourceClaimTemplates of a service, from which each pod gets its own claim for devices of its flavors. Pure. */
 import type { KubeObject } from "../../../src/kube/types.ts";
-import type { PodSpec, ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
-import type { Workload } from "../../workload/contract.ts";
+import type {
+  LeaderWorkerSet,
+  PodSpec,
+  PodTemplate,
+  ResourceClaimTemplate,
+} from "../../../src/kube/workload-objects.ts";
+import type { Surroundings } from "../../workload/contract.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { removals } from "../owned/teardown.ts";
 import { isLive, type Unscheduled } from "./pods.ts";
 
 export interface ClaimTemplateSteps {
-  /** Steps before those of the Deployment, whose pods cannot start without their claims. */
+  /** Steps before those of the Deployment or the group, whose pods cannot start without their claims. */
   readonly before: readonly ServiceStep[];
   readonly after: readonly ServiceStep[];
 }
 
 /** A template cannot be changed, so a new one has another name. The old one stays until no pod may be created from it. */
 export function stepsOfClaimTemplates(
-  { claimTemplate, deployment }: Pick<Workload, "claimTemplate" | "deployment">,
+  { claimTemplate }: Pick<Surroundings, "claimTemplate">,
+  /** Those of the object to apply. */
+  templates: readonly PodTemplate[],
   own: OwnedObjects,
 ): ClaimTemplateSteps {
   const name = claimTemplate?.metadata.name;
-  const desired = templatesOf(deployment.spec.template.spec);
-  const running = [...own.deployments.map(({ spec }) => spec.template), ...own.pods.filter(isLive)];
+  const desired = templates.flatMap(({ spec }) => templatesOf(spec));
+  const running = [
+    ...own.deployments.map(({ spec }) => spec.template),
+    ...own.groups.flatMap(({ spec }) => podTemplatesOf(spec.leaderWorkerTemplate)),
+    ...own.pods.filter(isLive),
+  ];
   const inUse = new Set([...desired, ...running.flatMap(({ spec }) => templatesOf(spec))]);
   const current = own.claimTemplates.find(({ metadata }) => metadata.name === name);
-  // The Deployment keeps an earlier template while nothing has changed that affects its pods.
+  // The object keeps an earlier template while nothing has changed that affects its pods.
   const isDesired = claimTemplate !== undefined && desired.includes(claimTemplate.metadata.name);
   const unused = own.claimTemplates.filter(({ metadata }) => !inUse.has(metadata.name));
   return {
@@ -64,6 +75,14 @@ export function withMissingClass(
     waitingFor: `DeviceClass ${missing.deviceClassName}`,
     message: `${text}; kube-scheduler: ${unscheduled.message}`,
   };
+}
+
+/** The templates of the pods of a group. */
+export function podTemplatesOf({
+  leaderTemplate,
+  workerTemplate,
+}: LeaderWorkerSet["spec"]["leaderWorkerTemplate"]): readonly PodTemplate[] {
+  return [leaderTemplate, workerTemplate];
 }
 
 function templatesOf({ resourceClaims = [] }: PodSpec): readonly string[] {

@@ -14,7 +14,7 @@ import type { OwnedObjects } from "../owned/observe.ts";
 import { stepsOfRevisions } from "../owned/revisions.ts";
 import type { ServiceStep } from "../owned/steps.ts";
 import { stepsOf } from "../owned/steps-of.ts";
-import { stepsOfClaimTemplates } from "./claims.ts";
+import { podTemplatesOf, stepsOfClaimTemplates } from "./claims.ts";
 import { isLoading } from "./pods.ts";
 
 export interface PodsPlanInput {
@@ -83,7 +83,13 @@ function stepsOfWorkload(
 
 /** The other kind stays until the service is ready. */
 function stepsOfPods(workload: Workload | GroupWorkload, own: OwnedObjects): ServiceStep[] {
-  if ("group" in workload) return stepsOf("groups", workload.group, own.groups);
-  const claims = stepsOfClaimTemplates(workload, own);
-  return [...claims.before, ...stepsOf("deployments", workload.deployment, own.deployments), ...claims.after];
+  const isGroup = "group" in workload;
+  const templates = isGroup
+    ? podTemplatesOf(workload.group.spec.leaderWorkerTemplate)
+    : [workload.deployment.spec.template];
+  const claims = stepsOfClaimTemplates(workload, templates, own);
+  const steps = isGroup
+    ? stepsOf("groups", workload.group, own.groups)
+    : stepsOf("deployments", workload.deployment, own.deployments);
+  return [...claims.before, ...steps, ...claims.after];
 }

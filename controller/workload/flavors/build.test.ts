@@ -19,9 +19,13 @@ const mac: Flavor = { name: "mac", hostSelector: {} };
 function stage(
   flavors: readonly Flavor[],
   taken: string,
-  { classes = [], runtime }: { classes?: readonly string[]; runtime?: "generic" | "vllm" } = {},
+  {
+    classes = [],
+    runtime,
+    group,
+  }: { classes?: readonly string[]; runtime?: "generic" | "vllm"; group?: { size: number } } = {},
 ): FlavorStage {
-  const { service } = inputOf({ service: { runtime }, model: { source: "hf://org/m" }, replicas: 1 });
+  const { service } = inputOf({ service: { runtime, group }, model: { source: "hf://org/m" }, replicas: 1 });
   const found = flavors.find(({ name }) => name === taken);
   if (found === undefined) throw new Error(`no flavor ${taken}`);
   return stageOf(flavors, found, stageContext(service.spec, new Set(classes)));
@@ -55,6 +59,13 @@ describe("stage", () => {
   test("counts of devices differ only where no argument depends on them", () => {
     expect(names(stage(devices, "one", { classes, runtime: "generic" }))).toBe("devices two one");
     expect(names(stage(devices, "one", { classes, runtime: "vllm" }))).toBe("devices one");
+  });
+
+  test("pods of a group have one flavor, so that the scheduler chooses for none of them", () => {
+    const group = { size: 2 };
+    const labels = [labeled("h100"), labeled("l40s")];
+    expect(names(stage(labels, "l40s", { group }))).toBe("single l40s");
+    expect(names(stage(devices, "two", { classes, runtime: "generic", group }))).toBe("devices two");
   });
 
   test("without the DeviceClass, limits are requested", () => {

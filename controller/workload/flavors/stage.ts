@@ -18,15 +18,21 @@ export interface StageContext {
   readonly deviceClasses: ReadonlySet<string>;
   /** True if the arguments of the engine do not depend on the number of GPUs. They are fixed before the scheduler chooses. */
   readonly countsMayDiffer: boolean;
+  /** True if all pods of a group must have the same flavor, so that the scheduler chooses for none of them. */
+  readonly isGroup: boolean;
 }
 
 const COUNT = /\{\{ *\.?(tensor|pipeline)ParallelSize *\}\}/i;
 
 /** Only runtime generic has arguments that are the same for any number of GPUs, unless placeholders hold the number. */
 export function stageContext(spec: InferenceServiceSpec, deviceClasses: ReadonlySet<string>): StageContext {
-  const { runtime, command = [], args = [], env = [] } = spec;
+  const { runtime, command = [], args = [], env = [], group } = spec;
   const texts = [...command, ...args, ...env.map(({ value }) => String(value ?? ""))];
-  return { deviceClasses, countsMayDiffer: runtime === "generic" && !texts.some((text) => COUNT.test(text)) };
+  return {
+    deviceClasses,
+    countsMayDiffer: runtime === "generic" && !texts.some((text) => COUNT.test(text)),
+    isGroup: group !== undefined,
+  };
 }
 
 /**
@@ -53,7 +59,7 @@ function stageKey(flavor: Flavor, context: StageContext): string {
   const { name, nodeSelector, limits, params } = flavor;
   const on = platformOfFlavor(flavor);
   const parsed = limitsOf(flavor);
-  if (on === "Hosts" || "problem" in parsed) return canonicalJson({ on, name });
+  if (on === "Hosts" || context.isGroup || "problem" in parsed) return canonicalJson({ on, name });
   if (hasClass(flavor, context)) {
     const { gpus, others } = parsed;
     const count = context.countsMayDiffer ? undefined : (gpus?.count ?? 1);

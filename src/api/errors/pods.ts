@@ -23,8 +23,8 @@ export const podErrors = {
     do: "correct spec.hardware.gpu of the Model or spec.resources of the service as described in the message",
   },
   GroupUnsupported: {
-    what: "The service requests a group of pods, but its runtime cannot serve a model over several pods, the service runs on hosts, or its Model has flavors.",
-    do: "choose runtime llamacpp, vllm, sglang or tensorrt-llm, set spec.placement.on to Pods and use a Model without flavors, or remove spec.group",
+    what: "The service requests a group of pods, but its runtime cannot serve a model over several pods, or the service runs on hosts.",
+    do: "choose runtime llamacpp, vllm, sglang or tensorrt-llm and set spec.placement.on to Pods, or remove spec.group",
   },
   LeaderWorkerSetMissing: {
     what: "The service requests a group of pods, but the cluster lacks LeaderWorkerSet in version v1, which runs groups.",

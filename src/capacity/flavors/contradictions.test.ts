@@ -33,6 +33,8 @@ test.each<[string, object, Omit<Flavor, "name">, RegExp | undefined]>([
     /zone=a, and spec\.nodeSelector of the service zone=b/,
   ],
   ["hosts only", { placement: { on: "Hosts" } }, two, /spec\.placement\.on of the service is Hosts/],
+  ["a group on hosts", { group: { size: 2 } }, { hostSelector: {} }, /spec\.group of the service needs pods/],
+  ["a group on nodes", { group: { size: 2 } }, two, undefined],
   ["both platforms", { placement: { on: "Auto" } }, two, undefined],
   ["pods only", { placement: { on: "Pods" } }, { hostSelector: {} }, /spec\.placement\.on/],
   [

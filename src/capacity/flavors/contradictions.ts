@@ -7,6 +7,8 @@ import { limitsOf, platformOfFlavor } from "./narrow.ts";
 /** The reason why a service can never use a flavor; undefined if there is none. */
 export function contradictionOf(spec: InferenceServiceSpec, flavor: Flavor): string | undefined {
   const { on } = spec.placement;
+  if (spec.group !== undefined && platformOfFlavor(flavor) === "Hosts")
+    return "spec.group of the service needs pods, and hosts do not form groups";
   if (on !== undefined && on !== "Auto" && on !== platformOfFlavor(flavor))
     return `spec.placement.on of the service is ${on}`;
   const limits = limitsOf(flavor);

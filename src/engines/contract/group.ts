@@ -40,13 +40,17 @@ export function workerAddresses({ size, domain }: PodGroup): string[] {
   return Array.from({ length: size - 1 }, (_, index) => `$(${LEADER_POD.name})-${index + 1}.${domain}`);
 }
 
-/** Number of tensor and pipeline shards of a copy of the model. Both must use all GPUs of the group. */
+/** Number of tensor and pipeline shards of a copy of the model, which must use all GPUs of the group. Those of a flavor are defaults. */
 export function groupSizes(
   { gpus }: Pick<PodInput, "gpus">,
   { size }: PodGroup,
-  given: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined },
+  own: { readonly tensor?: number | undefined; readonly pipeline?: number | undefined },
 ): { readonly tensor: number; readonly pipeline: number } {
   const total = Math.max(gpus.count, 1) * size;
+  const given = {
+    tensor: own.tensor ?? gpus.parallel?.tensor,
+    pipeline: own.pipeline ?? gpus.parallel?.pipeline,
+  };
   const pipeline = given.pipeline ?? (given.tensor === undefined ? size : total / given.tensor);
   const tensor = given.tensor ?? total / pipeline;
   if (Number.isInteger(tensor) && Number.isInteger(pipeline) && tensor * pipeline === total)
