@@ -3,21 +3,16 @@ import { describe, expect, test } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { Deployment } from "../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../test/bed/kwok.ts";
-import { inferenceService, startBench } from "../test/controller/bench.ts";
+import { createNamespaceWithCache, inferenceService, startBench } from "../test/controller/bench.ts";
 
 const why = whyNoSimulatedNodes();
-const NS = "default";
+const NS = "unscored";
 
 describe.skipIf(why !== undefined)(`without fitness (${why ?? "simulated nodes"})`, () => {
   test("without fitness, services run on hosts and in pods, and a service with placement.mode Auto reports that nodes are not scored", async () => {
     await using bench = await startBench({ nodes: [{ name: "cpu-1" }], flags: { fitness: false } });
     await bench.agent("mac-1");
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "PersistentVolumeClaim",
-      metadata: { name: "metalbridge-model-cache", namespace: NS },
-      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-    });
+    await createNamespaceWithCache(bench, NS);
     await bench.model(NS, "tiny");
     await bench.model(NS, "in-memory", { accelerator: "cpu" });
     await bench.apply(inferenceService(NS, "on-host", { modelRef: "tiny" }));

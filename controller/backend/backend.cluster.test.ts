@@ -8,7 +8,12 @@ import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../test/bed/kwok-stages.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
-import { type Bench, inferenceService, startBench } from "../../test/controller/bench.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  inferenceService,
+  startBench,
+} from "../../test/controller/bench.ts";
 
 const why = whyNoSimulatedNodes();
 const NS = "backends";
@@ -18,13 +23,7 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
 
   beforeAll(async () => {
     bench = await startBench({ nodes: [{ name: "cpu-1" }] });
-    await bench.cluster.kubectl(["create", "namespace", NS]);
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "PersistentVolumeClaim",
-      metadata: { name: "metalbridge-model-cache", namespace: NS },
-      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-    });
+    await createNamespaceWithCache(bench, NS);
     await bench.model(NS, "tiny", { accelerator: "cpu" });
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);

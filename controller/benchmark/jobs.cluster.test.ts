@@ -8,6 +8,7 @@ import { benchmarkKey } from "../../src/capacity/benchmark/key.ts";
 import { renderMeasurement } from "../../src/capacity/benchmark/report.ts";
 import { subjectOf } from "../../src/capacity/benchmark/subject.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
+import { GGUF } from "../../src/capacity/testing/models.ts";
 import { CONFIG_MAPS, JOBS } from "../../src/kube/kinds.ts";
 import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
 import { must } from "../../test/bed/must.ts";
@@ -15,7 +16,6 @@ import { until } from "../../test/bed/until.ts";
 import {
   type Bench,
   createNamespaceWithCache,
-  GGUF,
   gpuNode,
   inferenceService,
   startBench,

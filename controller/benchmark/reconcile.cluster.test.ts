@@ -2,12 +2,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
+import { GGUF } from "../../src/capacity/testing/models.ts";
 import { JOBS, NODES } from "../../src/kube/kinds.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { type Bench, GGUF, startBench } from "../../test/controller/bench.ts";
+import { type Bench, startBench } from "../../test/controller/bench.ts";
 
 let bench: Bench;
 const lines: string[] = [];

@@ -9,25 +9,9 @@ import { demandOf } from "./demand.ts";
 import { hostFacts } from "./placement/host-facts.ts";
 import { needBytes } from "./placement/types.ts";
 import { resolveService } from "./resolve.ts";
+import { GGUF, readyModel } from "./testing/models.ts";
 
 const GIB = 1024 ** 3;
-const GGUF = {
-  layerCount: 16,
-  headCountKV: 8,
-  keyLength: 64,
-  valueLength: 64,
-  embeddingSize: 2048,
-  contextLength: 8192,
-};
-
-function model(name: string, status: object): Model {
-  return {
-    metadata: { name, namespace: "default", generation: 1 },
-    spec: { source: `https://models.example/${name}.gguf`, hardware: { accelerator: "metal" } },
-    status: { phase: "Ready", observedGeneration: 1, ...status },
-  } as unknown as Model;
-}
-
 function resolve(of: Model, draftModel: Model | undefined) {
   const draft = { speculativeDecoding: { type: "draft", draftModelRef: "draft" } };
   const service = {
@@ -41,8 +25,8 @@ function resolve(of: Model, draftModel: Model | undefined) {
 }
 
 test("a host's measured compute buffers decide what is claimed there, as its agent calculates it", () => {
-  const of = model("tiny", { weightsBytes: GIB, gguf: GGUF });
-  const draftModel = model("draft", { weightsBytes: GIB / 8, sizeBytes: GIB / 8, gguf: GGUF });
+  const of = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
+  const draftModel = readyModel({}, { weightsBytes: GIB / 8, sizeBytes: GIB / 8, gguf: GGUF }, "draft");
   fc.assert(
     fc.property(
       fc.double({ min: 0.1, max: 10, noNaN: true }),
@@ -90,7 +74,7 @@ test("a host's measured compute buffers decide what is claimed there, as its age
 });
 
 test("a change of the settings is laid out once, however many hosts with measurements of their own are asked about", () => {
-  const of = model("tiny", { weightsBytes: GIB, gguf: GGUF });
+  const of = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   const { template } = resolve(of, undefined);
   let reads = 0;
   const counted: Model = {

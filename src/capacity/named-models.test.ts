@@ -3,25 +3,9 @@ import { inferenceServiceSpecSchema } from "../api/inference-service/index.ts";
 import type { Model } from "../api/model.ts";
 import type { NamedModels } from "./named-models.ts";
 import { resolveService } from "./resolve.ts";
+import { GGUF, readyModel } from "./testing/models.ts";
 
 const GIB = 1024 ** 3;
-const GGUF = {
-  layerCount: 16,
-  headCountKV: 8,
-  keyLength: 64,
-  valueLength: 64,
-  embeddingSize: 2048,
-  contextLength: 8192,
-};
-
-function model(spec: object = {}, status: object = {}): Model {
-  return {
-    metadata: { name: "tiny", namespace: "default", generation: 1 },
-    spec: { source: "https://models.example/tiny.gguf", hardware: { accelerator: "metal" }, ...spec },
-    status: { phase: "Ready", observedGeneration: 1, ...status },
-  } as unknown as Model;
-}
-
 function resolve(main: Model, spec: object, found: NamedModels) {
   const service = {
     metadata: { name: "chat", namespace: "default", uid: "u1" },
@@ -36,7 +20,7 @@ const roles = [
   { name: "eyes", role: "projector" },
   { name: "style", role: "lora" },
 ];
-const sized = (source: string) => model({ source }, { weightsBytes: 900, sizeBytes: 1_000, gguf: GGUF });
+const sized = (source: string) => readyModel({ source }, { weightsBytes: 900, sizeBytes: 1_000, gguf: GGUF });
 const companions = {
   draftModel: sized("s3://bucket/small.gguf"),
   projectorModel: sized("hf://org/eyes/mmproj.gguf"),
@@ -44,7 +28,10 @@ const companions = {
 };
 
 test("Models with roles, each of any source, are in the template and in the claim", () => {
-  const main = model({ mmproj: "mmproj-f16.gguf" }, { weightsBytes: GIB, sizeBytes: 2 * GIB, gguf: GGUF });
+  const main = readyModel(
+    { mmproj: "mmproj-f16.gguf" },
+    { weightsBytes: GIB, sizeBytes: 2 * GIB, gguf: GGUF },
+  );
   expect(resolve(main, { modelRefs: roles }, companions)).toMatchObject({
     template: {
       draft: { source: "s3://bucket/small.gguf" },
@@ -65,14 +52,16 @@ test.each([
   ["eyes", { ...companions, projectorModel: undefined }, "spec.modelRefs[2].name"],
   ["style", { ...companions, loraModels: [undefined] }, "spec.modelRefs[3].name"],
 ])("a service waits for its Model %s, and the message names the field", (name, found, field) => {
-  expect(resolve(model({}, { weightsBytes: GIB, gguf: GGUF }), { modelRefs: roles }, found)).toMatchObject({
+  expect(
+    resolve(readyModel({}, { weightsBytes: GIB, gguf: GGUF }), { modelRefs: roles }, found),
+  ).toMatchObject({
     code: "ModelNotFound",
     message: `Model ${name} does not exist in this namespace; create it or correct ${field}`,
   });
 });
 
 test("both ways to name a main model and a draft give the same revision", () => {
-  const main = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const main = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   const { draftModel } = companions;
   const speculativeDecoding = { type: "draft", draftModelRef: "small" };
   const [old, now] = [{ modelRef: "tiny", speculativeDecoding }, { modelRefs: roles.slice(0, 2) }].map(
@@ -83,7 +72,7 @@ test("both ways to name a main model and a draft give the same revision", () => 
 });
 
 test("roles that a runtime does not load are listed, and adapters with names need the gate", () => {
-  const main = model({ source: "ollama://tiny", format: "ollama" }, { weightsBytes: GIB, gguf: GGUF });
+  const main = readyModel({ source: "ollama://tiny", format: "ollama" }, { weightsBytes: GIB, gguf: GGUF });
   expect(resolve(main, { modelRefs: roles, runtime: "ollama" }, companions)).toMatchObject({
     unhonored: expect.arrayContaining([
       "spec.modelRefs eyes (projector)",
@@ -91,7 +80,7 @@ test("roles that a runtime does not load are listed, and adapters with names nee
       "spec.modelRefs style (lora)",
     ]),
   });
-  const plain = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const plain = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   const endpoint = { gate: "Never" };
   expect(resolve(plain, { modelRefs: roles, endpoint }, companions)).toMatchObject({
     code: "GateNeeded",

@@ -9,26 +9,10 @@ import { demandOf } from "./demand.ts";
 import { hostFacts } from "./placement/host-facts.ts";
 import { needBytes } from "./placement/types.ts";
 import { type ResolveInput, resolveService } from "./resolve.ts";
+import { GGUF, readyModel } from "./testing/models.ts";
 import { planPlacement } from "./testing/plan-placement.ts";
 
 const GIB = 1024 ** 3;
-const GGUF = {
-  layerCount: 16,
-  headCountKV: 8,
-  keyLength: 64,
-  valueLength: 64,
-  embeddingSize: 2048,
-  contextLength: 8192,
-};
-
-function model(spec: object = {}, status: object = {}): Model {
-  return {
-    metadata: { name: "tiny", namespace: "default", generation: 1 },
-    spec: { source: "https://models.example/tiny.gguf", hardware: { accelerator: "metal" }, ...spec },
-    status: { phase: "Ready", observedGeneration: 1, ...status },
-  } as unknown as Model;
-}
-
 function resolve(
   of: Model | undefined,
   spec: object = {},
@@ -52,7 +36,7 @@ function found(sizeBytes: number, gguf?: object): InferenceReplica {
 }
 
 test("a resolved Model gives runtime, revision and a claim that counts more than the weights", () => {
-  const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }));
+  const resolution = resolve(readyModel({}, { weightsBytes: GIB, gguf: GGUF }));
   expect(resolution).toMatchObject({
     at: "resolved",
     template: { runtime: "llamacpp", serviceUid: "u1" },
@@ -67,7 +51,7 @@ test("a resolved Model gives runtime, revision and a claim that counts more than
 
 test("content of the Model makes a revision, and spec.modelRevision brings an earlier one of the service back", () => {
   const at = (changeMarker: string, more: object = {}) =>
-    model(
+    readyModel(
       {},
       { weightsBytes: GIB, gguf: GGUF, sha256: "of-now", pinned: { key: "k", changeMarker }, ...more },
     );
@@ -100,7 +84,7 @@ test("content of the Model makes a revision, and spec.modelRevision brings an ea
 
 test("mode rerank is refused for a model that is known to be no reranker, and for no other", () => {
   const of = (ranking: boolean | undefined, mode: string) =>
-    resolve(model({}, { weightsBytes: GIB, gguf: { ...GGUF, ranking } }), { mode });
+    resolve(readyModel({}, { weightsBytes: GIB, gguf: { ...GGUF, ranking } }), { mode });
   expect(of(false, "rerank")).toMatchObject({ at: "blocked", code: "ModelNotForMode", isFinal: true });
   expect(of(true, "rerank")).toMatchObject({ at: "resolved" });
   expect(of(undefined, "rerank")).toMatchObject({ at: "resolved" });
@@ -109,12 +93,14 @@ test("mode rerank is refused for a model that is known to be no reranker, and fo
 
 test("a model that only its host can look at is placed, and admitted by the host's agent", () => {
   for (const source of ["ollama://qwen3:8b", "file:///models/tiny.gguf"])
-    expect(resolve(model({ source }))).toMatchObject({ at: "resolved", claim: { at: "hostDecides" } });
-  expect(resolve(model({ source: "ollama://qwen3:8b" }))).toMatchObject({ template: { runtime: "ollama" } });
+    expect(resolve(readyModel({ source }))).toMatchObject({ at: "resolved", claim: { at: "hostDecides" } });
+  expect(resolve(readyModel({ source: "ollama://qwen3:8b" }))).toMatchObject({
+    template: { runtime: "ollama" },
+  });
 });
 
 test("a GGUF runs in Ollama only where it is asked for by name", () => {
-  const gguf = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const gguf = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   expect(resolve(gguf)).toMatchObject({ template: { runtime: "llamacpp" } });
   expect(resolve(gguf, { runtime: "ollama", jinja: true })).toMatchObject({
     template: { runtime: "ollama" },
@@ -129,7 +115,7 @@ test("runtime generic serves any format, with the claim that its field gives", (
     command: ["/opt/x/serve", "{{port}}"],
     resources: { memory: "3Gi" },
   };
-  const resolution = resolve(model({ format: "custom" }, { weightsBytes: GIB }), asked);
+  const resolution = resolve(readyModel({ format: "custom" }, { weightsBytes: GIB }), asked);
   expect(resolution).toMatchObject({
     at: "resolved",
     template: { runtime: "generic", engine: { program: { command: ["/opt/x/serve", "{{port}}"] } } },
@@ -145,7 +131,7 @@ test("a claim that a service of runtime generic states is known before any size 
     resources: { memory: "3Gi" },
   };
   for (const source of ["file:///models/mlx", "https://models.example/weights.bin"])
-    expect(resolve(model({ source, format: "custom" }), asked)).toMatchObject({
+    expect(resolve(readyModel({ source, format: "custom" }), asked)).toMatchObject({
       claim: { at: "estimated", memory: { claimBytes: 3 * GIB } },
     });
 });
@@ -153,7 +139,7 @@ test("a claim that a service of runtime generic states is known before any size 
 test("a Model without hardware, or without an accelerator in it, runs on hosts", () => {
   const known = { weightsBytes: GIB, gguf: GGUF };
   for (const hardware of [undefined, {}, { memoryBudget: "24Gi" }])
-    expect(resolve(model({ hardware }, known))).toMatchObject({ at: "resolved" });
+    expect(resolve(readyModel({ hardware }, known))).toMatchObject({ at: "resolved" });
   expect(hardwareSchema.parse({})).toEqual({ accelerator: "metal" });
 });
 
@@ -161,68 +147,68 @@ test.each([
   ["no Model", undefined, {}, "ModelNotFound", false],
   [
     "a deleted Model",
-    { ...model(), metadata: { name: "tiny", deletionTimestamp: "now" } },
+    { ...readyModel(), metadata: { name: "tiny", deletionTimestamp: "now" } },
     {},
     "ModelNotFound",
     false,
   ],
-  ["a Model not inspected", model({}, { phase: "Pending" }), {}, "ModelNotReady", false],
-  ["a status of an older spec", model({}, { observedGeneration: 0 }), {}, "ModelNotReady", false],
-  ["a failed Model", model({}, { phase: "Failed", reason: "SourceNotFound" }), {}, "ModelFailed", true],
-  ["no size", model(), {}, "ModelSizeUnknown", false],
-  ["an incomplete header", model({}, { weightsBytes: GIB }), {}, "ModelSizeUnknown", false],
+  ["a Model not inspected", readyModel({}, { phase: "Pending" }), {}, "ModelNotReady", false],
+  ["a status of an older spec", readyModel({}, { observedGeneration: 0 }), {}, "ModelNotReady", false],
+  ["a failed Model", readyModel({}, { phase: "Failed", reason: "SourceNotFound" }), {}, "ModelFailed", true],
+  ["no size", readyModel(), {}, "ModelSizeUnknown", false],
+  ["an incomplete header", readyModel({}, { weightsBytes: GIB }), {}, "ModelSizeUnknown", false],
   [
     "a runtime that does not load the format",
-    model({ format: "mlx" }, { weightsBytes: GIB, gguf: GGUF }),
+    readyModel({ format: "mlx" }, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "llamacpp" },
     "RuntimeMismatch",
     true,
   ],
   [
     "runtime omlx for a GGUF",
-    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    readyModel({}, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "omlx" },
     "RuntimeMismatch",
     true,
   ],
   [
     "runtime vllm, which hosts have no driver for",
-    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    readyModel({}, { weightsBytes: GIB, gguf: GGUF }),
     { runtime: "vllm" },
     "HostRuntimeMissing",
     true,
   ],
   [
     "a command of runtime generic that cannot work",
-    model({ format: "custom" }, { weightsBytes: GIB }),
+    readyModel({ format: "custom" }, { weightsBytes: GIB }),
     { runtime: "generic", command: ["/opt/x/serve", "{{modle}}", "{{port}}"] },
     "CommandInvalid",
     true,
   ],
   [
     "an MLX model whose configuration was not read",
-    model({ format: "mlx" }, { weightsBytes: GIB }),
+    readyModel({ format: "mlx" }, { weightsBytes: GIB }),
     {},
     "ModelSizeUnknown",
     false,
   ],
   [
     "a format without a runtime on hosts",
-    model({ format: "safetensors" }, { weightsBytes: GIB }),
+    readyModel({ format: "safetensors" }, { weightsBytes: GIB }),
     {},
     "RuntimeMismatch",
     true,
   ],
   [
     "a Model of a LoRA adapter that is missing",
-    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    readyModel({}, { weightsBytes: GIB, gguf: GGUF }),
     { loraAdapters: [{ modelRef: "style" }] },
     "ModelNotFound",
     false,
   ],
   [
     "a draft Model that is missing",
-    model({}, { weightsBytes: GIB, gguf: GGUF }),
+    readyModel({}, { weightsBytes: GIB, gguf: GGUF }),
     { speculativeDecoding: { type: "draft", draftModelRef: "small" } },
     "ModelNotFound",
     false,
@@ -232,9 +218,9 @@ test.each([
 });
 
 test("LoRA adapters are in the template, with their scale, and in the claim", () => {
-  const main = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const main = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   const source = "hf://org/adapters/style.gguf";
-  const adapter = model({ source }, { weightsBytes: 900, sizeBytes: 1_000 });
+  const adapter = readyModel({ source }, { weightsBytes: 900, sizeBytes: 1_000 });
   const loraAdapters = [{ modelRef: "style", scale: 0.5 }, { modelRef: "tone" }];
   const resolution = resolve(main, { loraAdapters }, [], { loraModels: [adapter, adapter] });
   expect(resolution).toMatchObject({
@@ -253,11 +239,11 @@ test("LoRA adapters are in the template, with their scale, and in the claim", ()
 });
 
 test("a draft Model or an adapter on the host is sized by the host, any other must have a size", () => {
-  const main = model({}, { weightsBytes: GIB, gguf: GGUF });
+  const main = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   const speculativeDecoding = { type: "draft", draftModelRef: "small" };
   const loraAdapters = [{ modelRef: "style" }];
-  const onHost = model({ source: "file:///models/small.gguf" });
-  const remote = model({ source: "hf://org/repo/small.gguf" });
+  const onHost = readyModel({ source: "file:///models/small.gguf" });
+  const remote = readyModel({ source: "hf://org/repo/small.gguf" });
   const asDraft = (draftModel: Model) => resolve(main, { speculativeDecoding }, [], { draftModel });
   const asAdapter = (adapter: Model) => resolve(main, { loraAdapters }, [], { loraModels: [adapter] });
   for (const resolution of [asDraft(onHost), asAdapter(onHost)])
@@ -271,16 +257,18 @@ test("a draft Model or an adapter on the host is sized by the host, any other mu
 
 test("a file on the host that no replica has looked for yet can be used; other Models wait until they are Ready", () => {
   const unchecked = { phase: "Pending", reason: "ReadByHost" };
-  expect(resolve(model({ source: "file:///models/tiny.gguf" }, unchecked))).toMatchObject({ at: "resolved" });
+  expect(resolve(readyModel({ source: "file:///models/tiny.gguf" }, unchecked))).toMatchObject({
+    at: "resolved",
+  });
   const outdated = { ...unchecked, observedGeneration: 0 };
-  expect(resolve(model({ source: "file:///models/tiny.gguf" }, outdated))).toMatchObject({
+  expect(resolve(readyModel({ source: "file:///models/tiny.gguf" }, outdated))).toMatchObject({
     code: "ModelNotReady",
   });
-  expect(resolve(model({}, { phase: "Pending" }))).toMatchObject({ code: "ModelNotReady" });
+  expect(resolve(readyModel({}, { phase: "Pending" }))).toMatchObject({ code: "ModelNotReady" });
 });
 
 test("a file on the host is placed without a claim, and claimed once an agent has read it", () => {
-  const local = model({ source: "file:///models/tiny.gguf" });
+  const local = readyModel({ source: "file:///models/tiny.gguf" });
   expect(resolve(local)).toMatchObject({ claim: { at: "hostDecides" } });
   expect(resolve(local, {}, [found(2 * GIB, GGUF)])).toMatchObject({
     claim: { at: "estimated", memory: { weightsBytes: 2 * GIB } },
@@ -291,7 +279,7 @@ test("a file on the host is placed without a claim, and claimed once an agent ha
 });
 
 test("if a download is larger than its header said, the size on the host counts, and never less", () => {
-  const remote = model({}, { weightsBytes: GIB, sizeBytes: GIB + 1024, gguf: GGUF });
+  const remote = readyModel({}, { weightsBytes: GIB, sizeBytes: GIB + 1024, gguf: GGUF });
   const has = (sizeBytes: number, changes: object = {}, gguf: object = GGUF) => {
     const file = { source: remote.spec.source, files: [], ...changes };
     const status = { model: { sizeBytes, gguf } };
@@ -312,7 +300,7 @@ test("if a download is larger than its header said, the size on the host counts,
 });
 
 test("what is learned of the file changes no revision", () => {
-  const local = model({ source: "file:///models/tiny.gguf" });
+  const local = readyModel({ source: "file:///models/tiny.gguf" });
   const before = resolve(local);
   const after = resolve(local, {}, [found(2 * GIB, GGUF)]);
   if (before.at !== "resolved" || after.at !== "resolved") throw new Error("both resolve");
@@ -320,7 +308,7 @@ test("what is learned of the file changes no revision", () => {
 });
 
 test("the claim is the one of the host's own backend, and placement asks for that", () => {
-  const resolution = resolve(model({}, { weightsBytes: GIB, gguf: GGUF }));
+  const resolution = resolve(readyModel({}, { weightsBytes: GIB, gguf: GGUF }));
   if (resolution.at !== "resolved" || resolution.claim.at !== "estimated") throw new Error("unresolved");
   const { claim, template } = resolution;
   const hostOf = (os: string) => hostSchema.parse({ metadata: { name: os }, status: { info: { os } } });
@@ -344,7 +332,7 @@ test("the claim is the one of the host's own backend, and placement asks for tha
 
 test("other settings of a file on a host are estimated from the header that its agent read", () => {
   const replicas = [found(GIB, GGUF)];
-  const onHost = model({ source: "file:///models/tiny.gguf" });
+  const onHost = readyModel({ source: "file:///models/tiny.gguf" });
   const resolution = resolve(onHost, {}, replicas);
   if (resolution.at !== "resolved") throw new Error("unresolved");
   const { template } = resolution;

@@ -1,13 +1,11 @@
 /** The real Karpenter with its simulated cloud: it creates Node objects of the given instance types for pods that find no node. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { tailOf } from "../../local/control-plane/process/log-tail.ts";
-import { startWatched } from "../../local/control-plane/process/watched-child.ts";
 import { findKarpenterCrds } from "../../scripts/setup/definitions.mjs";
 import { findKarpenter } from "../../scripts/setup/go-programs.mjs";
+import { startClusterProgram } from "./cluster-program.ts";
 import { type Kubectl, listOf } from "./kubectl.ts";
 import { freePort } from "./ports.ts";
-import { until } from "./until.ts";
 
 const ZONE = "test-zone-a";
 
@@ -51,9 +49,8 @@ export async function startKarpenter(
   mkdirSync(dir, { recursive: true });
   const types = path.join(dir, "instance-types.json");
   writeFileSync(types, JSON.stringify(offers.map(instanceType)));
-  const logFile = path.join(dir, "karpenter.log");
   const healthPort = await freePort();
-  const karpenter = startWatched({
+  const karpenter = await startClusterProgram({
     name: "karpenter",
     program,
     args: [
@@ -65,26 +62,12 @@ export async function startKarpenter(
       "--batch-idle-duration=100ms",
     ],
     env: { KUBECONFIG: kubeconfig, SYSTEM_NAMESPACE: "kube-system" },
-    cwd: dir,
-    logFile,
-    graceMs: 2_000,
-    orphanGraceMs: 1_000,
-  });
-  const isReady = async () => {
-    const answer = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
-    if (!answer.ok) throw new Error(`Karpenter is not ready: ${await answer.text()}`);
-  };
-  await until(isReady, { ended: karpenter.ended }).catch(async (error: Error) => {
-    await karpenter.stop();
-    throw new Error(`${error.message}; the end of its log:\n${tailOf(logFile, 2_000)}`);
+    dir,
+    healthPort,
   });
   // Karpenter skips a pool that is not ready, and would use the next flavor.
   await kubectl(["wait", "--for=condition=Ready", "--timeout=60s", "nodepools", "--all"]);
-  return {
-    [Symbol.asyncDispose]: async () => {
-      await karpenter.stop();
-    },
-  };
+  return karpenter;
 }
 
 const NODE_CLASS = {

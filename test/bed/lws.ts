@@ -2,11 +2,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { parseAllDocuments } from "yaml";
-import { tailOf } from "../../local/control-plane/process/log-tail.ts";
-import { startWatched } from "../../local/control-plane/process/watched-child.ts";
 import { findLwsDefinitions } from "../../scripts/setup/definitions.mjs";
 import { findLws } from "../../scripts/setup/go-programs.mjs";
 import { createCertificate } from "../../src/crypto/certificate.ts";
+import { startClusterProgram } from "./cluster-program.ts";
 import { type Kubectl, listOf } from "./kubectl.ts";
 import { freePort } from "./ports.ts";
 import { until } from "./until.ts";
@@ -43,26 +42,13 @@ export async function startLws({ kubeconfig, kubectl, dir }: LwsOptions): Promis
   await kubectl(["apply", "--server-side", "-f", crd]);
   // kubectl fails if the definition has no conditions yet.
   await until(() => kubectl(["wait", "--for=condition=Established", "--timeout=5s", "-f", crd]));
-  const logFile = path.join(dir, "lws.log");
-  const lws = startWatched({
+  return startClusterProgram({
     name: "lws",
     program,
     args: [`--kubeconfig=${kubeconfig}`, `--config=${config}`, "--leader-elect=false"],
-    env: {},
-    cwd: dir,
-    logFile,
-    graceMs: 2_000,
-    orphanGraceMs: 1_000,
+    dir,
+    healthPort,
   });
-  const isReady = async () => {
-    const answer = await fetch(`http://127.0.0.1:${healthPort}/readyz`);
-    if (!answer.ok) throw new Error(`LeaderWorkerSet is not ready: ${await answer.text()}`);
-  };
-  await until(isReady, { ended: lws.ended }).catch(async (error: Error) => {
-    await lws.stop();
-    throw new Error(`${error.message}; the end of its log:\n${tailOf(logFile, 2_000)}`);
-  });
-  return { [Symbol.asyncDispose]: async () => void (await lws.stop()) };
 }
 
 function configuration(certDir: string, port: number, healthPort: number): object {

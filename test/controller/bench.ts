@@ -9,6 +9,7 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
+import { GGUF } from "../../src/capacity/testing/models.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -25,16 +26,6 @@ import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
 
 const GIB = 1024 ** 3;
-export const GGUF = {
-  architecture: "llama",
-  contextLength: 8192,
-  embeddingSize: 2048,
-  layerCount: 16,
-  headCount: 32,
-  headCountKV: 8,
-  keyLength: 64,
-  valueLength: 64,
-};
 
 export interface Bench extends AsyncDisposable {
   readonly cluster: PrivateCluster;

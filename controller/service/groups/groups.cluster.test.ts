@@ -6,7 +6,12 @@ import type { KubeObject } from "../../../src/kube/types.ts";
 import type { LeaderWorkerSet, Pod } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { startLws, whyNoLws } from "../../../test/bed/lws.ts";
-import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  inferenceService,
+  startBench,
+} from "../../../test/controller/bench.ts";
 import { priorityClasses } from "../../workload/priorities.ts";
 import { createObserver } from "../pods/fixtures/observe.ts";
 
@@ -28,13 +33,7 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
   beforeAll(async () => {
     bench = await startBench({ nodes: NODES });
     for (const one of priorityClasses()) await bench.apply(one);
-    await bench.cluster.kubectl(["create", "namespace", NS]);
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "PersistentVolumeClaim",
-      metadata: { name: "metalbridge-model-cache", namespace: NS },
-      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-    });
+    await createNamespaceWithCache(bench, NS);
     await bench.model(NS, "tiny", { accelerator: "cpu" });
   });
   afterAll(async () => {

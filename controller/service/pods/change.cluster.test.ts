@@ -7,7 +7,12 @@ import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram, startProgram } from "../../../test/cli/program.ts";
-import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  inferenceService,
+  startBench,
+} from "../../../test/controller/bench.ts";
 import { podRevisionOf, withRevision } from "../../workload/revision.ts";
 import { createObserver } from "./fixtures/observe.ts";
 
@@ -21,13 +26,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
   beforeAll(async () => {
     bench = await startBench({ nodes: [{ name: "cpu-1" }, { name: "gpu-1", capacity: { [GPU]: "3" } }] });
-    await bench.cluster.kubectl(["create", "namespace", NS]);
-    await bench.apply({
-      apiVersion: "v1",
-      kind: "PersistentVolumeClaim",
-      metadata: { name: "metalbridge-model-cache", namespace: NS },
-      spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-    });
+    await createNamespaceWithCache(bench, NS);
     await bench.model(NS, "tiny", { accelerator: "cpu" });
     await bench.model(NS, "cuda", { accelerator: "cuda", gpus: 1 });
   });

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { deviceClassOfSize, devicesOf } from "../../../test/bed/simulated-devices.ts";
 import {
   type Bench,
   createNamespaceWithCache,
@@ -14,39 +15,21 @@ import { createObserver } from "./fixtures/observe.ts";
 const why = whyNoSimulatedNodes();
 const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "devices";
-const DRIVER = "gpu.example.com";
 const LARGE = { name: "large", deviceClass: "large.example.com" };
 const SMALL = { name: "small", deviceClass: "small.example.com" };
-const resource = { apiVersion: "resource.k8s.io/v1" };
 
 describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated nodes"})`, () => {
   let bench: Bench;
   const { get, uidsOf } = createObserver(NS, () => bench);
 
-  const createClass = (size: string) => {
-    const expression = `device.attributes["${DRIVER}"].size == "${size}"`;
-    const spec = { selectors: [{ cel: { expression } }] };
-    const metadata = { name: `${size}.example.com` };
-    return bench.apply({ ...resource, kind: "DeviceClass", metadata, spec });
-  };
+  const createClass = (size: string) => bench.apply(deviceClassOfSize(size));
 
   beforeAll(async () => {
     bench = await startBench({ nodes: [{ name: "devices-1" }] });
     await createNamespaceWithCache(bench, NS);
     await createClass("large");
     await createClass("small");
-    const device = (name: string, size: string) => ({ name, attributes: { size: { string: size } } });
-    await bench.apply({
-      ...resource,
-      kind: "ResourceSlice",
-      metadata: { name: "devices-1-gpus" },
-      spec: {
-        driver: DRIVER,
-        nodeName: "devices-1",
-        pool: { name: "devices-1", generation: 1, resourceSliceCount: 1 },
-        devices: [device("a", "large"), device("b", "small"), device("c", "small")],
-      },
-    });
+    await bench.apply(devicesOf("devices-1", { a: "large", b: "small", c: "small" }));
     await bench.model(NS, "tiny", { flavors: [LARGE, SMALL], isOnVolume: true });
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);

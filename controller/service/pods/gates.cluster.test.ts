@@ -5,13 +5,13 @@ import { getCondition } from "../../../src/api/conditions.ts";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { benchmarkKey } from "../../../src/capacity/benchmark/key.ts";
 import { BENCHMARKS_NAME } from "../../../src/capacity/benchmark/table.ts";
+import { GGUF } from "../../../src/capacity/testing/models.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import {
   type Bench,
   createNamespaceWithCache,
-  GGUF,
   gpuNode,
   inferenceService,
   startBench,

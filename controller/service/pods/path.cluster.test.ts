@@ -6,10 +6,11 @@ import { parseAllDocuments } from "yaml";
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { ModelFormat } from "../../../src/api/fields/shared.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { GGUF } from "../../../src/capacity/testing/models.ts";
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
-import { type Bench, GGUF, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
 import { testRefusals } from "./fixtures/refusals.ts";
 
 const why = whyNoSimulatedNodes();

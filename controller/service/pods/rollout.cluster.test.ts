@@ -14,7 +14,12 @@ import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { runProgram } from "../../../test/cli/program.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
-import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import {
+  type Bench,
+  createNamespaceWithCache,
+  inferenceService,
+  startBench,
+} from "../../../test/controller/bench.ts";
 import { priorityClasses } from "../../workload/priorities.ts";
 import { createObserver } from "./fixtures/observe.ts";
 
@@ -58,13 +63,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await once(engine, "listening");
       bench = await startBench({ nodes: [{ name: "cpu-1" }], ...LIVE_EVICTION, log: LOG, clock: AHEAD });
       for (const one of priorityClasses()) await bench.apply(one);
-      await bench.cluster.kubectl(["create", "namespace", NS]);
-      await bench.apply({
-        apiVersion: "v1",
-        kind: "PersistentVolumeClaim",
-        metadata: { name: "metalbridge-model-cache", namespace: NS },
-        spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
-      });
+      await createNamespaceWithCache(bench, NS);
       await bench.model(NS, "tiny", { accelerator: "cpu" });
     });
     afterAll(async () => {

@@ -9,6 +9,7 @@ import type { Node, Pod, ResourceClaim } from "../../../src/kube/workload-object
 import { type NodeOffer, startKarpenter, whyNoKarpenter } from "../../../test/bed/karpenter.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { type Objects, openObjects } from "../../../test/bed/objects.ts";
+import { deviceClassOfSize, devicesOf } from "../../../test/bed/simulated-devices.ts";
 import { type LinuxCluster, startLinuxCluster } from "../../../test/cluster/linux-cluster.ts";
 import { inputOf } from "../fixtures/workload-input.ts";
 import { priorityClasses } from "../priorities.ts";
@@ -21,8 +22,6 @@ const WAIT = { timeout: 90_000, interval: 200 };
 const NS = "team-a";
 const PRODUCT = "nvidia.com/gpu.product";
 const GPU = { "nvidia.com/gpu": "1" };
-const CLASSES = ["large.example.com", "small.example.com"];
-const DRIVER = "gpu.example.com";
 
 /** The cheapest machine is the last choice of every test, so that no price explains the order. */
 const OFFERS: readonly NodeOffer[] = [
@@ -36,7 +35,7 @@ function offer(name: string, product: string, price: number): NodeOffer {
   return { name, labels, price, resources: { cpu: "16", memory: "64Gi", ...GPU } };
 }
 
-function rendered(name: string, flavors: readonly Flavor[], classes: readonly string[] = []) {
+function rendered(name: string, flavors: readonly Flavor[]) {
   const input = inputOf({
     service: { runtime: "generic", image: "engine:1" },
     model: { source: "hf://org/m/m.gguf" },
@@ -47,7 +46,8 @@ function rendered(name: string, flavors: readonly Flavor[], classes: readonly st
   const service = { ...input.service, metadata: { ...input.service.metadata, name } };
   const [first] = flavors;
   if (first === undefined) throw new Error("no flavor");
-  const stage = stageOf(flavors, first, stageContext(service.spec, new Set(classes)));
+  const classes = new Set(flavors.flatMap(({ deviceClass }) => deviceClass ?? []));
+  const stage = stageOf(flavors, first, stageContext(service.spec, classes));
   const { claimTemplate, ...flavored } = withStage(service, input.model, stage);
   const { deployment } = buildWorkload({ ...input, ...flavored });
   // The engine needs no weights here, and the pods no volume.
@@ -136,30 +136,13 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
   });
 
   test("kube-scheduler allocates the devices of the first flavor that has free ones, and the claim names the flavor", async () => {
-    const resource = { apiVersion: "resource.k8s.io/v1" };
-    for (const name of CLASSES) {
-      const [size] = name.split(".");
-      const expression = `device.driver == "${DRIVER}" && device.attributes["${DRIVER}"].size == "${size}"`;
-      const spec = { selectors: [{ cel: { expression } }] };
-      await objects.apply({ ...resource, kind: "DeviceClass", metadata: { name }, spec });
-    }
-    const device = (name: string, size: string) => ({ name, attributes: { size: { string: size } } });
-    await objects.apply({
-      ...resource,
-      kind: "ResourceSlice",
-      metadata: { name: "devices-1-gpus" },
-      spec: {
-        driver: DRIVER,
-        nodeName: "devices-1",
-        pool: { name: "devices-1", generation: 1, resourceSliceCount: 1 },
-        devices: [device("a", "large"), device("b", "small"), device("c", "small")],
-      },
-    });
+    for (const size of ["large", "small"]) await objects.apply(deviceClassOfSize(size));
+    await objects.apply(devicesOf("devices-1", { a: "large", b: "small", c: "small" }));
     const flavors: Flavor[] = [
       { name: "one-large", deviceClass: "large.example.com" },
       { name: "two-small", deviceClass: "small.example.com", limits: { "nvidia.com/gpu": 2 } },
     ].map((one) => ({ limits: { "nvidia.com/gpu": 1 }, ...one }));
-    const { deployment, claimTemplate } = rendered("devices", flavors, CLASSES);
+    const { deployment, claimTemplate } = rendered("devices", flavors);
     await objects.apply(claimTemplate ?? {});
     await objects.apply(deployment);
     const allocated = (count: number) =>
