@@ -27,6 +27,7 @@ import {
 } from "./setup/go-programs.mjs";
 import { ensureImages } from "./setup/images.mjs";
 import { ensureLlamaServer } from "./setup/llama/llama-server.mjs";
+import { ensureLlamaRpc } from "./setup/llama/rpc.mjs";
 import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureNodeParts } from "./setup/node/node-parts.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
@@ -46,7 +47,7 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const node = ensureNode(root);
   const clusterPartFolders = await ensureClusterParts({ progress, forTest: purpose === "test" });
   const llamaServer = await ensureLlamaServer({ progress });
-  const forTests = purpose === "test" ? await ensureTestParts(progress) : {};
+  const forTests = purpose === "test" ? await ensureTestParts(progress, llamaServer) : {};
   await ensureBundle(node, progress);
   if (purpose === "test") await ensureImages({ root, node, progress });
   const parts = { node, clusterPartFolders, llamaServer, ...forTests };
@@ -55,7 +56,8 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
 }
 
 /** Each is undefined where it cannot be had: then its tests are skipped. */
-async function ensureTestParts(progress) {
+async function ensureTestParts(progress, llamaServer) {
+  await ensureLlamaRpc({ progress, llamaServer });
   await ensureNetworkTools({ progress });
   await ensureSshServer({ progress });
   await ensureAnsible({ progress });

@@ -12,7 +12,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { findOnPath, quoted } from "../command.mjs";
 import { debianOnly, KEYRING, STALE_LISTS, unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
@@ -39,6 +39,19 @@ const NAMES = {
 
 /** Returns the path of the wrapper in `<cache>/<version>/bin`. */
 export async function installFromDebian(cache) {
+  mkdirSync(cache, { recursive: true });
+  const work = mkdtempSync(join(cache, ".apt-"));
+  try {
+    const { names, prefix, version } = await unpackFromDebian(work, PACKAGES);
+    return publish(prefix, join(cache, `debian-${version}`), names);
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+installFromDebian.label = `fetching Debian's packages (suite ${SUITE}) into the cache`;
+
+/** Unpacks packages of llama.cpp into `work`; returns their folder, the version of llama.cpp, and the names of the architecture. */
+export async function unpackFromDebian(work, packages) {
   const names = NAMES[process.arch];
   const mirror = findDebianMirror(readAptSources());
   if (names === undefined) throw new SetupError(`Debian's llama.cpp is not used on ${process.arch}`);
@@ -47,17 +60,10 @@ export async function installFromDebian(cache) {
   for (const program of ["apt-get", "dpkg"]) {
     if (findOnPath(program) === undefined) throw new SetupError(`${program} is not on PATH`);
   }
-  mkdirSync(cache, { recursive: true });
-  const work = mkdtempSync(join(cache, ".apt-"));
-  try {
-    const settings = { ...debianOnly(work, [`${mirror} ${SUITE}`], names.debian), ...STALE_LISTS };
-    const { prefix, archives } = await unpackPackages(work, PACKAGES, { settings, timeoutMs: 300_000 });
-    return publish(prefix, join(cache, `debian-${versionOf(archives)}`), names);
-  } finally {
-    rmSync(work, { recursive: true, force: true });
-  }
+  const settings = { ...debianOnly(work, [`${mirror} ${SUITE}`], names.debian), ...STALE_LISTS };
+  const { prefix, archives } = await unpackPackages(work, packages, { settings, timeoutMs: 300_000 });
+  return { names, prefix, version: versionOf(archives) };
 }
-installFromDebian.label = `fetching Debian's packages (suite ${SUITE}) into the cache`;
 
 /** Writes the wrapper first and then renames the folder once, so that a folder at `target` is always complete. */
 function publish(prefix, target, names) {
@@ -89,18 +95,22 @@ function publish(prefix, target, names) {
 /** Writes the wrapper of llama-bench beside that of llama-server, also for packages that an earlier setup unpacked. */
 export function wrapBench(server) {
   const wrapper = join(dirname(server), "llama-bench");
-  const unpacked = join(dirname(server), "..", "usr", "bin", "llama-bench");
+  const unpacked = join(dirname(dirname(server)), "usr", "bin", "llama-bench");
   if (existsSync(wrapper) || !existsSync(unpacked)) return;
-  const text = readFileSync(server, "utf8");
   const temporary = `${wrapper}.${process.pid}`;
-  const line = /--argv0 llama-server (.*)llama-server/;
-  writeFileSync(temporary, text.replace(line, "--argv0 llama-bench $1llama-bench"), { mode: 0o755 });
+  writeFileSync(temporary, wrapperFor(server, unpacked), { mode: 0o755 });
   renameSync(temporary, wrapper);
+}
+
+/** The text of the wrapper of llama-server, for another program of its packages. */
+export function wrapperFor(server, program) {
+  const line = /--argv0 llama-server '.*' "\$@"/;
+  return readFileSync(server, "utf8").replace(line, `--argv0 ${basename(program)} ${quoted(program)} "$@"`);
 }
 
 /** `llama.cpp-tools_1%3a0.7.0+dfsg-2_amd64.deb` → `0.7.0+dfsg-2` */
 function versionOf(packages) {
   const [, version = "unknown"] =
-    packages.find((name) => name.startsWith("llama.cpp-tools_"))?.split("_") ?? [];
+    packages.find((name) => name.startsWith("llama.cpp-tools"))?.split("_") ?? [];
   return version.replace(/^\d+%3a/, "");
 }

@@ -36,9 +36,9 @@ function overGroup(input: PodInput, { size }: PodGroup): LlamaServerInput {
     );
   const server = toServerInput(input);
   if (count > 0) return { ...server, split: equalParts(size * count) };
-  // Without a GPU, the head is no device: it computes the layers that no worker gets.
+  // Without a GPU, the head is no device: it computes the layers that no worker gets. The output counts as one layer more.
   const all = model.status?.gguf?.layerCount;
-  const onWorkers = all === undefined ? -1 : all - Math.floor(all / size);
+  const onWorkers = all === undefined ? -1 : all + 1 - Math.floor(all / size);
   return {
     ...server,
     settings: { ...settings, gpuLayers: settings.gpuLayers ?? onWorkers },
