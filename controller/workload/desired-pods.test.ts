@@ -189,6 +189,11 @@ test("both ways to name the same Models, in any order, are the same desired stat
   const speculativeDecoding = { type: "draft", draftModelRef: "d" };
   expect(digest({ modelRefs: [{ name: "m" }] })).toBe(digest({ modelRef: "m" }));
   expect(digest({ modelRefs: [draft, { name: "m" }] })).toBe(digest({ modelRef: "m", speculativeDecoding }));
+  const older = { speculativeDecoding: { type: "draft", draftModel: "d" } };
+  expect(digest({ modelRef: "m", ...older })).toBe(digest({ modelRef: "m", speculativeDecoding }));
+  expect(digest({ modelRefs: [draft, { name: "m" }], ...older })).toBe(
+    digest({ modelRef: "m", speculativeDecoding }),
+  );
   expect(digest({ modelRefs: [{ name: "m" }, a, b] })).toBe(digest({ modelRefs: [b, { name: "m" }, a] }));
   expect(digest({ modelRefs: [{ name: "m" }, a] })).not.toBe(digest({ modelRef: "m" }));
 });

@@ -95,7 +95,7 @@ function digestOf({ service, models, flavors }: DesiredPods, nodes: unknown): st
 function namingOf(spec: Naming) {
   const { main, draft, projector, adapters } = modelNamesOf(spec);
   const { modelRefs, speculativeDecoding } = spec;
-  if (modelRefs === undefined) return {};
+  if (modelRefs === undefined && speculativeDecoding?.draftModel === undefined) return {};
   const named = adapters.filter(({ scale }) => scale === undefined);
   return {
     modelRef: main.name,

@@ -60,15 +60,20 @@ test.each([
   });
 });
 
-test("both ways to name a main model and a draft give the same revision", () => {
+test("all ways to name a main model and a draft give the same revision", () => {
   const main = readyModel({}, { weightsBytes: GIB, gguf: GGUF });
   const { draftModel } = companions;
-  const speculativeDecoding = { type: "draft", draftModelRef: "small" };
-  const [old, now] = [{ modelRef: "tiny", speculativeDecoding }, { modelRefs: roles.slice(0, 2) }].map(
-    (spec) => resolve(main, spec, { draftModel }),
+  const decoding = (field: string) => ({
+    modelRef: "tiny",
+    speculativeDecoding: { type: "draft", [field]: "small" },
+  });
+  const revisions = [decoding("draftModelRef"), decoding("draftModel"), { modelRefs: roles.slice(0, 2) }].map(
+    (spec) => {
+      const resolved = resolve(main, spec, { draftModel });
+      return resolved.at === "resolved" ? resolved.template.revision : resolved.message;
+    },
   );
-  if (old?.at !== "resolved" || now?.at !== "resolved") throw new Error("not resolved");
-  expect(now.template.revision).toBe(old.template.revision);
+  expect(revisions).toEqual([expect.stringMatching(/^[0-9a-z]{10}$/), revisions[0], revisions[0]]);
 });
 
 test("roles that a runtime does not load are listed, and adapters with names need the gate", () => {

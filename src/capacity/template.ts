@@ -61,8 +61,7 @@ function defaultContext(slots: number, gguf: GgufFacts | undefined): number {
 function speculativeOf(spec: InferenceServiceSpec): EngineSettings["speculativeDecoding"] {
   const speculativeDecoding = speculativeDecodingOf(spec);
   if (speculativeDecoding === undefined || DRAFT_NEUTRAL.includes(speculativeDecoding.type)) return undefined;
-  const { draftModelRef: _, ...tuning } = speculativeDecoding;
-  return tuning;
+  return speculativeDecoding;
 }
 
 /** The Model in the form of a replica's template. `format` is derived from spec or source. */

@@ -129,6 +129,16 @@ const good: readonly Good[] = [
   ],
   [
     "InferenceService",
+    "a draft model in the field of older manifests",
+    { "spec.speculativeDecoding": { type: "draft", draftModel: "Draft_Q4.gguf", nDraftMax: 8 } },
+  ],
+  [
+    "InferenceService",
+    "a draft model in both fields",
+    { "spec.speculativeDecoding": { type: "draft", draftModelRef: "d", draftModel: "d" } },
+  ],
+  [
+    "InferenceService",
     "a partition",
     { "spec.resources.gpuSharing": { mode: "partitioned", profile: "1g.10gb" } },
   ],
@@ -169,14 +179,14 @@ const good: readonly Good[] = [
   ],
   [
     "InferenceService",
-    "a draft with a limit",
+    "a draft with a limit, also in the older field",
     {
       "spec.modelRef": undefined,
       "spec.modelRefs": [
         { name: "m", role: "main" },
         { name: "d", role: "draft" },
       ],
-      "spec.speculativeDecoding": { type: "draft", nDraftMax: 8 },
+      "spec.speculativeDecoding": { type: "draft", draftModel: "d", nDraftMax: 8 },
     },
   ],
   ["InferenceService", "pooling", { "spec.mode": "embedding", "spec.pooling": "last" }],

@@ -55,6 +55,12 @@ const roles: readonly (readonly [
     { "spec.speculativeDecoding": { type: "draft", draftModelRef: "e" } },
   ],
   [
+    "another draft in the older field",
+    [main, { name: "d", role: "draft" }],
+    /draftModel names another Model than draftModelRef or role draft/,
+    { "spec.speculativeDecoding": { type: "draft", draftModel: "e" } },
+  ],
+  [
     "a draft in the other field that is the main model",
     [main],
     /draftModelRef must name another Model/,

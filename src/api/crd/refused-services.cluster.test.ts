@@ -113,9 +113,19 @@ const cases: readonly Case[] = [
     /speculativeDecoding\.draftModelRef/,
   ],
   [
-    "draft in a file of the main model's source",
-    { "spec.speculativeDecoding": { type: "draft", draftModelRef: "d", draftModel: "d.gguf" } },
-    /unknown field "spec\.speculativeDecoding\.draftModel"/,
+    "two names of a draft",
+    { "spec.speculativeDecoding": { type: "draft", draftModelRef: "d", draftModel: "e" } },
+    /draftModel names another Model than draftModelRef or role draft/,
+  ],
+  [
+    "older name of a draft without a draft type",
+    { "spec.speculativeDecoding": { type: "mtp", draftModel: "d" } },
+    /draftModel and role draft in spec\.modelRefs go only with/,
+  ],
+  [
+    "older name of a draft that is the served model",
+    { "spec.modelRef": "m", "spec.speculativeDecoding": { type: "draft", draftModel: "m" } },
+    /draftModel must name another Model than the service serves/,
   ],
   [
     "draft that is the served model",

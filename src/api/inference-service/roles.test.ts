@@ -41,6 +41,22 @@ test("both forms give the same names for main model and draft, each with its fie
   expect([mainModelOf(oldForm), mainModelOf(newForm)]).toEqual(["large", "large"]);
 });
 
+test("draftModel of older manifests is the same as role draft", () => {
+  const speculativeDecoding = { type: "draft", draftModel: "small", nDraftMax: 6 };
+  const older = parse({ modelRef: "large", speculativeDecoding });
+  expect(modelNamesOf(older).draft).toEqual({
+    name: "small",
+    field: "spec.speculativeDecoding.draftModel",
+  });
+  expect(allModelsOf(older)).toEqual(["large", "small"]);
+  expect(speculativeDecodingOf(older)).toEqual({ type: "draft", nDraftMax: 6 });
+  const both = parse({
+    modelRefs: [{ name: "large" }, { name: "small", role: "draft" }],
+    speculativeDecoding,
+  });
+  expect(modelNamesOf(both).draft).toEqual({ name: "small", field: "spec.modelRefs[1].name" });
+});
+
 test("the order of modelRefs, which the API server merges like a map, changes nothing", () => {
   const reversed = parse({ modelRefs: [...(newForm.modelRefs ?? [])].reverse() });
   const names = ({ adapters, ...others }: ReturnType<typeof modelNamesOf>) =>

@@ -34,11 +34,11 @@ export function modelNamesOf(spec: Naming): ModelNames {
     modelRefs.flatMap((ref, index) =>
       ref.role === role ? [{ name: ref.name, field: `spec.modelRefs[${index}].name` }] : [],
     );
-  const draftRef = speculativeDecoding?.draftModelRef;
-  const [draft] =
-    draftRef === undefined
-      ? ofRole("draft")
-      : [{ name: draftRef, field: "spec.speculativeDecoding.draftModelRef" }];
+  const ofDecoding = (field: "draftModelRef" | "draftModel"): ModelName[] => {
+    const name = speculativeDecoding?.[field];
+    return name === undefined ? [] : [{ name, field: `spec.speculativeDecoding.${field}` }];
+  };
+  const [draft] = [...ofDecoding("draftModelRef"), ...ofRole("draft"), ...ofDecoding("draftModel")];
   const always = loraAdapters.map(({ modelRef, scale }, index) => ({
     name: modelRef,
     field: `spec.loraAdapters[${index}].modelRef`,
@@ -62,8 +62,14 @@ export function allModelsOf(spec: Naming): readonly string[] {
   return [...new Set([main.name, ...further])];
 }
 
-/** Speculative decoding of a service: a draft model among its Models needs no further settings. */
-export function speculativeDecodingOf(spec: Naming): InferenceServiceSpec["speculativeDecoding"] {
+type SpeculativeDecoding = NonNullable<InferenceServiceSpec["speculativeDecoding"]>;
+
+/** Settings of speculative decoding, without the name of the draft model. A draft among the Models needs no further settings. */
+export function speculativeDecodingOf(
+  spec: Naming,
+): Omit<SpeculativeDecoding, "draftModelRef" | "draftModel"> | undefined {
   const { draft } = modelNamesOf(spec);
-  return spec.speculativeDecoding ?? (draft === undefined ? undefined : { type: "draft" });
+  if (spec.speculativeDecoding === undefined) return draft && { type: "draft" };
+  const { draftModelRef: _, draftModel: __, ...settings } = spec.speculativeDecoding;
+  return settings;
 }

@@ -12,10 +12,11 @@ const placeholders = (field: "command" | "args") => ({
   message: `spec.${field} holds an unknown placeholder; known with runtime generic and spec.backendRuntime: ${KNOWN_PLACEHOLDERS}`,
 });
 
-const HAS_DRAFT_REF = "has(self.speculativeDecoding) && has(self.speculativeDecoding.draftModelRef)";
-const hasRole = (role: ModelRole) =>
-  `has(self.modelRefs) && self.modelRefs.exists(one, one.role == '${role}')`;
-
+const DRAFT_REF = "self.speculativeDecoding.draftModelRef";
+const DRAFT_MODEL = "self.speculativeDecoding.draftModel";
+const HAS_DRAFT_REF = `has(self.speculativeDecoding) && has(${DRAFT_REF})`;
+const HAS_DRAFT_MODEL = `has(self.speculativeDecoding) && has(${DRAFT_MODEL})`;
+const HAS_DRAFT = `(${HAS_DRAFT_REF}) || (${HAS_DRAFT_MODEL}) || (${hasRole("draft")})`;
 /** Both ways to name Models: modelRef with its companions, and modelRefs. */
 const modelRules = [
   {
@@ -27,18 +28,27 @@ const modelRules = [
     message: "set only one of spec.speculativeDecoding.draftModelRef and role draft in spec.modelRefs",
   },
   {
-    rule: `!(${HAS_DRAFT_TYPE}) || (${HAS_DRAFT_REF}) || (${hasRole("draft")})`,
+    rule: `!(${HAS_DRAFT_MODEL}) || ((!has(${DRAFT_REF}) || ${DRAFT_REF} == ${DRAFT_MODEL}) && (!has(self.modelRefs) || !self.modelRefs.exists(one, one.role == 'draft' && one.name != ${DRAFT_MODEL})))`,
+    message:
+      "spec.speculativeDecoding.draftModel names another Model than draftModelRef or role draft in spec.modelRefs; remove draftModel",
+  },
+  {
+    rule: `!(${HAS_DRAFT_TYPE}) || ${HAS_DRAFT}`,
     message:
       "spec.speculativeDecoding.type draft* needs a draft model: draftModelRef, or role draft in spec.modelRefs",
   },
   {
-    rule: `!has(self.speculativeDecoding) || (${HAS_DRAFT_TYPE}) || !((${HAS_DRAFT_REF}) || (${hasRole("draft")}))`,
+    rule: `!has(self.speculativeDecoding) || (${HAS_DRAFT_TYPE}) || !(${HAS_DRAFT})`,
     message:
-      "speculativeDecoding.draftModelRef and role draft in spec.modelRefs go only with a spec.speculativeDecoding.type draft*",
+      "speculativeDecoding.draftModelRef, draftModel and role draft in spec.modelRefs go only with a spec.speculativeDecoding.type draft*",
   },
   {
-    rule: `!(${HAS_DRAFT_REF}) || !(has(self.modelRef) ? self.modelRef == self.speculativeDecoding.draftModelRef : has(self.modelRefs) && self.modelRefs.exists(one, one.name == self.speculativeDecoding.draftModelRef))`,
+    rule: `!(${HAS_DRAFT_REF}) || ${isOther(DRAFT_REF)}`,
     message: "spec.speculativeDecoding.draftModelRef must name another Model than the service serves",
+  },
+  {
+    rule: `!(${HAS_DRAFT_MODEL}) || ${isOther(DRAFT_MODEL)}`,
+    message: "spec.speculativeDecoding.draftModel must name another Model than the service serves",
   },
   {
     rule: `!has(self.loraAdapters) || size(self.loraAdapters) == 0 || !(${hasRole("lora")})`,
@@ -118,3 +128,12 @@ export const ropeScalingRules = [
     message: "ropeScaling.originalContext goes only with type yarn or longrope",
   },
 ] as const;
+
+function hasRole(role: ModelRole): string {
+  return `has(self.modelRefs) && self.modelRefs.exists(one, one.role == '${role}')`;
+}
+
+/** CEL: the name in a field is not that of a Model with another role. */
+function isOther(field: string): string {
+  return `!(has(self.modelRef) ? self.modelRef == ${field} : has(self.modelRefs) && self.modelRefs.exists(one, one.role != 'draft' && one.name == ${field}))`;
+}

@@ -3,7 +3,7 @@ import type { EngineSettings } from "../../api/engine-settings.ts";
 import { type Placeholder, withoutAliases } from "../../api/fields/placeholders.ts";
 import type { ProgramSpec } from "../../api/fields/program.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
-import { modelNamesOf } from "../../api/inference-service/roles.ts";
+import { modelNamesOf, speculativeDecodingOf } from "../../api/inference-service/roles.ts";
 import type { ClaimEstimator } from "../contract/claims.ts";
 import { usesPlaceholder } from "./program.ts";
 
@@ -52,12 +52,13 @@ export function unhonoredParts(spec: InferenceServiceSpec): string[] {
 /** A program gets only the path of the draft model: its arguments have all other settings. */
 function unusedDraft(spec: InferenceServiceSpec, isUsed: boolean): string[] {
   const { draft } = modelNamesOf(spec);
-  const { draftModelRef, type, ...tuning } = spec.speculativeDecoding ?? {};
-  const field =
-    draftModelRef === undefined ? `modelRefs ${draft?.name} (draft)` : "speculativeDecoding.draftModelRef";
+  const { type, ...tuning } = speculativeDecodingOf(spec) ?? {};
+  const field = spec.modelRefs?.some(({ role }) => role === "draft")
+    ? `modelRefs ${draft?.name} (draft)`
+    : draft?.field.replace("spec.", "");
   const ignored = { ...tuning, ...(type === "draft" ? {} : { type }) };
   return [
-    ...(draft === undefined || isUsed ? [] : [field]),
+    ...(field === undefined || isUsed ? [] : [field]),
     ...Object.entries(ignored).flatMap(([key, value]) =>
       value === undefined ? [] : [`speculativeDecoding.${key}`],
     ),
