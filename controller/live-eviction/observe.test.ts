@@ -1,8 +1,12 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { readCatalog } from "../../fitness/catalog/record.ts";
+import { createFitness } from "../../fitness/fitness.ts";
+import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import { modelSchema } from "../../src/api/model.ts";
 import type { Deployment, Node, Pod } from "../../src/kube/workload-objects.ts";
 import { nodeAdmits } from "../workload/node-admission.ts";
-import { moveRefusal, nodeHasRoom } from "./observe.ts";
+import { moveCandidatesFor, moveRefusal, nodeHasRoom, observeReplicas } from "./observe.ts";
 
 const podOf = (parts: Partial<Pod["spec"]>): Pod => ({
   metadata: { name: "chat" },
@@ -79,4 +83,90 @@ test("pods stay if a service has, or may have, several, or if the template of an
   expect(moveRefusal([scaled(1, gate)], upTo(2))).toMatch(/a single pod/);
   for (const others of [[], [{ name: "kueue.x-k8s.io/admission" }]])
     expect(moveRefusal([scaled(1, ...others)], undefined)).toMatch(/older controller.*rollout restart chat$/);
+});
+
+/** A Model whose GPUs only its flavors name, on nodes of two classes, and a pod of it on the second flavor. */
+function flavored() {
+  const gpu = (kind: string) => ({
+    name: kind,
+    nodeSelector: { kind },
+    limits: { "nvidia.com/gpu": 1 },
+    params: { args: [`--for=${kind}`] },
+  });
+  const model = modelSchema.parse({
+    metadata: { name: "qwen", namespace: "a" },
+    spec: {
+      source: "hf://bartowski/Qwen2.5-7B-Instruct-GGUF/Qwen2.5-7B-Instruct-Q4_K_M.gguf",
+      flavors: [gpu("large"), gpu("small")],
+    },
+    status: {
+      ...{ phase: "Ready", format: "gguf", sizeBytes: 4.7e9, weightsBytes: 4.7e9 },
+      gguf: {
+        ...{ architecture: "qwen2", quantization: "Q4_K_M", contextLength: 32_768, embeddingSize: 3584 },
+        ...{ layerCount: 28, headCount: 28, headCountKV: 4, keyLength: 128, valueLength: 128 },
+      },
+    },
+  });
+  const service = inferenceServiceSchema.parse({
+    metadata: { name: "chat", namespace: "a" },
+    spec: { modelRef: "qwen", contextSize: 4096, placement: { mode: "Auto" } },
+    status: { flavor: { name: "small", reason: "room on small-1" } },
+  });
+  const node = (name: string, kind: string, mib?: number): Node => ({
+    metadata: {
+      name,
+      labels: { kind, ...(mib === undefined ? {} : { "nvidia.com/gpu.memory": String(mib) }) },
+    },
+    status: {
+      conditions: [{ type: "Ready", status: "True" }],
+      capacity: { memory: "64Gi", cpu: "8" },
+      allocatable: { memory: "64Gi", ...(mib === undefined ? {} : { "nvidia.com/gpu": "1" }) },
+    },
+  });
+  const nodes = [
+    node("large-1", "large", 81_920),
+    node("small-1", "small", 24_576),
+    node("small-2", "small", 24_576),
+    node("tiny-1", "small", 4_096),
+    node("plain", "none"),
+  ];
+  const pod: Pod = {
+    metadata: { name: "chat-1", namespace: "a", uid: "u1" },
+    spec: { nodeName: "small-1", containers: [] },
+    status: { conditions: [{ type: "Ready", status: "True" }] },
+  };
+  const listed = <T extends { metadata: { name: string } }>(objects: readonly T[]) => ({
+    list: () => objects,
+    get: (key: string) => objects.find(({ metadata }) => key.endsWith(metadata.name)),
+  });
+  const none = { of: () => [] };
+  return {
+    services: listed([service]),
+    models: listed([model]),
+    nodes: listed(nodes),
+    pods: listed([pod]),
+    podsOfService: { of: () => [pod] },
+    ofService: { replicas: none, claimTemplates: none },
+    ...{ hosts: listed([]), replicas: listed([]), nodeReports: listed([]), deviceClasses: listed([]) },
+    ...{ backendRuntimes: listed([]), revisionsOfBackend: none },
+  } as unknown as Parameters<typeof observeReplicas>[0];
+}
+
+test("a pod is scored with the GPUs of its flavor, and moves only to nodes that its template allows", () => {
+  const { records } = readCatalog(
+    readFileSync(new URL("../../catalog/models.jsonl", import.meta.url), "utf8"),
+  );
+  const fitness = createFitness(records);
+  const watches = flavored();
+  const [seen, ...others] = observeReplicas(watches, fitness);
+  expect(others).toEqual([]);
+  if (seen === undefined) throw new Error("the pod is not observed");
+  expect(seen).toMatchObject({ by: "pod", on: "small-1" });
+  const found = moveCandidatesFor(watches, seen, fitness, 0);
+  expect(found.map(({ name, score }) => [name, score > 0])).toEqual([
+    ["small-1", true],
+    ["small-2", true],
+    ["tiny-1", false],
+  ]);
+  expect(seen.score).toBe(found[0]?.score);
 });

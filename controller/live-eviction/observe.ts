@@ -15,15 +15,21 @@ import type {
   ReplicaScorer,
 } from "../../src/capacity/fitness.ts";
 import { onLastFlavor } from "../../src/capacity/flavors/apply.ts";
+import { flavorsOf, platformOfFlavor } from "../../src/capacity/flavors/narrow.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { type Deployment, hasPodEnded, type Node, type Pod } from "../../src/kube/workload-objects.ts";
 import { backendOf } from "../backend/turns.ts";
 import { isServingReplica } from "../service/hosts/rollout/slots.ts";
 import { modelKeyOf, namedModels } from "../service/path.ts";
+import { usableClasses } from "../service/pods/claims.ts";
 import { hasPlacementGate } from "../service/pods/gates.ts";
 import { isReadyPod as isPodReady, requestsOf } from "../service/pods/pods.ts";
 import { readReportedNode } from "../watches/nodes.ts";
 import type { Watches } from "../watches/watches.ts";
+import type { PodFlavors } from "../workload/contract.ts";
+import { withStage } from "../workload/flavors/build.ts";
+import { matchesFlavors } from "../workload/flavors/nodes.ts";
+import { stageContext, stageOf } from "../workload/flavors/stage.ts";
 import { nodeAdmits } from "../workload/node-admission.ts";
 import { hasGate } from "../workload/pod.ts";
 import { type PodNeed, podNeed, withPodBackend } from "../workload/resolve.ts";
@@ -35,6 +41,7 @@ export interface ObservedWorkload extends Observation {
 
 type ObservedWatches = Pick<
   Watches,
+  | "deviceClasses"
   | "services"
   | "models"
   | "hosts"
@@ -152,7 +159,7 @@ export function moveCandidatesFor(
   }
 }
 
-/** Considers only the pods of services. Only the scheduler knows about other pods, and a pod that finds no node returns. */
+/** Considers only nodes that the template allows, and only the pods of services. Only the scheduler knows about other pods, and a pod that finds no node returns. */
 function nodeCandidates(
   watches: ObservedWatches,
   pod: Pod,
@@ -162,7 +169,8 @@ function nodeCandidates(
   const podsByNode = new Map(watches.nodes.list().map(({ metadata }) => [metadata.name, [] as Pod[]]));
   for (const one of watches.pods.list())
     if (!hasPodEnded(one)) podsByNode.get(one.spec.nodeName ?? "")?.push(one);
-  return watches.nodes.list().flatMap((node) => {
+  const allowed = watches.nodes.list().filter((node) => matchesFlavors(node, needs.flavors));
+  return allowed.flatMap((node) => {
     const { name } = node.metadata;
     const score = scoreOn(watches, node, needs, fitness);
     const isOpen =
@@ -192,29 +200,50 @@ function sumsOf(pods: readonly Pod[]): ReadonlyMap<string, number> {
 interface Needs {
   readonly pod: PodNeed;
   readonly scorer: ReplicaScorer;
+  /** Restricts the nodes; undefined if the Model has no flavors. */
+  readonly flavors: PodFlavors | undefined;
 }
 
 function needInPods(
   watches: ObservedWatches,
-  service: InferenceService,
-  model: Model,
+  observed: InferenceService,
+  given: Model,
   fitness: Fitness,
 ): Needs | undefined {
   try {
-    const named = namedModels(watches.models, service);
+    const backend = backendOf(watches, observed);
+    if (backend === undefined && observed.spec.backendRuntime !== undefined) return undefined;
+    const flavored = onFlavorInUse(watches, observed, given, backend?.spec.engine);
+    if (flavored === undefined) return undefined;
+    const { service, model, flavors } = flavored;
+    const named = { ...namedModels(watches.models, service), model };
     const { draftModel: draft, projectorModel: projector, loraModels = [] } = named;
     const adapters = loraModels.filter((one) => one !== undefined);
-    const backend = backendOf(watches, service);
-    if (backend === undefined && service.spec.backendRuntime !== undefined) return undefined;
     const merged = withPodBackend(service, { ...named, backend });
     const pod = podNeed({ service: merged, model, draft, projector, adapters });
     const { source, quantization } = weightsOf(model);
     const { settings, claimBytes } = pod;
-    return { pod, scorer: fitness.forReplica({ source, quantization, settings, claimBytes }) };
+    return { pod, scorer: fitness.forReplica({ source, quantization, settings, claimBytes }), flavors };
   } catch (error) {
     if (error instanceof MetalbridgeError) return undefined;
     throw error;
   }
+}
+
+/** The service and its Model on the flavors of the template. Undefined if the flavor in the status is not one of pods. */
+function onFlavorInUse(
+  { deviceClasses, ofService }: ObservedWatches,
+  service: InferenceService,
+  model: Model,
+  engine: string | undefined,
+): { readonly service: InferenceService; readonly model: Model; readonly flavors?: PodFlavors } | undefined {
+  const flavors = flavorsOf(service.spec, model)?.flavors;
+  if (flavors === undefined) return { service, model };
+  const inUse = flavors.find(({ name }) => name === service.status?.flavor?.name);
+  if (inUse === undefined || platformOfFlavor(inUse) === "Hosts") return undefined;
+  const claimTemplates = ofService.claimTemplates.of(keyOf(service.metadata));
+  const classes = usableClasses(deviceClasses.list(), { claimTemplates });
+  return withStage(service, model, stageOf(flavors, inUse, stageContext(service.spec, classes)), engine);
 }
 
 function scoreOn({ nodeReports }: ObservedWatches, node: Node, { pod, scorer }: Needs, fitness: Fitness) {

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { readCatalog } from "../../fitness/catalog/record.ts";
 import { createFitness } from "../../fitness/fitness.ts";
 import { hostSchema } from "../../src/api/host.ts";
 import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { modelSchema } from "../../src/api/model.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
 import { type PreflightInput, preflightService } from "./judge.ts";
 
 const GIB = 1024 ** 3;
@@ -52,17 +53,24 @@ const host = (name: string, gib: number, more: object = {}) =>
       ...more,
     },
   });
-const node = (name: string, memory: string, gpu?: { count: number; mib?: number }) =>
-  fitness.readNode({
+const node = (
+  name: string,
+  memory: string,
+  gpu?: { count: number; mib?: number },
+  labels: Readonly<Record<string, string>> = {},
+) => {
+  const object: Node = {
     metadata: {
       name,
-      labels: gpu?.mib === undefined ? {} : { "nvidia.com/gpu.memory": String(gpu.mib) },
+      labels: { ...labels, ...(gpu?.mib === undefined ? {} : { "nvidia.com/gpu.memory": String(gpu.mib) }) },
     },
     status: {
       capacity: { memory, cpu: "8" },
       allocatable: { memory, ...(gpu === undefined ? {} : { "nvidia.com/gpu": String(gpu.count) }) },
     },
-  });
+  };
+  return { node: object, read: fitness.readNode(object) };
+};
 const judge = (input: Partial<PreflightInput>) =>
   preflightService({
     service: service(),
@@ -135,6 +143,69 @@ test("with placement.on Auto, either side is enough", () => {
   const hosts = [host("mac-1", 16)];
   expect(judge({ service: auto, hosts, nodes: [node("plain", "512Gi")] })).toMatchObject({ at: "fits" });
   expect(judge({ service: auto, hosts, nodes: [node("small", "8Gi")] })).toMatchObject({ at: "nowhere" });
+});
+
+describe("flavors", () => {
+  const GPU = "nvidia.com/gpu";
+  const small = { name: "small", nodeSelector: { size: "small" }, limits: { [GPU]: 1 } };
+  const pair = { name: "pair", nodeSelector: { size: "small" }, limits: { [GPU]: 2 } };
+  const mac = { name: "mac", hostSelector: { matchLabels: { room: "1" } } };
+  const flavored = (...flavors: object[]) =>
+    modelSchema.parse({
+      metadata: { name: "qwen", namespace: "team" },
+      spec: { source: SOURCE, flavors },
+      status: readStatus,
+    });
+  const nodes = [
+    node("plain", "512Gi"),
+    node("gpu", "512Gi", { count: 8, mib: 24_576 }, { size: "small" }),
+    node("other", "512Gi", { count: 8, mib: 98_304 }, { size: "large" }),
+  ];
+
+  test("GPUs that only a flavor names are judged on the nodes that it allows", () => {
+    expect(judge({ model: flavored(small), nodes })).toMatchObject({
+      at: "nowhere",
+      message: expect.stringMatching(/closest machine, gpu, offers 21\.6 GiB/),
+    });
+  });
+
+  test("the best of the flavors that the service may use counts", () => {
+    expect(judge({ model: flavored(small, pair), nodes })).toEqual({ at: "fits", on: "gpu" });
+    expect(
+      judge({ model: flavored(small, pair), nodes, service: service({ flavors: ["small"] }) }),
+    ).toMatchObject({
+      at: "nowhere",
+    });
+    const two = service({ resources: { gpu: 1 } });
+    expect(judge({ model: flavored(small, pair), nodes, service: two })).toMatchObject({ at: "nowhere" });
+  });
+
+  test("hosts count that the flavor selects", () => {
+    const room = (name: string, number: string) => {
+      const one = host(name, 128);
+      return { ...one, metadata: { ...one.metadata, labels: { room: number } } };
+    };
+    expect(judge({ model: flavored(mac, small), nodes, hosts: [room("big", "1")] })).toEqual({
+      at: "fits",
+      on: "big",
+    });
+    expect(judge({ model: flavored(mac, small), nodes, hosts: [room("big", "2")] })).toMatchObject({
+      at: "nowhere",
+    });
+  });
+
+  test("devices that kube-scheduler allocates refuse nothing", () => {
+    const devices = { name: "devices", deviceClass: "gpu.example.com" };
+    expect(judge({ model: flavored(small, devices), nodes })).toEqual({
+      at: "unknown",
+      why: "flavor devices: kube-scheduler allocates devices of gpu.example.com",
+    });
+  });
+
+  test("a flavor that no machine matches refuses nothing", () => {
+    const none = { ...small, nodeSelector: { size: "none" } };
+    expect(judge({ model: flavored(none), nodes })).toMatchObject({ at: "unknown" });
+  });
 });
 
 /** A Model of GPUs, and what preflight says of it on one GPU of so many GiB. */

@@ -1,6 +1,7 @@
 /** Judges whether a service fits any machine of the cluster if nothing else ran on it, and otherwise finds the nearest. Pure. */
 
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Flavor } from "../../src/api/flavors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
@@ -15,13 +16,20 @@ import type {
   ReplicaNeed,
   ReplicaScorer,
 } from "../../src/capacity/fitness.ts";
+import { onHostsOf } from "../../src/capacity/flavors/apply.ts";
+import { contradictionOf } from "../../src/capacity/flavors/contradictions.ts";
+import { flavorsOf, platformOfFlavor } from "../../src/capacity/flavors/narrow.ts";
 import type { NamedModels } from "../../src/capacity/named-models.ts";
 import { isAllowedBy } from "../../src/capacity/placement/filters.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
+import { withParams } from "../../src/capacity/resolve.ts";
 import { runsOn } from "../../src/capacity/runs-on.ts";
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
+import { withStage } from "../workload/flavors/build.ts";
+import { matchesFlavors } from "../workload/flavors/nodes.ts";
 import { podNeed, withPodBackend } from "../workload/resolve.ts";
 
 export interface PreflightInput extends NamedModels {
@@ -30,10 +38,16 @@ export interface PreflightInput extends NamedModels {
   readonly backend?: Backend | undefined;
   readonly hosts: readonly Host[];
   /** Undefined: nothing is known of them. */
-  readonly nodes: readonly NodeRead[] | undefined;
+  readonly nodes: readonly ListedNode[] | undefined;
   readonly fitness: Fitness | undefined;
   /** True if the operator states that the cluster gets no new nodes. */
   readonly hasFixedNodes: boolean;
+}
+
+export interface ListedNode {
+  readonly node: Node;
+  /** What fitness reads of it. */
+  readonly read: NodeRead;
 }
 
 /** Codes of hosts that could run the service once their owners have changed something on them. */
@@ -64,7 +78,7 @@ export function preflightService(input: PreflightInput): Preflight {
     return { at: "unknown", why: `BackendRuntime ${backendRuntime.name} does not exist yet` };
   const on = runsOn(service, model);
   try {
-    const candidates = [
+    const candidates = onFlavors(input, model) ?? [
       ...(on === "Pods" ? [] : onHosts(input, model)),
       ...(on === "Hosts" ? [] : onNodes(input, model)),
     ];
@@ -74,6 +88,41 @@ export function preflightService(input: PreflightInput): Preflight {
     if (error instanceof MetalbridgeError) return { at: "unknown", why: error.message };
     throw error;
   }
+}
+
+/** All machines of all flavors that the service may use, the best of which counts. Undefined if the Model has no flavors. */
+function onFlavors(input: PreflightInput, model: Model): readonly Candidate[] | undefined {
+  const { service } = input;
+  const flavors = flavorsOf(service.spec, model)?.flavors;
+  return flavors
+    ?.filter((flavor) => contradictionOf(service.spec, flavor) === undefined)
+    .flatMap((flavor): readonly Candidate[] => {
+      try {
+        return onFlavor(input, model, flavor);
+      } catch (error) {
+        if (!(error instanceof MetalbridgeError)) throw error;
+        return [unknownFlavor(flavor, error.message)];
+      }
+    });
+}
+
+function onFlavor(input: PreflightInput, model: Model, flavor: Flavor): readonly Candidate[] {
+  const { service, backend, nodes } = input;
+  if (platformOfFlavor(flavor) === "Hosts")
+    return onHosts(
+      { ...input, service: withParams(onHostsOf(service, flavor), flavor.params, backend) },
+      model,
+    );
+  // Labels of nodes do not tell their devices, and the driver may add some to any node.
+  if (flavor.deviceClass !== undefined)
+    return [unknownFlavor(flavor, `kube-scheduler allocates devices of ${flavor.deviceClass}`)];
+  const staged = withStage(service, model, { by: "single", flavors: [flavor] }, backend?.spec.engine);
+  const matching = nodes?.filter(({ node }) => matchesFlavors(node, staged.flavors));
+  return onNodes({ ...input, service: staged.service, nodes: matching }, staged.model);
+}
+
+function unknownFlavor({ name }: Flavor, why: string): Candidate {
+  return { name: `flavor ${name}`, fit: { at: "unknown", why } };
 }
 
 function verdictOf(candidates: readonly Candidate[], mayGrow: boolean): Preflight {
@@ -168,7 +217,7 @@ function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Ca
   const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
   if (nodes === undefined) return [{ name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } }];
   if (scorer === undefined) return [];
-  return nodes.flatMap((node): Candidate[] => {
+  return nodes.flatMap(({ read: node }): Candidate[] => {
     const place = { node, pod };
     const fit = scorer.fitOn(place);
     return fit.at === "noGpus" ? [] : [{ name: node.name, fit, help: scorer.smallerFitOn(place) }];

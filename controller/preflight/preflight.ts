@@ -160,7 +160,9 @@ function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, li
       ...namedModels(models, service),
       backend: namedBackend(backends, service),
       hosts: hosts.list(),
-      nodes: hostsOnly ? [] : fitness && nodes.list().map((node) => readReportedNode(fitness, node, reports)),
+      nodes: hostsOnly
+        ? []
+        : fitness && nodes.list().map((node) => ({ node, read: readReportedNode(fitness, node, reports) })),
       fitness,
       hasFixedNodes: hasFixedNodes || hostsOnly,
     });

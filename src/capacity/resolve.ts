@@ -89,7 +89,8 @@ export function resolveService(input: ResolveInput): Resolution {
   }
 }
 
-function withParams(
+/** The service with the arguments of a flavor. */
+export function withParams(
   service: InferenceService,
   params: Flavor["params"],
   backend: Backend | undefined,
