@@ -6,6 +6,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Backend } from "../../src/capacity/backend.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import type {
   Fitness,
@@ -213,7 +214,7 @@ function needInPods(
   try {
     const backend = backendOf(watches, observed);
     if (backend === undefined && observed.spec.backendRuntime !== undefined) return undefined;
-    const flavored = onFlavorInUse(watches, observed, given, backend?.spec.engine);
+    const flavored = onFlavorInUse(watches, observed, given, backend?.spec);
     if (flavored === undefined) return undefined;
     const { service, model, flavors } = flavored;
     const named = { ...namedModels(watches.models, service), model };
@@ -235,7 +236,7 @@ function onFlavorInUse(
   { deviceClasses, ofService }: ObservedWatches,
   service: InferenceService,
   model: Model,
-  engine: string | undefined,
+  backend: Backend["spec"] | undefined,
 ): { readonly service: InferenceService; readonly model: Model; readonly flavors?: PodFlavors } | undefined {
   const flavors = flavorsOf(service.spec, model)?.flavors;
   if (flavors === undefined) return { service, model };
@@ -243,7 +244,8 @@ function onFlavorInUse(
   if (inUse === undefined || platformOfFlavor(inUse) === "Hosts") return undefined;
   const claimTemplates = ofService.claimTemplates.of(keyOf(service.metadata));
   const classes = usableClasses(deviceClasses.list(), { claimTemplates });
-  return withStage(service, model, stageOf(flavors, inUse, stageContext(service.spec, classes)), engine);
+  const stage = stageOf(flavors, inUse, stageContext(service.spec, classes, backend));
+  return withStage(service, model, stage, backend?.engine);
 }
 
 function scoreOn({ nodeReports }: ObservedWatches, node: Node, { pod, scorer }: Needs, fitness: Fitness) {

@@ -123,8 +123,8 @@ function planFor(
   return mayLeave === undefined ? first : planFlavors({ ...input, mayLeave });
 }
 
-function contextOf({ watches }: FlavorPorts, { service, own }: LiveService): StageContext {
-  return stageContext(service.spec, usableClasses(watches.deviceClasses.list(), own));
+function contextOf({ watches }: FlavorPorts, { service, own, backend }: LiveService): StageContext {
+  return stageContext(service.spec, usableClasses(watches.deviceClasses.list(), own), backend?.spec);
 }
 
 function modelOf({ watches }: FlavorPorts, { service }: LiveService): Model | undefined {

@@ -1,5 +1,6 @@
 /** Which flavors share a pod template, and what they put on a pod. */
 import { describe, expect, test } from "vitest";
+import { type BackendRuntimeSpec, backendRuntimeSchema } from "../../../src/api/backend-runtime.ts";
 import type { Flavor } from "../../../src/api/flavors.ts";
 import { inputOf } from "../fixtures/workload-input.ts";
 import { buildWorkload } from "../workload.ts";
@@ -23,12 +24,18 @@ function stage(
     classes = [],
     runtime,
     group,
-  }: { classes?: readonly string[]; runtime?: "generic" | "vllm"; group?: { size: number } } = {},
+    backend,
+  }: {
+    classes?: readonly string[];
+    runtime?: "generic" | "vllm";
+    group?: { size: number };
+    backend?: BackendRuntimeSpec;
+  } = {},
 ): FlavorStage {
   const { service } = inputOf({ service: { runtime, group }, model: { source: "hf://org/m" }, replicas: 1 });
   const found = flavors.find(({ name }) => name === taken);
   if (found === undefined) throw new Error(`no flavor ${taken}`);
-  return stageOf(flavors, found, stageContext(service.spec, new Set(classes)));
+  return stageOf(flavors, found, stageContext(service.spec, new Set(classes), backend));
 }
 
 const names = ({ by, flavors }: FlavorStage) => [by, ...flavors.map(({ name }) => name)].join(" ");
@@ -59,6 +66,22 @@ describe("stage", () => {
   test("counts of devices differ only where no argument depends on them", () => {
     expect(names(stage(devices, "one", { classes, runtime: "generic" }))).toBe("devices two one");
     expect(names(stage(devices, "one", { classes, runtime: "vllm" }))).toBe("devices one");
+  });
+
+  test("a BackendRuntime decides by its engine and its arguments", () => {
+    const backendOf = (spec: object) => backendRuntimeSchema.parse({ metadata: { name: "e" }, spec }).spec;
+    const program = backendOf({
+      engine: "generic",
+      image: "engine:1",
+      args: ["--model", "{{ .ModelPath }}"],
+    });
+    expect(names(stage(devices, "one", { classes, backend: program }))).toBe("devices two one");
+    const args = ["--tp", "{{ .TensorParallelSize }}"];
+    const counting = { ...program, recommendedConfigs: [{ name: "default", args }] };
+    expect(names(stage(devices, "one", { classes, backend: counting }))).toBe("devices one");
+    expect(names(stage(devices, "one", { classes, backend: backendOf({ engine: "vllm" }) }))).toBe(
+      "devices one",
+    );
   });
 
   test("pods of a group have one flavor, so that the scheduler chooses for none of them", () => {

@@ -1,4 +1,5 @@
 /** Groups flavors that one pod template can offer together, and decides by which mechanism. Pure. */
+import type { BackendRuntimeSpec } from "../../../src/api/backend-runtime.ts";
 import type { Flavor } from "../../../src/api/flavors.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
 import { limitsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
@@ -24,13 +25,24 @@ export interface StageContext {
 
 const COUNT = /\{\{ *\.?(tensor|pipeline)ParallelSize *\}\}/i;
 
-/** Only runtime generic has arguments that are the same for any number of GPUs, unless placeholders hold the number. */
-export function stageContext(spec: InferenceServiceSpec, deviceClasses: ReadonlySet<string>): StageContext {
-  const { runtime, command = [], args = [], env = [], group } = spec;
-  const texts = [...command, ...args, ...env.map(({ value }) => String(value ?? ""))];
+/**
+ * Only runtime generic has arguments that are the same for any number of GPUs, unless placeholders hold the number, in the service
+ * or in any configuration of its BackendRuntime.
+ */
+export function stageContext(
+  { runtime, command, args, env, group }: InferenceServiceSpec,
+  deviceClasses: ReadonlySet<string>,
+  /** The content of the BackendRuntime that the service uses. */
+  backend: BackendRuntimeSpec | undefined,
+): StageContext {
+  const { engine = runtime } = backend ?? {};
+  const texts = canonicalJson([
+    ...[command, args, env],
+    ...[backend?.command, backend?.args, backend?.env, backend?.recommendedConfigs],
+  ]);
   return {
     deviceClasses,
-    countsMayDiffer: runtime === "generic" && !texts.some((text) => COUNT.test(text)),
+    countsMayDiffer: engine === "generic" && !COUNT.test(texts),
     isGroup: group !== undefined,
   };
 }
