@@ -244,7 +244,7 @@ function onFlavorInUse(
   if (inUse === undefined || platformOfFlavor(inUse) === "Hosts") return undefined;
   const claimTemplates = ofService.claimTemplates.of(keyOf(service.metadata));
   const classes = usableClasses(deviceClasses.list(), { claimTemplates });
-  const stage = stageOf(flavors, inUse, stageContext(service.spec, classes, backend));
+  const stage = stageOf(flavors, inUse, stageContext(service.spec, model.spec.hardware, classes, backend));
   return withStage(service, model, stage, backend?.engine);
 }
 

@@ -169,14 +169,31 @@ function schedulingOf({ service: { spec }, gpus, files, flavors }: PodTemplateIn
 const GPU_MEMORY_LABEL = "nvidia.com/gpu.memory";
 export const HOSTNAME_LABEL = "kubernetes.io/hostname";
 
+/** A preferred term. */
+export type Weighted = { readonly weight: number };
+
 export type NodeAffinity = {
   readonly nodeAffinity?: {
     readonly requiredDuringSchedulingIgnoredDuringExecution?: {
       readonly nodeSelectorTerms?: readonly Term[];
     };
-    readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly object[];
+    readonly preferredDuringSchedulingIgnoredDuringExecution?: readonly Weighted[];
   };
 };
+
+/** Required node selector terms, which are ORed. */
+export function requiredTermsOf(affinity: PodSpec["affinity"]): readonly Term[] {
+  const { nodeAffinity } = (affinity ?? {}) as NodeAffinity;
+  return nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
+}
+
+/**
+ * True if preferences must not be added. Karpenter drops required terms one by one before the first preference, so with both it
+ * would come to the last term first.
+ */
+export function hasSeveralTerms(affinity: PodSpec["affinity"]): boolean {
+  return requiredTermsOf(affinity).length > 1;
+}
 
 /** Adds the terms of flavors, which stay in their order, and their preferences. */
 function withFlavors(given: PodSpec["affinity"], flavors: PodFlavors | undefined): PodSpec["affinity"] {

@@ -123,8 +123,10 @@ function planFor(
   return mayLeave === undefined ? first : planFlavors({ ...input, mayLeave });
 }
 
-function contextOf({ watches }: FlavorPorts, { service, own, backend }: LiveService): StageContext {
-  return stageContext(service.spec, usableClasses(watches.deviceClasses.list(), own), backend?.spec);
+function contextOf(ports: FlavorPorts, live: LiveService): StageContext {
+  const { service, own, backend } = live;
+  const classes = usableClasses(ports.watches.deviceClasses.list(), own);
+  return stageContext(service.spec, modelOf(ports, live)?.spec.hardware, classes, backend?.spec);
 }
 
 function modelOf({ watches }: FlavorPorts, { service }: LiveService): Model | undefined {

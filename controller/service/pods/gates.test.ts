@@ -38,7 +38,7 @@ test("a release narrows every term, states the preferences, and removes only our
   const podAffinity = { requiredDuringSchedulingIgnoredDuringExecution: [] };
   const pod = podWith({
     schedulingGates: [{ name: "kueue.x-k8s.io/admission" }, GATE],
-    affinity: { podAffinity, nodeAffinity: required({ matchExpressions: [other] }, {}) },
+    affinity: { podAffinity, nodeAffinity: required({ matchExpressions: [other] }) },
   });
   expect(releaseOf(pod, decision)).toEqual([
     { op: "test", path: "/metadata/resourceVersion", value: "7" },
@@ -56,19 +56,43 @@ test("a release narrows every term, states the preferences, and removes only our
       path: "/spec/affinity",
       value: {
         podAffinity,
-        nodeAffinity: {
-          ...required(
-            { matchExpressions: [other, avoids("small")] },
-            { matchExpressions: [avoids("small")] },
-          ),
-          ...preferred,
-        },
+        nodeAffinity: { ...required({ matchExpressions: [other, avoids("small")] }), ...preferred },
       },
     },
     { op: "test", path: "/metadata/uid", value: "u" },
     { op: "test", path: "/spec/schedulingGates/1/name", value: GATE.name },
     { op: "remove", path: "/spec/schedulingGates/1" },
   ]);
+});
+
+const affinityAfter = (nodeAffinity: object) =>
+  releaseOf(podWith({ affinity: { nodeAffinity } }), decision).find(({ path }) => path === "/spec/affinity");
+
+test("a pod with several required terms gets no preferences, because Karpenter drops the terms first", () => {
+  const gpu = { key: "nvidia.com/gpu.memory", operator: "Exists" };
+  expect(affinityAfter(required({ matchExpressions: [gpu] }, {}))).toMatchObject({
+    value: {
+      nodeAffinity: required(
+        { matchExpressions: [gpu, avoids("small")] },
+        { matchExpressions: [avoids("small")] },
+      ),
+    },
+  });
+  expect(JSON.stringify(affinityAfter(required({}, {})))).not.toContain("preferred");
+});
+
+test("preferences of flavors stay, and those for nodes do not outweigh them", () => {
+  const flavor = (weight: number) => ({ weight, preference: { matchExpressions: [{ key: "gpu" }] } });
+  const weightsAfter = (...weights: number[]) => {
+    const given = { preferredDuringSchedulingIgnoredDuringExecution: weights.map(flavor) };
+    const after = affinityAfter({ ...required({}), ...given });
+    const { nodeAffinity } = (after as { value: { nodeAffinity: typeof given } }).value;
+    return nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution.map(({ weight }) => weight);
+  };
+  expect(weightsAfter()).toEqual([100]);
+  expect(weightsAfter(100)).toEqual([100, 99]);
+  expect(weightsAfter(100, 50)).toEqual([100, 50, 49]);
+  expect(weightsAfter(100, 50, 1)).toEqual([100, 50, 1]);
 });
 
 test("a release without a choice changes no affinity, and one without nodes to avoid requires nothing", () => {

@@ -14,7 +14,13 @@ import type { Pod, PodTemplate } from "../../../src/kube/workload-objects.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { Term } from "../../workload/contract.ts";
-import { HOSTNAME_LABEL, type NodeAffinity } from "../../workload/pod.ts";
+import {
+  HOSTNAME_LABEL,
+  hasSeveralTerms,
+  type NodeAffinity,
+  requiredTermsOf,
+  type Weighted,
+} from "../../workload/pod.ts";
 import { ApiCallFailed } from "../apply/failure.ts";
 import { type Rejection, rejectionOf } from "../apply/rejection.ts";
 import type { JudgedNode, NodeChoice } from "./nodes.ts";
@@ -69,28 +75,41 @@ function ungate({ metadata: { uid }, spec: { schedulingGates = [] } }: Pod): rea
   ];
 }
 
-/** Existing terms are ORed and may only get more requirements, so each gets the one for the avoided nodes. */
-function narrowed(given: Pod["spec"]["affinity"], { avoid, prefer }: NodeChoice): object {
-  const { nodeAffinity } = (given ?? {}) as NodeAffinity;
+/** Existing terms are ORed and may only get more requirements, so each gets the one for the avoided nodes. Preferences of flavors stay. */
+function narrowed(affinity: Pod["spec"]["affinity"], { avoid, prefer }: NodeChoice): object {
+  const { nodeAffinity } = (affinity ?? {}) as NodeAffinity;
   const { requiredDuringSchedulingIgnoredDuringExecution: required } = nodeAffinity ?? {};
   const named = (operator: string, values: readonly string[]) => ({ key: HOSTNAME_LABEL, operator, values });
+  const given = nodeAffinity?.preferredDuringSchedulingIgnoredDuringExecution ?? [];
+  const preferred = [
+    ...given,
+    ...weaker(prefer, given).map(({ weight, nodes }) => ({
+      weight,
+      preference: { matchExpressions: [named("In", nodes)] },
+    })),
+  ];
   const nodeSelectorTerms = (required?.nodeSelectorTerms ?? [{}]).map((term: Term) => ({
     ...term,
     matchExpressions: [...(term.matchExpressions ?? []), named("NotIn", avoid)],
   }));
   return {
-    ...given,
+    ...affinity,
     nodeAffinity: {
       ...nodeAffinity,
       ...(avoid.length === 0
         ? {}
         : { requiredDuringSchedulingIgnoredDuringExecution: { ...required, nodeSelectorTerms } }),
-      preferredDuringSchedulingIgnoredDuringExecution: prefer.map(({ weight, nodes }) => ({
-        weight,
-        preference: { matchExpressions: [named("In", nodes)] },
-      })),
+      ...(hasSeveralTerms(affinity) ? {} : { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
     },
   };
+}
+
+/** Preferences below the given ones, so that their sum with others does not exceed the next given one. */
+function weaker<T extends Weighted>(prefer: readonly T[], given: readonly Weighted[]): T[] {
+  const most = Math.min(101, ...given.map(({ weight }) => weight)) - 1;
+  return prefer
+    .map((one) => ({ ...one, weight: Math.floor((one.weight * most) / 100) }))
+    .filter(({ weight }) => weight > 0);
 }
 
 /**
@@ -117,9 +136,9 @@ export function outdatedPods(
 }
 
 function avoidedBy({ spec }: Pod): ReadonlySet<unknown> {
-  const { nodeAffinity } = (spec.affinity ?? {}) as NodeAffinity;
-  const terms = nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? [];
-  const requirements = terms.flatMap(({ matchExpressions = [] }) => matchExpressions);
+  const requirements = requiredTermsOf(spec.affinity).flatMap(
+    ({ matchExpressions = [] }) => matchExpressions,
+  );
   return new Set(
     requirements.flatMap((one) => {
       const { key, operator, values = [] } = one as { key?: string; operator?: string; values?: string[] };

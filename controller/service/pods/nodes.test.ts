@@ -54,6 +54,13 @@ test("the choice prefers nodes by score, avoids nodes that are too small, and le
   );
 });
 
+test("the condition says so if pods get no preferences because of their required terms", () => {
+  const judged = judgeNodes(scorer, CUDA, NODES);
+  expect(nodesCondition({ at: "judged", judged, hasSeveralTerms: true }).message).toMatch(
+    /^scores: fast .*; pods get no preferences, because they have several required node selector terms .*; kept out: small/,
+  );
+});
+
 test("measured speed, load and cost decide, and an unknown figure counts as neither good nor bad", () => {
   const judged = judgeNodes(scorer, CUDA, NODES, (name) => FIGURES[name] ?? {});
   expect(nodeChoiceOf(judged).prefer).toEqual([

@@ -106,7 +106,13 @@ export type ObservedNodes =
   | { readonly at: "chosenByUser" }
   /** The controller runs without fitness. */
   | { readonly at: "notScored" }
-  | { readonly at: "judged"; readonly judged: readonly JudgedNode[]; readonly weights?: ScoreWeights };
+  | {
+      readonly at: "judged";
+      readonly judged: readonly JudgedNode[];
+      readonly weights?: ScoreWeights;
+      /** True if the template has several required terms, with which the pods get no preferences. */
+      readonly hasSeveralTerms?: boolean;
+    };
 
 const MAX_NAMED = 3;
 
@@ -127,9 +133,10 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
   const others = judged.filter(({ name }) => !named.has(name));
   const parts = [
     listed(
-      "prefers",
+      seen.hasSeveralTerms === true ? "scores" : "prefers",
       scores.map(({ name, why }) => `${name} (${why})`),
     ),
+    seen.hasSeveralTerms === true && scores.length > 0 ? NO_PREFERENCES : "",
     scores.some(({ missing }) => missing.length > 0)
       ? "an unknown speed or cost counts as half of the largest one, an unknown load as 50%"
       : "",
@@ -156,6 +163,9 @@ export function nodesCondition(seen: ObservedNodes): ConditionUpdate {
     ? { type, status: "True", reason: "NodesScored", message }
     : { type, status: "Unknown", reason: "NodesUnknown", message };
 }
+
+const NO_PREFERENCES =
+  "pods get no preferences, because they have several required node selector terms (hardware.gpu.memory, flavors), which Karpenter drops before preferences";
 
 function tooSmallText({ name, fit }: JudgedNode): string[] {
   if (fit.at !== "tooSmall") return [];

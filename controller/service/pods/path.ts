@@ -10,7 +10,7 @@ import { benchmarksIn } from "../../watches/benchmarks.ts";
 import { reportOn } from "../../watches/events.ts";
 import { readReportedNode } from "../../watches/nodes.ts";
 import { matchesFlavors } from "../../workload/flavors/nodes.ts";
-import { hasGate, isChosenByUser } from "../../workload/pod.ts";
+import { hasGate, hasSeveralTerms, isChosenByUser } from "../../workload/pod.ts";
 import { type PodsInput, type PodsResolved, resolvePods } from "../../workload/resolve.ts";
 import { podRevisionOf } from "../../workload/revision.ts";
 import { SURGE_ONE } from "../../workload/strategy.ts";
@@ -166,7 +166,8 @@ function observeNodes(
     .map((node) => readReportedNode(fitness, node, watches.nodeReports));
   const judged = judgeNodes(scorer, need, nodes, nodeFiguresFor(watches, { service, model, resolution }));
   nodeProbes.probe(judged.flatMap(({ name, fit }) => (fit.at === "unknown" ? [name] : [])));
-  return { at: "judged", judged, weights };
+  const { affinity } = resolution.workload.deployment.spec.template.spec;
+  return { at: "judged", judged, weights, hasSeveralTerms: hasSeveralTerms(affinity) };
 }
 
 interface Moved {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { type BackendRuntimeSpec, backendRuntimeSchema } from "../../../src/api/backend-runtime.ts";
 import type { Flavor } from "../../../src/api/flavors.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { inputOf } from "../fixtures/workload-input.ts";
 import { buildWorkload } from "../workload.ts";
 import { withStage } from "./build.ts";
@@ -25,17 +26,25 @@ function stage(
     runtime,
     group,
     backend,
+    hardware,
+    affinity,
   }: {
     classes?: readonly string[];
     runtime?: "generic" | "vllm";
     group?: { size: number };
     backend?: BackendRuntimeSpec;
+    hardware?: Model["spec"]["hardware"];
+    affinity?: object;
   } = {},
 ): FlavorStage {
-  const { service } = inputOf({ service: { runtime, group }, model: { source: "hf://org/m" }, replicas: 1 });
+  const { service } = inputOf({
+    service: { runtime, group, affinity },
+    model: { source: "hf://org/m" },
+    replicas: 1,
+  });
   const found = flavors.find(({ name }) => name === taken);
   if (found === undefined) throw new Error(`no flavor ${taken}`);
-  return stageOf(flavors, found, stageContext(service.spec, new Set(classes), backend));
+  return stageOf(flavors, found, stageContext(service.spec, hardware, new Set(classes), backend));
 }
 
 const names = ({ by, flavors }: FlavorStage) => [by, ...flavors.map(({ name }) => name)].join(" ");
@@ -66,6 +75,17 @@ describe("stage", () => {
   test("counts of devices differ only where no argument depends on them", () => {
     expect(names(stage(devices, "one", { classes, runtime: "generic" }))).toBe("devices two one");
     expect(names(stage(devices, "one", { classes, runtime: "vllm" }))).toBe("devices one");
+  });
+
+  test("without a term for all of them, the controller chooses: Karpenter drops required terms before preferences", () => {
+    const labels = [labeled("h100"), labeled("l40s")];
+    const hardware = { accelerator: "cuda", gpu: { memory: "24Gi", vendor: "nvidia" } } as const;
+    expect(names(stage(labels, "l40s", { hardware }))).toBe("single l40s");
+    const terms = (...nodeSelectorTerms: object[]) => ({
+      nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+    });
+    expect(names(stage(labels, "l40s", { affinity: terms({}) }))).toBe("labels h100 l40s");
+    expect(names(stage(labels, "l40s", { affinity: terms({}, {}) }))).toBe("single l40s");
   });
 
   test("a BackendRuntime decides by its engine and its arguments", () => {

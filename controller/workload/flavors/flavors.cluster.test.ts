@@ -47,7 +47,7 @@ function rendered(name: string, flavors: readonly Flavor[]) {
   const [first] = flavors;
   if (first === undefined) throw new Error("no flavor");
   const classes = new Set(flavors.flatMap(({ deviceClass }) => deviceClass ?? []));
-  const stage = stageOf(flavors, first, stageContext(service.spec, classes, undefined));
+  const stage = stageOf(flavors, first, stageContext(service.spec, undefined, classes, undefined));
   const { claimTemplate, ...flavored } = withStage(service, input.model, stage);
   const { deployment } = buildWorkload({ ...input, ...flavored });
   // The engine needs no weights here, and the pods no volume.

@@ -2,8 +2,10 @@
 import type { BackendRuntimeSpec } from "../../../src/api/backend-runtime.ts";
 import type { Flavor } from "../../../src/api/flavors.ts";
 import type { InferenceServiceSpec } from "../../../src/api/inference-service/index.ts";
+import type { Model } from "../../../src/api/model.ts";
 import { limitsOf, platformOfFlavor } from "../../../src/capacity/flavors/narrow.ts";
 import { canonicalJson } from "../../../src/util/hash.ts";
+import { hasSeveralTerms } from "../pod.ts";
 
 /**
  * Flavors in one pod template, in order of preference. The scheduler chooses by node affinity (`labels`) or by a prioritized
@@ -21,6 +23,8 @@ export interface StageContext {
   readonly countsMayDiffer: boolean;
   /** True if all pods of a group must have the same flavor, so that the scheduler chooses for none of them. */
   readonly isGroup: boolean;
+  /** True if the template has several required terms for other reasons. Then it must have no preferences. */
+  readonly hasAlternatives: boolean;
 }
 
 const COUNT = /\{\{ *\.?(tensor|pipeline)ParallelSize *\}\}/i;
@@ -30,7 +34,8 @@ const COUNT = /\{\{ *\.?(tensor|pipeline)ParallelSize *\}\}/i;
  * or in any configuration of its BackendRuntime.
  */
 export function stageContext(
-  { runtime, command, args, env, group }: InferenceServiceSpec,
+  { runtime, command, args, env, group, affinity }: InferenceServiceSpec,
+  hardware: Model["spec"]["hardware"],
   deviceClasses: ReadonlySet<string>,
   /** The content of the BackendRuntime that the service uses. */
   backend: BackendRuntimeSpec | undefined,
@@ -44,6 +49,7 @@ export function stageContext(
     deviceClasses,
     countsMayDiffer: engine === "generic" && !COUNT.test(texts),
     isGroup: group !== undefined,
+    hasAlternatives: hardware?.gpu?.memory !== undefined || hasSeveralTerms(affinity),
   };
 }
 
@@ -79,7 +85,7 @@ function stageKey(flavor: Flavor, context: StageContext): string {
     return canonicalJson({ by: "devices", nodeSelector, params, others, vendor: gpus?.vendor, count });
   }
   // An empty node selector term matches no node, so a flavor for all nodes has a template of its own.
-  if (nodeSelector === undefined || Object.keys(nodeSelector).length === 0)
-    return canonicalJson({ on, name });
+  const isForAll = nodeSelector === undefined || Object.keys(nodeSelector).length === 0;
+  if (isForAll || context.hasAlternatives) return canonicalJson({ on, name });
   return canonicalJson({ by: "labels", limits, params });
 }
