@@ -118,6 +118,7 @@ function factsOfNode(node: Node, slices: readonly ResourceSlice[], map: ConfigMa
     deviceClass: deviceClassOf(devices),
     utilization: report?.gpuUtilization,
     cost: costOfNode(node),
+    labels: node.metadata.labels,
   };
 }
 
@@ -126,9 +127,7 @@ function withoutManagers<T extends KubeObject>(object: T): T {
   return object;
 }
 
-/** Labels that describe GPUs. A Node has 10 KB of others, images and addresses that nothing reads. */
-const GPU_LABEL = /(nvidia\.com|amd\.com|intel\.com|node\.kubernetes\.io\/pci)/;
-
+/** Flavors may name any label. A Node has 10 KB of images, addresses and annotations that nothing reads. */
 function nodeParts({ metadata, status }: Node): Node {
   const { name, uid, resourceVersion, labels, annotations } = metadata;
   const cost = annotations?.[ANNOTATION_COST];
@@ -137,7 +136,7 @@ function nodeParts({ metadata, status }: Node): Node {
       name,
       uid,
       resourceVersion,
-      labels: Object.fromEntries(Object.entries(labels ?? {}).filter(([key]) => GPU_LABEL.test(key))),
+      labels,
       annotations: cost === undefined ? undefined : { [ANNOTATION_COST]: cost },
     },
     status: { capacity: status?.capacity, allocatable: status?.allocatable },

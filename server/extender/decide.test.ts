@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import type { Devices } from "../../src/capacity/devices/devices.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
@@ -11,6 +11,7 @@ import {
   measuredTable,
 } from "../../test/bed/gpu-classes.ts";
 import { type ExtenderNeed, mismatchOf, type NodeFacts, needOf, scoreCandidates } from "./decide.ts";
+import { scoreOnFlavor } from "./flavors.ts";
 import type { ExtenderPod } from "./protocol.ts";
 
 const GIB = 1024 ** 3;
@@ -138,6 +139,59 @@ test("the fastest of the cheap and idle nodes has the highest score, and an unkn
   expect(scores).toEqual([4, 9, 5, 7]);
   expect(why(1)).toBe("0.64: 80 of 80 tokens/s (measured), 10% in use, cost 2 of 5");
   expect(why(2)).toBe("0.20: speed unknown, load unknown, cost unknown");
+});
+
+describe("flavors", () => {
+  const flavors = ["h100", "a100", "l4"].map((name) => ({ name, nodeSelector: { gpu: name } }));
+  const expression = (...values: string[]) => ({ key: "gpu", operator: "In", values });
+  const offered = (...nodeSelectorTerms: object[]) => {
+    const pod = podWith(ONE);
+    const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
+    const affinity = { nodeAffinity: required } as ExtenderPod["spec"]["affinity"];
+    const model = measuredModel("default");
+    return needOf(
+      { ...pod, spec: { ...pod.spec, affinity } },
+      measuredService("default"),
+      { ...model, spec: { ...model.spec, flavors } },
+      table,
+    );
+  };
+  const on = (gpu: string, more: Partial<NodeFacts> = {}) => facts(undefined, { labels: { gpu }, ...more });
+
+  test("a node of an earlier flavor has a higher score than a faster one of a later flavor", () => {
+    const nodes = new Map([
+      ["slow", on("h100", { deviceClass: classOf("l4"), utilization: 1 })],
+      ["fast", on("a100", { deviceClass: classOf("a100"), utilization: 0 })],
+      ["busy", on("a100", { deviceClass: classOf("l4"), utilization: 1 })],
+      ["last", on("l4", { deviceClass: classOf("a100"), utilization: 0 })],
+    ]);
+    const names = ["last", "busy", "slow", "fast", "unknown"];
+    const terms = flavors.map(({ name }) => ({ matchExpressions: [expression(name)] }));
+    for (const need of [
+      offered(...terms),
+      offered({ matchExpressions: [expression("h100", "a100", "l4")] }),
+    ]) {
+      const { scores, why } = scoreCandidates(names, need, (name) => nodes.get(name), DEFAULT_SCORE_WEIGHTS);
+      expect(scores).toEqual([1, 5, 9, 6, 1]);
+      expect(why(2)).toMatch(/^flavor h100, /);
+    }
+  });
+
+  test("only flavors that the pod allows count, and one alone is no choice", () => {
+    expect(offered({ matchExpressions: [expression("h100", "l4")] }).flavors.map(({ name }) => name)).toEqual(
+      ["h100", "l4"],
+    );
+    expect(offered({ matchExpressions: [expression("l4")] }).flavors).toEqual([]);
+    expect(offered({ matchExpressions: [{ key: "gpu", operator: "Exists" }] }).flavors).toEqual([]);
+    expect(needWith(ONE, { flavors }).flavors).toEqual([]);
+  });
+
+  test.each([2, 3, 4, 5, 6, 7, 8])("the scores of %i flavors do not overlap", (count) => {
+    for (let index = 1; index < count; index++) {
+      expect(scoreOnFlavor(0, index - 1, count)).toBeGreaterThan(scoreOnFlavor(1, index, count));
+    }
+    expect([scoreOnFlavor(1, 0, count), scoreOnFlavor(0, undefined, count)]).toEqual([10, 0]);
+  });
 });
 
 test("any facts give every node a whole score from 0 to 10", () => {

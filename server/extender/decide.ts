@@ -24,7 +24,8 @@ import {
 import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, runtimesFor } from "../../src/engines/registry.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
-import { type ExtenderPod, MAX_SCORE } from "./protocol.ts";
+import { flavorIndex, flavorsOffered, type OfferedFlavor, scoreOnFlavor } from "./flavors.ts";
+import type { ExtenderPod } from "./protocol.ts";
 
 /** What is known about a node. */
 export interface NodeFacts {
@@ -33,6 +34,7 @@ export interface NodeFacts {
   /** Share of its GPUs' time that is in use, from 0 to 1. */
   readonly utilization: number | undefined;
   readonly cost: number | undefined;
+  readonly labels?: Readonly<Record<string, string>> | undefined;
 }
 
 /** What a pod of a service requires of its node. */
@@ -49,6 +51,8 @@ export interface ExtenderNeed {
   readonly needsInt4: boolean;
   /** Measured tokens per second by device class. */
   readonly speeds: Readonly<Record<string, number>>;
+  /** Among which the scheduler chooses, in order of preference; empty if there is no choice. */
+  readonly flavors: readonly OfferedFlavor[];
 }
 
 interface NeededMemory {
@@ -96,6 +100,7 @@ export function needOf(
     sliceBytes: requested.sliceBytes,
     needsInt4: vendor === "NVIDIA" && /^awq/i.test(model.spec.quantization ?? ""),
     speeds: speedsByClass(table, subject),
+    flavors: flavorsOffered(pod, service, model),
   };
 }
 
@@ -159,7 +164,7 @@ export interface NodeScores {
 /** Unknown nodes get the neutral value of every term. */
 export function scoreCandidates(
   names: readonly string[],
-  { speeds }: ExtenderNeed,
+  { speeds, flavors }: ExtenderNeed,
   factsOf: (name: string) => NodeFacts | undefined,
   weights: ScoreWeights,
 ): NodeScores {
@@ -173,10 +178,20 @@ export function scoreCandidates(
     return { tokensPerSecond: measured.get(deviceClass), utilization, cost };
   });
   const scale = scoreScale(figures);
+  const flavorOf = (index: number) => flavorIndex(flavors, factsOf(names[index] ?? "")?.labels);
   return {
-    scores: figures.map((one) => Math.round(MAX_SCORE * scoreRank(scoreOf(one, scale, weights), weights))),
-    why: (index) =>
-      scoreMachine({ name: names[index] ?? "", ...(figures[index] ?? UNKNOWN) }, scale, weights).why,
+    scores: figures.map((one, index) =>
+      scoreOnFlavor(scoreRank(scoreOf(one, scale, weights), weights), flavorOf(index), flavors.length),
+    ),
+    why: (index) => {
+      const { why } = scoreMachine(
+        { name: names[index] ?? "", ...(figures[index] ?? UNKNOWN) },
+        scale,
+        weights,
+      );
+      const flavor = flavors[flavorOf(index) ?? -1];
+      return flavor === undefined ? why : `flavor ${flavor.name}, ${why}`;
+    },
   };
 }
 

@@ -20,6 +20,34 @@ const containersSchema = z
   )
   .nullish();
 
+const affinitySchema = z
+  .object({
+    nodeAffinity: z
+      .object({
+        requiredDuringSchedulingIgnoredDuringExecution: z
+          .object({
+            nodeSelectorTerms: z
+              .array(
+                z.object({
+                  matchExpressions: z
+                    .array(
+                      z.object({
+                        key: z.string(),
+                        operator: z.string(),
+                        values: z.array(z.string()).nullish(),
+                      }),
+                    )
+                    .nullish(),
+                }),
+              )
+              .nullish(),
+          })
+          .nullish(),
+      })
+      .nullish(),
+  })
+  .nullish();
+
 const podSchema = z.object({
   metadata: z.object({
     name: z.string().default(""),
@@ -29,6 +57,7 @@ const podSchema = z.object({
   }),
   spec: z.object({
     containers: containersSchema,
+    affinity: affinitySchema,
     resourceClaims: z.array(z.unknown()).nullish(),
   }),
 });
