@@ -1,5 +1,11 @@
 /** Builds pods that run once, such as the probe of a node, and reads their status. Pure. */
-import type { Container, Node, Pod, PodSpec } from "../../src/kube/workload-objects.ts";
+import {
+  type Container,
+  isImageFailure,
+  type Node,
+  type Pod,
+  type PodSpec,
+} from "../../src/kube/workload-objects.ts";
 import { POD_USER } from "./contract.ts";
 
 /**
@@ -155,15 +161,7 @@ export function probeNodeFailure(node: Node | undefined): ProbeFailure | undefin
   return probeFailed("NodeNotReady", ready?.message || ready?.reason || "the node is not ready");
 }
 
-const TERMINAL_REASONS = [
-  "ErrImagePull",
-  "ImagePullBackOff",
-  "ErrImageNeverPull",
-  "InvalidImageName",
-  "CreateContainerConfigError",
-  "CreateContainerError",
-  "RunContainerError",
-];
+const TERMINAL_REASONS = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"];
 
 /** Reads a pod that has not finished. A stuck pod will not run without a change. */
 export function readWaitingPod(pod: Pod): { readonly at: "waiting" | "stuck"; readonly why: string } {
@@ -171,7 +169,8 @@ export function readWaitingPod(pod: Pod): { readonly at: "waiting" | "stuck"; re
   const { reason, message } = probeState(pod)?.waiting ?? {};
   if (reason !== undefined && reason !== "ContainerCreating") {
     const why = [reason, message].filter(Boolean).join(": ");
-    return { at: TERMINAL_REASONS.includes(reason) ? "stuck" : "waiting", why };
+    const isStuck = isImageFailure(reason) || TERMINAL_REASONS.includes(reason);
+    return { at: isStuck ? "stuck" : "waiting", why };
   }
   const unscheduled = conditions.find((one) => one.type === "PodScheduled" && one.status === "False");
   return { at: "waiting", why: unscheduled?.message ?? `the pod is ${phase}` };

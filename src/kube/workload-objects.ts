@@ -170,6 +170,13 @@ export function hasPodEnded({ status }: Pick<Pod, "status">): boolean {
   return status?.phase === "Succeeded" || status?.phase === "Failed";
 }
 
+/** True for the reason with which a container waits for an image that its node cannot use. */
+export function isImageFailure(reason: string): boolean {
+  return /^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|RegistryUnavailable|SignatureValidationFailed)/.test(
+    reason,
+  );
+}
+
 export interface Node extends KubeObject {
   spec?: { unschedulable?: boolean; taints?: readonly Open[] };
   status?: {

@@ -1,7 +1,7 @@
 /** Reads a download Job and its pods: the result, or the reason why its pod does not start. Pure. */
 import { defaultRemedy, type ErrorCode } from "../../../src/api/errors.ts";
 import type { Model } from "../../../src/api/model.ts";
-import type { Job, Pod } from "../../../src/kube/workload-objects.ts";
+import { isImageFailure, type Job, type Pod } from "../../../src/kube/workload-objects.ts";
 import { type FetchResult, isFetched, parseFetchResult } from "../../../src/models/fetch-result.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
@@ -76,8 +76,7 @@ export function podStartProblem({ status }: Pod): CacheProblem | undefined {
   const scheduled = status?.conditions?.find(({ type }) => type === "PodScheduled");
   if (scheduled?.status === "False") return unschedulable(scheduled.message ?? "");
   const { reason = "", message = "" } = stateOf(status)?.waiting ?? {};
-  if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError)/.test(reason))
-    return cacheProblem("DownloadImageUnavailable", `${reason}: ${message}`);
+  if (isImageFailure(reason)) return cacheProblem("DownloadImageUnavailable", `${reason}: ${message}`);
   // The container's configuration refers to nothing but the source's Secret.
   if (reason === "CreateContainerConfigError") return cacheProblem("SourceSecretInvalid", message);
   return undefined;

@@ -186,6 +186,57 @@ test("a pod with required affinity to other pods and to its volume reports both 
   });
 });
 
+const NOT_FOUND =
+  'failed to pull and unpack image "registry.example/llama:v9": failed to resolve reference "registry.example/llama:v9": registry.example/llama:v9: not found';
+const PULLS: [string, { readonly reason: string; readonly message: string }, string][] = [
+  ["a failed pull", { reason: "ErrImagePull", message: NOT_FOUND }, `ErrImagePull: ${NOT_FOUND}`],
+  [
+    "its back-off",
+    {
+      reason: "ImagePullBackOff",
+      message: `Back-off pulling image "registry.example/llama:v9": ErrImagePull: ${NOT_FOUND}`,
+    },
+    `ErrImagePull: ${NOT_FOUND}`,
+  ],
+  [
+    "the back-off of an older kubelet",
+    { reason: "ImagePullBackOff", message: 'Back-off pulling image "registry.example/llama:v9"' },
+    'ImagePullBackOff: Back-off pulling image "registry.example/llama:v9"',
+  ],
+  [
+    "a name that cannot be",
+    { reason: "InvalidImageName", message: 'Failed to apply default image tag "a:b:c"' },
+    'InvalidImageName: Failed to apply default image tag "a:b:c"',
+  ],
+  [
+    "an image that must be on the node",
+    {
+      reason: "ErrImageNeverPull",
+      message: 'Container image "a:1" is not present with pull policy of Never',
+    },
+    'ErrImageNeverPull: Container image "a:1" is not present with pull policy of Never',
+  ],
+];
+
+test.each(PULLS)(
+  "%s is a problem with the image, with one text for an error and its back-off",
+  (_, waiting, text) => {
+    const status = { restartCount: 0, started: false, state: { waiting } };
+    const { code, message, remedy } = engine(status) ?? {};
+    expect({ code, message, remedy }).toEqual({
+      code: "ImageUnavailable",
+      message: `engine of chat-1: ${text}`,
+      remedy: undefined,
+    });
+    // The program that fetches weights is the controller's.
+    expect(init({ ...status, ready: false })).toMatchObject({
+      code: "ImageUnavailable",
+      message: `fetch of chat-1: ${text}`,
+      remedy: expect.stringContaining("--image"),
+    });
+  },
+);
+
 test("messages of pods and the scheduler are truncated before they become a condition", () => {
   const text = fc.string({ maxLength: 40_000, unit: "binary" });
   const state = fc.oneof(

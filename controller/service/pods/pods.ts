@@ -1,12 +1,13 @@
 /** Reads the pods of a service: how many are ready, what the others wait for, and their problems. Pure. */
 
-import type { ErrorCode } from "../../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
 import { LABEL_GROUP_SET, LABEL_MOUNTS } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { ENGINES } from "../../../src/engines/registry.ts";
 import {
   type ContainerStatus,
   hasPodEnded,
+  isImageFailure,
   type Pod,
   type PodTemplate,
 } from "../../../src/kube/workload-objects.ts";
@@ -242,8 +243,7 @@ function problemOf(pod: Pod): PodProblem | undefined {
 function containerProblem(pod: Pod, container: ContainerStatus, runsOnce: boolean): PodProblem | undefined {
   const { reason = "", message = "" } = container.state?.waiting ?? {};
   const subject = `${container.name} of ${pod.metadata.name}`;
-  if (/^(ErrImage|ImagePull|InvalidImageName|ImageInspectError|ErrImageNeverPull)/.test(reason))
-    return { code: "ImageUnavailable", message: truncate(`${subject}: ${reason}: ${message}`, MAX_TEXT) };
+  if (isImageFailure(reason)) return imageProblem(container.name, subject, { reason, message });
   if (/^CreateContainer(Config)?Error$|^RunContainerError$/.test(reason))
     return { code: "PodConfigInvalid", message: truncate(`${subject}: ${reason}: ${message}`, MAX_TEXT) };
   const failed = fetchFailure(container);
@@ -262,6 +262,27 @@ function containerProblem(pod: Pod, container: ContainerStatus, runsOnce: boolea
       ? oomRemedy(pod, container.name)
       : `read its log: kubectl logs ${pod.metadata.name} -c ${container.name} --previous`;
   return { code: "PodCrashing", message: truncate(text, MAX_TEXT), remedy };
+}
+
+/**
+ * A kubelet alternates between the error and its back-off, which has the error in its message. Both give the same text, so that the
+ * status does not change with each attempt.
+ */
+function imageProblem(
+  container: string,
+  subject: string,
+  { reason, message }: { readonly reason: string; readonly message: string },
+): PodProblem {
+  const [, error = reason, detail = message] =
+    /^Back-off pulling image "[^"]*": (\w+): (.*)$/s.exec(message) ?? [];
+  const problem = {
+    code: "ImageUnavailable" as const,
+    message: truncate(`${subject}: ${error}: ${detail}`, MAX_TEXT),
+  };
+  // The image of the program that fetches weights is that of the controller.
+  return container.startsWith(FETCH_CONTAINER)
+    ? { ...problem, remedy: errorCatalog.DownloadImageUnavailable.do }
+    : problem;
 }
 
 /** The controller sets no memory limit for engines. */

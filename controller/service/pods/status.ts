@@ -119,7 +119,7 @@ function waiting(input: PodsStatusInput): PhaseStatus | undefined {
 function failing(input: PodsStatusInput): PhaseStatus | undefined {
   const { problem } = input.pods;
   if (problem === undefined || isComplete(input)) return undefined;
-  const { code, remedy = REMEDIES[code] ?? errorCatalog[code].do } = problem;
+  const { code, remedy = imageRemedy(code, input) ?? REMEDIES[code] ?? errorCatalog[code].do } = problem;
   const message = `${readyPodsText(input)}; ${problem.message}. To do: ${remedy}`;
   return { phase: "Degraded", reason: code, message };
 }
@@ -129,6 +129,14 @@ const REMEDIES: Partial<Record<ErrorCode, string>> = {
   DiskFull:
     "enlarge the claim with kubectl patch pvc, or with spec.modelCache.persistence Ephemeral raise spec.resources.ephemeralStorage",
 };
+
+/** For an image that comes from a BackendRuntime. */
+function imageRemedy(code: ErrorCode, { service: { spec } }: PodsStatusInput): string | undefined {
+  if (code !== "ImageUnavailable" || spec.backendRuntime === undefined || spec.image !== undefined)
+    return undefined;
+  const { name } = spec.backendRuntime;
+  return `correct image and version of BackendRuntime ${name}, or set spec.backendRuntime.version or spec.image of the service; for a private registry, add its credentials to spec.imagePullSecrets`;
+}
 
 /** Kueue holds pods until their queue has quota. That may take any time, so no deadline applies. */
 function queued(input: PodsStatusInput): PhaseStatus | undefined {

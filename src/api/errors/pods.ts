@@ -89,8 +89,8 @@ export const podErrors = {
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   ImageUnavailable: {
-    what: "The image of the engine cannot be pulled.",
-    do: "correct spec.image, or add the registry's credentials to spec.imagePullSecrets",
+    what: "The image of a container cannot be pulled. The message has the error of the node.",
+    do: "set spec.image to an image that the nodes can pull, or correct the image of the BackendRuntime; for a private registry, add its credentials to spec.imagePullSecrets",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   PodConfigInvalid: {
