@@ -4,8 +4,10 @@ import type { BenchmarkOrder } from "../../src/api/benchmark.ts";
 import { parseQuantity } from "../../src/api/fields/quantity.ts";
 import { LABEL_BENCHMARK, MANAGER_BENCHMARK, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { HOSTS, MODELS } from "../../src/api/kinds.ts";
 import { isBeingDeleted } from "../../src/api/metadata.ts";
+import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { deviceClassOf } from "../../src/capacity/devices/devices.ts";
@@ -20,6 +22,7 @@ import { hasPodEnded, type Job, type Node, type Pod } from "../../src/kube/workl
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
 import { momentOf } from "../../src/util/moment.ts";
 import { truncate } from "../../src/util/text.ts";
+import { backendOf } from "../backend/turns.ts";
 import { ApiCallFailed, isSettled } from "../service/apply/failure.ts";
 import { requestsOf } from "../service/pods/pods.ts";
 import { BENCHMARKS_KEY, benchmarksIn } from "../watches/benchmarks.ts";
@@ -41,7 +44,7 @@ import {
   planBenchmarks,
   type StartedJob,
 } from "./plan.ts";
-import { BENCHMARKED, type ModelBenchmarks, reportsOf, speedText } from "./report.ts";
+import { BENCHMARKED, type ModelBenchmarks, reportsOf, speedText, unmeasuredText } from "./report.ts";
 import { editsOf } from "./results.ts";
 import { type ClassedHost, type ClassedNode, type Target, targetsOf } from "./targets.ts";
 
@@ -99,9 +102,12 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
       const { watches, benchmarks, podsSettings: settings } = ports;
       const models = watches.models.list();
       const hosts = watches.hosts.list();
+      const servicesOf = ({ metadata }: Model) => watches.servicesOfModel.of(keyOf(metadata));
+      const backendWith = (service: InferenceService) => backendOf(watches, service);
       const targets = targetsOf({
         models,
-        servicesOf: ({ metadata }) => watches.servicesOfModel.of(keyOf(metadata)),
+        servicesOf,
+        backendOf: backendWith,
         hosts: hosts.flatMap((host) => classedHost(ports, host)),
         nodes: watches.nodes.list().flatMap((node) => classedNode(ports, node)),
         settings,
@@ -116,7 +122,10 @@ export function createBenchmarks(ports: BenchmarksPorts): Benchmarks {
       for (const { target, code, message } of [...plan.failed, ...refused.found])
         report(ports, target, "Warning", code, message);
       const before = reports;
-      reports = reportsOf(models, targets, plan, benchmarks.isOn);
+      reports = reportsOf(models, targets, plan, {
+        isOn: benchmarks.isOn,
+        unmeasuredOf: (model) => unmeasuredText(servicesOf(model), backendWith),
+      });
       for (const [model, current] of reports)
         if (!isDeepEqual(current, before.get(model))) ports.onReport(model);
       if (errors.length > 0) throw errors[0];

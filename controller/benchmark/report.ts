@@ -1,8 +1,10 @@
 /** What the status of a Model says about its benchmarks. Pure. */
 
 import type { ConditionUpdate } from "../../src/api/conditions.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { Model, ModelStatus } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Backend } from "../../src/capacity/backend.ts";
 import { contentOf } from "../../src/capacity/benchmark/key.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { BenchmarksPlan, TargetState } from "./plan.ts";
@@ -25,7 +27,7 @@ export function reportsOf(
   models: readonly Model[],
   targets: readonly Target[],
   plan: Pick<BenchmarksPlan, "states" | "results">,
-  isOn: boolean,
+  { isOn, unmeasuredOf }: ReportOptions,
 ): Map<string, ModelBenchmarks> {
   const own = new Map<string, Target[]>();
   for (const target of targets)
@@ -34,9 +36,32 @@ export function reportsOf(
     models.map((model) => {
       const key = keyOf(model.metadata);
       const isWanted = isOn && (model.spec.benchmark?.enabled ?? true) && contentOf(model) !== undefined;
-      return [key, reportOf(own.get(key) ?? [], plan, isWanted)];
+      const unmeasured = isWanted ? unmeasuredOf(model) : undefined;
+      return [key, reportOf(own.get(key) ?? [], plan, { isWanted, unmeasured })];
     }),
   );
+}
+
+interface ReportOptions {
+  readonly isOn: boolean;
+  /** What no benchmark can measure of the services of a Model. */
+  readonly unmeasuredOf: (model: Model) => string | undefined;
+}
+
+const NAMED_MAX = 3;
+
+/** Names the services whose engine is a program of its users. Undefined if there are none. */
+export function unmeasuredText(
+  services: readonly InferenceService[],
+  backendOf: (service: InferenceService) => Backend | undefined,
+): string | undefined {
+  const names = services
+    .filter((service) => (backendOf(service)?.spec.engine ?? service.spec.runtime) === "generic")
+    .map(({ metadata }) => metadata.name)
+    .sort();
+  if (names.length === 0) return undefined;
+  const more = names.length > NAMED_MAX ? ` and ${names.length - NAMED_MAX} more` : "";
+  return `not measured: InferenceService ${names.slice(0, NAMED_MAX).join(", ")}${more}, because no benchmark knows how to measure a program of engine generic`;
 }
 
 type Stated = { readonly target: Target; readonly state: TargetState };
@@ -44,7 +69,7 @@ type Stated = { readonly target: Target; readonly state: TargetState };
 function reportOf(
   targets: readonly Target[],
   { states, results: measured }: Pick<BenchmarksPlan, "states" | "results">,
-  isWanted: boolean,
+  { isWanted, unmeasured }: { readonly isWanted: boolean; readonly unmeasured: string | undefined },
 ): ModelBenchmarks {
   const all = targets
     .map((target): Stated => ({ target, state: states.get(target.key) ?? { at: "off" } }))
@@ -61,13 +86,14 @@ function reportOf(
     }));
   return {
     benchmarks: benchmarks.length === 0 ? undefined : benchmarks,
-    condition: isWanted ? conditionOf(all) : undefined,
+    condition: isWanted ? conditionOf(all, unmeasured) : undefined,
   };
 }
 
-function conditionOf(all: readonly Stated[]): ModelBenchmarks["condition"] {
-  if (all.length === 0) return { status: "Unknown", reason: "NoMachine", message: NO_MACHINE };
-  const message = all.map(({ target, state }) => `${placeOf(target)}: ${textOf(state)}`).join("; ");
+function conditionOf(all: readonly Stated[], unmeasured: string | undefined): ModelBenchmarks["condition"] {
+  if (all.length === 0) return { status: "Unknown", reason: "NoMachine", message: unmeasured ?? NO_MACHINE };
+  const places = all.map(({ target, state }) => `${placeOf(target)}: ${textOf(state)}`);
+  const message = [...places, ...(unmeasured === undefined ? [] : [unmeasured])].join("; ");
   const failed = all.map(({ state }) => state).find(({ at }) => at === "failed");
   if (failed?.at === "failed") return { status: "False", reason: failed.code, message };
   if (all.some(({ state }) => state.at !== "measured"))

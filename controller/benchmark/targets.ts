@@ -6,6 +6,7 @@ import { type InferenceService, inferenceServiceSchema } from "../../src/api/inf
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
+import type { Backend } from "../../src/capacity/backend.ts";
 import { type BenchmarkSubject, benchmarkKey } from "../../src/capacity/benchmark/key.ts";
 import { runningOn, subjectOf, subjectsOnHosts } from "../../src/capacity/benchmark/subject.ts";
 import { hostFacts } from "../../src/capacity/placement/host-facts.ts";
@@ -18,7 +19,7 @@ import { gpusOf } from "../workload/gpus.ts";
 import { imageOf } from "../workload/images.ts";
 import { areTolerated, nodeAdmits } from "../workload/node-admission.ts";
 import { tolerationsOf } from "../workload/pod.ts";
-import { runtimeOf } from "../workload/resolve.ts";
+import { runtimeOf, withPodBackend } from "../workload/resolve.ts";
 import { buildOfImage } from "./job.ts";
 
 export interface ClassedHost {
@@ -40,6 +41,8 @@ export interface ClassedNode {
 export interface TargetWorld {
   readonly models: readonly Model[];
   readonly servicesOf: (model: Model) => readonly InferenceService[];
+  /** Content of the BackendRuntime that a service names, if it is known. */
+  readonly backendOf: (service: InferenceService) => Backend | undefined;
   readonly hosts: readonly ClassedHost[];
   readonly nodes: readonly ClassedNode[];
   readonly settings: PodsSettings;
@@ -92,8 +95,8 @@ export function targetsOf(world: TargetWorld): Target[] {
     const services = world.servicesOf(model).filter((service) => !isBeingDeleted(service));
     try {
       for (const target of [
-        ...onHosts(model, services, hosts),
-        ...onNodes(model, services, nodes, world.settings),
+        ...onHosts(model, services, hosts, world),
+        ...onNodes(model, services, nodes, world),
       ])
         targets.set(target.key, merged(targets.get(target.key), target));
     } catch {
@@ -201,8 +204,12 @@ function onHosts(
   model: Model,
   services: readonly InferenceService[],
   classes: ReadonlyMap<string, readonly ReadHost[]>,
+  { backendOf }: Pick<TargetWorld, "backendOf">,
 ): Target[] {
-  const subjects = subjectsOnHosts(model, services);
+  const subjects = subjectsOnHosts(
+    model,
+    services.flatMap((service) => onEngine(service, backendOf) ?? []),
+  );
   if (subjects.length === 0) return [];
   const couldMeasure = hostFilter(model);
   return subjects.flatMap((subject) =>
@@ -221,6 +228,17 @@ function onHosts(
       });
     }),
   );
+}
+
+/** With the engine of its BackendRuntime, which hosts run with their own build. Undefined if its content is not known. */
+function onEngine(
+  service: InferenceService,
+  backendOf: TargetWorld["backendOf"],
+): InferenceService | undefined {
+  const { spec } = service;
+  if (spec.backendRuntime === undefined) return service;
+  const backend = backendOf(service);
+  return backend && { ...service, spec: { ...spec, runtime: backend.spec.engine } };
 }
 
 function isKnown(builds: ReadonlySet<string | undefined>): builds is ReadonlySet<string> {
@@ -269,11 +287,11 @@ function onNodes(
   model: Model,
   services: readonly InferenceService[],
   classes: ReadonlyMap<string, readonly ClassedNode[]>,
-  settings: PodsSettings,
+  world: Pick<TargetWorld, "settings" | "backendOf">,
 ): Target[] {
   if (classes.size === 0 || model.status?.cache?.phase !== "Ready") return [];
   return runningOn("Pods", model, services).flatMap((service) => {
-    const engine = engineInPod(model, service, settings);
+    const engine = engineInPod(model, service, world);
     const subject = engine && subjectOf(model, service, engine);
     if (engine === undefined || subject === undefined) return [];
     return [...classes].flatMap(([deviceClass, nodes]) => {
@@ -291,7 +309,7 @@ function onNodes(
               hasWeights: true,
               model,
               node,
-              service,
+              service: engine.service,
             })),
       });
     });
@@ -303,22 +321,33 @@ type EngineInPod = NonNullable<ReturnType<typeof engineInPod>>;
 const UNUSED = inferenceServiceSchema.parse({ metadata: { name: "unused" }, spec: { modelRef: "unused" } });
 
 /** Undefined if no pod can run the Model, or if its pods get their devices from resource claims. */
-function engineInPod(model: Model, service: InferenceService | undefined, settings: PodsSettings) {
+function engineInPod(
+  model: Model,
+  service: InferenceService | undefined,
+  { settings, backendOf }: Pick<TargetWorld, "settings" | "backendOf">,
+) {
   const { namespace, name } = model.metadata;
-  const any = service ?? {
+  const backend = service && backendOf(service);
+  if (service?.spec.backendRuntime !== undefined && backend === undefined) return undefined;
+  const given = service ?? {
     ...UNUSED,
     metadata: { name, namespace },
     spec: { ...UNUSED.spec, modelRef: name },
   };
   try {
+    const any = withPodBackend(given, { backend, model });
     const runtime = runtimeOf(any, model);
     const gpus = gpusOf(model, any.spec);
     const pod = engineDescription(runtime)?.pod;
     if (pod?.healthPath === undefined || gpus.claims.length > 0) return undefined;
     const { accelerator, count } = gpus;
-    const image = imageOf({ runtime, pod, accelerator, named: any.spec.image, settings });
+    const { image: named, backendRuntime: { version } = {} } = any.spec;
+    const image = imageOf({ runtime, pod, accelerator, named, version, settings });
+    // A Job has no BackendRuntime.
+    const measured = backend === undefined ? service : { ...any, spec: { ...any.spec, image } };
     const tolerations = tolerationsOf(any.spec, gpus);
-    return { runtime, gpus, gpusPerPod: count, build: buildOfImage(image), tolerations };
+    const build = buildOfImage(image);
+    return { runtime, gpus, gpusPerPod: count, image, build, tolerations, service: measured };
   } catch (error) {
     if (error instanceof MetalbridgeError) return undefined;
     throw error;

@@ -91,7 +91,8 @@ export function needOf(
   const { spec, status } = service;
   const others = runtimesFor(formatOf(model), accelerator, spec.mode ?? "chat");
   const runtime = [spec.runtime, status?.runtime, ...others].find((one) => one !== undefined && inPods(one));
-  const subject = runtime && subjectOf(model, service, { runtime, gpusPerPod: gpus });
+  const image = pod.spec.containers?.[0]?.image;
+  const subject = runtime && subjectOf(model, service, { runtime, gpusPerPod: gpus, image });
   return {
     model: keyOf(model.metadata),
     vendor,

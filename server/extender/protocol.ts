@@ -10,6 +10,7 @@ export const MAX_SCORE = 10;
 const containersSchema = z
   .array(
     z.object({
+      image: z.string().optional(),
       resources: z
         .object({
           requests: z.record(z.string(), z.union([z.string(), z.number()])).optional(),

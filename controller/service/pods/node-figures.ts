@@ -34,9 +34,10 @@ export function nodeFiguresFor(
   },
 ): (node: string) => NodeFigures {
   const { runtime, gpuCount: gpusPerPod, workload } = resolution;
+  const [engine] = workload.deployment.spec.template.spec.containers;
   const speeds = speedsByClass(
     benchmarksIn(watches.benchmarks),
-    subjectOf(model, service, { runtime, gpusPerPod }),
+    subjectOf(model, service, { runtime, gpusPerPod, image: engine?.image }),
   );
   const devices = new Set(
     requestsOf(workload.deployment.spec.template)

@@ -25,6 +25,8 @@ export interface SubjectEngine {
   readonly runtime: Runtime;
   /** Number of GPUs of each pod, 0 for none. Absent on hosts. */
   readonly gpusPerPod?: number | undefined;
+  /** Image of the pods. It counts if a BackendRuntime chooses it. */
+  readonly image?: string | undefined;
 }
 
 /** Values of engines that leave the speed unchanged, so that a service that states a default shares its result. */
@@ -48,15 +50,13 @@ const DEFAULTS: BenchmarkSettings = {
 export function subjectOf(
   model: Model,
   service: Pick<InferenceService, "spec"> | undefined,
-  { runtime, gpusPerPod }: SubjectEngine,
+  { runtime, gpusPerPod, image }: SubjectEngine,
 ): BenchmarkSubject | undefined {
   const content = contentOf(model);
   const spec: Partial<InferenceServiceSpec> = service?.spec ?? {};
   const { mode = "chat" } = spec;
   const isReranker = model.status?.gguf?.ranking === true;
   if (content === undefined || mode !== "chat" || isReranker) return undefined;
-  // A BackendRuntime may bring any engine and any arguments.
-  if (spec.backendRuntime !== undefined) return undefined;
   const isPod = gpusPerPod !== undefined;
   const { host, pod } = engineDescription(runtime) ?? {};
   const honored: readonly string[] = (isPod ? pod : host)?.settings ?? [];
@@ -74,8 +74,18 @@ export function subjectOf(
     uBatchSize: spec.uBatchSize,
   } as const;
   const settings = Object.entries(values).filter(([name]) => honored.includes(name));
-  const ofPod = isPod ? Object.entries(podValues(model, spec, gpusPerPod)) : [];
+  const ofPod = isPod ? Object.entries(podValues(model, withImage(spec, runtime, image), gpusPerPod)) : [];
   return { content, runtime, settings: textsOf([...settings, ...ofPod]) };
+}
+
+/**
+ * Arguments of a BackendRuntime are like spec.extraArgs, which are not part of the subject, but its image is like spec.image. With
+ * the image of the runtime itself, which may have the prefix of a mirror, a service shares the result of those without BackendRuntime.
+ */
+function withImage(spec: Partial<InferenceServiceSpec>, runtime: Runtime, image = "") {
+  if (spec.backendRuntime === undefined) return spec;
+  const pinned = Object.values(engineDescription(runtime)?.pod?.images ?? {});
+  return { ...spec, image: pinned.some((one) => image.endsWith(one)) ? undefined : image };
 }
 
 /** The image of a pod depends on its accelerator, which the class of the machine implies unless it is Vulkan. */
