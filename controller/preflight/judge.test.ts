@@ -69,7 +69,7 @@ const node = (
       allocatable: { memory, ...(gpu === undefined ? {} : { "nvidia.com/gpu": String(gpu.count) }) },
     },
   };
-  return { node: object, read: fitness.readNode(object) };
+  return { node: object, read: () => fitness.readNode(object) };
 };
 const judge = (input: Partial<PreflightInput>) =>
   preflightService({
@@ -352,4 +352,32 @@ test("without fitness hosts are judged by their capacity alone, and nodes are no
   const off = { at: "unknown", why: "nodes: fitness scores are off" };
   expect(judge({ ...without, model: model("cpu") })).toEqual(off);
   expect(judge({ ...without, hosts, service: service({ placement: { on: "Auto" } }) })).toEqual(off);
+});
+
+test("a verdict reads nodes up to the first that fits, and looks for settings that fit one machine only", () => {
+  const calls = { fit: 0, smaller: 0 };
+  const counting: PreflightInput["fitness"] = {
+    ...fitness,
+    forReplica: (need, measured) => {
+      const scorer = fitness.forReplica(need, measured);
+      return {
+        fitOn: (place) => {
+          calls.fit += 1;
+          return scorer.fitOn(place);
+        },
+        smallerFitOn: (place) => {
+          calls.smaller += 1;
+          return scorer.smallerFitOn(place);
+        },
+      };
+    },
+  };
+  const gpuNodes = (mib: number) =>
+    Array.from({ length: 50 }, (_, index) => node(`gpu-${index}`, "512Gi", { count: 8, mib }));
+  const large = judge({ model: model("cuda"), nodes: gpuNodes(98_304), fitness: counting });
+  expect(large).toEqual({ at: "fits", on: "gpu-0" });
+  expect(calls).toMatchObject({ fit: 1, smaller: 0 });
+  const small = judge({ model: model("cuda"), nodes: gpuNodes(24_576), fitness: counting });
+  expect(small).toMatchObject({ at: "nowhere" });
+  expect(calls).toMatchObject({ fit: 51, smaller: 1 });
 });

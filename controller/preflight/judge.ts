@@ -46,8 +46,8 @@ export interface PreflightInput extends NamedModels {
 
 export interface ListedNode {
   readonly node: Node;
-  /** What fitness reads of it. */
-  readonly read: NodeRead;
+  /** What fitness reads of it. Called when the node is judged: the first one often fits. */
+  readonly read: () => NodeRead;
 }
 
 /** Codes of hosts that could run the service once their owners have changed something on them. */
@@ -64,7 +64,8 @@ export type Preflight =
 interface Candidate {
   readonly name: string;
   readonly fit: ReplicaFit;
-  readonly help?: string;
+  /** Called for one machine only, because it tries many settings. */
+  readonly help?: () => string | undefined;
 }
 
 export function preflightService(input: PreflightInput): Preflight {
@@ -78,11 +79,7 @@ export function preflightService(input: PreflightInput): Preflight {
     return { at: "unknown", why: `BackendRuntime ${backendRuntime.name} does not exist yet` };
   const on = runsOn(service, model);
   try {
-    const candidates = onFlavors(input, model) ?? [
-      ...(on === "Pods" ? [] : onHosts(input, model)),
-      ...(on === "Hosts" ? [] : onNodes(input, model)),
-    ];
-    return verdictOf(candidates, on !== "Hosts" && !input.hasFixedNodes);
+    return verdictOf(candidatesOf(input, model, on), on !== "Hosts" && !input.hasFixedNodes);
   } catch (error) {
     // The status of the service will report other problems.
     if (error instanceof MetalbridgeError) return { at: "unknown", why: error.message };
@@ -90,23 +87,31 @@ export function preflightService(input: PreflightInput): Preflight {
   }
 }
 
-/** All machines of all flavors that the service may use, the best of which counts. Undefined if the Model has no flavors. */
-function onFlavors(input: PreflightInput, model: Model): readonly Candidate[] | undefined {
-  const { service } = input;
-  const flavors = flavorsOf(service.spec, model)?.flavors;
-  return flavors
-    ?.filter((flavor) => contradictionOf(service.spec, flavor) === undefined)
-    .flatMap((flavor): readonly Candidate[] => {
-      try {
-        return onFlavor(input, model, flavor);
-      } catch (error) {
-        if (!(error instanceof MetalbridgeError)) throw error;
-        return [unknownFlavor(flavor, error.message)];
-      }
-    });
+/** All machines that the service may use: with flavors, those of each. */
+function* candidatesOf(
+  input: PreflightInput,
+  model: Model,
+  on: ReturnType<typeof runsOn>,
+): Iterable<Candidate> {
+  const { spec } = input.service;
+  const flavors = flavorsOf(spec, model)?.flavors;
+  if (flavors === undefined) {
+    if (on !== "Pods") yield* onHosts(input, model);
+    if (on !== "Hosts") yield* onNodes(input, model);
+    return;
+  }
+  for (const flavor of flavors) {
+    if (contradictionOf(spec, flavor) !== undefined) continue;
+    try {
+      yield* onFlavor(input, model, flavor);
+    } catch (error) {
+      if (!(error instanceof MetalbridgeError)) throw error;
+      yield unknownFlavor(flavor, error.message);
+    }
+  }
 }
 
-function onFlavor(input: PreflightInput, model: Model, flavor: Flavor): readonly Candidate[] {
+function onFlavor(input: PreflightInput, model: Model, flavor: Flavor): Iterable<Candidate> {
   const { service, backend, nodes } = input;
   if (platformOfFlavor(flavor) === "Hosts")
     return onHosts(
@@ -125,15 +130,20 @@ function unknownFlavor({ name }: Flavor, why: string): Candidate {
   return { name: `flavor ${name}`, fit: { at: "unknown", why } };
 }
 
-function verdictOf(candidates: readonly Candidate[], mayGrow: boolean): Preflight {
-  const fitting = candidates.find(({ fit }) => fit.at === "fits");
-  if (fitting !== undefined) return { at: "fits", on: fitting.name };
+/** Judges no further machine once one fits: every request to create or change a service waits for the answer. */
+function verdictOf(machines: Iterable<Candidate>, mayGrow: boolean): Preflight {
+  const candidates: Candidate[] = [];
+  for (const candidate of machines) {
+    if (candidate.fit.at === "fits") return { at: "fits", on: candidate.name };
+    candidates.push(candidate);
+  }
   const unknown = candidates.find(({ fit }) => fit.at === "unknown");
   if (unknown?.fit.at === "unknown") return { at: "unknown", why: `${unknown.name}: ${unknown.fit.why}` };
   const [nearest] = candidates.flatMap(shortageOf).sort((a, b) => a.short - b.short);
   if (nearest === undefined) return { at: "unknown", why: "no machine is known that may run it" };
   const { name, needs, offers, help } = nearest;
-  const hint = help === undefined ? "" : `; ${help}`;
+  const advice = help?.();
+  const hint = advice === undefined ? "" : `; ${advice}`;
   const message = `needs ${formatBytes(needs)}, but the closest machine, ${name}, offers ${formatBytes(offers)}${hint}`;
   return { at: "nowhere", message, mayGrow };
 }
@@ -174,7 +184,7 @@ function unreadCandidate(host: Host, { spec }: InferenceService, scorer: Replica
   const isNamed = runtime !== undefined && engineDescription(runtime)?.program === undefined;
   if (isNamed && !facts.runtimes.includes(runtime))
     return [{ name, fit: { at: "unknown", why: `${runtime} is not installed` } }];
-  return [{ name, fit: scorer.fitOn({ host }), help: scorer.smallerFitOn({ host }) }];
+  return [{ name, fit: scorer.fitOn({ host }), help: () => scorer.smallerFitOn({ host }) }];
 }
 
 function hostCandidate(fit: HostFit, host: Host | undefined, scorer?: ReplicaScorer): Candidate[] {
@@ -187,7 +197,7 @@ function hostCandidate(fit: HostFit, host: Host | undefined, scorer?: ReplicaSco
   // Otherwise the spec of the service excludes the host.
   if (fit.code !== "HostMemoryShort" || claimBytes === undefined || budgetBytes === undefined) return [];
   const [setting] = helps.map(({ text }) => `with ${text}`);
-  const help = (host && scorer?.smallerFitOn({ host })) ?? setting;
+  const help = () => (host && scorer?.smallerFitOn({ host })) ?? setting;
   return [{ name, fit: { at: "tooSmall", claimBytes, budgetBytes }, help }];
 }
 
@@ -209,19 +219,19 @@ function asIfHealthy(host: Host): Host {
   };
 }
 
-function onNodes({ nodes, ...input }: PreflightInput, model: Model): readonly Candidate[] {
+function* onNodes({ nodes, ...input }: PreflightInput, model: Model): Iterable<Candidate> {
   const { service, draftModel: draft, projectorModel: projector, loraModels = [] } = input;
   const adapters = loraModels.filter((one) => one !== undefined);
   const merged = withPodBackend(service, { ...input, model });
   const pod = podNeed({ service: merged, model, draft, projector, adapters });
   const scorer = scorerFor(input, model, pod.settings, pod.claimBytes);
-  if (nodes === undefined) return [{ name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } }];
-  if (scorer === undefined) return [];
-  return nodes.flatMap(({ read: node }): Candidate[] => {
-    const place = { node, pod };
+  if (nodes === undefined) yield { name: "nodes", fit: { at: "unknown", why: "fitness scores are off" } };
+  if (scorer === undefined || nodes === undefined) return;
+  for (const { read } of nodes) {
+    const place = { node: read(), pod };
     const fit = scorer.fitOn(place);
-    return fit.at === "noGpus" ? [] : [{ name: node.name, fit, help: scorer.smallerFitOn(place) }];
-  });
+    if (fit.at !== "noGpus") yield { name: place.node.name, fit, help: () => scorer.smallerFitOn(place) };
+  }
 }
 
 function scorerFor(

@@ -150,11 +150,10 @@ function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, li
   const nodes = readsNodes ? lists.start("Nodes", { kind: NODES }) : UNWATCHED;
   const reports = readsNodes ? lists.start("reports of nodes", NODE_REPORTS) : UNWATCHED;
   return (service) => {
-    if (![models, hosts, backends, nodes, reports].every((one) => one.isSynced()))
-      return {
-        at: "unknown",
-        why: "the controller has not listed Models, BackendRuntimes, Hosts and Nodes yet",
-      };
+    if (![models, hosts, nodes, reports].every((one) => one.isSynced()))
+      return { at: "unknown", why: "the controller has not listed Models, Hosts and Nodes yet" };
+    if (service.spec.backendRuntime !== undefined && !backends.isSynced())
+      return { at: "unknown", why: "the controller has not listed BackendRuntimes yet" };
     return preflightService({
       service,
       ...namedModels(models, service),
@@ -162,7 +161,8 @@ function createJudge({ hostsOnly, fitness, hasFixedNodes }: PreflightOptions, li
       hosts: hosts.list(),
       nodes: hostsOnly
         ? []
-        : fitness && nodes.list().map((node) => ({ node, read: readReportedNode(fitness, node, reports) })),
+        : fitness &&
+          nodes.list().map((node) => ({ node, read: () => readReportedNode(fitness, node, reports) })),
       fitness,
       hasFixedNodes: hasFixedNodes || hostsOnly,
     });

@@ -116,13 +116,22 @@ export function podNeed(
     gpus: count,
     taints,
     settings: { ...settings, ...loading },
-    claimBytes: (on) => {
+    // Asked for each node of the cluster.
+    claimBytes: oncePerAccelerator((on) => {
       if (stated !== undefined) return parseQuantity(stated);
       const claim = claimInPod({ ...others, model, runtime }, settings, on, spec.group?.size);
       return count === 0
         ? claim?.claimBytes
         : claim && claimOnGPUs(claim, runtime, settings, gguf?.layerCount);
-    },
+    }),
+  };
+}
+
+function oncePerAccelerator(claimBytes: PodNeed["claimBytes"]): PodNeed["claimBytes"] {
+  const known = new Map<Accelerator, number | undefined>();
+  return (on) => {
+    if (!known.has(on)) known.set(on, claimBytes(on));
+    return known.get(on);
   };
 }
 
