@@ -28,6 +28,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
 
   beforeAll(async () => {
     bench = await startBench({
+      liveEviction: { intervalMs: 1_000, minimumStayMs: 1_000 },
       nodes: [gpuNode("l40s-1", "NVIDIA-L40S", 45, 1), gpuNode("a10-1", "NVIDIA-A10", 24, 4)],
     });
     await createNamespaceWithCache(bench, NS);
@@ -166,5 +167,26 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
 
     await bench.apply(inferenceService(NS, "lost", { modelRef: "odd", flavors: ["h100"] }));
     await until("lost", { phase: "Failed", reason: "FlavorNotFound" });
+  });
+
+  test("live eviction takes a preferred flavor that has become free, without a rollout", async () => {
+    await bench.apply(inferenceService(NS, "first", { flavors: ["l40s"] }));
+    await until("first", { phase: "Ready", flavor: { name: "l40s" } });
+    await bench.apply(inferenceService(NS, "moves", { flavors: ["l40s", "two-a10"] }));
+    await until("moves", { phase: "Ready", flavor: { name: "two-a10" } });
+    const before = await uidsOf("moves");
+    await bench.cluster.kubectl(["delete", "isvc", "first", "-n", NS]);
+    await vi.waitFor(async () => expect(await podsOf("first")).toEqual([]), WAIT);
+    await patch("isvc/moves", { metadata: { annotations: { touched: "yes" } } });
+    await until("moves", { flavor: { name: "two-a10", available: "l40s" } });
+    expect(await uidsOf("moves")).toEqual(before);
+
+    await bench.restartController(undefined, { liveEviction: true });
+    await until("moves", { phase: "Ready", flavor: { name: "l40s" } });
+    expect(await nodesOf("moves")).toEqual(["l40s-1"]);
+    expect(await eventsOf("moves")).toContainEqual(
+      expect.stringMatching(/^FlavorPreferred: l40s: preferred: room on l40s-1, taken by live eviction$/),
+    );
+    await bench.cluster.kubectl(["delete", "isvc", "moves", "-n", NS]);
   });
 });

@@ -148,6 +148,31 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     expect((await get<{ items: LeaderWorkerSet[] }>("leaderworkersets")).items).toHaveLength(1);
   });
 
+  test("a group takes one flavor for all its pods, and a preferred one that becomes free with the next rollout", async () => {
+    await patch("isvc/chat", { spec: { suspend: true } });
+    const flavors = [
+      { name: "mac", hostSelector: {} },
+      { name: "spare", nodeSelector: { spare: "yes" } },
+      { name: "rack-b", nodeSelector: { [RACK]: "b" } },
+    ];
+    await bench.model(NS, "odd", { accelerator: "cpu", flavors });
+    await apply("flavored", { modelRef: "odd", group: { size: 2 } });
+    const { status } = await until("flavored", { phase: "Ready", ready: "1/1", flavor: { name: "rack-b" } });
+    expect(status?.flavor?.skipped).toMatchObject([
+      { name: "mac", reason: "FlavorExcluded" },
+      { name: "spare", reason: "FlavorUnmatched" },
+    ]);
+    const nodes = async () => (await groupPods("flavored")).map(({ spec }) => spec.nodeName ?? "");
+    expect((await nodes()).filter((name) => !["cpu-2", "cpu-3"].includes(name))).toEqual([]);
+
+    await bench.cluster.kubectl(["label", "node", "cpu-0", "spare=yes"]);
+    await until("flavored", { phase: "Ready", flavor: { name: "rack-b", available: "spare" } });
+    await patch("isvc/flavored", { spec: { contextSize: 2048 } });
+    await until("flavored", { phase: "Ready", ready: "1/1", flavor: { name: "spare" } });
+    await vi.waitFor(async () => expect(await nodes()).toEqual(["cpu-0", "cpu-0"]), WAIT);
+    await bench.cluster.kubectl(["delete", "isvc/flavored", "-n", NS, "--timeout=60s"]);
+  });
+
   test("a service that leaves its group is served by it until its other pods are ready, and back", async () => {
     await patch("isvc/chat", { spec: { suspend: false, replicas: 1 } });
     await until("chat", { phase: "Ready", ready: "1/1" });
