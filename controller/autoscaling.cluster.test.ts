@@ -3,16 +3,21 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { packageRoot } from "../local/package-root.ts";
 import { findKEDACrds } from "../scripts/setup/definitions.mjs";
 import { getCondition } from "../src/api/conditions.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import { DEPLOYMENTS } from "../src/kube/kinds.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import { startReflector } from "../src/kube/watch/reflector.ts";
+import type { Deployment } from "../src/kube/workload-objects.ts";
 import { freePort } from "../test/bed/ports.ts";
 import { ENGINE_PORT, reportReplica } from "../test/bed/scripted-host.ts";
 import { aggregationArgs } from "../test/cluster/aggregation.ts";
+import { quietLog } from "../test/cluster/quiet-log.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
@@ -21,7 +26,6 @@ import { API_SERVICE_NAME, REQUESTS_METRIC } from "./external-metrics/api.ts";
 const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "elastic";
 const HOSTS = ["mac-a", "mac-b", "mac-c"];
-const LOAD_URL = "http://metalbridge-autoscaling.metalbridge-system.svc:9464";
 /** Longer than a change of the load is held back. */
 const HELD_BACK_MS = 31_000;
 /** Acts at once, so that a test need not wait. */
@@ -38,6 +42,7 @@ const keda = findKEDACrds();
 const withKEDA = keda === undefined ? test.skip : test;
 let bench: Bench;
 let port: number;
+let healthPort: number;
 let agents: AgentSide[];
 /** Requests in flight of each engine. */
 let load = 0;
@@ -56,13 +61,9 @@ beforeAll(async () => {
     },
   });
   port = await freePort();
+  healthPort = await freePort();
   for (const object of chartObjects(port)) await bench.apply(object);
-  await bench.restartController(bench.controllerKubeconfig, {
-    externalMetrics: true,
-    externalMetricsAddress: "127.0.0.1",
-    externalMetricsPort: port,
-    loadEndpoint: LOAD_URL,
-  });
+  await restartController();
   await bench.cluster.kubectl(["create", "namespace", NS]);
   await bench.model(NS, "tiny");
   agents = await Promise.all(HOSTS.map((host) => bench.agent(host, { statusOf })));
@@ -72,6 +73,16 @@ afterAll(async () => {
   await bench?.[Symbol.asyncDispose]();
   rmSync(folder, { recursive: true, force: true });
 });
+
+function restartController(): Promise<void> {
+  return bench.restartController(bench.controllerKubeconfig, {
+    externalMetrics: true,
+    externalMetricsAddress: "127.0.0.1",
+    externalMetricsPort: port,
+    healthPort,
+    loadEndpoint: `http://127.0.0.1:${healthPort}`,
+  });
+}
 
 /** Sets the load of each engine, as agents report it, once a change is no longer held back. */
 async function report(requests: number): Promise<void> {
@@ -136,6 +147,46 @@ test("only the API server may read external metrics, and it lets only those who 
   await expect(bench.cluster.kubectl(["get", "--raw", route, ...as])).rejects.toThrow(/Forbidden|forbidden/);
 });
 
+test("after an upgrade, a service keeps the replicas that an HPA had set in its Deployment", async () => {
+  await bench.apply({
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: "metalbridge-model-cache", namespace: NS },
+    spec: { accessModes: ["ReadWriteMany"], resources: { requests: { storage: "1Gi" } } },
+  });
+  await bench.model(NS, "cached", { accelerator: "cpu" });
+  await bench.apply(inferenceService(NS, "old", { modelRef: "cached", autoscaling: { maxReplicas: 5 } }));
+  const hpa = () => bench.objects.get(NS, "hpa/old");
+  await vi.waitFor(async () => {
+    expect((await hpa()).spec.scaleTargetRef.kind).toBe("InferenceService");
+    expect((await bench.objects.get(NS, "deployment/old")).spec.replicas).toBe(1);
+  }, WAIT);
+  await bench.stopController();
+  // As an earlier version left them: its HPA scaled the Deployment.
+  const target = { apiVersion: "apps/v1", kind: "Deployment", name: "old" };
+  await bench.objects.patch(NS, "hpa/old", { spec: { scaleTargetRef: target } });
+  await bench.cluster.kubectl(["scale", "deployment/old", "-n", NS, "--replicas=4"]);
+  expect((await bench.service(NS, "old")).spec.replicas).toBe(1);
+  const seen: unknown[] = [];
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const deployments = startReflector<Deployment>({
+    ...{ connection: bench.connection, clock: systemClock, log: quietLog, signal: end.signal },
+    ...{ kind: DEPLOYMENTS, namespace: NS, fieldSelector: "metadata.name=old" },
+    onChange: (_, deployment) => seen.push(deployment?.spec.replicas),
+  });
+  await deployments.whenSynced();
+
+  await restartController();
+  await vi.waitFor(async () => expect((await hpa()).spec.scaleTargetRef.kind).toBe("InferenceService"), WAIT);
+  await bench.serviceUntil(NS, "old", ({ spec, status }) => {
+    expect(spec.replicas).toBe(4);
+    expect(status?.desiredReplicas).toBe(4);
+  });
+  expect(new Set(seen)).toEqual(new Set([4]));
+  await bench.cluster.kubectl(["delete", "isvc/old", "-n", NS]);
+});
+
 test("KEDA that is not installed is named in a condition, and the replicas stay", async () => {
   await bench.apply(inferenceService(NS, "later", { autoscaling: { engine: "KEDA", maxReplicas: 3 } }));
   await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("KEDANotInstalled"), WAIT);
@@ -153,6 +204,22 @@ withKEDA("the service waits for KEDA, whose kind accepts its ScaledObject, and n
     expect(found?.spec).toMatchObject({ scaleTargetRef: { kind: "InferenceService", name: "later" } });
     expectRequired(found.spec.triggers);
   }, WAIT);
+  const [{ metadata: trigger }] = (await bench.objects.get(NS, "scaledobject/later")).spec.triggers;
+  await bench.serviceUntil(NS, "later", ({ status }) => expect(status?.ready).toBe("1/1"));
+  for (const requests of [4, 0])
+    await vi.waitFor(
+      async () => {
+        await report(requests);
+        expect(await readAsKEDA(trigger)).toBe(requests);
+      },
+      { timeout: 60_000, interval: 1_000 },
+    );
+  const url = (name: string) => trigger.url.replace(/later$/, name);
+  await bench.apply(inferenceService(NS, "waiting", { modelRef: "none" }));
+  await expect(readAsKEDA({ ...trigger, url: url("none") })).rejects.toThrow(
+    `/load/${NS}/none: api returned 404`,
+  );
+  await expect.poll(() => readAsKEDA({ ...trigger, url: url("waiting") }).catch(String)).toContain("503");
   await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("AutoscalerNotEvaluated"), WAIT);
   const conditions = [
     {
@@ -226,9 +293,22 @@ function expectRequired(triggers: readonly { type: string; metadata: Record<stri
     const names = (of: typeof parameters) => of.map(({ name }) => name);
     expect(names(readable)).toEqual(expect.arrayContaining(Object.keys(metadata)));
     expect(Object.keys(metadata)).toEqual(expect.arrayContaining(names(required)));
+    // Format json without authentication is the default.
+    expect(Object.keys(metadata).sort()).toEqual(["targetValue", "url", "valueLocation"]);
     // The schema has it as optional, but KEDA requires it here.
     expect(metadata).toHaveProperty("targetValue");
   }
+}
+
+/** Like KEDA's scaler metrics-api (pkg/scalers/metrics_api_scaler.go of v2.21.0), without authentication and in format json. */
+async function readAsKEDA(trigger: Readonly<Record<string, string>>): Promise<number> {
+  const { url = "", valueLocation = "" } = trigger;
+  const response = await fetch(url, { headers: { "user-agent": "Go-http-client/1.1" } });
+  if (response.status !== 200) throw new Error(`${new URL(url).pathname}: api returned ${response.status}`);
+  const body = (await response.json()) as Record<string, unknown>;
+  const value = body[valueLocation];
+  if (typeof value !== "number") throw new Error(`${valueLocation} must point to a numeric value`);
+  return value;
 }
 
 /** Those of the chart, with a Service that leads to the controller of this test. */

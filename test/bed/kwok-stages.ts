@@ -247,7 +247,8 @@ const INIT_CRASH = podStatus("init-crash", {
 const IMAGE_PULL = podStatus("image-pull", {
   phase: "Pending",
   isReady: false,
-  state: `{ waiting: { reason: ImagePullBackOff, message: {{ printf "Back-off pulling image %q" .image | Quote }} } }`,
+  // The words of a kubelet with containerd.
+  state: `{ waiting: { reason: ImagePullBackOff, message: {{ printf "Back-off pulling image %q: ErrImagePull: failed to resolve reference %q: not found" .image .image | Quote }} } }`,
 });
 
 interface PodStatus {

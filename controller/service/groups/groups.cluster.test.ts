@@ -5,6 +5,7 @@ import { MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import type { KubeObject } from "../../../src/kube/types.ts";
 import type { LeaderWorkerSet, Pod } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
 import { startLws, whyNoLws } from "../../../test/bed/lws.ts";
 import {
   type Bench,
@@ -171,6 +172,15 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     await until("flavored", { phase: "Ready", ready: "1/1", flavor: { name: "spare" } });
     await vi.waitFor(async () => expect(await nodes()).toEqual(["cpu-0", "cpu-0"]), WAIT);
     await bench.cluster.kubectl(["delete", "isvc/flavored", "-n", NS, "--timeout=60s"]);
+  });
+
+  test("a group whose image no node can pull says so", async () => {
+    const podAnnotations = scriptAnnotations({ outcome: "image-pull" });
+    await apply("absent", { group: { size: 2 }, podAnnotations });
+    const { status } = await until("absent", { phase: "Degraded", reason: "ImageUnavailable", ready: "0/1" });
+    expect(status?.message).toContain(`failed to resolve reference "${IMAGE}"`);
+    expect(status?.message).toContain("set spec.image to an image that the nodes can pull");
+    await bench.cluster.kubectl(["delete", "isvc/absent", "-n", NS, "--timeout=60s"]);
   });
 
   test("a service that leaves its group is served by it until its other pods are ready, and back", async () => {
