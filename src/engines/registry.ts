@@ -6,6 +6,7 @@ import type { Accelerator } from "../api/fields/hardware.ts";
 import type { Runtime } from "../api/fields/runtimes.ts";
 import type { ModelFormat } from "../api/fields/shared.ts";
 import type { ReplicaTemplate } from "../api/inference-replica.ts";
+import type { InferenceServiceSpec } from "../api/inference-service/index.ts";
 import { roleSetting } from "../api/inference-service/model-refs.ts";
 import type { EngineDescription } from "./contract/description.ts";
 import { generic } from "./generic/description.ts";
@@ -31,7 +32,12 @@ export const ENGINES: readonly EngineDescription[] = [
   generic,
 ];
 
-type GateRequest = Pick<ReplicaTemplate, "runtime" | "gate" | "auth" | "tls" | "loraAdapters">;
+type GateRequest = Pick<ReplicaTemplate, "runtime" | "loraAdapters"> & {
+  /** As in a service. A replica has no "Auto". */
+  readonly gate?: InferenceServiceSpec["endpoint"]["gate"];
+  readonly auth?: object | undefined;
+  readonly tls?: object | undefined;
+};
 
 /** Runtimes that may serve a model if spec.runtime is absent, in order of preference, with and without a driver on hosts. */
 export function runtimesFor(format: ModelFormat, accelerator: Accelerator, mode: Mode): readonly Runtime[] {
@@ -99,6 +105,11 @@ export function isGated(request: GateRequest): boolean {
     return true;
   if (namedAdaptersOf(request).length > 0) return true;
   return gate !== "Never" && auth !== undefined;
+}
+
+/** True if the requests of the engine on a host are known: the gate counts them, or the engine reports them. */
+export function countsRequestsOnHosts(request: GateRequest): boolean {
+  return isGated(request) || engineDescription(request.runtime)?.host?.reportsRequests === true;
 }
 
 /** Names under which the gate serves the adapters of a replica, in the order of their identifiers in the engine. */

@@ -35,6 +35,7 @@ export async function scaleService(
     ? planScaler({
         service,
         on,
+        runtime,
         gauges: loadGaugesOf(runtime, live),
         settings: ports.autoscaling(),
         hasKEDA: ports.watches.scaledObjects.isSynced(),

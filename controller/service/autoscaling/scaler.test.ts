@@ -16,7 +16,7 @@ function input(spec: object, rest: Partial<ScalerInput> = {}): ScalerInput {
     spec: { modelRef: "m", ...spec },
   });
   const settings = { externalMetrics: "ours", loadEndpoint } as const;
-  return { service, on: "Hosts", gauges: undefined, settings, hasKEDA: true, ...rest };
+  return { service, on: "Hosts", runtime: "llamacpp", gauges: undefined, settings, hasKEDA: true, ...rest };
 }
 
 const scaled = (autoscaling: object, rest?: Partial<ScalerInput>) =>
@@ -112,6 +112,19 @@ test.each([
     const plan = planScaler(input({ ...spec, autoscaling: { engine, maxReplicas: 3 } }, rest));
     expect(plan).toMatchObject({ at: "blocked", code: "AutoscalingWithoutMetric" });
   }
+});
+
+test("on hosts, a program needs the gate, or metrics of the user", () => {
+  const plan = (spec: object) =>
+    planScaler(input({ ...spec, autoscaling: { maxReplicas: 3 } }, { runtime: "generic" }));
+  expect(plan({})).toMatchObject({
+    code: "AutoscalingWithoutMetric",
+    message: expect.stringContaining("gate"),
+  });
+  expect(metricsOf(plan({ endpoint: { gate: "Always" } }))).toEqual(external("2"));
+  expect(metricsOf(planScaler(input({ autoscaling: { maxReplicas: 3 } }, { runtime: undefined })))).toEqual(
+    external("2"),
+  );
 });
 
 test("metrics of the user pass through, in the short form and in that of autoscaling/v2", () => {

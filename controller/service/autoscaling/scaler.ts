@@ -1,11 +1,13 @@
 /** Builds the object that scales a service: a HorizontalPodAutoscaler or a ScaledObject of KEDA. Pure. */
 import type { autoscalingErrors } from "../../../src/api/errors/autoscaling.ts";
+import type { Runtime } from "../../../src/api/fields/runtimes.ts";
 import { API_VERSION, LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { Autoscaling } from "../../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { RunsOn } from "../../../src/api/inference-service/rollout.ts";
 import { serviceName } from "../../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../../src/api/owned.ts";
+import { countsRequestsOnHosts } from "../../../src/engines/registry.ts";
 import type { HorizontalPodAutoscaler, ScaledObject } from "../../../src/kube/workload-objects.ts";
 import { loadPath, REQUESTS_METRIC } from "../../external-metrics/api.ts";
 
@@ -30,6 +32,8 @@ export interface LoadGauges {
 export interface ScalerInput {
   readonly service: InferenceService;
   readonly on: RunsOn;
+  /** Undefined until it is known. */
+  readonly runtime: Runtime | undefined;
   /** Gauges of the runtime in pods; undefined if it does not report its requests. */
   readonly gauges: LoadGauges | undefined;
   readonly settings: AutoscalingSettings;
@@ -162,9 +166,19 @@ function targetOfRequests({ spec }: InferenceService, { targetRequests }: Autosc
   return targetRequests ?? spec.parallelSlots ?? DEFAULT_REQUESTS;
 }
 
-/** The reason why the controller does not know the number of requests. On hosts, agents report it. */
-function unreportedRequests({ service: { spec }, on, gauges }: ScalerInput): NoMetric | undefined {
+/** The reason why the controller does not know the number of requests. */
+function unreportedRequests({ service: { spec }, on, runtime, gauges }: ScalerInput): NoMetric | undefined {
   const code = "AutoscalingWithoutMetric";
+  const { gate, tls } = spec.endpoint;
+  if (
+    on !== "Pods" &&
+    runtime !== undefined &&
+    !countsRequestsOnHosts({ runtime, gate, tls, auth: spec.auth })
+  )
+    return {
+      code,
+      message: "on hosts, only the gate counts requests of this runtime: set spec.endpoint.gate to Always",
+    };
   if (on === "Hosts") return undefined;
   if (gauges === undefined) return { code, message: "the runtime does not report its requests in pods" };
   return spec.auth !== undefined && gauges.isProtected === true

@@ -3,8 +3,8 @@ import type { ErrorEntry } from "./entry.ts";
 
 export const autoscalingErrors = {
   AutoscalingWithoutMetric: {
-    what: "The service requests autoscaling, but the controller does not know its number of requests: in pods, the runtime has no such metric (tensorrt-llm, personaplex, generic), or it needs the API key.",
-    do: "set spec.autoscaling.metrics, or triggers for engine KEDA; or remove spec.autoscaling",
+    what: "The service requests autoscaling, but the controller does not know its number of requests: in pods, the runtime has no such metric (tensorrt-llm, personaplex, generic), or it needs the API key; on hosts, a program is not behind the gate.",
+    do: "set spec.autoscaling.metrics, or triggers for engine KEDA; for a program on hosts, set spec.endpoint.gate to Always; or remove spec.autoscaling",
   },
   ExternalMetricsOff: {
     what: "Replicas on hosts are scaled by their number of requests, which only the controller knows, and it does not serve the API external.metrics.k8s.io.",

@@ -5,7 +5,7 @@ import type { InferenceReplica } from "../../api/inference-replica.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import { isBeingDeleted } from "../../api/metadata.ts";
 import { keyOf } from "../../api/names.ts";
-import { engineDescription, isGated } from "../../engines/registry.ts";
+import { countsRequestsOnHosts } from "../../engines/registry.ts";
 import type { Moment } from "../../util/moment.ts";
 import { EARNED_MS, PRIORITIES } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
@@ -33,9 +33,8 @@ export function requestsOfReplica({
   spec,
   status,
 }: Pick<InferenceReplica, "spec" | "status">): number | undefined {
-  const { runtime } = spec.template;
-  const isReported = isGated(spec.template) || engineDescription(runtime)?.host?.reportsRequests === true;
-  const isIdle = isReported && status?.phase === "Ready" && status.performance === undefined;
+  const isCounted = countsRequestsOnHosts(spec.template);
+  const isIdle = isCounted && status?.phase === "Ready" && status.performance === undefined;
   return isIdle ? 0 : status?.performance?.requestsInFlight;
 }
 
