@@ -1,22 +1,26 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
+import { API_VERSION } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
+import { BACKEND_RUNTIMES } from "../src/api/kinds.ts";
 import { parseRevisionData } from "../src/capacity/revision-data.ts";
 import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
+import { must } from "../test/bed/must.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { watchCounts } from "../test/controller/watch-counts.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const BAD_CONTEXT = 1_024;
+const BAD_THREADS = "13";
 const NEVER_HEALTHY_CONTEXT = 1_152;
 let bench: Bench;
 beforeAll(async () => {
   bench = await startBench();
-  // An engine with the one context never works, with the other it never passes its probes.
+  // An engine with the one context, or with these threads, never works, with the other it never passes its probes.
   const statusOf = ({ spec }: InferenceReplica): InferenceReplica["status"] => {
     const { contextSize } = spec.template.engine;
-    if (contextSize === BAD_CONTEXT)
+    if (contextSize === BAD_CONTEXT || spec.template.engine.extraArgs?.includes(BAD_THREADS))
       return { phase: "Failed", reason: "EngineBadModel", message: "cannot load it" };
     if (contextSize !== NEVER_HEALTHY_CONTEXT) return undefined;
     return { phase: "Backoff", reason: "EngineNeverHealthy", message: "1 s were not enough", restarts: 2 };
@@ -291,4 +295,53 @@ test("an old one that made room for one that fails comes back as soon as there i
   const bad = (await live(ns)).filter(({ spec }) => spec.template.engine.contextSize === BAD_CONTEXT);
   expect(bad).toHaveLength(1);
   await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+});
+
+test("a BackendRuntime that changes updates its services on hosts one after another, or when a restart is requested", async () => {
+  const ns = await namespace("backends");
+  const backend = (threads: string, spec: object = {}) =>
+    bench.apply({
+      apiVersion: API_VERSION,
+      kind: "BackendRuntime",
+      metadata: { name: "mine" },
+      spec: { engine: "llamacpp", args: ["--threads", threads], ...spec },
+    });
+  const backendUntil = (expected: object) =>
+    vi.waitFor(async () => {
+      const { status } = must(await bench.client.get(BACKEND_RUNTIMES, { name: "mine" }));
+      expect(status).toMatchObject(expected);
+    }, WAIT);
+  /** Threads of all engines, those of service a first. */
+  const threadsUntil = (expected: readonly string[]) =>
+    vi.waitFor(async () => {
+      const engines = (await live(ns)).map(
+        ({ spec: { template } }) => `${template.serviceName} ${template.engine.extraArgs?.at(-1)}`,
+      );
+      expect(engines.sort()).toEqual(expected);
+    }, WAIT);
+  await backend("2");
+  for (const name of ["a", "b"]) {
+    const spec = { backendRuntime: { name: "mine" }, rollout: { maxUnavailable: 0 } };
+    await bench.apply(inferenceService(ns, name, spec));
+    await bench.serviceUntil(ns, name, ({ status }) => expect(status?.phase).toBe("Ready"));
+  }
+  const counts = watchCounts(bench.connection, ns);
+  await backend("3");
+  await threadsUntil(["a 3", "b 3"]);
+  await backendUntil({ services: 2, updatedServices: 2, reason: "AllUpdated" });
+  // With both at the same time, there would be four.
+  expect(counts.stop()).toEqual({ fewestReady: 2, mostLive: 3 });
+
+  await backend(BAD_THREADS);
+  await backendUntil({ updatedServices: 1, reason: "RolloutStopped", updating: `${ns}/a` });
+  await threadsUntil([`a ${BAD_THREADS}`, "a 3", "b 3"]);
+  await backend("4");
+  await threadsUntil(["a 4", "b 4"]);
+
+  await backend("5", { rolloutPolicy: "OnRequest" });
+  await backendUntil({ updatedServices: 0, reason: "WaitingForRequest" });
+  const annotations = { "metalbridge.dev/restarted-at": "2026-01-01T00:00:00Z" };
+  await bench.objects.patch(ns, "isvc/b", { metadata: { annotations } });
+  await threadsUntil(["a 4", "b 5"]);
+  await backendUntil({ updatedServices: 1, reason: "WaitingForRequest" });
 });

@@ -19,7 +19,7 @@ export function watchCounts(
     const ready = new Set(
       here
         .filter(({ status }) => status?.phase === "Ready")
-        .map(({ metadata }) => metadata.name.split("-")[1]),
+        .map(({ metadata }) => metadata.name.replace(/-\w+$/, "")),
     );
     counts.fewestReady = Math.min(counts.fewestReady, ready.size);
     counts.mostLive = Math.max(counts.mostLive, here.length);

@@ -205,4 +205,38 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     await until("chat", { phase: "Ready", ready: "1/1" });
     expect(await groupPods("chat")).toHaveLength(2);
   });
+
+  test("a kind that is no longer served, or removed, is reported; the pods keep serving, and the group continues once it is back", async () => {
+    const crd = ["crd", "leaderworkersets.leaderworkerset.x-k8s.io"];
+    const serve = (v1: boolean) => {
+      const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+      const other = { name: "v2", served: true, storage: false, schema };
+      const change = [
+        { op: "replace", path: "/spec/versions/0/served", value: v1 },
+        v1
+          ? { op: "remove", path: "/spec/versions/1" }
+          : { op: "add", path: "/spec/versions/-", value: other },
+      ];
+      return bench.cluster.kubectl(["patch", ...crd, "--type=json", "-p", JSON.stringify(change)]);
+    };
+    const isMissing = async (says: string) => {
+      const { status } = await until("chat", { reason: "LeaderWorkerSetMissing" });
+      expect(status?.message).toContain(says);
+    };
+    const [before, pods] = [await groupOf("chat"), uidsOf(await groupPods("chat"))];
+    await serve(false);
+    await isMissing("LeaderWorkerSet is installed in version v2, and groups of pods need v1; install it:");
+    expect(await bench.service(NS, "chat")).toMatchObject({ status: { phase: "Degraded", ready: "1/1" } });
+    await serve(true);
+    await until("chat", { phase: "Ready", ready: "1/1" });
+    expect((await groupOf("chat")).metadata.uid).toBe(before.metadata.uid);
+    expect(uidsOf(await groupPods("chat"))).toEqual(pods);
+
+    await bench.cluster.kubectl(["delete", ...crd, "--timeout=60s"]);
+    await isMissing("the cluster lacks LeaderWorkerSet");
+    await lws?.[Symbol.asyncDispose]();
+    lws = await startLws({ ...bench.cluster, dir: path.join(bench.cluster.dir, "lws") });
+    await until("chat", { phase: "Ready", ready: "1/1" });
+    expect((await groupOf("chat")).metadata.uid).not.toBe(before.metadata.uid);
+  });
 });
