@@ -2,7 +2,16 @@
 import path from "node:path";
 import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched } from "../../local/control-plane/process/watched-child.ts";
+import type { Kubectl } from "./kubectl.ts";
 import { until } from "./until.ts";
+
+/** What a program needs of the cluster beside which it runs. */
+export interface BesideCluster {
+  readonly kubeconfig: string;
+  readonly kubectl: Kubectl;
+  /** Folder of its own, for its configuration and log. */
+  readonly dir: string;
+}
 
 export interface ClusterProgram {
   readonly name: string;

@@ -3,8 +3,8 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { findKarpenterCrds } from "../../scripts/setup/definitions.mjs";
 import { findKarpenter } from "../../scripts/setup/go-programs.mjs";
-import { startClusterProgram } from "./cluster-program.ts";
-import { type Kubectl, listOf } from "./kubectl.ts";
+import { type BesideCluster, startClusterProgram } from "./cluster-program.ts";
+import { listOf } from "./kubectl.ts";
 import { freePort } from "./ports.ts";
 
 const ZONE = "test-zone-a";
@@ -22,13 +22,6 @@ export interface NodeOffer {
   readonly limits?: Readonly<Record<string, string>>;
 }
 
-export interface KarpenterOptions {
-  readonly kubeconfig: string;
-  readonly kubectl: Kubectl;
-  /** Folder of its own, for its configuration and log. */
-  readonly dir: string;
-}
-
 /** Undefined if Karpenter is installed, else the reason for skipping a test. */
 export function whyNoKarpenter(): string | undefined {
   const isInstalled = findKarpenter() !== undefined && findKarpenterCrds() !== undefined;
@@ -37,7 +30,7 @@ export function whyNoKarpenter(): string | undefined {
 
 /** Resolves once Karpenter works. Its nodes become ready only if a kwok manages them. */
 export async function startKarpenter(
-  { kubeconfig, kubectl, dir }: KarpenterOptions,
+  { kubeconfig, kubectl, dir }: BesideCluster,
   offers: readonly NodeOffer[],
 ): Promise<AsyncDisposable> {
   const program = findKarpenter();

@@ -5,17 +5,10 @@ import { parseAllDocuments } from "yaml";
 import { findLwsDefinitions } from "../../scripts/setup/definitions.mjs";
 import { findLws } from "../../scripts/setup/go-programs.mjs";
 import { createCertificate } from "../../src/crypto/certificate.ts";
-import { startClusterProgram } from "./cluster-program.ts";
-import { type Kubectl, listOf } from "./kubectl.ts";
+import { type BesideCluster, startClusterProgram } from "./cluster-program.ts";
+import { listOf } from "./kubectl.ts";
 import { freePort } from "./ports.ts";
 import { until } from "./until.ts";
-
-export interface LwsOptions {
-  readonly kubeconfig: string;
-  readonly kubectl: Kubectl;
-  /** Folder of its own, for its configuration and log. */
-  readonly dir: string;
-}
 
 /** Undefined if LeaderWorkerSet is installed, else the reason for skipping a test. */
 export function whyNoLws(): string | undefined {
@@ -24,7 +17,7 @@ export function whyNoLws(): string | undefined {
 }
 
 /** Installs the kind, and resolves once its controller and its webhooks work. */
-export async function startLws({ kubeconfig, kubectl, dir }: LwsOptions): Promise<AsyncDisposable> {
+export async function startLws({ kubeconfig, kubectl, dir }: BesideCluster): Promise<AsyncDisposable> {
   const program = findLws();
   const definitions: string | undefined = findLwsDefinitions();
   if (program === undefined || definitions === undefined) throw new Error(whyNoLws());

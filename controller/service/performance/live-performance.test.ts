@@ -1,6 +1,3 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { Performance } from "../../../src/api/fields/performance.ts";
 import { ANNOTATION_IN_FLIGHT, LABEL_SERVICE, LABEL_SERVICE_UID, PORT_NAME } from "../../../src/api/group.ts";
@@ -8,6 +5,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock } from "../../../src/util/ports.ts";
+import { serveHttp } from "../../../test/bed/http-server.ts";
 import { requestsOf } from "../../external-metrics/api.ts";
 import { createGroupings, isOnlyPerformance, type Watches } from "../../watches/watches.ts";
 import { observeService } from "../owned/observe.ts";
@@ -73,18 +71,13 @@ test("a change of live performance plans a pass only when the status of the serv
 
 test("the requests of a service are unknown as long as one of its ready pods cannot be read", async () => {
   let answers: (string | undefined)[] = [];
-  const engine = createServer(({ url = "" }, response) => {
+  await using engine = await serveHttp(({ url = "" }, response) => {
     const [, index = "0"] = /(\d)$/.exec(url) ?? [];
     const load = answers[Number(index)];
     response.statusCode = load === undefined ? 503 : 200;
     response.end(`vllm:num_requests_running ${load}\n`);
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    engine.closeAllConnections();
-    engine.close();
   });
-  await once(engine, "listening");
-  const { port } = engine.address() as AddressInfo;
+  const { port } = engine;
   const groupings = createGroupings();
   const service = { metadata: { namespace: "a", name: "chat", uid: "s" } } as InferenceService;
   let pods = [podOf(port, 0)];

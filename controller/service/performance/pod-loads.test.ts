@@ -1,7 +1,4 @@
 /** Pods with the metrics of vLLM, as recorded, and others that cannot be read. */
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test, vi } from "vitest";
 import {
   ANNOTATION_IN_FLIGHT,
@@ -11,6 +8,7 @@ import {
 } from "../../../src/api/group.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock } from "../../../src/util/ports.ts";
+import { serveHttp } from "../../../test/bed/http-server.ts";
 import { startPodLoads } from "./pod-loads.ts";
 
 const VLLM = "/metrics vllm:num_requests_running,vllm:num_requests_waiting";
@@ -32,7 +30,7 @@ function podAt(port: number, name: string, probe: string, isReady = true): Pod {
 test("pods of vLLM are read every 30 seconds, and those that are not ready, need a key or do not answer have no load", async () => {
   let tokens = 1_000;
   const paths: string[] = [];
-  const engine = createServer(({ url = "" }, response) => {
+  await using engine = await serveHttp(({ url = "" }, response) => {
     paths.push(url);
     if (url !== "/metrics") response.statusCode = 500;
     response.end(`# TYPE vllm:num_requests_running gauge
@@ -43,13 +41,8 @@ vllm:time_to_first_token_seconds_bucket{engine="0",le="0.5",model_name="chat"} $
 vllm:time_to_first_token_seconds_count{engine="0",model_name="chat"} ${tokens / 100}
 vllm:time_to_first_token_seconds_sum{engine="0",model_name="chat"} ${tokens / 200}
 `);
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    engine.closeAllConnections();
-    engine.close();
   });
-  await once(engine, "listening");
-  const { port } = engine.address() as AddressInfo;
+  const { port } = engine;
   const pods = [
     podAt(port, "serving", VLLM),
     podAt(port, "starting", VLLM, false),
@@ -89,23 +82,13 @@ vllm:time_to_first_token_seconds_sum{engine="0",model_name="chat"} ${tokens / 20
 
 test("pods that do not answer keep no other pod from being read, in rounds every 30 seconds", async () => {
   // One more connection than are open at a time.
-  const silent = createServer(() => {}).listen(0, "127.0.0.1");
-  const engine = createServer((_, response) => response.end("vllm:num_requests_running 3\n"));
-  engine.listen(0, "127.0.0.1");
-  onTestFinished(() =>
-    [silent, engine].forEach((server) => {
-      server.closeAllConnections();
-      server.close();
-    }),
-  );
-  const [dead, live] = await Promise.all(
-    [silent, engine].map(async (server) => {
-      await once(server, "listening");
-      return (server.address() as AddressInfo).port;
-    }),
-  );
-  const pods = Array.from({ length: 16 }, (_, index) => podAt(dead ?? 0, `silent-${index}`, VLLM));
-  const last = podAt(live ?? 0, "last", "/metrics vllm:num_requests_running");
+  let asked = 0;
+  await using silent = await serveHttp(() => {
+    asked += 1;
+  });
+  await using engine = await serveHttp((_, response) => response.end("vllm:num_requests_running 3\n"));
+  const pods = Array.from({ length: 16 }, (_, index) => podAt(silent.port, `silent-${index}`, VLLM));
+  const last = podAt(engine.port, "last", "/metrics vllm:num_requests_running");
   let now = 0;
   let alarm: { readonly ms: number; readonly fire: () => void } | undefined;
   const after: Clock["after"] = (ms, fire) => {
@@ -117,10 +100,6 @@ test("pods that do not answer keep no other pod from being read, in rounds every
   onTestFinished(() => timeout.mockRestore());
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
-  let asked = 0;
-  silent.on("request", () => {
-    asked += 1;
-  });
   const clock: Clock = { nowMs: () => 0, monotonicMs: () => now, after };
   const loads = startPodLoads({ pods: () => [...pods, last], clock, signal: stop.signal, onRead: () => {} });
   for (let round = 1; round <= 3; round += 1) {

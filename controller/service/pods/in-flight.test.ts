@@ -1,13 +1,11 @@
 /** Pods that answer anything, all at the same time. */
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import fc from "fast-check";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { ANNOTATION_IN_FLIGHT, PORT_NAME } from "../../../src/api/group.ts";
 import { inferenceServiceSchema } from "../../../src/api/inference-service/index.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { serveHttp } from "../../../test/bed/http-server.ts";
 import { readPodsInFlight } from "./in-flight.ts";
 
 /** No key is needed, so no Secret is read. */
@@ -28,7 +26,7 @@ test("at most 16 pods are queried at the same time, and a response with a line o
   let lengths: readonly number[] = [];
   let most = 0;
   let open = 0;
-  const engine = createServer(({ url = "" }, response) => {
+  await using engine = await serveHttp(({ url = "" }, response) => {
     open += 1;
     most = Math.max(most, open);
     response.once("close", () => {
@@ -37,13 +35,8 @@ test("at most 16 pods are queried at the same time, and a response with a line o
     const number = Number(url.slice(1));
     // Answered once others have had their chance to come, too.
     setImmediate(() => response.end(`${"#".repeat(lengths[number] ?? 0)}\nrunning ${number}\n`));
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    engine.closeAllConnections();
-    engine.close();
   });
-  await once(engine, "listening");
-  const { port } = engine.address() as AddressInfo;
+  const { port } = engine;
   const length = fc.oneof(fc.constant(0), fc.integer({ min: MAX - 2, max: MAX + 2 }), fc.nat(2 * MAX));
   await fc.assert(
     fc.asyncProperty(fc.array(length, { maxLength: 40 }), async (given) => {
@@ -65,15 +58,10 @@ test("metrics of megabytes are read for their gauges, up to 4 MiB", async () => 
   const row = `${"other".padEnd(62, "x")} 1\n`;
   const gauges = ['running{model="a"} 2\n', 'running{model="b"} 3\n'] as const;
   const rows = Math.floor((MAX - gauges.join("").length) / row.length);
-  const engine = createServer(({ url }, response) => {
+  await using engine = await serveHttp(({ url }, response) => {
     response.end(`${gauges[0]}${row.repeat(url === "/0" ? rows : rows + 1)}${gauges[1]}`);
-  }).listen(0, "127.0.0.1");
-  onTestFinished(() => {
-    engine.closeAllConnections();
-    engine.close();
   });
-  await once(engine, "listening");
-  const { port } = engine.address() as AddressInfo;
+  const { port } = engine;
   expect(await readPodsInFlight(NO_CLIENT, service, [podAt(port, 0), podAt(port, 1)])).toEqual(
     new Map([
       ["chat-0", 5],
