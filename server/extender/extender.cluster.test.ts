@@ -80,12 +80,25 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
     const tls = { tlsCert: caFile, tlsKey: keyFile };
     const config = parseExtenderConfig({ kubeconfig, port, healthPort: 0, ...tls });
     const running = runExtender({ config, log: keepLines(lines), signal: ending.signal });
-    const scores = async (...names: readonly NodeClassName[]) => {
-      const body = { Pod: servicePod("probe", "default"), NodeNames: names };
+    const scores = async (
+      names: readonly NodeClassName[],
+      selectors: readonly Readonly<Record<string, string>>[] = [],
+    ) => {
+      const pod = servicePod("probe", "default");
+      const nodeSelectorTerms = selectors.map((labels) => ({
+        matchExpressions: Object.entries(labels).map(([key, value]) => ({
+          key,
+          operator: "In",
+          values: [value],
+        })),
+      }));
+      const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } };
+      const spec = { ...pod.spec, affinity: { nodeAffinity: required } };
+      const body = { Pod: { ...pod, spec }, NodeNames: names };
       const answer = JSON.parse(await post(port, "prioritize", body)) as { readonly Score: number }[];
       return answer.map(({ Score }) => Score);
     };
-    await until(async () => expect(await scores("a100", "l40s", "l4")).toEqual([10, 7, 5]));
+    await until(async () => expect(await scores(["a100", "l40s", "l4"])).toEqual([10, 7, 5]));
     const nodeOf = async (name: string, resource?: string) => {
       await kubectl(["create", "-f", "-"], { input: JSON.stringify(servicePod(name, "default", resource)) });
       await kubectl(["wait", `pod/${name}`, "--for=condition=PodScheduled", "--timeout=60s"]);
@@ -124,8 +137,23 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
     await kubectl(["delete", "pods", "--all", "--wait", "--timeout=60s"]);
     await kubectl(["uncordon", ...fitting]);
     await apply(table({ a100: 10, l40s: 50, l4: 20 }));
-    await until(async () => expect(await scores("a100", "l40s")).toEqual([4, 10]));
+    await until(async () => expect(await scores(["a100", "l40s"])).toEqual([4, 10]));
     expect(await nodeOf("fourth")).toBe("l40s");
+
+    const product = (name: "l4" | "l40s") => ({
+      "nvidia.com/gpu.product": NODE_CLASSES[name].labels["nvidia.com/gpu.product"] ?? "",
+    });
+    const flavors = (["l4", "l40s"] as const).map((name) => ({ name, nodeSelector: product(name) }));
+    await apply({ ...model, spec: { ...model.spec, flavors } });
+    await until(async () => {
+      const [l40s, l4] = await scores(
+        ["l40s", "l4"],
+        flavors.map(({ nodeSelector }) => nodeSelector),
+      );
+      // The slower one, of the earlier flavor.
+      expect(l4).toBeGreaterThanOrEqual(8);
+      expect(l40s).toBeLessThanOrEqual(2);
+    });
 
     ending.abort();
     await running;
