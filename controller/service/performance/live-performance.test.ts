@@ -123,6 +123,28 @@ test("the requests of a service are unknown as long as one of its ready pods can
   expect(await requestsAfter("4", "3")).toBe(7);
 });
 
+test("pods that became ready at a change of leader are unknown until they have been read", () => {
+  const groupings = createGroupings();
+  const pod = podOf(1, 0);
+  groupings.podsOfService.note("a/chat-0", pod, undefined);
+  const metadata = { namespace: "a", name: "chat", uid: "s" };
+  const clock = { nowMs: () => 0, monotonicMs: () => 0, after: () => () => {} };
+  const performanceWith = (status: object) => {
+    const service = { metadata, status } as InferenceService;
+    const watches = { ...groupings, services: { get: () => service }, pods: { list: () => [] } };
+    const end = new AbortController();
+    onTestFinished(() => end.abort());
+    const options = { clock, signal: end.signal, onChange: () => {} };
+    const live = startLivePerformance({ ...options, watches: watches as unknown as Watches });
+    const { own } = observeService(watches as unknown as Watches, "a/chat");
+    return live.of({ key: "a/chat", service, own }).performance;
+  };
+  expect(performanceWith({ readyReplicas: 0 })).toEqual({ requestsUnknown: true });
+  expect(performanceWith({ readyReplicas: 1 })).toBeUndefined();
+  const before = { requestsInFlight: 3 };
+  expect(performanceWith({ readyReplicas: 1, performance: before })).toEqual(before);
+});
+
 test.each<[string, InferenceReplica, InferenceReplica | undefined, boolean]>([
   ["another speed", replicaWith({ tokensPerSecond: 2 }), replicaWith({ tokensPerSecond: 1 }), true],
   ["another phase too", replicaWith({ tokensPerSecond: 2 }, "Draining"), replicaWith({}), false],

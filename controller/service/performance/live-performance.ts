@@ -32,6 +32,8 @@ export interface LivePerformanceOptions {
   readonly onChange: (key: string, afterMs: number) => void;
 }
 
+const UNKNOWN_REQUESTS: TotalPerformance = { requestsUnknown: true };
+
 interface Written {
   readonly at: number;
   readonly performance: TotalPerformance | undefined;
@@ -64,8 +66,9 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     const before = last === undefined ? service.status?.performance : last.performance;
     const pods = own.pods.filter(servesRequests);
     const loadsOfPods = loads.of(pods);
-    // After a change of leader, pods were not read twice yet.
-    if (loadsOfPods === undefined && pods.length > 0) return { performance: before };
+    // After a change of leader, pods were not read twice yet. The last leader has not counted pods that became ready since.
+    if (loadsOfPods === undefined && pods.length > 0)
+      return { performance: pods.length > (service.status?.readyReplicas ?? 0) ? UNKNOWN_REQUESTS : before };
     const inPods = (loadsOfPods ?? []).map(({ performance }) => performance);
     const unread: Performance[] = Array.from({ length: pods.length - inPods.length }, () => ({}));
     const onHosts = own.replicas.filter(isServingReplica).map(performanceOf);
