@@ -124,8 +124,10 @@ test("a service on hosts scales from one to three replicas by its requests, and 
   );
   await reportUntil(0, "1/1");
 
-  await bench.objects.patch(NS, "isvc/chat", { spec: { autoscaling: null, replicas: 2 } });
+  await bench.objects.patch(NS, "isvc/chat", { spec: { autoscaling: null } });
+  // An HPA that is about to be deleted would undo a change of the replicas.
   await vi.waitFor(async () => expect((await bench.objects.get(NS, "hpa")).items).toEqual([]), WAIT);
+  await bench.objects.patch(NS, "isvc/chat", { spec: { replicas: 2 } });
   await bench.serviceUntil(NS, "chat", ({ status }) => {
     expect(status?.ready).toBe("2/2");
     expect(getCondition(status?.conditions, "ScalingActive")).toBeUndefined();
