@@ -234,6 +234,74 @@ test("a manifest is what the API server makes of it: refused by its rules, defau
 });
 
 /** A policy on services, as a cluster's administrator has them. */
+test("a manifest with a BackendRuntime, Models by role and flavors is resolved from the file and from the cluster", async () => {
+  await using desk = await openDesk(cluster());
+  await using folder = await temporaryFolder();
+  const backend = `engine-${desk.namespace}`;
+  const studio = await host(desk, 64, { "metadata.labels": { class: "studio" } }, [
+    "llamacpp",
+    `backend/${backend}`,
+  ]);
+  await host(desk, 64, { "metadata.labels": { class: "mini" } });
+  for (const name of ["large", "small"]) await model(desk, name);
+  const flavors = [
+    { name: "l40s", nodeSelector: { gpu: "l40s" } },
+    { name: "studio", hostSelector: { matchLabels: { class: "studio" } } },
+  ];
+  await desk.cluster.kubectl([
+    ...["patch", "mdl", "large", "-n", desk.namespace, "--type=merge", "-p"],
+    JSON.stringify({ spec: { flavors } }),
+  ]);
+  const file = path.join(folder.path, "chat.yaml");
+  const modelRefs = [{ name: "large" }, { name: "small", role: "draft" }];
+  const ask = async (spec: object, ...others: readonly object[]) => {
+    const metadata = { name: "chat", namespace: desk.namespace };
+    const service = { apiVersion: "metalbridge.dev/v1alpha1", kind: "InferenceService", metadata, spec };
+    await writeFile(file, [service, ...others].map((one) => JSON.stringify(one)).join("\n---\n"));
+    return runProgram(["fit", "-f", file, "-o", "json"], desk);
+  };
+  const runtime = {
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "BackendRuntime",
+    metadata: { name: backend },
+    spec: { host: { command: ["serve"], args: ["{{ .ModelPath }}", "{{ .DraftModelPath }}"] } },
+  };
+  const uses = { modelRefs, backendRuntime: { name: backend } };
+
+  expect(await ask(uses)).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      new RegExp(`^BackendRuntimeNotFound: BackendRuntime ${backend} does not exist`),
+    ),
+  });
+  const ofFile = await ask(uses, runtime);
+  expect(JSON.parse(ofFile.stdout)).toMatchObject({
+    runtime: "generic",
+    choice: { host: studio },
+    notes: ["on flavor studio; not judged, because they run in pods: l40s"],
+  });
+  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(runtime) });
+  expect(await ask(uses)).toMatchObject({ code: 0, stdout: ofFile.stdout });
+  const drafted = JSON.parse((await ask({ modelRefs })).stdout);
+  const alone = JSON.parse((await ask({ modelRef: "large" })).stdout);
+  expect(drafted.claim.claimBytes).toBeGreaterThan(alone.claim.claimBytes);
+
+  expect(await ask({ modelRef: "large", flavors: ["l40s"] })).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(
+      /^NoFlavorFits: no flavor of Model large runs on hosts: l40s: it selects nodes/,
+    ),
+  });
+  expect(await ask({ modelRef: "large", flavors: ["a10"] })).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^FlavorNotFound: Model large has no flavor a10/),
+  });
+  expect(await ask({ modelRefs: [{ name: "large" }, { name: "absent", role: "draft" }] })).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("absent"),
+  });
+});
+
 async function admit(desk: Desk, validations: readonly object[]): Promise<void> {
   const apiVersion = "admissionregistration.k8s.io/v1";
   const metadata = { name: "services-of-the-test" };

@@ -8,7 +8,8 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kin
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import type { FitReport } from "../../src/capacity/fit/fit.ts";
-import { fitOfService, type ServiceFit } from "../../src/capacity/fit/service-fit.ts";
+import { type FlavorFit, fitOnFlavors } from "../../src/capacity/fit/flavor-fit.ts";
+import type { ServiceFit } from "../../src/capacity/fit/service-fit.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
 import { DEFAULT_SCORE_WEIGHTS } from "../../src/capacity/score.ts";
 import { NODES } from "../../src/kube/kinds.ts";
@@ -54,7 +55,7 @@ export async function answerFit(
   const isRunning = services.some((one) => keyOf(one.metadata) === keyOf(service.metadata));
   const benchmarks = await readBenchmarkTable(cluster);
   const { scoreWeights } = flags;
-  const fit = fitOfService({ ...target, hosts, replicas, services, benchmarks, scoreWeights }, Date.now());
+  const fit = fitOnFlavors({ ...target, hosts, replicas, services, benchmarks, scoreWeights }, Date.now());
   const { report, demand, template, claim } = fit;
   return {
     service: keyOf(service.metadata),
@@ -66,13 +67,16 @@ export async function answerFit(
     claim: claim.at === "estimated" ? claim.memory : undefined,
     ...report,
     waitingBefore: waitingBefore(services, service),
-    notes: notesOf(
-      target,
-      isRunning && flags.filename !== undefined,
-      claim.at === "hostDecides",
-      fit.beyondTraining,
-      benchmarks === undefined && flags.explain === true,
-    ),
+    notes: [
+      ...flavorNotes(fit),
+      ...notesOf(
+        target,
+        isRunning && flags.filename !== undefined,
+        claim.at === "hostDecides",
+        fit.beyondTraining,
+        benchmarks === undefined && flags.explain === true,
+      ),
+    ],
     machines: flags.explain === true ? await explain(cluster, target, { fit, hosts, flags }) : undefined,
   };
 }
@@ -105,6 +109,12 @@ function waitingBefore(services: readonly InferenceService[], { spec }: Inferenc
     .filter(({ status }) => (status?.effectivePriority ?? 0) >= PRIORITIES[spec.priority])
     .sort((a, b) => (a.status?.queuePosition ?? 0) - (b.status?.queuePosition ?? 0))
     .map(({ metadata }) => keyOf(metadata));
+}
+
+function flavorNotes({ flavor, inPods }: FlavorFit): readonly string[] {
+  if (flavor === undefined) return [];
+  const others = inPods.length === 0 ? "" : `; not judged, because they run in pods: ${inPods.join(", ")}`;
+  return [`on flavor ${flavor}${others}`];
 }
 
 function notesOf(

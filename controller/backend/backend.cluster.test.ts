@@ -206,6 +206,30 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
     expect(await podsOf("kept")).toEqual(expect.arrayContaining(before));
   });
 
+  test("a pass that changes nothing makes no request, for a service and for its BackendRuntime", async () => {
+    await runtime("quiet");
+    await serve("quiet", { name: "quiet" });
+    await status("quiet", { phase: "Ready" });
+    await runtimeUntil("quiet", { services: 1, updatedServices: 1, reason: "AllUpdated" });
+    let turn = 0;
+    const quietPass = (queue: string, change: (note: object) => Promise<unknown>) =>
+      until(async () => {
+        const before = await bench.work(queue);
+        await change({ metadata: { annotations: { "example.com/note": String(turn++) } } });
+        const after = await until(async () => {
+          const now = await bench.work(queue);
+          expect(now.passes).toBeGreaterThan(before.passes);
+          return now;
+        });
+        // Passes over other services of this file may still settle.
+        expect(after.requests).toBe(before.requests);
+      });
+    await quietPass("services", (note) => bench.objects.patch(NS, "isvc/quiet", note));
+    await quietPass("backends", (note) =>
+      bench.cluster.kubectl(["patch", "br", "quiet", "--type=merge", "-p", JSON.stringify(note)]),
+    );
+  });
+
   test("in a cluster without the definition, only services of BackendRuntimes wait, with their pods, and continue once it is installed", async () => {
     await runtime("lost");
     await serve("stays", { name: "lost" });

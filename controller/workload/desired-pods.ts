@@ -17,6 +17,7 @@ import type { Model } from "../../src/api/model.ts";
 import { contentOf } from "../../src/capacity/template.ts";
 import { ENGINES } from "../../src/engines/registry.ts";
 import type { Deployment, LeaderWorkerSet, PodTemplate } from "../../src/kube/workload-objects.ts";
+import { defined } from "../../src/util/defined.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { MountedWeights, PodFlavors } from "./contract.ts";
@@ -209,10 +210,10 @@ function keep<T extends Templates>(
   const text = JSON.stringify(templates.template ?? templates);
   return {
     templates,
-    annotations: {
+    annotations: defined<Record<string, string>>({
       [ANNOTATION_RENDERED_FOR]: `${digest} ${runtime}`,
-      ...(text.length > TEMPLATE_MAX ? {} : { [ANNOTATION_TEMPLATE]: text }),
-    },
+      [ANNOTATION_TEMPLATE]: text.length > TEMPLATE_MAX ? undefined : text,
+    }),
   };
 }
 

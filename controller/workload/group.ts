@@ -1,4 +1,5 @@
 /** Builds the LeaderWorkerSet of a service whose model is served by groups of pods. Pure; throws only MetalbridgeError. */
+
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import {
   ANNOTATION_EXCLUSIVE_TOPOLOGY,
@@ -18,6 +19,7 @@ import {
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { Container, LeaderWorkerSet, PodTemplate } from "../../src/kube/workload-objects.ts";
+import { defined } from "../../src/util/defined.ts";
 import type { GroupWorkload, WorkloadInput } from "./contract.ts";
 import { waitForLeaderOf } from "./drain.ts";
 import { podTemplateOf } from "./pod.ts";
@@ -56,7 +58,7 @@ function leaderWorkerSetOf(
     metadata: {
       ...ownedObjectRef(service, groupName(service.metadata.name)),
       labels: { ...queueLabels(service), ...ownerLabels(service), ...MANAGED_BY },
-      annotations: topologyKey === undefined ? {} : { [ANNOTATION_EXCLUSIVE_TOPOLOGY]: topologyKey },
+      annotations: defined<Record<string, string>>({ [ANNOTATION_EXCLUSIVE_TOPOLOGY]: topologyKey }),
     },
     spec: {
       replicas,

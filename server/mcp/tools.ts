@@ -15,6 +15,7 @@ import {
   MODELS,
 } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { fitOnFlavors } from "../../src/capacity/fit/flavor-fit.ts";
 import { fitOfService } from "../../src/capacity/fit/service-fit.ts";
 import { findNamedModels } from "../../src/capacity/named-models.ts";
 import { PRIORITIES } from "../../src/capacity/placement/priority.ts";
@@ -291,7 +292,10 @@ async function oneMoreReplica(
     const runtime = runtimes.find(({ metadata }) => metadata.name === backendRuntime?.name);
     const backend = runtime && { name: runtime.metadata.name, spec: runtime.spec };
     const objects = { service, backend, ...named, hosts, replicas, services };
-    const { report } = fitOfService(objects, context.now().wallMs);
+    const { model } = named;
+    const nowMs = context.now().wallMs;
+    const { report } =
+      model === undefined ? fitOfService(objects, nowMs) : fitOnFlavors({ ...objects, model }, nowMs);
     return { ...report, total: report.hosts.length, hosts: report.hosts.slice(0, MAX_ROWS) };
   } catch (error) {
     if (error instanceof MetalbridgeError) return { unknown: describeError(error) };

@@ -59,6 +59,7 @@ function configuration(certDir: string, port: number, healthPort: number): objec
 interface WebhookConfiguration {
   readonly webhooks: readonly {
     readonly name: string;
+    readonly objectSelector?: object;
     readonly clientConfig: { readonly service: { readonly path: string } };
   }[];
 }
@@ -77,7 +78,7 @@ function webhooksOf(manifests: string, port: number, cert: string): object[] {
             url: `https://127.0.0.1:${port}${clientConfig.service.path}`,
             caBundle: Buffer.from(cert).toString("base64"),
           },
-          ...(webhook.name.includes("pod") ? { objectSelector: OF_GROUPS } : {}),
+          objectSelector: webhook.name.includes("pod") ? OF_GROUPS : webhook.objectSelector,
         })),
     };
   });

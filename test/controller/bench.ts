@@ -15,6 +15,7 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { type ControllerWork, readWork } from "../bed/controller-work.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import type { SimulatedNode, SimulatedNodes } from "../bed/kwok.ts";
 import { must } from "../bed/must.ts";
@@ -41,6 +42,8 @@ export interface Bench extends AsyncDisposable {
   /** `further` flags replace those of the bench. */
   readonly restartController: (kubeconfig?: string, further?: object) => Promise<void>;
   readonly stopController: () => Promise<void>;
+  /** Work of the current controller, with passes of these queues. */
+  readonly work: (...queues: readonly string[]) => Promise<ControllerWork>;
   /** A second one, which waits for leadership. */
   readonly standby: (log: Log) => Promise<Controller>;
   readonly model: (namespace: string, name: string, options?: ModelOptions) => Promise<void>;
@@ -135,6 +138,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     },
     controllerKubeconfig: own,
     stopController: () => controller.stop(),
+    work: (...queues) => controller.work(queues),
     model: (namespace, name, options) => makeModel(client, objects.apply, namespace, name, options),
     replicas: async (namespace) => must(await client.list(INFERENCE_REPLICAS, { namespace })).items,
     serviceUntil: (namespace, name, check) =>
@@ -187,6 +191,7 @@ interface Controller {
   readonly whenWorking: () => Promise<void>;
   /** What /readyz says. */
   readonly readiness: () => Promise<string>;
+  readonly work: (queues: readonly string[]) => Promise<ControllerWork>;
   readonly stop: () => Promise<void>;
 }
 
@@ -227,10 +232,11 @@ async function startOne(
     onListening: listening.resolve,
     onWorking: working.resolve,
   });
-  const url = `http://127.0.0.1:${await Promise.race([listening.promise, running])}/readyz`;
+  const port = Number(await Promise.race([listening.promise, running]));
   return {
     whenWorking: () => Promise.race([working.promise, running]),
-    readiness: async () => (await fetch(url)).text(),
+    readiness: async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).text(),
+    work: (queues) => readWork(port, queues),
     stop: async () => {
       stop.abort();
       await running;

@@ -1,5 +1,6 @@
 /** Puts the daemon's model name into a request's JSON, and leaves all other bytes unchanged. */
 
+import { defined } from "../../../src/util/defined.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import type { GateRoute } from "../routes.ts";
 import type { BodyBuffer } from "./body-buffer.ts";
@@ -41,13 +42,17 @@ export function modelNamingOf(
     adapters,
     accepts: (name) => name === service || adapters.includes(name) || (isOllama && sameModel(name, service)),
     // The agent decides how long the model stays loaded: a client's 0 would unload it for all clients.
-    overrides: {
-      ...(isOllama ? { keep_alive: () => "-1", options: withoutLoadOptions } : {}),
-      ...(adapters.length > 0
-        ? { [ADAPTERS]: (value) => (/^\[\s*\]$/.test(value) ? NO_ADAPTER : value) }
-        : {}),
-    },
+    overrides: defined<ModelNaming["overrides"]>({
+      keep_alive: isOllama ? () => "-1" : undefined,
+      options: isOllama ? withoutLoadOptions : undefined,
+      [ADAPTERS]: adapters.length > 0 ? selectNone : undefined,
+    }),
   };
+}
+
+/** An empty selection does not stop the engine from using the cache of an earlier request with an adapter. */
+function selectNone(value: string): string {
+  return /^\[\s*\]$/.test(value) ? NO_ADAPTER : value;
 }
 
 /** A scanner for a body that names its model this way. */

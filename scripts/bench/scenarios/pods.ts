@@ -5,6 +5,7 @@ import type { InferenceService } from "../../../src/api/inference-service/index.
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment } from "../../../src/kube/workload-objects.ts";
+import { type ControllerWork, readWork } from "../../../test/bed/controller-work.ts";
 import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { startKwok } from "../../../test/bed/kwok.ts";
 import type { Part } from "../../../test/bed/part.ts";
@@ -70,8 +71,7 @@ export async function measurePods({
 
 export interface PodsBed extends Plane {
   readonly controller: Part;
-  /** Requests of the controller so far, without watches and its own Lease, and passes over services. */
-  readonly work: () => Promise<{ readonly requests: number; readonly passes: number }>;
+  readonly work: () => Promise<ControllerWork>;
   readonly deploymentOf: (service: string) => Deployment | undefined;
   readonly serviceOf: (service: string) => InferenceService | undefined;
   readonly patch: (service: string, patch: object) => Promise<void>;
@@ -135,23 +135,6 @@ function watchServices(plane: Plane) {
     ready: () => services.list().filter(({ status }) => status?.phase === "Ready").length,
     serviceOf: (name: string) => services.get(`${NAMESPACE}/${name}`),
     deploymentOf: (name: string) => deployments.get(`${NAMESPACE}/${name}`),
-  };
-}
-
-async function readWork(port: number) {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-  const sum = (start: string, counts: (line: string) => boolean) =>
-    text
-      .split("\n")
-      .filter((line) => line.startsWith(start) && counts(line))
-      .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
-  // The leader's Lease is the only thing that is renewed with PUT.
-  const isWork = (line: string) => !/verb="(WATCH|PUT)"/.test(line);
-  return {
-    requests: sum("metalbridge_controller_api_requests_total{", isWork),
-    passes: sum("metalbridge_controller_reconcile_duration_seconds_count{", (line) =>
-      line.includes('"services"'),
-    ),
   };
 }
 

@@ -56,7 +56,7 @@ function unusedDraft(spec: InferenceServiceSpec, isUsed: boolean): string[] {
   const field = spec.modelRefs?.some(({ role }) => role === "draft")
     ? `modelRefs ${draft?.name} (draft)`
     : draft?.field.replace("spec.", "");
-  const ignored = { ...tuning, ...(type === "draft" ? {} : { type }) };
+  const ignored = { ...tuning, type: type === "draft" ? undefined : type };
   return [
     ...(field === undefined || isUsed ? [] : [field]),
     ...Object.entries(ignored).flatMap(([key, value]) =>
