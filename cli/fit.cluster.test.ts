@@ -264,7 +264,7 @@ test("a manifest with a BackendRuntime, Models by role and flavors is resolved f
     apiVersion: "metalbridge.dev/v1alpha1",
     kind: "BackendRuntime",
     metadata: { name: backend },
-    spec: { host: { command: ["serve"], args: ["{{ .ModelPath }}", "{{ .DraftModelPath }}"] } },
+    spec: { host: { command: ["serve"], args: ["{{ .ModelPath }}", "{{ .DraftModelPath }}", "{{ .Port }}"] } },
   };
   const uses = { modelRefs, backendRuntime: { name: backend } };
 
@@ -276,7 +276,7 @@ test("a manifest with a BackendRuntime, Models by role and flavors is resolved f
   });
   const ofFile = await ask(uses, runtime);
   expect(JSON.parse(ofFile.stdout)).toMatchObject({
-    runtime: "generic",
+    runtime: `backend/${backend}`,
     choice: { host: studio },
     notes: ["on flavor studio; not judged, because they run in pods: l40s"],
   });
