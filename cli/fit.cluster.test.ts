@@ -264,7 +264,9 @@ test("a manifest with a BackendRuntime, Models by role and flavors is resolved f
     apiVersion: "metalbridge.dev/v1alpha1",
     kind: "BackendRuntime",
     metadata: { name: backend },
-    spec: { host: { command: ["serve"], args: ["{{ .ModelPath }}", "{{ .DraftModelPath }}", "{{ .Port }}"] } },
+    spec: {
+      host: { command: ["serve"], args: ["{{ .ModelPath }}", "{{ .DraftModelPath }}", "{{ .Port }}"] },
+    },
   };
   const uses = { modelRefs, backendRuntime: { name: backend } };
 
