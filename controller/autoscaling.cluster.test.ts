@@ -13,7 +13,7 @@ import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { DEPLOYMENTS } from "../src/kube/kinds.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
-import type { Deployment } from "../src/kube/workload-objects.ts";
+import type { Deployment, Pod } from "../src/kube/workload-objects.ts";
 import { freePort } from "../test/bed/ports.ts";
 import { ENGINE_PORT, reportReplica } from "../test/bed/scripted-host.ts";
 import { aggregationArgs } from "../test/cluster/aggregation.ts";
@@ -84,13 +84,18 @@ function restartController(): Promise<void> {
   });
 }
 
-/** Sets the load of each engine, as agents report it, once a change is no longer held back. */
-async function report(requests: number): Promise<void> {
+/**
+ * Sets the load of each engine, as agents report it. Time passes only while the service does not show it, because a change is held
+ * back, and a host whose renewal the controller has not seen yet would be unreachable.
+ */
+async function report(requests: number, name = "chat"): Promise<void> {
   load = requests;
-  clock.advance(HELD_BACK_MS);
-  for (const agent of agents) await agent.renew();
   const { client } = bench;
   for (const replica of await bench.replicas(NS)) await reportReplica(client, replica, statusOf());
+  const { performance, readyReplicas = 0 } = (await bench.service(NS, name)).status ?? {};
+  if ((performance?.requestsInFlight ?? 0) === requests * readyReplicas) return;
+  clock.advance(HELD_BACK_MS);
+  for (const agent of agents) await agent.renew();
 }
 
 /** A change that is held back when it is reported is published only once more time has passed. */
@@ -119,8 +124,11 @@ test("a service on hosts scales from one to three replicas by its requests, and 
   const grown = await reportUntil(6, "3/3");
   expect(grown.spec.replicas).toBe(3);
   await vi.waitFor(
-    async () => expect(limited(await bench.service(NS, "chat"))).toBe("TooManyReplicas"),
-    WAIT,
+    async () => {
+      await report(6);
+      expect(limited(await bench.service(NS, "chat"))).toBe("TooManyReplicas");
+    },
+    { timeout: 60_000, interval: 1_000 },
   );
   await reportUntil(0, "1/1");
 
@@ -189,6 +197,32 @@ test("after an upgrade, a service keeps the replicas that an HPA had set in its 
   await bench.cluster.kubectl(["delete", "isvc/old", "-n", NS]);
 });
 
+test("the replicas stay while the requests of a ready pod are not known", async () => {
+  const autoscaling = { maxReplicas: 5, behavior: AT_ONCE };
+  await bench.apply(inferenceService(NS, "unread", { modelRef: "cached", replicas: 3, autoscaling }));
+  const pods = await vi.waitFor(async () => {
+    const items: readonly Pod[] = (await bench.objects.get(NS, "pods")).items;
+    const found = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === "unread");
+    expect(found).toHaveLength(3);
+    return found;
+  }, WAIT);
+  // Nothing listens at this address.
+  const status = { phase: "Running", podIP: "127.0.0.9", conditions: [{ type: "Ready", status: "True" }] };
+  const patch = ["-n", NS, "--subresource=status", "--type=merge", "-p", JSON.stringify({ status })];
+  for (const { metadata } of pods) await bench.cluster.kubectl(["patch", `pod/${metadata.name}`, ...patch]);
+  const found = await bench.serviceUntil(NS, "unread", ({ status }) => {
+    expect(status?.readyReplicas).toBe(3);
+    expect(status?.performance).toEqual({ requestsUnknown: true });
+    expect(getCondition(status?.conditions, "ScalingActive")).toMatchObject({
+      status: "False",
+      reason: "FailedGetExternalMetric",
+      message: expect.stringContaining("requestsUnknown"),
+    });
+  });
+  expect(found.spec.replicas).toBe(3);
+  await bench.cluster.kubectl(["delete", "isvc/unread", "-n", NS]);
+});
+
 test("KEDA that is not installed is named in a condition, and the replicas stay", async () => {
   await bench.apply(inferenceService(NS, "later", { autoscaling: { engine: "KEDA", maxReplicas: 3 } }));
   await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("KEDANotInstalled"), WAIT);
@@ -211,7 +245,7 @@ withKEDA("the service waits for KEDA, whose kind accepts its ScaledObject, and n
   for (const requests of [4, 0])
     await vi.waitFor(
       async () => {
-        await report(requests);
+        await report(requests, "later");
         expect(await readAsKEDA(trigger)).toBe(requests);
       },
       { timeout: 60_000, interval: 1_000 },
