@@ -14,6 +14,7 @@ import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
+import { runProgram } from "../cli/program.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
@@ -134,6 +135,43 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
     expect(entries).toContainEqual({ name: "backend/unheard", path: program });
     // Long before drainSeconds.
     await removed("speech");
+  });
+
+  it("a changed BackendRuntime updates its engines service by service, or when a restart is requested", async () => {
+    const applied = (mark: string, spec: object = {}) =>
+      applyBackend(
+        "unheard",
+        { command: ["serve"], args: ["{{port}}", "{{address}}", mark], memory: { fixed: "64Mi" } },
+        { gauges: { running: ["held"] }, ...spec },
+      );
+    /** Which content the engine behind the ClusterIP of each service has. */
+    const marksUntil = (expected: readonly string[]) =>
+      until(async () => {
+        const marks = services.map(async (name) => (await on.services.post(name, "/arguments", "")).at(-1));
+        expect(await Promise.all(marks)).toEqual(expected);
+      });
+    const services = ["speech-a", "speech-b"];
+    await applied("1");
+    for (const name of services) {
+      await applyService(name, "unheard", { rollout: { drainSeconds: 600 } });
+      await on.services.untilReady(name);
+    }
+    await applied("2");
+    await marksUntil(["2", "2"]);
+    // Once the replicas with the previous content are gone.
+    const [first, second] = await until(() => Promise.all(services.map(on.services.replicaOf)));
+    expect(Date.parse(second.metadata.creationTimestamp)).toBeGreaterThanOrEqual(
+      Date.parse(first.status.readyAt),
+    );
+    await applied("3", { rolloutPolicy: "OnRequest" });
+    await until(async () =>
+      expect(await condition("speech-b", "BackendRuntimeCurrent")).toMatchObject({ reason: "UpdatePending" }),
+    );
+    const restart = await runProgram(["rollout", "restart", "speech-b", "-n", NAMESPACE], on.cluster);
+    expect(restart).toMatchObject({ code: 0, stdout: expect.stringContaining("BackendRuntime unheard") });
+    await marksUntil(["2", "3"]);
+    await on.farm.kubectl(["delete", "isvc/speech-a", "mdl/speech-a", "-n", NAMESPACE]);
+    await removed("speech-b");
   });
 
   it("llama-server itself is served from a BackendRuntime of a user", async () => {
