@@ -104,18 +104,20 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
   const service = withPodBackend(staged.service, { ...named, model, backend });
   const gpus = gpusOf(model, service.spec);
   const refusal = refusalOf(flavor.name);
-  const scheduled = countScheduled(live);
-  if (refusal !== undefined && scheduled === 0) return { at: "full", message: refusal };
   const last = stage.flavors.findIndex(({ name }) => name === live.service.status?.flavor?.name);
-  // The status has the flavor that kube-scheduler allocated, so the ones before it had no free devices.
-  if (stage.by === "devices" && scheduled > 0 && stage.flavors.indexOf(flavor) < last)
-    return { at: "full", message: withoutFreeDevices(flavor.deviceClass ?? "") };
-  if (stage.by === "devices")
+  const scheduled = countScheduled(live);
+  if (stage.by === "devices") {
+    // Pods with another claim do not show that devices are free.
+    if (refusal !== undefined && (scheduled === 0 || last === -1)) return { at: "full", message: refusal };
+    // The status has the flavor that kube-scheduler allocated, so the ones before it had no free devices.
+    if (scheduled > 0 && stage.flavors.indexOf(flavor) < last)
+      return { at: "full", message: withoutFreeDevices(flavor.deviceClass ?? "") };
     return {
       at: "room",
       replicas: desired,
       message: `the scheduler chooses devices of ${flavor.deviceClass}`,
     };
+  }
   const own = new Set(live.own.pods.map(({ metadata }) => metadata.uid));
   const room = podsRoom({
     nodeSelector: { ...service.spec.nodeSelector, ...flavor.nodeSelector },
@@ -128,9 +130,9 @@ function podsState(ports: JudgePorts, input: JudgeInput, flavor: Flavor): Flavor
     isOwn: ({ metadata }) => own.has(metadata.uid),
     misfit: misfitOf(ports, service, model),
   });
-  return refusal === undefined || room.at !== "room"
-    ? room
-    : { ...room, replicas: Math.min(room.replicas, scheduled) };
+  if (refusal === undefined || room.at !== "room") return room;
+  if (scheduled === 0) return { at: "full", message: refusal };
+  return { ...room, replicas: Math.min(room.replicas, scheduled) };
 }
 
 /** Number of replicas on nodes. Pods of a group that waits for the others count for nothing. */
