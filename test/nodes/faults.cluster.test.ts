@@ -135,12 +135,12 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
         faults.until(
           "serving",
           "ImageUnavailable",
-          /^1 of 1 replicas ready; engine of .*no-such-tag.*To do: correct spec\.image/s,
+          /^1 of 1 replicas ready; engine of .*no-such-tag.*To do: set spec\.image to an image/s,
         ),
         faults.until(
           "digest",
           "ImageUnavailable",
-          /^0 of 1 replicas ready; .*@sha256:0123.*To do: correct spec\.image/s,
+          /^0 of 1 replicas ready; .*@sha256:0123.*To do: set spec\.image to an image/s,
         ),
       ]);
       expect(await bed.ask(node, "serving")).toContain("choices");
