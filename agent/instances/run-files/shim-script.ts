@@ -1,9 +1,11 @@
 /** The shim: a short POSIX sh script that outlives the agent, starts one engine and records its exit status. */
 
-/** read_start PID: sets `start`. publish FILE TEXT: writes the file into `dir`, by rename. */
+/**
+ * read_start PID: sets `start`, and prints nothing about an engine that has already exited: its log ends with its own words.
+ * publish FILE TEXT: writes the file into `dir`, by rename.
+ */
 export const SHIM_FUNCTIONS = `read_start() {
-  if [ -r "/proc/$1/stat" ]; then
-    IFS= read -r stat <"/proc/$1/stat"
+  if { IFS= read -r stat <"/proc/$1/stat"; } 2>/dev/null; then
     read -r boot </proc/sys/kernel/random/boot_id
     set -- \${stat##*) }
     shift 19
