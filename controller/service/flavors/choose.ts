@@ -104,7 +104,7 @@ function planFor(
   const desired = service.spec.suspend ? 1 : Math.max(1, service.spec.replicas);
   const context = contextOf(ports, live);
   if (current !== undefined && platformOfFlavor(current) === "Pods")
-    noteRefusals(ports, state, live, stageOf(flavors, current, context));
+    noteRefusals(ports, state, taking(ports, live, flavors, current), stageOf(flavors, current, context));
   const refusalOf = (flavor: string) => refusalIn(ports, state, key, flavor);
   const judged = judgeFlavors(ports, { live, model, flavors, desired, context, refusalOf });
   const isServing = current !== undefined && isServingOn(live, current);
@@ -218,14 +218,15 @@ function isServingOn({ own }: LiveService, current: Flavor): boolean {
     : countServing(own.pods) > 0;
 }
 
-/** Notes whether the scheduler has room for the pods, for every flavor that their template offers. */
-function noteRefusals(
-  { clock }: FlavorPorts,
-  { refusals }: State,
-  { key, own }: LiveService,
-  stage: FlavorStage,
-): void {
-  const { unscheduled, ready } = readPods(own.pods);
+/**
+ * Notes whether the scheduler has room for the pods, for every flavor that their template offers. Pods of another template say
+ * nothing of these flavors: they may still wait while their Deployment is changed.
+ */
+function noteRefusals(ports: FlavorPorts, { refusals }: State, live: LiveService, stage: FlavorStage): void {
+  const { key, own } = live;
+  const { clock } = ports;
+  const revision = wantedRevisionOf(ports, live);
+  const { unscheduled, ready } = readPods(own.pods.filter((pod) => podRevisionOf(pod) === revision));
   if (unscheduled === undefined && ready > 0)
     for (const { name } of stage.flavors) refusals.get(key)?.delete(name);
   if (unscheduled === undefined) return;
@@ -282,11 +283,17 @@ function isRollingOut(ports: FlavorPorts, live: LiveService): boolean {
 
 function arePodsRollingOut(ports: FlavorPorts, live: LiveService): boolean {
   const { service, own } = live;
-  const isGroup = service.spec.group !== undefined;
+  const running =
+    service.spec.group === undefined
+      ? own.deployments[0]?.spec.template
+      : own.groups[0]?.spec.leaderWorkerTemplate.leaderTemplate;
+  const wanted = wantedRevisionOf(ports, live);
+  return wanted !== undefined && running !== undefined && wanted !== podRevisionOf(running);
+}
+
+/** Of the pods that the service asks for, on the flavor that it has; undefined if they cannot be built. */
+function wantedRevisionOf(ports: FlavorPorts, live: LiveService): string | undefined {
   const input = podsInputOf(ports, live);
-  const resolved = isGroup ? resolveGroups(input) : resolvePods(input);
-  const running = isGroup
-    ? own.groups[0]?.spec.leaderWorkerTemplate.leaderTemplate
-    : own.deployments[0]?.spec.template;
-  return resolved.at === "resolved" && running !== undefined && resolved.revision !== podRevisionOf(running);
+  const resolved = live.service.spec.group === undefined ? resolvePods(input) : resolveGroups(input);
+  return resolved.at === "resolved" ? resolved.revision : undefined;
 }

@@ -88,4 +88,28 @@ describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated node
     await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
     expect(await templates()).toEqual([]);
   });
+
+  test("a drained Mac's service gets the first free devices, and one that finds none gets the flavor after them", async () => {
+    const mac = { name: "mac", hostSelector: { matchLabels: { class: "studio" } } };
+    const plugin = { name: "plugin", limits: { "nvidia.com/gpu": 1 } };
+    await bench.agent("studio-1", { labels: { class: "studio" } });
+    await bench.addNode({ name: "gpu-1", capacity: { "nvidia.com/gpu": "1" } });
+    await bench.model(NS, "mixed", { flavors: [mac, LARGE, SMALL, plugin], isOnVolume: true });
+    const untilMixed = (name: string, flavor: object) =>
+      bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject({ phase: "Ready", flavor }));
+    await bench.apply(inferenceService(NS, "one", { modelRef: "mixed" }));
+    await untilMixed("one", { name: "mac" });
+    await bench.cluster.kubectl(["patch", "host/studio-1", "--type=merge", '-p={"spec":{"drain":true}}']);
+    const drained = { name: "mac", reason: "FlavorFull", message: "studio-1: draining" };
+    await untilMixed("one", { name: "large", skipped: [drained] });
+
+    const withoutDevices = (name: string) => ({ name, reason: "FlavorFull" });
+    await bench.apply(inferenceService(NS, "two", { modelRef: "mixed" }));
+    await untilMixed("two", { name: "small", skipped: [drained, withoutDevices("large")] });
+    await bench.restartController();
+    const before = [...(await uidsOf("one")), ...(await uidsOf("two"))];
+    await bench.apply(inferenceService(NS, "three", { modelRef: "mixed", flavors: ["large", "plugin"] }));
+    await untilMixed("three", { name: "plugin", skipped: [withoutDevices("large")] });
+    expect([...(await uidsOf("one")), ...(await uidsOf("two"))]).toEqual(before);
+  });
 });
