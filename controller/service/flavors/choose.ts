@@ -291,7 +291,7 @@ function arePodsRollingOut(ports: FlavorPorts, live: LiveService): boolean {
   return wanted !== undefined && running !== undefined && wanted !== podRevisionOf(running);
 }
 
-/** Of the pods that the service asks for, on the flavor that it has; undefined if they cannot be built. */
+/** The revision of the pods that the service asks for, on the flavor that it has; undefined if they cannot be built. */
 function wantedRevisionOf(ports: FlavorPorts, live: LiveService): string | undefined {
   const input = podsInputOf(ports, live);
   const resolved = live.service.spec.group === undefined ? resolvePods(input) : resolveGroups(input);
