@@ -93,7 +93,7 @@ function reportOf(
 function conditionOf(all: readonly Stated[], unmeasured: string | undefined): ModelBenchmarks["condition"] {
   if (all.length === 0) return { status: "Unknown", reason: "NoMachine", message: unmeasured ?? NO_MACHINE };
   const places = all.map(({ target, state }) => `${placeOf(target)}: ${textOf(state)}`);
-  const message = [...places, ...(unmeasured === undefined ? [] : [unmeasured])].join("; ");
+  const message = [...places, unmeasured].filter((text) => text !== undefined).join("; ");
   const failed = all.map(({ state }) => state).find(({ at }) => at === "failed");
   if (failed?.at === "failed") return { status: "False", reason: failed.code, message };
   if (all.some(({ state }) => state.at !== "measured"))

@@ -271,7 +271,14 @@ export function allWatches(watches: Watches) {
 function requiredWatches(watches: Watches) {
   const { models, services, hosts, leases, pods, nodes, nodeReports, benchmarks } = watches;
   return [
-    ...[models, services, hosts, leases, pods, nodes, nodeReports, benchmarks],
+    models,
+    services,
+    hosts,
+    leases,
+    pods,
+    nodes,
+    nodeReports,
+    benchmarks,
     ...Object.values(requiredOwned(watches)),
   ];
 }

@@ -96,10 +96,10 @@ function narrowed(affinity: Pod["spec"]["affinity"], { avoid, prefer }: NodeChoi
     ...affinity,
     nodeAffinity: {
       ...nodeAffinity,
-      ...(avoid.length === 0
-        ? {}
-        : { requiredDuringSchedulingIgnoredDuringExecution: { ...required, nodeSelectorTerms } }),
-      ...(hasSeveralTerms(affinity) ? {} : { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
+      ...(avoid.length > 0 && {
+        requiredDuringSchedulingIgnoredDuringExecution: { ...required, nodeSelectorTerms },
+      }),
+      ...(!hasSeveralTerms(affinity) && { preferredDuringSchedulingIgnoredDuringExecution: preferred }),
     },
   };
 }
