@@ -8,6 +8,7 @@ const SOURCES = [
   "agent",
   "controller",
   "server",
+  "gateway",
   "launchd",
   "local",
   "cli",

@@ -79,6 +79,7 @@ export const LAYERS: readonly Layer[] = [
   { folder: "controller/main.ts", imports: ["src/", "controller/", FITNESS] },
   { folder: "controller/workload/", imports: [...PURE_CORE, ...KUBE_TYPES], isPure: true },
   { folder: "server/", imports: ["src/", FITNESS] },
+  { folder: "gateway/", imports: ["src/"] },
   { folder: "launchd/", imports: ["src/"] },
   ...["layout/", "plist/", "systemd/unit.ts"].map((part) => ({
     folder: `launchd/${part}`,
@@ -86,8 +87,11 @@ export const LAYERS: readonly Layer[] = [
     isPure: true,
   })),
   { folder: "launchd/plan/", imports: [...PURE_CORE, "launchd/"], isPure: true },
-  { folder: "local/", imports: ["src/", "agent/", "controller/"] },
-  { folder: "cli/", imports: ["src/", FITNESS, "agent/", "controller/", "server/", "launchd/", "local/"] },
+  { folder: "local/", imports: ["src/", "agent/", "controller/", "gateway/"] },
+  {
+    folder: "cli/",
+    imports: ["src/", FITNESS, "agent/", "controller/", "server/", "gateway/", "launchd/", "local/"],
+  },
   {
     folder: "scripts/",
     imports: [
@@ -96,6 +100,7 @@ export const LAYERS: readonly Layer[] = [
       "agent/",
       "controller/",
       "server/",
+      "gateway/",
       "launchd/",
       "local/",
       "cli/",

@@ -22,6 +22,7 @@ const code = [
   "local/",
   "scripts/",
   "server/",
+  "gateway/",
   "src/",
 ];
 
