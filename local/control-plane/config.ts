@@ -14,6 +14,7 @@ const environment = z.object({
   KUBEBUILDER_ASSETS: absolute,
   METALBRIDGE_LLAMA_SERVER: absolute,
   METALBRIDGE_OLLAMA: absolute,
+  METALBRIDGE_ENVOY: absolute,
   METALBRIDGE_CACHE: absolute,
   XDG_CACHE_HOME: absolute,
   PATH: z.string().default(""),
@@ -26,6 +27,8 @@ export interface PartsConfig {
   readonly llamaServer?: string;
   /** An Ollama from the user. */
   readonly ollama?: string;
+  /** An Envoy from the user. */
+  readonly envoy?: string;
   /** Folders of PATH. */
   readonly programFolders: readonly string[];
   readonly platform: string;
@@ -60,6 +63,7 @@ export function readPartsConfig(
     assetsDir: data.KUBEBUILDER_ASSETS,
     llamaServer: data.METALBRIDGE_LLAMA_SERVER,
     ollama: data.METALBRIDGE_OLLAMA,
+    envoy: data.METALBRIDGE_ENVOY,
   };
 }
 

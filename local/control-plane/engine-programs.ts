@@ -1,4 +1,4 @@
-/** Finds the engine programs for the agent of the demo: configured, on PATH, or in the cache of setup. */
+/** Finds the engine programs for the agent of the demo, and Envoy for the gateway: configured, on PATH, or in the cache of setup. */
 import { readdirSync } from "node:fs";
 import path from "node:path";
 import type { PartsConfig } from "./config.ts";
@@ -10,6 +10,10 @@ export function findLlamaServer(config: PartsConfig): string | undefined {
 
 export function findOllama(config: PartsConfig): string | undefined {
   return find("ollama", config.ollama, "ollama", config);
+}
+
+export function findEnvoy(config: PartsConfig): string | undefined {
+  return find("envoy", config.envoy, "envoy", config);
 }
 
 /** Undefined if there is no such program. `inCache` is its path in the folder of a version in the cache. */

