@@ -36,6 +36,8 @@ export const LABEL_NODE_REPORT = "metalbridge.dev/node-report";
 export const LABEL_BUILT_IN = "metalbridge.dev/built-in";
 /** On a ControllerRevision with content of a BackendRuntime: the name of the BackendRuntime. */
 export const LABEL_BACKEND_RUNTIME = "metalbridge.dev/backend-runtime";
+/** On the Secret of a key of the gateway. */
+export const LABEL_GATEWAY_KEY = "metalbridge.dev/gateway-key";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";

@@ -1,0 +1,107 @@
+/** A key of the gateway: what it may use, its limits, and the hashes that recognize it. */
+import { z } from "zod";
+import { prioritySchema, sha256Schema, shortText, timestamp } from "../api/fields/shared.ts";
+import { compareText } from "../util/text.ts";
+
+/** Maximum number of entries in each list of a scope. */
+export const SCOPE_MAX = 256;
+/** Weights of keys in the fair queue. */
+export const WEIGHT_MAX = 1_000;
+/** Two keys are valid during a rotation. */
+const HASHES_MAX = 2;
+/** Larger counts would lose precision. */
+const COUNT_MAX = 1_000_000_000_000;
+
+const DNS_LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+const SERVICE = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?\/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/;
+
+const count = () => z.int().min(1).max(COUNT_MAX).optional();
+
+export const keyLimitsSchema = z.strictObject({
+  concurrentRequests: count(),
+  requestsPerMinute: count(),
+  tokensPerMinute: count(),
+  tokensPerDay: count(),
+  tokensPerMonth: count(),
+});
+
+export const keyScopeSchema = z.strictObject({
+  namespaces: z.array(z.string().max(63).regex(DNS_LABEL)).max(SCOPE_MAX).optional(),
+  services: z.array(z.string().max(317).regex(SERVICE)).max(SCOPE_MAX).optional(),
+  models: z.array(shortText(253, "Model name.").min(1)).max(SCOPE_MAX).optional(),
+});
+
+const hashSchema = z.strictObject({
+  sha256: sha256Schema,
+  /** First characters of the key, with which a person recognizes it. */
+  hint: shortText(16, "First characters of the key.").optional(),
+  createdAt: timestamp("Creation time."),
+  expiresAt: timestamp("Expiry; absent means none.").optional(),
+});
+
+/** The content of `key.json` in the Secret of a key. */
+export const gatewayKeySchema = z.strictObject({
+  hashes: z.array(hashSchema).min(1).max(HASHES_MAX),
+  owner: shortText(253, "Person or team."),
+  scope: z
+    .union([z.literal("all"), keyScopeSchema], {
+      error: 'must be "all", or have lists of namespaces, services (namespace/name) or models',
+    })
+    .refine((scope) => scope === "all" || Object.values(scope).some((list) => (list ?? []).length > 0), {
+      error: 'is empty: list namespaces, services or models, or set it to "all"',
+    }),
+  limits: keyLimitsSchema.default({}),
+  priority: prioritySchema.default("normal"),
+  weight: z.int().min(1).max(WEIGHT_MAX).default(1),
+  expiresAt: timestamp("Expiry; absent means none.").optional(),
+  revokedAt: timestamp("Time of the revocation.").optional(),
+});
+
+export type GatewayKey = z.output<typeof gatewayKeySchema>;
+export type KeyHash = GatewayKey["hashes"][number];
+/** Absent limits do not limit. */
+export type KeyLimits = z.output<typeof keyLimitsSchema>;
+export type KeyScope = GatewayKey["scope"];
+
+/** A service, with every name under which clients may request it. */
+export interface UsableService {
+  readonly namespace: string;
+  readonly name: string;
+  /** Served names and aliases. */
+  readonly names: readonly string[];
+}
+
+/** True if the scope lists the namespace, the service, or one of its names. */
+export function isInScope(scope: KeyScope, { namespace, name, names }: UsableService): boolean {
+  if (scope === "all") return true;
+  const { namespaces = [], services = [], models = [] } = scope;
+  return (
+    namespaces.includes(namespace) ||
+    services.includes(`${namespace}/${name}`) ||
+    names.some((served) => models.includes(served))
+  );
+}
+
+export type KeyState = "active" | "expired" | "revoked";
+
+/** The state of one of the key's hashes, or of the key as a whole if none is named. */
+export function keyState(key: GatewayKey, nowMs: number, hash?: KeyHash): KeyState {
+  if (key.revokedAt !== undefined) return "revoked";
+  const hasExpired = (at: string | undefined) => at !== undefined && Date.parse(at) <= nowMs;
+  if (hasExpired(key.expiresAt)) return "expired";
+  const hashes = hash === undefined ? key.hashes : [hash];
+  return hashes.every(({ expiresAt }) => hasExpired(expiresAt)) ? "expired" : "active";
+}
+
+/** Adds a new hash; the newest hash so far stays valid until `overlapUntil`, or ends earlier if it would expire before. */
+export function rotateKey(key: GatewayKey, added: KeyHash, overlapUntil: string): GatewayKey {
+  const newestFirst = [...key.hashes].sort((a, b) => compareText(b.createdAt, a.createdAt));
+  const kept = newestFirst.slice(0, HASHES_MAX - 1).map((hash) => ({
+    ...hash,
+    expiresAt:
+      hash.expiresAt !== undefined && Date.parse(hash.expiresAt) < Date.parse(overlapUntil)
+        ? hash.expiresAt
+        : overlapUntil,
+  }));
+  return { ...key, hashes: [added, ...kept] };
+}
