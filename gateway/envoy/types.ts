@@ -1,0 +1,102 @@
+/** The interface of the Envoy part of the gateway: what the rest of the gateway passes in, and what it gets. */
+import type { Clock, Log } from "../../src/util/ports.ts";
+
+/** The part listens at most at one address; port 0 is not supported. */
+export interface ListenAddress {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** One replica that can serve requests. `isHealthy: false` gets no new request, and its running requests finish. */
+export interface EnvoyEndpoint {
+  /** An IP address. */
+  readonly address: string;
+  readonly port: number;
+  /** Share of requests relative to the other endpoints, from 1. Absent: 1. */
+  readonly weight?: number;
+  readonly isHealthy: boolean;
+}
+
+/** One service. Routes never change with services, only clusters and endpoints do. */
+export interface EnvoyCluster {
+  /** The value of `x-metalbridge-cluster` that selects it: NAMESPACE/NAME. */
+  readonly name: string;
+  readonly endpoints: readonly EnvoyEndpoint[];
+  /** Connections and requests at the same time to all endpoints together; more get 503 at once. Absent: 4096. */
+  readonly maxConnections?: number;
+  /** Time over which a new endpoint gets its full share of requests. Absent: 10 s. 0: at once. */
+  readonly slowStartMs?: number;
+}
+
+/** Files that Envoy follows when another file is renamed over them, or their folder's `..data` link changes, as cert-manager's do. */
+export interface EnvoyTls {
+  readonly certificateFile: string;
+  readonly keyFile: string;
+}
+
+export interface EnvoyLimits {
+  /** Larger JSON bodies get 413. Absent: 32 MiB. */
+  readonly maxBodyBytes?: number;
+  /** Time for a client to send its whole request. Absent: 5 min. */
+  readonly requestReceiveMs?: number;
+  /** A request may be silent this long, for the first token or between two. Absent: 1 h. */
+  readonly idleMs?: number;
+  /** How long the decision service may hold a request. Absent: 10 min. */
+  readonly decideMs?: number;
+  /** Open client connections; further ones are closed. Absent: 20,000. */
+  readonly maxClientConnections?: number;
+}
+
+/** Origins of browsers that may call the gateway, exact or `*`. */
+export interface EnvoyCors {
+  readonly allowOrigins: readonly string[];
+}
+
+export interface EnvoyOptions {
+  /** A folder of its own, for configuration, admin socket and logs. Short: a Unix socket's path has at most 103 bytes. */
+  readonly dir: string;
+  /** Program to run as a child that outlives a killed gateway; "external": another container runs it, with this folder. */
+  readonly envoy: string | "external";
+  readonly listen: ListenAddress;
+  readonly tls?: EnvoyTls;
+  /** Unix socket of the decision service. */
+  readonly decideSocket: string;
+  readonly limits?: EnvoyLimits;
+  /** Absent: no CORS headers, so browsers of other origins cannot read responses. */
+  readonly cors?: EnvoyCors;
+  /** Worker threads. Absent: one per core. */
+  readonly concurrency?: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends supervision and timers at once, and leaves Envoy running. */
+  readonly signal: AbortSignal;
+}
+
+export interface EnvoyStopOptions {
+  /** How long requests in flight may still take. Absent: 30 s. */
+  readonly drainMs?: number;
+}
+
+/** A running Envoy. */
+export interface Envoy {
+  /**
+   * Replaces all clusters: writes only files that differ, new clusters before removed ones. Resolves when the files are
+   * written; calls that overlap are merged, the last one wins. If the disk is full or gone the previous configuration
+   * stays active, and writing is retried until it succeeds or newer clusters arrive.
+   */
+  readonly apply: (clusters: readonly EnvoyCluster[]) => Promise<void>;
+  /** Resolves once it accepts connections. */
+  readonly listening: Promise<void>;
+  /** False while it is restarting. */
+  readonly isRunning: () => boolean;
+  readonly accessLog: {
+    /** One JSON line per finished request: parseAccessLogLine. */
+    readonly file: string;
+    /** Renames the file to `FILE.1` and makes Envoy open a new one; no line is lost. */
+    readonly rotate: () => Promise<void>;
+  };
+  /** Envoy's own metrics in Prometheus' text format; undefined while it does not answer. */
+  readonly metrics: () => Promise<string | undefined>;
+  /** Closes the listener, waits for requests in flight up to the limit, and ends Envoy. */
+  readonly stop: (options?: EnvoyStopOptions) => Promise<void>;
+}
