@@ -1,6 +1,12 @@
-/** Endpoint of a service for clients: port, path, type of Service, API key, objectives. */
+/** Endpoint of a service for clients: port, path, type of Service, model names, API key, objectives. */
 import { z } from "zod";
 import { int32, localReference, nonEmpty, objectName } from "../fields/shared.ts";
+
+/** Number of further model names of a service. */
+const MODEL_NAMES_MAX = 16;
+
+/** A model name in requests. Names of Hugging Face, Ollama and the OpenAI API have this form. */
+const modelNameSchema = nonEmpty(253).regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]*$/);
 
 export const endpointSchema = z
   .object({
@@ -42,9 +48,35 @@ export const endpointSchema = z
       })
       .describe("TLS certificate with which the gate serves HTTPS. If absent, clients use plain HTTP.")
       .optional(),
+    modelNames: z
+      .array(
+        z.object({
+          name: modelNameSchema.describe(
+            "Model name as clients send it in the field model of a request: letters, digits and . _ : / @ -",
+          ),
+          weight: int32(0, 1000)
+            .describe(
+              "Share of the requests for this name, relative to the other services of the namespace that give the same name a weight. Without a weight, only one service can have the name: the oldest.",
+            )
+            .optional(),
+        }),
+      )
+      .max(MODEL_NAMES_MAX)
+      .meta({
+        description:
+          "Further model names under which gateways offer the service, beside NAMESPACE/NAME and, unless an older service has it, NAME. The condition ModelNamesAccepted lists names that another service has.",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+      })
+      .optional(),
     gateway: z
       .object({
-        enabled: z.boolean().describe("If true, the service is reachable through a Gateway.").optional(),
+        enabled: z
+          .boolean()
+          .describe(
+            "If true, the service has a route on the Gateway. If false, it has none. Defaults to true if the controller runs with --gateway-mode EnvoyAIGateway, else to false.",
+          )
+          .optional(),
         gatewayRef: z
           .object({
             name: objectName("Name of the Gateway."),
@@ -52,13 +84,17 @@ export const endpointSchema = z
               .describe("Namespace of the Gateway. Defaults to the namespace of the service.")
               .optional(),
           })
-          .describe("Gateway to attach the route to.")
+          .describe(
+            "Gateway to attach the route to. Defaults to the Gateway in the controller's configuration.",
+          )
           .optional(),
-        modelName: nonEmpty(253)
-          .describe("Model name that clients use on the Gateway. Defaults to the name of the service.")
+        modelName: modelNameSchema
+          .describe(
+            "Model name that clients use on the Gateway, like an entry of modelNames without a weight.",
+          )
           .optional(),
       })
-      .describe("Route on a Gateway. Not implemented in this version.")
+      .describe("Route on a Gateway of Envoy AI Gateway.")
       .optional(),
   })
   .meta({
