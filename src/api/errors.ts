@@ -8,6 +8,7 @@ import { cliErrors } from "./errors/cli.ts";
 import { doctorErrors } from "./errors/doctor.ts";
 import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
+import { idleErrors } from "./errors/idle.ts";
 import { installErrors } from "./errors/install.ts";
 import { placementErrors } from "./errors/placement.ts";
 import { podErrors } from "./errors/pods.ts";
@@ -32,6 +33,7 @@ export const errorCatalog = {
   ...autoscalingErrors,
   ...backendErrors,
   ...benchmarkErrors,
+  ...idleErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalog;

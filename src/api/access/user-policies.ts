@@ -25,7 +25,7 @@ const SERVICE_SECRETS = [
 
 /** Fields that a user may change who can patch a service but not update it: the rollout, and the fields that a rollback restores. */
 const OPERATOR_FIELDS = [
-  ...["rollout", "replicas", "suspend", "modelRevision", "speculativeDecoding", "loraAdapters"],
+  ...["rollout", "replicas", "suspend", "idle", "modelRevision", "speculativeDecoding", "loraAdapters"],
   ...Object.keys(engineFields),
 ];
 
@@ -152,7 +152,7 @@ const serviceOperators: Policy = {
     {
       expression: onlyChanged(OPERATOR_FIELDS),
       message:
-        "without the right to update InferenceServices you may change spec.replicas, suspend, rollout, modelRevision and settings of the engine only; " +
+        "without the right to update InferenceServices you may change spec.replicas, suspend, idle, rollout, modelRevision and settings of the engine only; " +
         "to change the rest, ask for a role that allows update",
     },
     {

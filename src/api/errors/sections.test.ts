@@ -8,6 +8,7 @@ import { benchmarkErrors } from "./benchmark.ts";
 import { cliErrors } from "./cli.ts";
 import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
+import { idleErrors } from "./idle.ts";
 import { installErrors } from "./install.ts";
 import { placementErrors } from "./placement.ts";
 import { podErrors } from "./pods.ts";
@@ -27,6 +28,7 @@ const sections = [
   autoscalingErrors,
   backendErrors,
   benchmarkErrors,
+  idleErrors,
   rolloutErrors,
   cliErrors,
   doctorErrors,

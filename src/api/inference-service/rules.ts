@@ -1,6 +1,7 @@
 /** Validation rules (CEL) across fields of InferenceService.spec. Each message names the field. */
 import { KNOWN_PLACEHOLDERS, PLACEHOLDERS } from "../fields/placeholders.ts";
 import { groupRules } from "./group.ts";
+import { idleRules } from "./idle.ts";
 import type { ModelRole } from "./model-refs.ts";
 import { HAS_DRAFT_TYPE } from "./speculative.ts";
 
@@ -116,6 +117,7 @@ export const serviceRules = [
   placeholders("command"),
   placeholders("args"),
   ...groupRules,
+  ...idleRules,
 ] as const;
 
 export const ropeScalingRules = [

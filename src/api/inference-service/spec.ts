@@ -9,6 +9,7 @@ import { flavorNamesSchema } from "../flavors.ts";
 import { HOST_LOST_SECONDS_DEFAULT, LORA_ADAPTERS_MAX, loraScaleSchema } from "../inference-replica.ts";
 import { autoscalingSchema } from "./autoscaling.ts";
 import { authSchema, endpointSchema, sloSchema } from "./endpoint.ts";
+import { idleSchema } from "./idle.ts";
 import { modelRefsSchema } from "./model-refs.ts";
 import { podFields } from "./pods.ts";
 import { placementSchema, rolloutSchema } from "./rollout.ts";
@@ -120,6 +121,11 @@ export const inferenceServiceSpecSchema = z
     autoscaling: autoscalingSchema
       .describe(
         "Autoscaling of replicas, on hosts and in pods. The autoscaler then sets spec.replicas through the scale subresource, so leave spec.replicas out of the manifest.",
+      )
+      .optional(),
+    idle: idleSchema
+      .describe(
+        "Unloads all replicas while the service has no requests. The next request through the gateway loads them again, on the same hosts if possible. If absent, replicas stay loaded.",
       )
       .optional(),
   })

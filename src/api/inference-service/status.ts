@@ -6,6 +6,7 @@ import { totalPerformanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
 import { bytes, hostName, summaryFields } from "../fields/shared.ts";
 import { flavorStatusSchema } from "../flavors.ts";
+import { idleStatusSchema } from "./idle.ts";
 
 export const SERVICE_PHASES = [
   "Pending",
@@ -15,6 +16,7 @@ export const SERVICE_PHASES = [
   "Degraded",
   "WaitingForCapacity",
   "WaitingForGPU",
+  "Idle",
   "Stopped",
   "Suspended",
   "Failed",
@@ -82,7 +84,7 @@ export const inferenceServiceStatusSchema = z.object({
   phase: z
     .enum(SERVICE_PHASES)
     .describe(
-      "Phase of the service. Ready: all desired replicas are ready. Degraded: something needs attention; status.ready shows how many replicas still serve.",
+      "Phase of the service. Ready: all desired replicas are ready. Degraded: something needs attention; status.ready shows how many replicas still serve. Idle: the replicas are unloaded until the next request.",
     )
     .optional(),
   ...summaryFields,
@@ -163,6 +165,11 @@ export const inferenceServiceStatusSchema = z.object({
   flavor: flavorStatusSchema
     .describe(
       "Flavor of the Model that the replicas run on, and why preferred ones are not used. Absent if the Model has no flavors.",
+    )
+    .optional(),
+  idle: idleStatusSchema
+    .describe(
+      "Idle state of the replicas. Absent without spec.idle, and while the desired number of replicas is 0.",
     )
     .optional(),
   queuePosition: count(
