@@ -26,8 +26,11 @@ export const keyLimitsSchema = z.strictObject({
 });
 
 export const keyScopeSchema = z.strictObject({
-  namespaces: z.array(z.string().max(63).regex(DNS_LABEL)).max(SCOPE_MAX).optional(),
-  services: z.array(z.string().max(317).regex(SERVICE)).max(SCOPE_MAX).optional(),
+  namespaces: z
+    .array(z.string().max(63).regex(DNS_LABEL, "must be the name of a namespace"))
+    .max(SCOPE_MAX)
+    .optional(),
+  services: z.array(z.string().max(317).regex(SERVICE, "must be namespace/name")).max(SCOPE_MAX).optional(),
   models: z.array(shortText(253, "Model name.").min(1)).max(SCOPE_MAX).optional(),
 });
 

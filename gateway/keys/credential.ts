@@ -1,0 +1,20 @@
+/** The credential in the headers of a request. Pure. */
+import type { RequestHeaders } from "./authentication.ts";
+
+/** Longer credentials are not hashed or reviewed. */
+const CREDENTIAL_MAX = 16_384;
+
+/** `Authorization: Bearer` of OpenAI's clients, else `x-api-key` of Anthropic's. */
+export function readCredential(headers: RequestHeaders): string | undefined {
+  const [, bearer] = /^bearer +(\S+)\s*$/i.exec(single(headers.authorization) ?? "") ?? [];
+  const credential = bearer ?? single(headers["x-api-key"])?.trim();
+  return credential === undefined || credential === "" || credential.length > CREDENTIAL_MAX
+    ? undefined
+    : credential;
+}
+
+/** Undefined for a repeated header, which two programs may read differently. */
+function single(value: RequestHeaders[string]): string | undefined {
+  if (typeof value === "string") return value;
+  return value?.length === 1 ? value[0] : undefined;
+}
