@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { getCondition } from "../src/api/conditions.ts";
 import { SERVICES } from "../src/kube/kinds.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
@@ -101,6 +102,32 @@ test("does not retry the create while the name is taken", async () => {
   // A pass that the service's own status brought may have come after the first count.
   expect((await refusedCreates()) - before).toBeLessThanOrEqual(1);
   await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
+});
+
+test("a model name that two services ask for is reported with both, until it is free", async () => {
+  const [older, newer] = ["names-a", "names-b"] as const;
+  for (const ns of [older, newer]) {
+    await bench.cluster.kubectl(["create", "namespace", ns]);
+    await bench.model(ns, "tiny");
+  }
+  const endpoint = { modelNames: [{ name: "gpt-4o" }] };
+  const untilNames = (ns: string, expected: object | undefined) =>
+    bench.serviceUntil(ns, "chat", ({ status }) => {
+      const found = getCondition(status?.conditions, "ModelNamesAccepted");
+      if (expected === undefined) expect(found).toBeUndefined();
+      else expect(found).toMatchObject(expected);
+    });
+  await bench.apply(inferenceService(older, "chat", { endpoint }));
+  await untilNames(older, { status: "True", reason: "NamesAccepted" });
+  await bench.apply(inferenceService(newer, "chat", { endpoint }));
+  const message = expect.stringMatching(/gpt-4o of names-b\/chat belongs to names-a\/chat, which is older/);
+  await untilNames(newer, { status: "False", reason: "ModelNameTaken", message });
+  await bench.apply(inferenceService(older, "chat"));
+  await untilNames(newer, { status: "True", message: expect.stringContaining("gpt-4o") });
+  await untilNames(older, undefined);
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", older]);
+  await untilNames(newer, { message: "gateways offer names-b/chat as names-b/chat, gpt-4o, chat" });
+  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", newer]);
 });
 
 /** Services that the API server refused to create because the name is taken. */

@@ -14,6 +14,7 @@ import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
 import { takeOverReplicas } from "./autoscaling/take-over.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
+import { modelNamesConditions } from "./model-names.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
@@ -79,7 +80,8 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const nowIso = isoSeconds(ports.clock.nowMs());
   const { on } = chosen;
   const scaled = await scaleService(ports, observed, { on, runtime: status.runtime });
-  const updates = [...movingCondition(ports, key), ...scaled.conditions];
+  const names = modelNamesConditions(ports.watches.publicNames, service);
+  const updates = [...movingCondition(ports, key), ...scaled.conditions, ...names];
   const placed = withFlavor(withConditions(service, available, updates, nowIso), observed, reported, nowIso);
   const complete = {
     ...withBackendStatus(observed, placed, nowIso),

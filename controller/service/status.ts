@@ -66,6 +66,7 @@ export function statusEvents(
     ["SpecHonored", "False"],
     ["Warnings", "True"],
     ["CPUFallback", "True"],
+    ["ModelNamesAccepted", "False"],
   ] as const;
   for (const [type, bad] of conditions) {
     const was = getCondition(before?.conditions, type);

@@ -11,6 +11,7 @@ import type { Model } from "../../src/api/model.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { BENCHMARKS_NAME } from "../../src/capacity/benchmark/table.ts";
 import { isPrefetched } from "../../src/capacity/prefetch.ts";
+import { createPublicNames, type PublicNames, serviceNamesOf } from "../../src/gateway/public-names.ts";
 import { CONFIG_MAPS, LEASES } from "../../src/kube/kinds.ts";
 import type { ConfigMap, ControllerRevision, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
@@ -60,6 +61,8 @@ export interface Groupings extends PodGroupings {
   readonly ofService: OwnedGroupings;
   /** Services by `namespace/name` of a Model that they name. */
   readonly servicesOfModel: Grouping<InferenceService>;
+  /** Model names of the services on gateways. */
+  readonly publicNames: PublicNames;
   /** Services by name of the BackendRuntime that they name. */
   readonly servicesOfBackend: Grouping<InferenceService>;
   /** Stored content by name of the BackendRuntime. */
@@ -126,7 +129,8 @@ export function startWatches(
           emit((on) => backends.forEach(on.onBackendMember));
         const models = groupings.servicesOfModel.note(key, object, before);
         if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
-        emit((on) => on.onService(key));
+        const renamed = notePublicNames(groupings.publicNames, object, before);
+        emit((on) => new Set([key, ...renamed]).forEach(on.onService));
         if (specVersionOf(object) !== specVersionOf(before)) emit((on) => on.onBenchmarkFacts());
       },
     }),
@@ -144,6 +148,17 @@ export function startWatches(
     }),
   };
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
+}
+
+/** Returns the services that get or lose a model name, or that hear of another owner. */
+function notePublicNames(
+  table: PublicNames,
+  object: InferenceService | undefined,
+  before: InferenceService | undefined,
+): readonly string[] {
+  const [names, old] = [object, before].map((service) => service && serviceNamesOf(service));
+  if (isDeepEqual(names, old)) return [];
+  return names === undefined ? table.remove(old?.key ?? "") : table.set(names);
 }
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
@@ -296,6 +311,7 @@ export function createGroupings(): Groupings {
     ) as OwnedGroupings,
     ...createPodGroupings(),
     servicesOfModel: createGrouping<InferenceService>(modelsOf),
+    publicNames: createPublicNames(),
     servicesOfBackend: createGrouping<InferenceService>(({ spec: { backendRuntime } }) =>
       backendRuntime === undefined ? [] : [backendRuntime.name],
     ),

@@ -15,6 +15,7 @@ import { podErrors } from "../../src/api/errors/pods.ts";
 import { remoteErrors } from "../../src/api/errors/remote.ts";
 import { replicaErrors } from "../../src/api/errors/replica.ts";
 import { rolloutErrors } from "../../src/api/errors/rollout.ts";
+import { routeErrors } from "../../src/api/errors/routes.ts";
 import { sourceErrors } from "../../src/api/errors/source.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { escapeCell, markdownTable } from "./markdown.ts";
@@ -33,6 +34,7 @@ const sections: readonly Section[] = [
   ["BackendRuntimes", backendErrors],
   ["Benchmarks", benchmarkErrors],
   ["Rollouts and hosts", rolloutErrors],
+  ["Model names and gateways", routeErrors],
   ["Agent and host", agentErrors],
   ["API server", apiErrors],
   ["Command line", cliErrors],

@@ -15,6 +15,7 @@ import { podErrors } from "./errors/pods.ts";
 import { remoteErrors } from "./errors/remote.ts";
 import { replicaErrors } from "./errors/replica.ts";
 import { rolloutErrors } from "./errors/rollout.ts";
+import { routeErrors } from "./errors/routes.ts";
 import { sourceErrors } from "./errors/source.ts";
 
 export const errorCatalog = {
@@ -34,6 +35,7 @@ export const errorCatalog = {
   ...backendErrors,
   ...benchmarkErrors,
   ...idleErrors,
+  ...routeErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalog;

@@ -15,6 +15,7 @@ import { podErrors } from "./pods.ts";
 import { remoteErrors } from "./remote.ts";
 import { replicaErrors } from "./replica.ts";
 import { rolloutErrors } from "./rollout.ts";
+import { routeErrors } from "./routes.ts";
 import { sourceErrors } from "./source.ts";
 
 const sections = [
@@ -30,6 +31,7 @@ const sections = [
   benchmarkErrors,
   idleErrors,
   rolloutErrors,
+  routeErrors,
   cliErrors,
   doctorErrors,
   installErrors,
