@@ -9,6 +9,7 @@ import { cliErrors } from "../../src/api/errors/cli.ts";
 import { doctorErrors } from "../../src/api/errors/doctor.ts";
 import { engineErrors } from "../../src/api/errors/engine.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
+import { gatewayErrors } from "../../src/api/errors/gateway.ts";
 import { installErrors } from "../../src/api/errors/install.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
 import { podErrors } from "../../src/api/errors/pods.ts";
@@ -32,6 +33,7 @@ const sections: readonly Section[] = [
   ["Autoscaling", autoscalingErrors],
   ["Placement", placementErrors],
   ["BackendRuntimes", backendErrors],
+  ["Gateway", gatewayErrors],
   ["Benchmarks", benchmarkErrors],
   ["Rollouts and hosts", rolloutErrors],
   ["Model names and gateways", routeErrors],

@@ -8,6 +8,7 @@ import { cliErrors } from "./errors/cli.ts";
 import { doctorErrors } from "./errors/doctor.ts";
 import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
+import { gatewayErrors } from "./errors/gateway.ts";
 import { idleErrors } from "./errors/idle.ts";
 import { installErrors } from "./errors/install.ts";
 import { placementErrors } from "./errors/placement.ts";
@@ -36,6 +37,7 @@ export const errorCatalog = {
   ...benchmarkErrors,
   ...idleErrors,
   ...routeErrors,
+  ...gatewayErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalog;

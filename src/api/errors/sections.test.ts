@@ -8,6 +8,7 @@ import { benchmarkErrors } from "./benchmark.ts";
 import { cliErrors } from "./cli.ts";
 import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
+import { gatewayErrors } from "./gateway.ts";
 import { idleErrors } from "./idle.ts";
 import { installErrors } from "./install.ts";
 import { placementErrors } from "./placement.ts";
@@ -30,6 +31,7 @@ const sections = [
   backendErrors,
   benchmarkErrors,
   idleErrors,
+  gatewayErrors,
   rolloutErrors,
   routeErrors,
   cliErrors,

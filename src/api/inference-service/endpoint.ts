@@ -39,6 +39,12 @@ export const endpointSchema = z
         "Use of the gate, which checks API keys, serves TLS and counts requests in front of the engine on a host. Auto uses it with auth or tls, and for runtimes that share a server. Never cannot be combined with tls or with such a runtime. Defaults to Auto.",
       )
       .optional(),
+    balancing: z
+      .enum(["LeastRequests", "PrefixAffinity"])
+      .describe(
+        "Choice of the replica on the gateway. LeastRequests prefers the replica with the fewest requests, in proportion to its speed. PrefixAffinity sends requests that begin alike to the same replica, which has their beginning in its cache, while that has no more than its share. Defaults to LeastRequests. Requests with the header x-session-id always prefer the replica of their session.",
+      )
+      .optional(),
     tls: z
       .object({
         secretRef: localReference(

@@ -1,0 +1,72 @@
+/** The gateway's flags, validated once at the start. */
+import { z } from "zod";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
+
+const port = (byDefault: number, description: string) =>
+  z.coerce.number().int().min(0).max(65535).default(byDefault).describe(description);
+const text = (description: string) => z.string().min(1).optional().describe(description);
+
+export const GATEWAY_PORT = 4000;
+
+export const gatewayConfigSchema = z
+  .strictObject({
+    kubeconfig: text(
+      "Kubeconfig of the cluster. Default: KUBECONFIG, then ~/.kube/config, then the pod's ServiceAccount.",
+    ),
+    context: text("Context of the kubeconfig."),
+    dir: z.string().min(1).describe("Folder of the gateway: configuration and log of Envoy, sockets."),
+    envoy: text('Envoy program. "external": another process runs Envoy with the folder of the gateway.'),
+    address: z
+      .string()
+      .min(1)
+      .default("127.0.0.1")
+      .describe("Address that clients use. Without any key, the gateway listens on loopback only."),
+    port: z.coerce.number().int().min(1).max(65535).default(GATEWAY_PORT).describe("Port that clients use."),
+    namespace: z
+      .string()
+      .min(1)
+      .default(NAMESPACE_SYSTEM)
+      .describe("Namespace with the Secrets of keys, and with the records of usage."),
+    tlsCert: text("File with the certificate chain (PEM). If unset, the gateway serves plain HTTP."),
+    tlsKey: text("File with the private key (PEM) of tlsCert."),
+    kubernetesTokens: z
+      .boolean()
+      .default(false)
+      .describe("Accept tokens of Kubernetes users who may use inferenceservices/use."),
+    corsOrigins: z
+      .array(z.string().min(1))
+      .default([])
+      .describe("Origins of browsers that may call the gateway. Default: none."),
+    maxBodyBytes: z.coerce
+      .number()
+      .int()
+      .min(1024)
+      .default(32 * 2 ** 20)
+      .describe("Largest JSON body of a request, in bytes."),
+    counters: text("Redis or Valkey that several gateways share for limits, as redis://HOST:PORT."),
+    userJwtSecretFile: text(
+      "File with the secret by which Open WebUI signs X-OpenWebUI-User-Jwt. The queue is then fair between its users.",
+    ),
+    healthAddress: z
+      .string()
+      .min(1)
+      .default("127.0.0.1")
+      .describe("Address of /healthz, /readyz and /metrics."),
+    healthPort: port(9468, "Port of /healthz, /readyz and /metrics. 0 selects a free port."),
+  })
+  .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
+    path: ["tlsKey"],
+    message: "must be set together with tlsCert",
+  });
+
+export type GatewayConfig = Readonly<z.output<typeof gatewayConfigSchema>>;
+
+/** Throws MetalbridgeError that names the key. */
+export function parseGatewayConfig(input: unknown): GatewayConfig {
+  const parsed = gatewayConfigSchema.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
+  throw new MetalbridgeError("GatewayConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+}

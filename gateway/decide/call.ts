@@ -1,0 +1,99 @@
+/** What a request asks for: an inference path, and the model by the body or by the path. Pure. */
+import { type Dialect, dialectOf, type Refusal } from "./dialect.ts";
+
+/** A service by its own base URL, or a model by its public name. */
+export type Target =
+  | { readonly by: "service"; readonly namespace: string; readonly name: string }
+  | { readonly by: "model"; readonly model: string };
+
+export interface Call {
+  readonly dialect: Dialect;
+  /** Path at the engine. */
+  readonly path: string;
+  readonly target: Target;
+}
+
+/** A request as Envoy describes it. */
+export interface CheckedRequest {
+  readonly method: string;
+  /** Original path with its query. */
+  readonly path: string;
+  /** `model` in a JSON body, if Envoy found one. */
+  readonly model: string | undefined;
+  /** Envoy could not read the JSON body. */
+  readonly isBodyInvalid: boolean;
+  readonly contentType: string | undefined;
+  /** The first bytes of the body. */
+  readonly bodyStart: string;
+}
+
+export type RefusedCall = { readonly refusal: Refusal; readonly dialect: Dialect };
+
+/** Paths of inference that at least one engine answers. */
+const INFERENCE_PATHS: ReadonlySet<string> = new Set([
+  ...["chat/completions", "completions", "embeddings", "responses", "rerank", "messages", "score"].map(
+    (path) => `/v1/${path}`,
+  ),
+  ...["/v1/messages/count_tokens", "/v1/responses/input_tokens", "/v2/rerank", "/rerank"],
+  ...["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"],
+  ...["/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show"],
+]);
+/** Characters that a lenient engine might read as another path. */
+const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
+const SERVICE_PATH = /^\/s\/([a-z0-9][-a-z0-9]{0,62})\/([a-z0-9][-a-z0-9]{0,62})(\/.*)$/;
+/** Names of models on gateways, as the API allows them. */
+const MODEL_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,252}$/;
+const SHOWN_CHARACTERS = 80;
+
+export function readCall(request: CheckedRequest): Call | RefusedCall {
+  const path = request.path.split("?", 1)[0] ?? "";
+  const own = SERVICE_PATH.exec(path);
+  const [, namespace = "", name = "", below = path] = own ?? [];
+  const dialect = dialectOf(below);
+  const refuse = (refusal: Refusal): RefusedCall => ({ refusal, dialect });
+  if (SUSPICIOUS.test(path)) {
+    const message = "The path must be plain, without encoded characters or dot segments.";
+    return refuse({ code: "bad_path", message });
+  }
+  if (!INFERENCE_PATHS.has(below)) {
+    const message = `${shown(path)} is not an inference path of this gateway; paths start with /v1, for example /v1/chat/completions.`;
+    return refuse({ code: "unknown_path", message });
+  }
+  if (request.method !== "POST")
+    return refuse({ code: "method_not_allowed", message: `${below} takes POST.`, allow: "POST" });
+  if (own !== null) return { dialect, path: below, target: { by: "service", namespace, name } };
+  const model = modelOf(request);
+  return typeof model === "string" ? { dialect, path: below, target: { by: "model", model } } : refuse(model);
+}
+
+function modelOf(request: CheckedRequest): string | Refusal {
+  if (request.isBodyInvalid) {
+    const message = "The body is not valid JSON. Send one JSON object with content-type application/json.";
+    return { code: "invalid_json", message };
+  }
+  const model = request.contentType?.startsWith("multipart/form-data")
+    ? modelOfForm(request.bodyStart)
+    : request.model;
+  if (model === undefined || model === "") {
+    const message =
+      "The request names no model. Set `model` to a name that GET /v1/models lists, or use the base URL of a service, /s/NAMESPACE/NAME/v1.";
+    return { code: "model_required", message };
+  }
+  if (!MODEL_NAME.test(model)) {
+    const message = `\`model\` is not a valid name: ${shown(model)}. Use a name that GET /v1/models lists.`;
+    return { code: "invalid_model", message };
+  }
+  return model;
+}
+
+/** `model` as a field of a form. It must precede the file, because only the first bytes of the body are read. */
+function modelOfForm(start: string): string | undefined {
+  const field = /content-disposition:[^\r\n]*\bname="model"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n/i;
+  return field.exec(start)?.[1];
+}
+
+/** A client's text for a message: without control characters and short. */
+export function shown(text: string): string {
+  const plain = JSON.stringify(text.slice(0, SHOWN_CHARACTERS));
+  return text.length > SHOWN_CHARACTERS ? `${plain}…` : plain;
+}

@@ -1,0 +1,215 @@
+/** The decision about one request: who sends it, which model it means, and on which replica it runs and when. */
+import type { Priority } from "../../src/api/fields/shared.ts";
+import type { Clock } from "../../src/util/ports.ts";
+import type { Authenticated, Authentication, Authenticator, RequestHeaders } from "../keys/authentication.ts";
+import type { Limits, TokenUsage } from "../limits/limits.ts";
+import type { Models } from "../models/models.ts";
+import type { ServedModel } from "../models/served-model.ts";
+import type { Share } from "../queue/fair-queue.ts";
+import type { SlotResult } from "../queue/model-queue.ts";
+import type { Queues } from "../queue/queues.ts";
+import { promptPrefix } from "./affinity.ts";
+import { type Call, type CheckedRequest, readCall } from "./call.ts";
+import { readWaitSeconds } from "./deadline.ts";
+import type { Dialect, Refusal } from "./dialect.ts";
+import { permissionsOf, resolveModel } from "./resolve.ts";
+import { renderTicket, type Ticket } from "./ticket.ts";
+
+export interface Question extends CheckedRequest {
+  /** x-request-id, which Envoy generates; unique. */
+  readonly id: string;
+  readonly headers: RequestHeaders;
+  /** Aborted when the client leaves. */
+  readonly signal: AbortSignal;
+}
+
+export interface Grant {
+  /** Cluster of Envoy. */
+  readonly cluster: string;
+  /** Addresses to try, in order. */
+  readonly addresses: readonly string[];
+  readonly ticket: string;
+  /** Value of the authorization header for the engine. */
+  readonly authorization: string | undefined;
+}
+
+export type Decision =
+  | { readonly at: "granted"; readonly grant: Grant }
+  | { readonly at: "refused"; readonly refusal: Refusal; readonly dialect: Dialect }
+  | { readonly at: "left" };
+
+type RefusedCaller = Extract<Authentication, { at: "refused" }>;
+
+export interface DecisionPorts {
+  readonly models: Models;
+  readonly queues: Queues;
+  readonly authenticator: () => Authenticator;
+  readonly limits: Limits;
+  /** The bearer token that the engine of a service requires, or why it cannot be read. */
+  readonly engineKey: (model: ServedModel) => Promise<string | undefined | Refusal>;
+  /** A person behind the key, from a signed header. */
+  readonly personOf: (headers: RequestHeaders) => string | undefined;
+  /** Called for each request of a service, before it waits. */
+  readonly onDemand: (model: ServedModel) => void;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+/** Order of the priorities of keys. */
+const PRIORITY_RANK: Readonly<Record<Priority, number>> = {
+  critical: 4,
+  high: 3,
+  normal: 2,
+  low: 1,
+  batch: 0,
+};
+const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
+const RETRY_SECONDS = 5;
+/** Header by which a client keeps a conversation on one replica. */
+const SESSION_HEADER = "x-session-id";
+
+export class Decider {
+  readonly #ports: DecisionPorts;
+
+  constructor(ports: DecisionPorts) {
+    this.#ports = ports;
+  }
+
+  async decide(question: Question): Promise<Decision> {
+    const call = readCall(question);
+    if ("refusal" in call) return { at: "refused", ...call };
+    const refuse = (refusal: Refusal): Decision => ({ at: "refused", refusal, dialect: call.dialect });
+    const { authenticator, clock } = this.#ports;
+    const waitSeconds = readWaitSeconds(text(question.headers["x-request-deadline"]), clock.nowMs());
+    if (typeof waitSeconds !== "number") return refuse(waitSeconds);
+    const authentication = await authenticator().authenticate(question.headers);
+    if (authentication.at === "refused") return refuse(refusalOfCaller(authentication));
+    const { caller } = authentication;
+    const model = await this.#find(call, caller);
+    if ("code" in model) return refuse(model);
+    const engineKey = model.engineKey && (await this.#ports.engineKey(model));
+    if (typeof engineKey === "object") return refuse(engineKey);
+    const admission = await this.#ports.limits.admit(caller, question.id, clock.nowMs());
+    if (admission.at === "refused") return refuse(limitRefusal(admission));
+    this.#ports.onDemand(model);
+    const slot = await this.#slot(question, caller, model, waitSeconds);
+    if (slot.at === "assigned")
+      return { at: "granted", grant: this.#grant(question, caller, model, slot, engineKey) };
+    this.#ports.limits.ended(question.id, NO_TOKENS, clock.nowMs());
+    return slot.at === "left"
+      ? { at: "left" }
+      : refuse(slotRefusal(slot, model, waitSeconds, this.#ports.queues));
+  }
+
+  async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
+    const { models, random } = this.#ports;
+    const model = await resolveModel(call, models, permissionsOf(models, caller), random);
+    if ("code" in model || model.paths === undefined || model.paths.has(call.path)) return model;
+    const message = `${call.path} is not supported by the engine of ${model.key} (${model.runtime}). It answers: ${[...model.paths].join(", ")}.`;
+    return { code: "unknown_path", message };
+  }
+
+  async #slot(
+    { id, headers, bodyStart, signal }: Question,
+    caller: Authenticated,
+    model: ServedModel,
+    waitSeconds: number,
+  ): Promise<SlotResult> {
+    const { queues, personOf, clock } = this.#ports;
+    const share: Share = {
+      flow: caller.id,
+      weight: caller.weight,
+      priority: PRIORITY_RANK[caller.priority],
+      person: personOf(headers),
+    };
+    const session = text(headers[SESSION_HEADER]);
+    const prefix = session ?? promptPrefix(bodyStart);
+    const affinity =
+      session !== undefined || model.prefersPrefix ? prefix && `${caller.id}\0${prefix}` : undefined;
+    const deadlineMs = clock.monotonicMs() + waitSeconds * 1_000;
+    return queues.acquire(model, id, { share, affinity, deadlineMs, signal });
+  }
+
+  #grant(
+    { headers }: Question,
+    caller: Authenticated,
+    model: ServedModel,
+    { addresses, waitedMs }: SlotResult & { readonly at: "assigned" },
+    engineKey: string | undefined,
+  ): Grant {
+    const [address = ""] = addresses;
+    const endpoint = model.endpoints.find((one) => one.address === address);
+    const ticket: Ticket = {
+      caller: caller.id,
+      model: model.key,
+      address,
+      place: endpoint?.place ?? address,
+      bytesIn: Number(text(headers["content-length"]) ?? 0) || 0,
+      waitedMs,
+    };
+    return {
+      cluster: model.key,
+      addresses,
+      ticket: renderTicket(ticket),
+      authorization: engineKey && `Bearer ${engineKey}`,
+    };
+  }
+}
+
+export function refusalOfCaller({ reason, message }: RefusedCaller): Refusal {
+  return reason === "unavailable"
+    ? { code: "gateway_starting", message, retryAfterSeconds: RETRY_SECONDS }
+    : { code: "invalid_api_key", message };
+}
+
+/** A budget of a day or month is not a matter of waiting a moment, so clients must not retry automatically. */
+function limitRefusal({
+  limit,
+  message,
+  retryAfterSeconds,
+}: {
+  limit: string;
+  message: string;
+  retryAfterSeconds: number;
+}): Refusal {
+  return limit === "tokensPerDay" || limit === "tokensPerMonth"
+    ? { code: "insufficient_quota", message }
+    : { code: "rate_limit_exceeded", message, retryAfterSeconds };
+}
+
+function slotRefusal(
+  slot: Exclude<SlotResult, { at: "assigned" | "left" }>,
+  model: ServedModel,
+  waitSeconds: number,
+  queues: Queues,
+): Refusal {
+  const retryAfterSeconds = Math.max(1, queues.expectedWaitSeconds(model.key));
+  switch (slot.at) {
+    case "full":
+      return {
+        code: "queue_full",
+        message: `The queue of ${model.key} is full: ${slot.waiting} requests are waiting. Retry later, or add replicas.`,
+        retryAfterSeconds,
+      };
+    case "timeout":
+      return {
+        code: "queue_timeout",
+        message:
+          model.state === "ready"
+            ? `No replica of ${model.key} became free within ${waitSeconds} s; the request was at position ${slot.position} of its queue. Retry, or set x-request-deadline.`
+            : `${model.key} did not become ready within ${waitSeconds} s: ${model.reason ?? "it has no ready replica"}.`,
+        retryAfterSeconds,
+      };
+    case "off":
+      return {
+        code: "model_unavailable",
+        message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}.`,
+      };
+    default:
+      return slot satisfies never;
+  }
+}
+
+function text(header: string | readonly string[] | undefined): string | undefined {
+  return typeof header === "string" ? header : header?.[0];
+}

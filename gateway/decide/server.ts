@@ -1,0 +1,161 @@
+/** The HTTP server that Envoy asks about each request, on a Unix socket: /decide/PATH, the list of models, and its own health. */
+import { once } from "node:events";
+import { rm } from "node:fs/promises";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Log } from "../../src/util/ports.ts";
+import { listModels, type ModelListing } from "../models/list.ts";
+import { shown } from "./call.ts";
+import { type Decider, type Decision, refusalOfCaller } from "./decide.ts";
+import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.ts";
+
+/** Path under which Envoy asks, followed by the path of the request. */
+export const DECIDE_PREFIX = "/decide";
+/** Headers between the gateway and Envoy; Envoy removes them from requests of clients and before the engine. */
+const CLUSTER_HEADER = "x-metalbridge-cluster";
+const ADDRESS_HEADER = "x-gateway-destination-endpoint";
+const TICKET_HEADER = "x-metalbridge-ticket";
+const MODEL_HEADER = "x-metalbridge-model";
+const BODY_HEADER = "x-metalbridge-body";
+
+const MODELS_PATH = /^(?:\/s\/([^/]+)\/([^/]+))?\/v1\/models(?:\/(.+))?$/;
+
+export interface DecisionServerOptions {
+  readonly socket: string;
+  readonly decider: Decider;
+  readonly listing: ModelListing;
+  /** Why requests cannot be decided yet; undefined if they can. */
+  readonly notReady: () => string | undefined;
+  readonly onDecision: (decision: Decision, id: string) => void;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves once it listens. Closes with the signal. */
+export async function serveDecisions(options: DecisionServerOptions): Promise<void> {
+  const { socket, log, signal } = options;
+  await rm(socket, { force: true });
+  // A held request lasts for minutes, and Envoy reuses its connections.
+  const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
+    answer(request, response, options).catch((err: unknown) => {
+      log.error({ err, path: request.url }, "decision failed");
+      const message = "The gateway failed to decide. Retry; if it persists, look into its log.";
+      respond(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, "openai", "");
+    });
+  });
+  server.listen(socket);
+  await once(server, "listening");
+  const close = (): void => {
+    server.closeAllConnections();
+    server.close();
+  };
+  signal.addEventListener("abort", close, { once: true });
+  if (signal.aborted) close();
+}
+
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: DecisionServerOptions,
+): Promise<void> {
+  const url = request.url ?? "/";
+  if (url === "/healthz") {
+    const problem = options.notReady();
+    response.writeHead(problem === undefined ? 200 : 503, { "content-type": "text/plain" });
+    response.end(problem === undefined ? "ok\n" : `waiting for ${problem}\n`);
+    return;
+  }
+  const bodyStart = await readBody(request);
+  if (bodyStart === undefined) return;
+  if (!url.startsWith(`${DECIDE_PREFIX}/`)) return answerList(request, response, url, options);
+  const path = url.slice(DECIDE_PREFIX.length);
+  const problem = options.notReady();
+  const id = header(request, "x-request-id") ?? "";
+  if (problem !== undefined) {
+    const message = `The gateway is starting: it waits for ${problem}. Retry in a few seconds.`;
+    respond(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, dialectOf(path), id);
+    return;
+  }
+  const left = new AbortController();
+  response.once("close", () => left.abort());
+  const decision = await options.decider.decide({
+    id,
+    method: request.method ?? "GET",
+    path,
+    model: header(request, MODEL_HEADER),
+    isBodyInvalid: header(request, BODY_HEADER) === "invalid",
+    contentType: header(request, "content-type"),
+    bodyStart,
+    headers: request.headers,
+    signal: left.signal,
+  });
+  options.onDecision(decision, id);
+  if (decision.at === "granted") grant(response, decision);
+  else if (decision.at === "refused") respond(response, decision.refusal, decision.dialect, id);
+}
+
+function grant(response: ServerResponse, { grant }: Decision & { readonly at: "granted" }): void {
+  const headers: Record<string, string> = {
+    [CLUSTER_HEADER]: grant.cluster,
+    [ADDRESS_HEADER]: grant.addresses.join(","),
+    [TICKET_HEADER]: grant.ticket,
+    "content-length": "0",
+  };
+  if (grant.authorization !== undefined) headers.authorization = grant.authorization;
+  response.writeHead(200, headers);
+  response.end();
+}
+
+/** GET /v1/models, GET /v1/models/NAME, and the same below the base URL of a service. */
+async function answerList(
+  request: IncomingMessage,
+  response: ServerResponse,
+  url: string,
+  { listing }: DecisionServerOptions,
+): Promise<void> {
+  const [path = ""] = url.split("?", 1);
+  const match = MODELS_PATH.exec(path);
+  const id = header(request, "x-request-id") ?? "";
+  if (match === null || request.method !== "GET") {
+    const message = `${request.method} ${path} is not a path of this gateway.`;
+    respond(response, { code: "unknown_path", message }, "openai", id);
+    return;
+  }
+  const [, namespace, name, model] = match;
+  const service = namespace === undefined || name === undefined ? undefined : `${namespace}/${name}`;
+  const dialect = header(request, "anthropic-version") === undefined ? "openai" : "anthropic";
+  const result = await listModels(listing, request.headers, { service, model });
+  if (result.at === "unknown") {
+    const message = `There is no model ${shown(model ?? "")} that your key may use. GET /v1/models lists the models.`;
+    respond(response, { code: "model_not_found", message }, dialect, id);
+  } else if (result.at === "refused") {
+    respond(response, refusalOfCaller(result.caller), dialect, id);
+  } else {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify(result.body));
+  }
+}
+
+function respond(response: ServerResponse, refusal: Refusal, dialect: Dialect, id: string): void {
+  if (response.headersSent || response.destroyed) return;
+  const { status, headers, body } = renderRefusal(refusal, dialect, id);
+  response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) });
+  response.end(body);
+}
+
+/** Undefined if the client left. */
+async function readBody(request: IncomingMessage): Promise<string | undefined> {
+  let body = "";
+  request.setEncoding("latin1");
+  try {
+    for await (const chunk of request) body += chunk;
+  } catch {
+    return undefined;
+  }
+  return body;
+}
+
+function header(request: IncomingMessage, name: string): string | undefined {
+  const value = request.headers[name];
+  const first = typeof value === "string" ? value : value?.[0];
+  return first === "" ? undefined : first;
+}

@@ -1,0 +1,35 @@
+/** What the gateway must know at the end of a request. It travels in Envoy's metadata, so it survives a restart of this process. Pure. */
+import { z } from "zod";
+
+const ticketSchema = z.tuple([z.string(), z.string(), z.string(), z.string(), z.number(), z.number()]);
+
+export interface Ticket {
+  /** Identifier of the key or user. */
+  readonly caller: string;
+  /** `namespace/name` of the service. */
+  readonly model: string;
+  /** First address that Envoy tries. */
+  readonly address: string;
+  /** Host or node of that address. */
+  readonly place: string;
+  /** Length of the body in bytes, for an estimate of its tokens. */
+  readonly bytesIn: number;
+  /** Time in the queue. */
+  readonly waitedMs: number;
+}
+
+export function renderTicket({ caller, model, address, place, bytesIn, waitedMs }: Ticket): string {
+  const fields = [caller, model, address, place, bytesIn, Math.round(waitedMs)];
+  return Buffer.from(JSON.stringify(fields)).toString("base64url");
+}
+
+/** Undefined for anything that `renderTicket` has not made. */
+export function parseTicket(text: string): Ticket | undefined {
+  try {
+    const fields = ticketSchema.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+    const [caller, model, address, place, bytesIn, waitedMs] = fields;
+    return { caller, model, address, place, bytesIn, waitedMs };
+  } catch {
+    return undefined;
+  }
+}

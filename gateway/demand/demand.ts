@@ -1,0 +1,83 @@
+/** Reports requests for services with spec.idle to the controller, by the demand Lease of each service. */
+import {
+  DEMAND_RENEW_MS,
+  demandLeaseName,
+  demandRenewal,
+  renderDemandLease,
+} from "../../src/api/demand-lease.ts";
+import { LEASES } from "../../src/kube/kinds.ts";
+import type { Lease } from "../../src/kube/objects.ts";
+import type { ApiFailure, KubeClient } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import type { ServedModel } from "../models/served-model.ts";
+
+export interface DemandPorts {
+  readonly client: Pick<KubeClient, "jsonPatch" | "create">;
+  /** Name of this gateway. */
+  readonly gateway: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+export interface Demand {
+  /** A request has arrived, or one is still in flight. */
+  readonly note: (model: ServedModel) => void;
+}
+
+/** While a service answers, its demand needs to be known to the minute only. */
+const RENEW_WHILE_READY_MS = 10_000;
+
+interface Reported {
+  /** Monotonic time of the last write. */
+  at: number;
+  isWriting: boolean;
+  cancelRetry: (() => void) | undefined;
+}
+
+export function createDemand({ client, gateway, clock, log, signal }: DemandPorts): Demand {
+  const reported = new Map<string, Reported>();
+
+  const write = async (model: ServedModel): Promise<ApiFailure | undefined> => {
+    const demand = { gateway, requestAtMs: clock.nowMs() };
+    const { namespace, name, uid } = model;
+    const ref = { namespace, name: demandLeaseName(name) };
+    const patched = await client.jsonPatch(LEASES, ref, demandRenewal(demand));
+    if (patched.ok) return undefined;
+    if (patched.error.kind !== "notFound") return patched.error;
+    const lease = renderDemandLease({ metadata: { namespace, name, uid } }, demand) as Lease;
+    const created = await client.create(LEASES, lease);
+    if (created.ok) return undefined;
+    return created.error;
+  };
+
+  const report = (model: ServedModel, entry: Reported): void => {
+    entry.at = clock.monotonicMs();
+    entry.isWriting = true;
+    void write(model).then((failure) => {
+      entry.isWriting = false;
+      if (failure === undefined || signal.aborted) return;
+      log.warn({ service: model.key, failure: failure.message }, "cannot report demand; retrying");
+      entry.cancelRetry = clock.after(DEMAND_RENEW_MS, () => {
+        entry.cancelRetry = undefined;
+        if (!signal.aborted) report(model, entry);
+      });
+    });
+  };
+
+  return {
+    note: (model) => {
+      if (!model.isIdleCapable) return;
+      const entry = reported.get(model.key) ?? {
+        at: Number.NEGATIVE_INFINITY,
+        isWriting: false,
+        cancelRetry: undefined,
+      };
+      reported.set(model.key, entry);
+      const everyMs = model.state === "ready" ? RENEW_WHILE_READY_MS : DEMAND_RENEW_MS;
+      if (entry.isWriting || entry.cancelRetry !== undefined || clock.monotonicMs() - entry.at < everyMs)
+        return;
+      report(model, entry);
+    },
+  };
+}

@@ -1,0 +1,120 @@
+/** A service as the gateway sees it: where its replicas answer, how many requests they take at once, and its state. Pure. */
+import type { Mode } from "../../src/api/engine-settings.ts";
+import { LABEL_REPLICA, LABEL_SERVICE } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { keyOf } from "../../src/api/names.ts";
+import { engineDescription } from "../../src/engines/registry.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+
+export interface ModelEndpoint {
+  /** `ip:port`, as Envoy names a host of a cluster. */
+  readonly address: string;
+  readonly ip: string;
+  readonly port: number;
+  /** Host or node, or the address if neither is known. */
+  readonly place: string;
+}
+
+/** ready: at least one replica answers. starting: replicas are expected. idle: a request wakes it. off: none is expected. */
+export type ModelState = "ready" | "starting" | "idle" | "off";
+
+export interface ServedModel {
+  /** `namespace/name`. */
+  readonly key: string;
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string | undefined;
+  readonly createdAt: string;
+  readonly mode: Mode;
+  /** Tokens of context of one request, if the service sets them. */
+  readonly contextLength: number | undefined;
+  /** Requests that one replica processes at a time. */
+  readonly slots: number;
+  /** Paths that the engine answers; undefined if its program determines them. */
+  readonly paths: ReadonlySet<string> | undefined;
+  readonly runtime: string | undefined;
+  readonly endpoints: readonly ModelEndpoint[];
+  readonly state: ModelState;
+  /** Why no replica answers, for the client. */
+  readonly reason: string | undefined;
+  /** Requests with the same beginning prefer the same replica. */
+  readonly prefersPrefix: boolean;
+  /** Its replicas are unloaded without requests. */
+  readonly isIdleCapable: boolean;
+  readonly isTls: boolean;
+  /** The engine requires this key of a Secret in its namespace. */
+  readonly engineKey: { readonly secret: string; readonly key: string } | undefined;
+}
+
+/** Engines that batch continuously take many requests at once, unless the service says otherwise. */
+const BATCHED_SLOTS = 256;
+const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
+/** The number is not known, so the gateway only guards against floods. */
+const UNKNOWN_SLOTS = 32;
+const OFF_PHASES: ReadonlySet<string> = new Set(["Stopped", "Suspended", "Failed"]);
+
+export function servedModel(service: InferenceService, slices: readonly EndpointSlice[]): ServedModel {
+  const { metadata, spec, status } = service;
+  const { namespace = "default", name, creationTimestamp = "" } = metadata;
+  const runtime = status?.runtime ?? spec.runtime;
+  const endpoints = slices.flatMap(readyEndpoints);
+  const paths = (runtime === undefined ? undefined : engineDescription(runtime))?.apiPaths ?? [];
+  return {
+    key: keyOf({ namespace, name }),
+    namespace,
+    name,
+    uid: metadata.uid,
+    createdAt: creationTimestamp,
+    mode: status?.mode ?? spec.mode ?? "chat",
+    contextLength: contextOf(spec),
+    slots: slotsOf(spec, runtime),
+    paths: paths.length === 0 ? undefined : new Set(paths),
+    runtime,
+    endpoints,
+    ...stateOf(service, endpoints),
+    prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",
+    isIdleCapable: spec.idle !== undefined,
+    isTls: spec.endpoint.tls !== undefined,
+    engineKey: spec.auth && { secret: spec.auth.secretRef.name, key: spec.auth.key },
+  };
+}
+
+/** The key of the service that a slice belongs to. */
+export function serviceOfSlice({ metadata }: EndpointSlice): string | undefined {
+  const name = metadata.labels?.[LABEL_SERVICE];
+  return name === undefined ? undefined : keyOf({ namespace: metadata.namespace, name });
+}
+
+function readyEndpoints({ metadata, endpoints, ports }: EndpointSlice): ModelEndpoint[] {
+  const port = ports?.[0]?.port;
+  if (port === undefined) return [];
+  return (endpoints ?? []).flatMap(({ addresses, conditions, nodeName }) => {
+    const [ip] = addresses;
+    if (ip === undefined || conditions?.ready === false) return [];
+    const address = ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
+    return [{ address, ip, port, place: nodeName ?? metadata.labels?.[LABEL_REPLICA] ?? ip }];
+  });
+}
+
+function stateOf(
+  { spec, status }: InferenceService,
+  endpoints: readonly ModelEndpoint[],
+): Pick<ServedModel, "state" | "reason"> {
+  if (endpoints.length > 0) return { state: "ready", reason: undefined };
+  const phase = status?.phase;
+  if (status?.idle?.state === "Idle") return { state: "idle", reason: "it is idle and was not woken" };
+  if (spec.suspend || spec.replicas === 0 || (phase !== undefined && OFF_PHASES.has(phase)))
+    return { state: "off", reason: `it is ${(phase ?? "Stopped").toLowerCase()}` };
+  return { state: "starting", reason: `its phase is ${phase ?? "Pending"}` };
+}
+
+function contextOf({ contextSize, parallelSlots = 1, kvUnified }: InferenceService["spec"]) {
+  if (contextSize === undefined || kvUnified === true) return contextSize;
+  return Math.floor(contextSize / parallelSlots);
+}
+
+function slotsOf({ parallelSlots }: InferenceService["spec"], runtime: string | undefined): number {
+  if (parallelSlots !== undefined) return parallelSlots;
+  if (runtime === undefined || runtime === "generic") return UNKNOWN_SLOTS;
+  return BATCHING.has(runtime) ? BATCHED_SLOTS : 1;
+}

@@ -1,0 +1,170 @@
+/**
+ * Weighted fair queue of one model. Between keys, and between the people behind one key, the next request is that of the
+ * one that has used the least time of slots in proportion to the weight. Higher priorities are served first. Without a clock.
+ */
+
+export interface Share {
+  /** The key. */
+  readonly flow: string;
+  readonly weight: number;
+  readonly priority: number;
+  /** A person behind the key, if the client names one. */
+  readonly person: string | undefined;
+}
+
+export interface Waiting<T> {
+  readonly share: Share;
+  readonly item: T;
+}
+
+/** Keys of one priority, or people of one key: the one that has used least is next. */
+interface Usage {
+  /** Time of slots used so far, divided by the weight. */
+  used: number;
+}
+
+interface Person<T> extends Usage {
+  readonly waiting: Waiting<T>[];
+}
+
+interface Flow<T> extends Usage, Turns<Person<T>> {}
+
+/** Members that take turns. */
+interface Turns<Member extends Usage> {
+  readonly members: Map<string, Member>;
+  /** Usage of the member that was served last. A member that comes back starts there, so that idle time is not saved up. */
+  floor: number;
+}
+
+const UNNAMED = "";
+
+export class FairQueue<T> {
+  /** Keys by priority. */
+  readonly #priorities = new Map<number, Turns<Flow<T>>>();
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  push(waiting: Waiting<T>): void {
+    const { turns, flow, person } = this.#find(waiting.share);
+    if (!hasWaiting(flow)) flow.used = Math.max(flow.used, turns.floor);
+    if (person.waiting.length === 0) person.used = Math.max(person.used, flow.floor);
+    person.waiting.push(waiting);
+    this.#size += 1;
+  }
+
+  /** Removes a request whose client has left or whose deadline has passed. False if it is no longer queued. */
+  remove(waiting: Waiting<T>): boolean {
+    const { person } = this.#find(waiting.share);
+    const index = person.waiting.indexOf(waiting);
+    if (index >= 0) {
+      person.waiting.splice(index, 1);
+      this.#size -= 1;
+    }
+    this.#forget(waiting.share);
+    return index >= 0;
+  }
+
+  /** Removes the request that is next, and charges its key for the expected time of a slot. */
+  next(expectedSeconds: number): Waiting<T> | undefined {
+    const priority = Math.max(
+      ...[...this.#priorities].filter(([, turns]) => someWait(turns)).map(([p]) => p),
+    );
+    const turns = this.#priorities.get(priority);
+    const flow = turns && leastUsed(turns, hasWaiting);
+    const person = flow && leastUsed(flow, ({ waiting }) => waiting.length > 0);
+    const waiting = person?.waiting.shift();
+    if (turns === undefined || flow === undefined || person === undefined || waiting === undefined)
+      return undefined;
+    this.#size -= 1;
+    turns.floor = Math.max(turns.floor, flow.used);
+    flow.floor = Math.max(flow.floor, person.used);
+    this.charge(waiting.share, expectedSeconds);
+    return waiting;
+  }
+
+  /** Adds time of slots to a key; negative if a request took less than expected. */
+  charge(share: Share, seconds: number): void {
+    const { flow, person } = this.#find(share);
+    flow.used += seconds / share.weight;
+    person.used += seconds;
+    this.#forget(share);
+  }
+
+  /** All requests in the order in which they will be served if no other arrives. */
+  order(expectedSeconds: number): Waiting<T>[] {
+    const copy = this.#copy();
+    const order: Waiting<T>[] = [];
+    for (let next = copy.next(expectedSeconds); next !== undefined; next = copy.next(expectedSeconds))
+      order.push(next);
+    return order;
+  }
+
+  #find({ priority, flow: key, person: name = UNNAMED }: Share) {
+    const turns = entry(this.#priorities, priority, () => ({
+      members: new Map<string, Flow<T>>(),
+      floor: 0,
+    }));
+    const flow = entry(turns.members, key, () => newFlow<T>(turns.floor));
+    const person = entry(flow.members, name, () => ({ used: flow.floor, waiting: [] as Waiting<T>[] }));
+    return { turns, flow, person };
+  }
+
+  /** Drops members without requests and without debt: new ones would be the same. */
+  #forget(share: Share): void {
+    const { turns, flow, person } = this.#find(share);
+    if (person.waiting.length === 0 && person.used <= flow.floor)
+      flow.members.delete(share.person ?? UNNAMED);
+    if (!hasWaiting(flow) && flow.used <= turns.floor) turns.members.delete(share.flow);
+  }
+
+  #copy(): FairQueue<T> {
+    const copy = new FairQueue<T>();
+    copy.#size = this.#size;
+    for (const [priority, turns] of this.#priorities) {
+      const flows = [...turns.members].map(([key, flow]) => [key, copyFlow(flow)] as const);
+      copy.#priorities.set(priority, { members: new Map(flows), floor: turns.floor });
+    }
+    return copy;
+  }
+}
+
+function newFlow<T>(used: number): Flow<T> {
+  return { used, members: new Map(), floor: 0 };
+}
+
+function copyFlow<T>({ used, members, floor }: Flow<T>): Flow<T> {
+  const people = new Map<string, Person<T>>();
+  for (const [name, person] of members) people.set(name, { used: person.used, waiting: [...person.waiting] });
+  return { used, members: people, floor };
+}
+
+function entry<K, V>(map: Map<K, V>, key: K, create: () => V): V {
+  const found = map.get(key);
+  if (found !== undefined) return found;
+  const created = create();
+  map.set(key, created);
+  return created;
+}
+
+function hasWaiting<T>({ members }: Flow<T>): boolean {
+  for (const { waiting } of members.values()) if (waiting.length > 0) return true;
+  return false;
+}
+
+function someWait<T>({ members }: Turns<Flow<T>>): boolean {
+  for (const flow of members.values()) if (hasWaiting(flow)) return true;
+  return false;
+}
+
+function leastUsed<Member extends Usage>(
+  { members }: Turns<Member>,
+  isWaiting: (member: Member) => boolean,
+): Member | undefined {
+  let least: Member | undefined;
+  for (const member of members.values())
+    if (isWaiting(member) && (least === undefined || member.used < least.used)) least = member;
+  return least;
+}

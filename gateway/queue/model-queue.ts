@@ -1,0 +1,185 @@
+/** The queue in front of one model: a request waits here until a replica has a free slot. */
+
+import type { Clock } from "../../src/util/ports.ts";
+import type { ServedModel } from "../models/served-model.ts";
+import { Replicas } from "../replicas/replicas.ts";
+import { FairQueue, type Share, type Waiting } from "./fair-queue.ts";
+
+export interface SlotRequest {
+  readonly share: Share;
+  /** Requests with the same value prefer the same replica. */
+  readonly affinity: string | undefined;
+  /** Monotonic time until which the request may wait. */
+  readonly deadlineMs: number;
+  /** Aborted when the client leaves. */
+  readonly signal: AbortSignal;
+}
+
+/** `assigned`: addresses to try in order; the first one has the slot. */
+export type SlotResult =
+  | { readonly at: "assigned"; readonly addresses: readonly string[]; readonly waitedMs: number }
+  | { readonly at: "full"; readonly waiting: number }
+  | { readonly at: "timeout"; readonly position: number }
+  | { readonly at: "off" }
+  | { readonly at: "left" };
+
+export interface EndedRequest {
+  readonly share: Share;
+  readonly address: string;
+  readonly seconds: number;
+  readonly tokensPerSecond?: number | undefined;
+  /** No connection to the replica, or it broke before the response. */
+  readonly hasFailed: boolean;
+}
+
+interface Pending {
+  readonly request: SlotRequest;
+  readonly since: number;
+  readonly answer: (result: SlotResult) => void;
+}
+
+/** Requests that may wait per slot; more are refused at once, because they would wait for minutes. */
+const WAITING_PER_SLOT = 32;
+const MIN_WAITING = 256;
+const FIRST_ESTIMATE_S = 1;
+const ESTIMATE_WEIGHT = 0.2;
+
+export class ModelQueue {
+  readonly #replicas = new Replicas();
+  readonly #queue = new FairQueue<Pending>();
+  readonly #clock: Clock;
+  #isOff = false;
+  /** Moving mean of the time that a request holds a slot. */
+  #meanSeconds = FIRST_ESTIMATE_S;
+  /** What each request in flight was charged when it started. */
+  readonly #charged = new Map<Share, number>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get waiting(): number {
+    return this.#queue.size;
+  }
+
+  get inFlight(): number {
+    return this.#replicas.inFlight;
+  }
+
+  get capacity(): number {
+    return this.#replicas.capacity;
+  }
+
+  get meanSeconds(): number {
+    return this.#meanSeconds;
+  }
+
+  /** `gateways`: number of gateways that share the slots. */
+  update({ endpoints, slots, state }: ServedModel, gateways: number): void {
+    this.#isOff = state === "off";
+    this.#replicas.set(endpoints, Math.ceil(slots / gateways), this.#clock.monotonicMs());
+    if (this.#isOff) this.#answerAll({ at: "off" });
+    else this.#assign();
+  }
+
+  /** The model no longer exists. */
+  close(): void {
+    this.#isOff = true;
+    this.#answerAll({ at: "off" });
+  }
+
+  acquire(request: SlotRequest): Promise<SlotResult> | SlotResult {
+    if (this.#isOff) return { at: "off" };
+    const now = this.#clock.monotonicMs();
+    if (this.#queue.size === 0) {
+      const addresses = this.#replicas.take(now, request.affinity);
+      if (addresses !== undefined) {
+        this.#charge(request.share);
+        return { at: "assigned", addresses, waitedMs: 0 };
+      }
+    }
+    if (this.#queue.size >= Math.max(MIN_WAITING, WAITING_PER_SLOT * this.capacity))
+      return { at: "full", waiting: this.#queue.size };
+    return this.#wait(request, now);
+  }
+
+  release({ share, address, seconds, tokensPerSecond, hasFailed }: EndedRequest): void {
+    this.#replicas.release(address, this.#clock.monotonicMs(), { tokensPerSecond, hasFailed });
+    const charged = this.#charged.get(share);
+    if (charged !== undefined) {
+      this.#charged.delete(share);
+      this.#queue.charge(share, seconds - charged);
+    }
+    if (!hasFailed) this.#meanSeconds += ESTIMATE_WEIGHT * (seconds - this.#meanSeconds);
+    this.#assign();
+  }
+
+  /** Keys of the waiting requests, in the order in which they will be served. */
+  order(): readonly {
+    readonly flow: string;
+    readonly person: string | undefined;
+    readonly waitedMs: number;
+  }[] {
+    const now = this.#clock.monotonicMs();
+    return this.#queue.order(this.#meanSeconds).map(({ share, item }) => ({
+      flow: share.flow,
+      person: share.person,
+      waitedMs: now - item.since,
+    }));
+  }
+
+  /** Seconds until a request that arrives now is likely to be served. */
+  expectedWaitSeconds(): number {
+    return (this.#queue.size * this.#meanSeconds) / Math.max(1, this.capacity);
+  }
+
+  #wait(request: SlotRequest, now: number): Promise<SlotResult> {
+    return new Promise((resolve) => {
+      const stop = (): void => {
+        cancelDeadline();
+        request.signal.removeEventListener("abort", leave);
+      };
+      const item: Pending = {
+        request,
+        since: now,
+        answer: (result) => {
+          stop();
+          resolve(result);
+        },
+      };
+      const waiting: Waiting<Pending> = { share: request.share, item };
+      const leave = (): void => {
+        if (this.#queue.remove(waiting)) item.answer({ at: "left" });
+      };
+      const cancelDeadline = this.#clock.after(Math.max(0, request.deadlineMs - now), () => {
+        const position = 1 + this.#queue.order(this.#meanSeconds).indexOf(waiting);
+        if (this.#queue.remove(waiting)) item.answer({ at: "timeout", position });
+      });
+      this.#queue.push(waiting);
+      request.signal.addEventListener("abort", leave, { once: true });
+      if (request.signal.aborted) leave();
+    });
+  }
+
+  /** Gives free slots to waiting requests. */
+  #assign(): void {
+    const now = this.#clock.monotonicMs();
+    while (this.#queue.size > 0 && this.#replicas.hasFree()) {
+      const next = this.#queue.next(this.#meanSeconds);
+      if (next === undefined) return;
+      const addresses = this.#replicas.take(now, next.item.request.affinity) ?? [];
+      this.#charged.set(next.share, this.#meanSeconds);
+      next.item.answer({ at: "assigned", addresses, waitedMs: now - next.item.since });
+    }
+  }
+
+  #charge(share: Share): void {
+    this.#charged.set(share, this.#meanSeconds);
+    this.#queue.charge(share, this.#meanSeconds);
+  }
+
+  #answerAll(result: SlotResult): void {
+    for (let next = this.#queue.next(0); next !== undefined; next = this.#queue.next(0))
+      next.item.answer(result);
+  }
+}
