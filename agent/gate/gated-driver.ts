@@ -22,7 +22,10 @@ const CLOSE_ROUTE_MS = 1_000;
 const LOOPBACK = "127.0.0.1";
 
 /** The part of a route that is known before its engine runs; recorded in engine.json for the next agent. */
-type RouteSeed = Pick<GateRoute, "service" | "listen" | "keyFiles" | "tls" | "engineVersion" | "adapters"> & {
+type RouteSeed = Pick<
+  GateRoute,
+  "service" | "namespace" | "listen" | "keyFiles" | "tls" | "engineVersion" | "adapters"
+> & {
   /** The file with the key that the engine requires from the gate. */
   readonly engineKeyFile?: string;
 };
@@ -101,12 +104,25 @@ function seedOf(launch: EngineLaunch, engineVersion: string | undefined): RouteS
   const listen = { address, port };
   const named = namedAdaptersOf(template);
   const adapters = named.length === 0 ? undefined : named;
-  return { service: template.serviceName, listen, ...gateFiles, engineKeyFile, engineVersion, adapters };
+  return {
+    service: template.serviceName,
+    namespace: namespaceIn(launch),
+    listen,
+    ...gateFiles,
+    engineKeyFile,
+    engineVersion,
+    adapters,
+  };
+}
+
+function namespaceIn({ record }: Pick<EngineTrace, "record">): string | undefined {
+  return typeof record.namespace === "string" ? record.namespace : undefined;
 }
 
 function seedIn({ record }: EngineTrace): RouteSeed | undefined {
   const { route } = record;
-  return typeof route === "object" && route !== null ? (route as RouteSeed) : undefined;
+  if (typeof route !== "object" || route === null) return undefined;
+  return { namespace: namespaceIn({ record }), ...(route as RouteSeed) };
 }
 
 interface InstanceRoute {

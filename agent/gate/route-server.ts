@@ -4,6 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { SERVICE_HEADER } from "../../src/gateway/service-header.ts";
 import { Pipelines } from "../../src/http/pipelines.ts";
 import type { Log } from "../../src/util/ports.ts";
 import type { BodyBudget, BodyShare } from "./body/budget.ts";
@@ -19,7 +20,7 @@ import { createListener } from "./listener.ts";
 import { admitRequest, type PathRules, parseErrorStatus, pathRulesOf, withAdapters } from "./paths.ts";
 import { createRelayPool, type RelayExchange, type RelayTarget, relay, watchReading } from "./relay.ts";
 import { isHandshakeError, rejectMalformed, sendJson } from "./responses.ts";
-import { DEFAULT_LIMITS, type GateLimits, type GateRoute, type RouteStatus } from "./routes.ts";
+import { DEFAULT_LIMITS, type GateLimits, type GateRoute, isRouteFor, type RouteStatus } from "./routes.ts";
 
 const LISTEN_RETRY_MS = 1_000;
 /** Interval at which a gate that has handed over closes connections that were idle for too long. */
@@ -222,7 +223,7 @@ export class RouteServer {
     else if (rule.kind === "raw") this.#relay(request, response, rule, share, "stream");
     else if (rule.kind === "json") {
       const { bodyBytes: limitBytes } = this.#limits;
-      const naming = modelNamingOf(this.#route, rule);
+      const naming = modelNamingOf(this.#route, rule, request.headers[SERVICE_HEADER] !== undefined);
       readRequestBody(request, { limitBytes, share, naming }, (body) => {
         if (!isRejection(body)) return this.#relay(request, response, rule, share, body);
         share.release();
@@ -245,6 +246,8 @@ export class RouteServer {
     const unauthorized = isOpen ? undefined : this.#authorize(request);
     if (unauthorized !== undefined) return unauthorized;
     if (isRejection(rule)) return rule;
+    if (!isRouteFor(this.#route, request.headers[SERVICE_HEADER]))
+      return retryLater("misrouted", "another service has this endpoint now");
     if (this.#open.size > this.#limits.requests) return retryLater("busy", "too many concurrent requests");
     if (this.#route.state === "draining") return retryLater("draining", "this endpoint is being drained");
     if (this.#route.state === "none")

@@ -1,4 +1,5 @@
 /** The routes that the agent configures in the gate, all in one file. A gate reads the file at its start and on request. */
+import { keyOf } from "../../src/api/names.ts";
 import type { RouteCounters } from "./counters.ts";
 
 /**
@@ -19,6 +20,8 @@ export interface GateRoute {
   readonly id: string;
   /** The model's name in clients' requests. */
   readonly service: string;
+  /** Namespace of the service; absent in the routes of an earlier release. */
+  readonly namespace?: string | undefined;
   readonly listen: { readonly address: string; readonly port: number };
   readonly target: {
     readonly host: string;
@@ -105,6 +108,16 @@ export function parseRoutes(text: string): readonly GateRoute[] {
 
 export function renderRoutes(routes: readonly GateRoute[]): string {
   return `${JSON.stringify({ routes }, undefined, 1)}\n`;
+}
+
+/** False if a gateway has chosen another service, which had the route's address before. `chosen`: the header of its request. */
+export function isRouteFor(
+  { service, namespace }: Pick<GateRoute, "service" | "namespace">,
+  chosen: string | readonly string[] | undefined,
+): boolean {
+  if (chosen === undefined) return true;
+  const full = namespace === undefined ? `/${service}` : keyOf({ namespace, name: service });
+  return typeof chosen === "string" && (namespace === undefined ? chosen.endsWith(full) : chosen === full);
 }
 
 /** Identifies a listening socket, so that the next gate finds it among those that it receives. */

@@ -1,5 +1,6 @@
 /** Puts the daemon's model name into a request's JSON, and leaves all other bytes unchanged. */
 
+import { keyOf } from "../../../src/api/names.ts";
 import { defined } from "../../../src/util/defined.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import type { GateRoute } from "../routes.ts";
@@ -27,20 +28,25 @@ export interface ModelNaming {
   readonly overrides: Readonly<Record<string, (value: string) => string>>;
 }
 
-/** The model naming of a route's requests, under these members. */
+/** The model naming of a route's requests, under these members. `isResolved`: a gateway has chosen this route for the name. */
 export function modelNamingOf(
-  { model, service, protocol }: Pick<GateRoute, "model" | "service" | "protocol">,
+  route: Pick<GateRoute, "model" | "service" | "namespace" | "protocol">,
   {
     nameKeys: keys,
     adapters = [],
   }: { readonly nameKeys: readonly string[]; readonly adapters?: readonly string[] },
+  isResolved = false,
 ): ModelNaming {
+  const { model, protocol } = route;
   const isOllama = protocol === "ollama";
+  const names = [route.service, keyOf({ namespace: route.namespace, name: route.service })];
+  const isOwn = (name: string) =>
+    names.some((own) => name === own || (isOllama && sameModel(name, own))) || adapters.includes(name);
   return {
     keys,
     model,
     adapters,
-    accepts: (name) => name === service || adapters.includes(name) || (isOllama && sameModel(name, service)),
+    accepts: (name) => isResolved || isOwn(name),
     // The agent decides how long the model stays loaded: a client's 0 would unload it for all clients.
     overrides: defined<ModelNaming["overrides"]>({
       keep_alive: isOllama ? () => "-1" : undefined,
