@@ -33,6 +33,7 @@ import { ensureNetworkTools } from "./setup/network-tools.mjs";
 import { ensureNodeParts } from "./setup/node/node-parts.mjs";
 import { ensurePrometheus } from "./setup/prometheus/prometheus.mjs";
 import { ensureAnsible, ensureMlxLm } from "./setup/python-programs.mjs";
+import { ensureRedis } from "./setup/redis.mjs";
 import { ensureSshServer } from "./setup/ssh-server.mjs";
 import { createProgress, runMain, SetupError } from "./setup/steps.mjs";
 
@@ -63,6 +64,7 @@ async function ensureTestParts(progress, llamaServer) {
   await ensureLlamaRpc({ progress, llamaServer });
   await ensureNetworkTools({ progress });
   await ensureSshServer({ progress });
+  await ensureRedis({ progress });
   await ensureAnsible({ progress });
   await ensureMlxLm({ progress });
   await ensureMonitoringCrds({ progress });
