@@ -1,14 +1,17 @@
-/** One line of Envoy's access log: the end of one request. Pure. */
+/** Envoy's access log: the format of its lines, and how they are read. No prompt, no query and no key is in it. Pure. */
+import { z } from "zod";
+import { parseJson } from "../../src/util/parse-json.ts";
+import { HEADERS, METADATA } from "./render/names.ts";
 
 /** A finished request, as the decision service counts it. */
 export interface FinishedRequest {
-  /** The value of `x-metalbridge-ticket` that the decision service answered with; absent: it was refused, or never asked. */
+  /** The value of `x-metalbridge-ticket` that the decision service answered with; absent: it sent none, or was never asked. */
   readonly ticket?: string;
   readonly requestId: string;
   readonly status: number;
-  /** Envoy's response flags, such as DC (client hung up) or UH (no healthy endpoint); absent: none. */
+  /** Envoy's response flags, such as DC (client disconnected) or UH (no healthy endpoint); absent: none. */
   readonly flags?: string;
-  /** Envoy's reason for its own answer, or via_upstream. */
+  /** Envoy's reason for its own response, or via_upstream. */
   readonly details?: string;
   readonly method: string;
   /** Without the query. */
@@ -24,6 +27,105 @@ export interface FinishedRequest {
   readonly durationMs: number;
   /** From the arrival to the first byte of the response; absent: no response from an endpoint. */
   readonly firstByteMs?: number;
-  /** Absent: the response has no usage, or the client left before it. */
+  /** Absent: the response has no usage, or the client left before it. `in` includes `cached`. */
   readonly tokens?: { readonly in: number; readonly out: number; readonly cached: number };
+}
+
+const usage = (key: string) => `%DYNAMIC_METADATA(${METADATA.usage}:${key})%`;
+
+/** Envoy writes null for what a request lacks. */
+export function renderLogFormat(): Readonly<Record<string, unknown>> {
+  return {
+    ticket: `%DYNAMIC_METADATA(${METADATA.decision}:${HEADERS.ticket})%`,
+    id: "%REQ(X-REQUEST-ID)%",
+    status: "%RESPONSE_CODE%",
+    flags: "%RESPONSE_FLAGS%",
+    details: "%RESPONSE_CODE_DETAILS%",
+    method: "%REQ(:METHOD)%",
+    path: "%PATH(NQ)%",
+    cluster: "%UPSTREAM_CLUSTER_RAW%",
+    endpoint: "%UPSTREAM_HOST%",
+    attempts: "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",
+    received: "%BYTES_RECEIVED%",
+    sent: "%BYTES_SENT%",
+    start: "%START_TIME(%s%3f)%",
+    duration: "%DURATION%",
+    firstByte: "%RESPONSE_DURATION%",
+    usage: {
+      in: usage("in"),
+      out: usage("out"),
+      cached: usage("cached"),
+      apart: usage("apart"),
+      prompt_n: usage("prompt_n"),
+      predicted_n: usage("predicted_n"),
+      cache_n: usage("cache_n"),
+    },
+  };
+}
+
+const text = z.string().nullish();
+const count = z.number().nonnegative().nullish();
+const line = z.object({
+  ticket: text,
+  id: text,
+  status: z.number(),
+  flags: text,
+  details: text,
+  method: text,
+  path: text,
+  cluster: text,
+  endpoint: text,
+  attempts: count,
+  received: z.number(),
+  sent: z.number(),
+  start: z.coerce.number(),
+  duration: z.number(),
+  firstByte: count,
+  usage: z.object({
+    in: count,
+    out: count,
+    cached: count,
+    apart: count,
+    prompt_n: count,
+    predicted_n: count,
+    cache_n: count,
+  }),
+});
+
+type Usage = z.infer<typeof line>["usage"];
+
+/** Undefined for a line that is not whole, such as the last one of a killed Envoy. */
+export function parseAccessLogLine(source: string): FinishedRequest | undefined {
+  const parsed = line.safeParse(parseJson(source));
+  if (!parsed.success) return undefined;
+  const { data } = parsed;
+  return {
+    ticket: data.ticket ?? undefined,
+    requestId: data.id ?? "",
+    status: data.status,
+    flags: data.flags === "-" ? undefined : (data.flags ?? undefined),
+    details: data.details ?? undefined,
+    method: data.method ?? "",
+    path: data.path ?? "",
+    cluster: data.cluster ?? undefined,
+    endpoint: data.endpoint ?? undefined,
+    attempts: data.attempts ?? 0,
+    bytesReceived: data.received,
+    bytesSent: data.sent,
+    startedMs: data.start,
+    durationMs: data.duration,
+    firstByteMs: data.firstByte ?? undefined,
+    tokens: tokensOf(data.usage),
+  };
+}
+
+/** Anthropic counts cached tokens apart from its input tokens, and so does llama-server in its timings. */
+function tokensOf(usage: Usage): FinishedRequest["tokens"] {
+  if (usage.in != null || usage.out != null) {
+    const apart = usage.apart ?? 0;
+    return { in: (usage.in ?? 0) + apart, out: usage.out ?? 0, cached: (usage.cached ?? 0) + apart };
+  }
+  if (usage.predicted_n == null) return undefined;
+  const cached = usage.cache_n ?? 0;
+  return { in: (usage.prompt_n ?? 0) + cached, out: usage.predicted_n, cached };
 }

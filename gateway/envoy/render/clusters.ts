@@ -1,0 +1,126 @@
+/** Clusters, one per service beside the decision service's own, and the endpoints of each. Pure. */
+import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
+import { DECIDE_CLUSTER, HEADERS, METADATA } from "./names.ts";
+import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
+
+const DEFAULT_MAX_CONNECTIONS = 4_096;
+const DEFAULT_SLOW_START_MS = 10_000;
+/** Held requests each keep a connection to the decision service. */
+const MAX_DECISIONS = 100_000;
+/** A host that is off does not answer at all; one in the same network answers within milliseconds. */
+const CONNECT_TIMEOUT_MS = 1_000;
+/** Shorter than the 5 s after which llama-server and vLLM close idle connections, so that no request meets a closing one. */
+const UPSTREAM_IDLE_MS = 4_000;
+
+export interface ClusterOptions {
+  readonly decideSocket: string;
+  /** The path of the file with the endpoints of a cluster. */
+  readonly endpointsFile: (name: string) => string;
+  readonly maxBodyBytes: number;
+}
+
+/** The file of all clusters. */
+export function renderClusters(clusters: readonly EnvoyCluster[], options: ClusterOptions): string {
+  return discovery([
+    renderDecideCluster(options.decideSocket),
+    ...clusters.map((cluster) => renderCluster(cluster, options)),
+  ]);
+}
+
+/** The file of one cluster's endpoints. */
+export function renderEndpoints({ name, endpoints }: EnvoyCluster): string {
+  return discovery([
+    typedMessage("config.endpoint.v3.ClusterLoadAssignment", {
+      cluster_name: name,
+      endpoints: [{ lb_endpoints: endpoints.map(renderEndpoint) }],
+    }),
+  ]);
+}
+
+function renderEndpoint({ address, port, weight = 1, isHealthy }: EnvoyEndpoint): Config {
+  return {
+    endpoint: { address: { socket_address: { address, port_value: port } } },
+    health_status: isHealthy ? "HEALTHY" : "UNHEALTHY",
+    load_balancing_weight: weight,
+  };
+}
+
+function renderCluster(cluster: EnvoyCluster, { endpointsFile, maxBodyBytes }: ClusterOptions): Config {
+  const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
+  return typedMessage("config.cluster.v3.Cluster", {
+    name,
+    type: "EDS",
+    eds_cluster_config: { eds_config: { resource_api_version: "V3", path_config_source: { path: endpointsFile(name) } } },
+    connect_timeout: seconds(CONNECT_TIMEOUT_MS),
+    per_connection_buffer_limit_bytes: maxBodyBytes,
+    load_balancing_policy: { policies: [{ typed_extension_config: renderBalancer(slowStartMs) }] },
+    // Without this, a cluster with few healthy endpoints would send requests to unhealthy ones.
+    common_lb_config: { healthy_panic_threshold: { value: 0 } },
+    circuit_breakers: limits(maxConnections),
+    outlier_detection: OUTLIERS,
+    upstream_connection_options: {
+      tcp_keepalive: { keepalive_probes: 3, keepalive_time: 10, keepalive_interval: 5 },
+    },
+    typed_extension_protocol_options: {
+      "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(
+        "extensions.upstreams.http.v3.HttpProtocolOptions",
+        {
+          common_http_protocol_options: { idle_timeout: seconds(UPSTREAM_IDLE_MS) },
+          explicit_http_config: { http_protocol_options: {} },
+        },
+      ),
+    },
+  });
+}
+
+/** The decision service's endpoints in order, else the endpoint with the fewest requests. An address outside the cluster is ignored. */
+function renderBalancer(slowStartMs: number): Config {
+  const leastRequest = typed(
+    "envoy.load_balancing_policies.least_request",
+    "extensions.load_balancing_policies.least_request.v3.LeastRequest",
+    slowStartMs === 0
+      ? {}
+      : { slow_start_config: { slow_start_window: seconds(slowStartMs), min_weight_percent: { value: 10 } } },
+  );
+  return typed(
+    "envoy.load_balancing_policies.override_host",
+    "extensions.load_balancing_policies.override_host.v3.OverrideHost",
+    {
+      override_host_sources: [{ metadata: { key: METADATA.decision, path: [{ key: HEADERS.endpoint }] } }],
+      fallback_policy: { policies: [{ typed_extension_config: leastRequest }] },
+    },
+  );
+}
+
+/** Errors that an engine answers, such as 500 for a prompt it cannot serve, eject nothing. */
+const OUTLIERS: Config = {
+  split_external_local_origin_errors: true,
+  consecutive_local_origin_failure: 3,
+  consecutive_gateway_failure: 5,
+  enforcing_consecutive_gateway_failure: 100,
+  enforcing_consecutive_5xx: 0,
+  enforcing_success_rate: 0,
+  enforcing_local_origin_success_rate: 0,
+  interval: "1s",
+  base_ejection_time: "5s",
+  max_ejection_time: "60s",
+  max_ejection_percent: 50,
+};
+
+function renderDecideCluster(decideSocket: string): Config {
+  return typedMessage("config.cluster.v3.Cluster", {
+    name: DECIDE_CLUSTER,
+    type: "STATIC",
+    connect_timeout: seconds(CONNECT_TIMEOUT_MS),
+    circuit_breakers: limits(MAX_DECISIONS),
+    load_assignment: {
+      cluster_name: DECIDE_CLUSTER,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: { pipe: { path: decideSocket } } } }] }],
+    },
+  });
+}
+
+function limits(max: number): Config {
+  const threshold = { max_connections: max, max_pending_requests: max, max_requests: max, max_retries: max };
+  return { thresholds: [threshold] };
+}

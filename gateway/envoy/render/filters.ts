@@ -1,0 +1,114 @@
+/** The HTTP filters of the listener, in order. Pure. */
+import type { EnvoyCors } from "../types.ts";
+import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "./names.ts";
+import { type Config, seconds, typed } from "./typed.ts";
+import { renderUsageFilters } from "./usage.ts";
+
+export const MODEL_FILTER = "metalbridge.model";
+export const DECIDE_FILTER = "metalbridge.decide";
+export const CREDENTIALS_FILTER = "metalbridge.credentials";
+
+/** The part of a body that the decision service sees. */
+const DECIDE_BODY_BYTES = 4_096;
+/** About 5 s in all: a decision service that restarts loses nothing. */
+const DECIDE_RETRIES = { count: 12, firstMs: 100, capMs: 1_000 };
+
+export interface FilterOptions {
+  readonly decideMs: number;
+  readonly cors?: EnvoyCors;
+}
+
+export function renderFilters({ decideMs, cors }: FilterOptions): readonly Config[] {
+  return [
+    ...(cors === undefined ? [] : [typed("envoy.filters.http.cors", "extensions.filters.http.cors.v3.Cors")]),
+    renderModel(),
+    mutateHeaders("metalbridge.describe", {
+      request_mutations: [
+        setHeader(HEADERS.model, `%DYNAMIC_METADATA(${METADATA.request}:model)%`),
+        setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA.request}:body)%`),
+      ],
+      // Also those of a refusal by the decision service, and of an engine.
+      response_mutations: removeSteering(),
+    }),
+    renderDecide(decideMs),
+    mutateHeaders(CREDENTIALS_FILTER, {
+      request_mutations: [
+        ...CREDENTIAL_HEADERS.map((name) => ({ remove: name })),
+        setHeader("authorization", `%DYNAMIC_METADATA(${METADATA.decision}:authorization)%`),
+      ],
+    }),
+    ...renderUsageFilters(),
+    typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {
+      suppress_envoy_headers: true,
+    }),
+  ];
+}
+
+/** Runs before anything reads a header. */
+export function renderEarlyMutation(): Config {
+  return typed(
+    "envoy.http.early_header_mutation.header_mutation",
+    "extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+    { mutations: removeSteering() },
+  );
+}
+
+function removeSteering(): readonly Config[] {
+  return STEERING_PREFIXES.map((prefix) => ({ remove_on_match: { key_matcher: { prefix } } }));
+}
+
+function renderModel(): Config {
+  return typed(MODEL_FILTER, "extensions.filters.http.json_to_metadata.v3.JsonToMetadata", {
+    request_rules: {
+      // curl -d sends a form's type unless it is told otherwise, and engines read such a body as JSON too.
+      allow_content_types_regex: { regex: "(?i)application/(json|x-www-form-urlencoded).*" },
+      allow_empty_content_type: true,
+      rules: [
+        {
+          selectors: [{ key: "model" }],
+          on_present: { metadata_namespace: METADATA.request, key: "model", type: "STRING" },
+          on_error: { metadata_namespace: METADATA.request, key: "body", value: "invalid" },
+        },
+      ],
+    },
+  });
+}
+
+/**
+ * The endpoint and the ticket travel as metadata, so that no header of theirs can reach an engine. The cluster has to be a
+ * header: the route reads it once the route cache is cleared.
+ */
+function renderDecide(decideMs: number): Config {
+  const inMetadata = [HEADERS.ticket, HEADERS.endpoint, HEADERS.status, "authorization"];
+  return typed(DECIDE_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", {
+    clear_route_cache: true,
+    status_on_error: { code: "ServiceUnavailable" },
+    with_request_body: { max_request_bytes: DECIDE_BODY_BYTES, allow_partial_message: true },
+    allowed_headers: { patterns: [{ safe_regex: { regex: ".*" } }] },
+    http_service: {
+      server_uri: { uri: "http://decide", cluster: DECIDE_CLUSTER, timeout: seconds(decideMs) },
+      path_prefix: "/decide",
+      retry_policy: {
+        retry_on: "connect-failure,refused-stream,reset,reset-before-request",
+        num_retries: DECIDE_RETRIES.count,
+        retry_back_off: {
+          base_interval: seconds(DECIDE_RETRIES.firstMs),
+          max_interval: seconds(DECIDE_RETRIES.capMs),
+        },
+      },
+      authorization_response: {
+        allowed_upstream_headers: { patterns: [{ exact: HEADERS.cluster }] },
+        dynamic_metadata_from_headers: { patterns: inMetadata.map((exact) => ({ exact })) },
+      },
+    },
+  });
+}
+
+function mutateHeaders(name: string, mutations: Config): Config {
+  return typed(name, "extensions.filters.http.header_mutation.v3.HeaderMutation", { mutations });
+}
+
+/** An empty value sets no header. */
+function setHeader(key: string, value: string): Config {
+  return { append: { header: { key, value }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" } };
+}

@@ -1,0 +1,102 @@
+/** The listener: TLS, HTTP, filters and routes. Pure. */
+import { dirname } from "node:path";
+import { renderLogFormat } from "../access-log.ts";
+import type { EnvoyCors, EnvoyTls, ListenAddress } from "../types.ts";
+import { renderEarlyMutation, renderFilters } from "./filters.ts";
+import { renderLocalReplies } from "./local-replies.ts";
+import { renderRoutes } from "./routes.ts";
+import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
+
+const HEADERS_TIMEOUT = "10s";
+/** Browsers and clients keep connections; 10,000 idle ones cost memory only. */
+const CONNECTION_IDLE = "600s";
+const SECRET = "metalbridge";
+
+export interface ListenerOptions {
+  readonly listen: ListenAddress;
+  /** The file with the secret, if the listener uses TLS. */
+  readonly secretFile?: string;
+  readonly accessLogFile: string;
+  readonly maxBodyBytes: number;
+  readonly requestReceiveMs: number;
+  readonly idleMs: number;
+  readonly decideMs: number;
+  readonly cors?: EnvoyCors;
+}
+
+/** The file of all listeners. */
+export function renderListeners(options: ListenerOptions): string {
+  const { listen, secretFile, maxBodyBytes } = options;
+  const chain = {
+    filters: [renderHttp(options)],
+    ...(secretFile === undefined ? {} : { transport_socket: renderTls(secretFile) }),
+  };
+  return discovery([
+    typedMessage("config.listener.v3.Listener", {
+      name: "metalbridge",
+      address: { socket_address: { address: listen.address, port_value: listen.port } },
+      per_connection_buffer_limit_bytes: maxBodyBytes,
+      filter_chains: [chain],
+      // A TLS handshake included.
+      ...(secretFile === undefined ? {} : { listener_filters_timeout: HEADERS_TIMEOUT }),
+    }),
+  ]);
+}
+
+function renderHttp(options: ListenerOptions): Config {
+  const { accessLogFile, maxBodyBytes, requestReceiveMs, idleMs } = options;
+  return typed(
+    "envoy.filters.network.http_connection_manager",
+    "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+    {
+      stat_prefix: "metalbridge",
+      // Headers by which a proxy before this one could claim another client are not trusted.
+      use_remote_address: true,
+      normalize_path: true,
+      merge_slashes: true,
+      path_with_escaped_slashes_action: "REJECT_REQUEST",
+      server_header_transformation: "PASS_THROUGH",
+      common_http_protocol_options: { idle_timeout: CONNECTION_IDLE },
+      request_headers_timeout: HEADERS_TIMEOUT,
+      request_timeout: seconds(requestReceiveMs),
+      stream_idle_timeout: seconds(idleMs),
+      http2_protocol_options: { max_concurrent_streams: 256 },
+      early_header_mutation_extensions: [renderEarlyMutation()],
+      local_reply_config: renderLocalReplies(maxBodyBytes),
+      route_config: renderRoutes(options),
+      http_filters: renderFilters(options),
+      access_log: [
+        typed("envoy.access_loggers.file", "extensions.access_loggers.file.v3.FileAccessLog", {
+          path: accessLogFile,
+          log_format: { json_format: renderLogFormat() },
+        }),
+      ],
+    },
+  );
+}
+
+function renderTls(secretFile: string): Config {
+  return typed("envoy.transport_sockets.tls", "extensions.transport_sockets.tls.v3.DownstreamTlsContext", {
+    common_tls_context: {
+      alpn_protocols: ["h2", "http/1.1"],
+      tls_params: { tls_minimum_protocol_version: "TLSv1_2" },
+      tls_certificate_sds_secret_configs: [
+        { name: SECRET, sds_config: { resource_api_version: "V3", path_config_source: { path: secretFile } } },
+      ],
+    },
+  });
+}
+
+/** The file with the secret. Envoy reads the files again when something is renamed into their folder. */
+export function renderSecret({ certificateFile, keyFile }: EnvoyTls): string {
+  return discovery([
+    typedMessage("extensions.transport_sockets.tls.v3.Secret", {
+      name: SECRET,
+      tls_certificate: {
+        certificate_chain: { filename: certificateFile },
+        private_key: { filename: keyFile },
+        watched_directory: { path: dirname(certificateFile) },
+      },
+    }),
+  ]);
+}

@@ -1,0 +1,159 @@
+/** Envoy's own error responses, in the shape of the API that the request's path belongs to. Pure. */
+import { HEADERS, METADATA } from "./names.ts";
+import { type Config, typed } from "./typed.ts";
+
+interface LocalReply {
+  /** CEL over Envoy's attributes. */
+  readonly when: string;
+  /** Replaces the status. */
+  readonly status?: number;
+  readonly message: string;
+  readonly openAi: { readonly type: string; readonly code: string };
+  readonly anthropicType: string;
+  /** Both official clients follow this header. */
+  readonly shouldRetry: boolean;
+}
+
+/** Server errors, and 529, Anthropic's status for an overload. */
+const REFUSAL_STATUSES = [500, 501, 502, 503, 504, 529] as const;
+
+const INVALID = { type: "invalid_request_error", code: "invalid_request" };
+const UNAVAILABLE = { type: "server_error", code: "service_unavailable" };
+
+/** The first match counts. A refusal of the decision service (ext_authz_denied) is complete, and matches none. */
+function replies(maxBodyBytes: number): readonly LocalReply[] {
+  const mib = Math.round((maxBodyBytes / (1 << 20)) * 10) / 10;
+  return [
+    {
+      when: "response.code == 413",
+      message: `The request body is larger than ${mib} MiB. Send a smaller request.`,
+      openAi: { ...INVALID, code: "request_too_large" },
+      anthropicType: "request_too_large",
+      shouldRetry: false,
+    },
+    {
+      when: "response.code == 408",
+      message: "The request did not arrive in time. Send it again over a faster connection, or send less.",
+      openAi: { ...INVALID, code: "request_timeout" },
+      anthropicType: "timeout_error",
+      shouldRetry: true,
+    },
+    {
+      when: "response.code == 431",
+      message: "The request headers are too large. Send fewer or shorter headers.",
+      openAi: { ...INVALID, code: "headers_too_large" },
+      anthropicType: "invalid_request_error",
+      shouldRetry: false,
+    },
+    {
+      when: "response.code >= 400 && response.code < 500",
+      message: "The request is not valid HTTP, or its path is not normalized. Check the client, and proxies before the gateway.",
+      openAi: INVALID,
+      anthropicType: "invalid_request_error",
+      shouldRetry: false,
+    },
+    {
+      when: `${metadata(METADATA.request, "model")}.matches("[[:cntrl:]]")`,
+      status: 400,
+      message: "`model` contains control characters. Send the name of a model: GET /v1/models lists them.",
+      openAi: { ...INVALID, code: "invalid_model" },
+      anthropicType: "invalid_request_error",
+      shouldRetry: false,
+    },
+    {
+      when: 'response.code_details == "ext_authz_error"',
+      message: "The gateway is starting, or its decision service does not answer. Retry in a few seconds.",
+      openAi: { ...UNAVAILABLE, code: "gateway_unavailable" },
+      anthropicType: "overloaded_error",
+      shouldRetry: true,
+    },
+    {
+      when: 'response.code_details.contains("overflow")',
+      message: "All connections to the replicas of this model are in use. Retry in a few seconds.",
+      openAi: { ...UNAVAILABLE, code: "overloaded" },
+      anthropicType: "overloaded_error",
+      shouldRetry: true,
+    },
+    {
+      when: 'response.code_details in ["no_healthy_upstream", "cluster_not_found"]',
+      message: "No replica of this model is ready. Retry in a few seconds.",
+      openAi: { ...UNAVAILABLE, code: "model_not_ready" },
+      anthropicType: "overloaded_error",
+      shouldRetry: true,
+    },
+    {
+      when: "response.code == 504",
+      message: "The replica did not answer in time.",
+      openAi: { type: "server_error", code: "timeout" },
+      anthropicType: "timeout_error",
+      shouldRetry: true,
+    },
+    {
+      when: "response.code == 503 || response.code == 502",
+      message: "The connection to the replica failed before it answered. Retry the request.",
+      openAi: UNAVAILABLE,
+      anthropicType: "api_error",
+      shouldRetry: true,
+    },
+  ];
+}
+
+/** Paths of Anthropic's API, also below the base URL of a service. */
+const ANTHROPIC_PATH = "^(/s/[^/]+/[^/]+)?/v1/messages([/?].*)?$";
+
+export function renderLocalReplies(maxBodyBytes: number): Config {
+  return {
+    mappers: [
+      ...REFUSAL_STATUSES.map(refusal),
+      ...replies(maxBodyBytes).flatMap((reply) => [anthropic(reply), openAi(reply)]),
+    ],
+  };
+}
+
+/** Only the status changes: body and headers are the decision service's. */
+function refusal(status: number): Config {
+  const isWanted = `${metadata(METADATA.decision, HEADERS.status)} == "${status}"`;
+  return { filter: celFilter(`response.code_details == "ext_authz_denied" && ${isWanted}`), status_code: status };
+}
+
+function openAi(reply: LocalReply): Config {
+  const { type, code } = reply.openAi;
+  return mapper(reply, matches(reply.when), { error: { message: reply.message, type, param: null, code } });
+}
+
+function anthropic(reply: LocalReply): Config {
+  const path = { header_filter: { header: { name: ":path", string_match: { safe_regex: { regex: ANTHROPIC_PATH } } } } };
+  const body = { type: "error", error: { type: reply.anthropicType, message: reply.message } };
+  return mapper(reply, { and_filter: { filters: [path, matches(reply.when)] } }, body);
+}
+
+function mapper({ status, shouldRetry }: LocalReply, filter: Config, body: object): Config {
+  const headers = [["x-should-retry", String(shouldRetry)], ...(shouldRetry ? [["retry-after", "1"]] : [])];
+  return {
+    filter,
+    ...(status === undefined ? {} : { status_code: status }),
+    body_format_override: {
+      text_format_source: { inline_string: `${JSON.stringify(body)}\n` },
+      content_type: "application/json",
+    },
+    headers_to_add: headers.map(([key, value]) => ({ header: { key, value }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" })),
+  };
+}
+
+function matches(when: string): Config {
+  return celFilter(`response.code_details != "ext_authz_denied" && (${when})`);
+}
+
+function celFilter(expression: string): Config {
+  return {
+    extension_filter: typed(
+      "envoy.access_loggers.extension_filters.cel",
+      "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+      { expression },
+    ),
+  };
+}
+
+function metadata(namespace: string, key: string): string {
+  return `metadata.filter_metadata["${namespace}"]["${key}"]`;
+}

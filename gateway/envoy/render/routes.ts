@@ -1,0 +1,88 @@
+/** The routes. They never change with services: the decision service chooses the cluster of each request. Pure. */
+import type { EnvoyCors } from "../types.ts";
+import { CREDENTIALS_FILTER, DECIDE_FILTER, MODEL_FILTER } from "./filters.ts";
+import { DECIDE_CLUSTER, HEADERS } from "./names.ts";
+import { type Config, seconds, typedMessage } from "./typed.ts";
+
+/** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */
+const SERVICE_PATH = "^/s/[^/]+/[^/]+(/.*)$";
+/** Answered by the decision service itself. */
+const OWN_PATHS = ["/healthz", "/v1/models"] as const;
+
+export interface RouteOptions {
+  readonly idleMs: number;
+  readonly cors?: EnvoyCors;
+}
+
+export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
+  const toEngine = {
+    cluster_header: HEADERS.cluster,
+    timeout: "0s",
+    idle_timeout: seconds(idleMs),
+    retry_policy: {
+      // Nothing else: a request that an engine has received is never sent to a second one, which it might crash as well.
+      retry_on: "connect-failure,refused-stream,reset-before-request",
+      num_retries: 3,
+      retry_host_predicate: [
+        {
+          name: "envoy.retry_host_predicates.previous_hosts",
+          typed_config: typedMessage("extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate", {}),
+        },
+      ],
+      host_selection_retry_max_attempts: 3,
+      retry_back_off: { base_interval: "0.005s", max_interval: "0.1s" },
+    },
+  };
+  const stripped = {
+    request_headers_to_remove: [HEADERS.cluster, HEADERS.model, HEADERS.body, "x-envoy-external-address"],
+  };
+  return {
+    name: "metalbridge",
+    virtual_hosts: [
+      {
+        name: "all",
+        domains: ["*"],
+        ...(cors === undefined ? {} : { typed_per_filter_config: { "envoy.filters.http.cors": corsPolicy(cors) } }),
+        routes: [
+          ...OWN_PATHS.map((path) => ownRoute({ path })),
+          ownRoute({ path_separated_prefix: "/v1/models" }),
+          {
+            match: { safe_regex: { regex: SERVICE_PATH } },
+            route: { ...toEngine, regex_rewrite: { pattern: { regex: SERVICE_PATH }, substitution: "\\1" } },
+            typed_per_filter_config: { [MODEL_FILTER]: disabled() },
+            ...stripped,
+          },
+          { match: { prefix: "/" }, route: toEngine, ...stripped },
+        ],
+      },
+    ],
+  };
+}
+
+function ownRoute(match: Config): Config {
+  return {
+    match,
+    route: { cluster: DECIDE_CLUSTER, timeout: "60s", retry_policy: { retry_on: "connect-failure", num_retries: 5 } },
+    typed_per_filter_config: {
+      [MODEL_FILTER]: disabled(),
+      [DECIDE_FILTER]: disabled(),
+      [CREDENTIALS_FILTER]: disabled(),
+    },
+  };
+}
+
+function disabled(): Config {
+  return typedMessage("config.route.v3.FilterConfig", { disabled: true });
+}
+
+function corsPolicy({ allowOrigins }: EnvoyCors): Config {
+  return typedMessage("extensions.filters.http.cors.v3.CorsPolicy", {
+    allow_origin_string_match: allowOrigins.map((origin) =>
+      origin === "*" ? { safe_regex: { regex: ".*" } } : { exact: origin },
+    ),
+    allow_methods: "GET, POST, OPTIONS",
+    allow_headers: "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
+    expose_headers: "x-request-id, retry-after",
+    max_age: "600",
+  });
+}
