@@ -16,6 +16,9 @@ const ADDRESS_HEADER = "x-gateway-destination-endpoint";
 const TICKET_HEADER = "x-metalbridge-ticket";
 const MODEL_HEADER = "x-metalbridge-model";
 const BODY_HEADER = "x-metalbridge-body";
+/** The status for the client, where it is 5xx: Envoy takes a decision with such a status for an outage. */
+const STATUS_HEADER = "x-metalbridge-status";
+const REFUSED = 429;
 
 const MODELS_PATH = /^(?:\/s\/([^/]+)\/([^/]+))?\/v1\/models(?:\/(.+))?$/;
 
@@ -72,7 +75,7 @@ async function answer(
   const id = header(request, "x-request-id") ?? "";
   if (problem !== undefined) {
     const message = `The gateway is starting: it waits for ${problem}. Retry in a few seconds.`;
-    respond(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, dialectOf(path), id);
+    refuse(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, dialectOf(path), id);
     return;
   }
   const left = new AbortController();
@@ -90,7 +93,7 @@ async function answer(
   });
   options.onDecision(decision, id);
   if (decision.at === "granted") grant(response, decision);
-  else if (decision.at === "refused") respond(response, decision.refusal, decision.dialect, id);
+  else if (decision.at === "refused") refuse(response, decision.refusal, decision.dialect, id);
 }
 
 function grant(response: ServerResponse, { grant }: Decision & { readonly at: "granted" }): void {
@@ -133,6 +136,19 @@ async function answerList(
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify(result.body));
   }
+}
+
+/** The answer to Envoy's question, which it passes on. */
+function refuse(response: ServerResponse, refusal: Refusal, dialect: Dialect, id: string): void {
+  if (response.headersSent || response.destroyed) return;
+  const { status, headers, body } = renderRefusal(refusal, dialect, id);
+  const forClient = status >= 500 ? { [STATUS_HEADER]: String(status) } : {};
+  response.writeHead(status >= 500 ? REFUSED : status, {
+    ...headers,
+    ...forClient,
+    "content-length": Buffer.byteLength(body),
+  });
+  response.end(body);
 }
 
 function respond(response: ServerResponse, refusal: Refusal, dialect: Dialect, id: string): void {

@@ -1,4 +1,5 @@
 /** The interface of the Envoy part of the gateway: what the rest of the gateway passes in, and what it gets. */
+import type { IdentityReader } from "../../src/macos/living-process.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
 /** The part listens at most at one address; port 0 is not supported. */
@@ -59,7 +60,12 @@ export interface EnvoyOptions {
   readonly envoy: string | "external";
   readonly listen: ListenAddress;
   readonly tls?: EnvoyTls;
-  /** Unix socket of the decision service. */
+  /** To find an Envoy again that outlived an earlier gateway. */
+  readonly identity: Pick<IdentityReader, "startTimeNow">;
+  /**
+   * Unix socket of the decision service. Envoy sends it METHOD /decide/PATH with all headers of the client and the first 4096
+   * bytes of the body. A refusal with a 5xx status has to be sent as 429 with `x-metalbridge-status: 5xx`.
+   */
   readonly decideSocket: string;
   readonly limits?: EnvoyLimits;
   /** Absent: no CORS headers, so browsers of other origins cannot read responses. */

@@ -50,7 +50,9 @@ function renderCluster(cluster: EnvoyCluster, { endpointsFile, maxBodyBytes }: C
   return typedMessage("config.cluster.v3.Cluster", {
     name,
     type: "EDS",
-    eds_cluster_config: { eds_config: { resource_api_version: "V3", path_config_source: { path: endpointsFile(name) } } },
+    eds_cluster_config: {
+      eds_config: { resource_api_version: "V3", path_config_source: { path: endpointsFile(name) } },
+    },
     connect_timeout: seconds(CONNECT_TIMEOUT_MS),
     per_connection_buffer_limit_bytes: maxBodyBytes,
     load_balancing_policy: { policies: [{ typed_extension_config: renderBalancer(slowStartMs) }] },

@@ -81,7 +81,10 @@ function renderTls(secretFile: string): Config {
       alpn_protocols: ["h2", "http/1.1"],
       tls_params: { tls_minimum_protocol_version: "TLSv1_2" },
       tls_certificate_sds_secret_configs: [
-        { name: SECRET, sds_config: { resource_api_version: "V3", path_config_source: { path: secretFile } } },
+        {
+          name: SECRET,
+          sds_config: { resource_api_version: "V3", path_config_source: { path: secretFile } },
+        },
       ],
     },
   });

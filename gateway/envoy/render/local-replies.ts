@@ -47,7 +47,8 @@ function replies(maxBodyBytes: number): readonly LocalReply[] {
     },
     {
       when: "response.code >= 400 && response.code < 500",
-      message: "The request is not valid HTTP, or its path is not normalized. Check the client, and proxies before the gateway.",
+      message:
+        "The request is not valid HTTP, or its path is not normalized. Check the client, and proxies before the gateway.",
       openAi: INVALID,
       anthropicType: "invalid_request_error",
       shouldRetry: false,
@@ -98,14 +99,15 @@ function replies(maxBodyBytes: number): readonly LocalReply[] {
   ];
 }
 
-/** Paths of Anthropic's API, also below the base URL of a service. */
+/** Paths of Anthropic's and of Ollama's own API, also below the base URL of a service. */
 const ANTHROPIC_PATH = "^(/s/[^/]+/[^/]+)?/v1/messages([/?].*)?$";
+const OLLAMA_PATH = "^(/s/[^/]+/[^/]+)?/api/.*$";
 
 export function renderLocalReplies(maxBodyBytes: number): Config {
   return {
     mappers: [
       ...REFUSAL_STATUSES.map(refusal),
-      ...replies(maxBodyBytes).flatMap((reply) => [anthropic(reply), openAi(reply)]),
+      ...replies(maxBodyBytes).flatMap((reply) => [anthropic(reply), ollama(reply), openAi(reply)]),
     ],
   };
 }
@@ -113,7 +115,10 @@ export function renderLocalReplies(maxBodyBytes: number): Config {
 /** Only the status changes: body and headers are the decision service's. */
 function refusal(status: number): Config {
   const isWanted = `${metadata(METADATA.decision, HEADERS.status)} == "${status}"`;
-  return { filter: celFilter(`response.code_details == "ext_authz_denied" && ${isWanted}`), status_code: status };
+  return {
+    filter: celFilter(`response.code_details == "ext_authz_denied" && ${isWanted}`),
+    status_code: status,
+  };
 }
 
 function openAi(reply: LocalReply): Config {
@@ -122,9 +127,17 @@ function openAi(reply: LocalReply): Config {
 }
 
 function anthropic(reply: LocalReply): Config {
-  const path = { header_filter: { header: { name: ":path", string_match: { safe_regex: { regex: ANTHROPIC_PATH } } } } };
   const body = { type: "error", error: { type: reply.anthropicType, message: reply.message } };
-  return mapper(reply, { and_filter: { filters: [path, matches(reply.when)] } }, body);
+  return mapper(reply, atPath(ANTHROPIC_PATH, reply), body);
+}
+
+function ollama(reply: LocalReply): Config {
+  return mapper(reply, atPath(OLLAMA_PATH, reply), { error: reply.message });
+}
+
+function atPath(regex: string, { when }: LocalReply): Config {
+  const path = { header_filter: { header: { name: ":path", string_match: { safe_regex: { regex } } } } };
+  return { and_filter: { filters: [path, matches(when)] } };
 }
 
 function mapper({ status, shouldRetry }: LocalReply, filter: Config, body: object): Config {
@@ -136,7 +149,10 @@ function mapper({ status, shouldRetry }: LocalReply, filter: Config, body: objec
       text_format_source: { inline_string: `${JSON.stringify(body)}\n` },
       content_type: "application/json",
     },
-    headers_to_add: headers.map(([key, value]) => ({ header: { key, value }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" })),
+    headers_to_add: headers.map(([key, value]) => ({
+      header: { key, value },
+      append_action: "OVERWRITE_IF_EXISTS_OR_ADD",
+    })),
   };
 }
 

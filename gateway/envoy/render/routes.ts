@@ -6,6 +6,7 @@ import { type Config, seconds, typedMessage } from "./typed.ts";
 
 /** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */
 const SERVICE_PATH = "^/s/[^/]+/[^/]+(/.*)$";
+const SERVICE_MODELS_PATH = "^/s/[^/]+/[^/]+/v1/models(/.*)?$";
 /** Answered by the decision service itself. */
 const OWN_PATHS = ["/healthz", "/v1/models"] as const;
 
@@ -42,10 +43,13 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
       {
         name: "all",
         domains: ["*"],
-        ...(cors === undefined ? {} : { typed_per_filter_config: { "envoy.filters.http.cors": corsPolicy(cors) } }),
+        ...(cors === undefined
+          ? {}
+          : { typed_per_filter_config: { "envoy.filters.http.cors": corsPolicy(cors) } }),
         routes: [
           ...OWN_PATHS.map((path) => ownRoute({ path })),
           ownRoute({ path_separated_prefix: "/v1/models" }),
+          ownRoute({ safe_regex: { regex: SERVICE_MODELS_PATH } }),
           {
             match: { safe_regex: { regex: SERVICE_PATH } },
             route: { ...toEngine, regex_rewrite: { pattern: { regex: SERVICE_PATH }, substitution: "\\1" } },
@@ -62,7 +66,11 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
 function ownRoute(match: Config): Config {
   return {
     match,
-    route: { cluster: DECIDE_CLUSTER, timeout: "60s", retry_policy: { retry_on: "connect-failure", num_retries: 5 } },
+    route: {
+      cluster: DECIDE_CLUSTER,
+      timeout: "60s",
+      retry_policy: { retry_on: "connect-failure", num_retries: 5 },
+    },
     typed_per_filter_config: {
       [MODEL_FILTER]: disabled(),
       [DECIDE_FILTER]: disabled(),

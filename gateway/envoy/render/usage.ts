@@ -20,6 +20,9 @@ const PLACES: readonly (readonly [path: string, key: string])[] = [
   // The event message_start of Anthropic's messages; message_delta has usage.output_tokens.
   ["message.usage.input_tokens", "in"],
   ["message.usage.cache_read_input_tokens", "apart"],
+  // Ollama's own API, without streams.
+  ["prompt_eval_count", "in"],
+  ["eval_count", "out"],
   // llama-server's last chunk, also where the client did not ask for usage.
   ["timings.prompt_n", "prompt_n"],
   ["timings.predicted_n", "predicted_n"],
@@ -42,9 +45,13 @@ export function renderUsageFilters(): readonly Config[] {
     }),
     typed("metalbridge.usage-events", "extensions.filters.http.sse_to_metadata.v3.SseToMetadata", {
       response_rules: {
-        content_parser: typed("envoy.content_parsers.json", "extensions.content_parsers.json.v3.JsonContentParser", {
-          rules: rules.map((rule) => ({ rule })),
-        }),
+        content_parser: typed(
+          "envoy.content_parsers.json",
+          "extensions.content_parsers.json.v3.JsonContentParser",
+          {
+            rules: rules.map((rule) => ({ rule })),
+          },
+        ),
         max_event_size: MAX_EVENT_BYTES,
       },
     }),
