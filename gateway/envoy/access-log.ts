@@ -1,7 +1,7 @@
 /** Envoy's access log: the format of its lines, and how they are read. No prompt, no query and no key is in it. Pure. */
 import { z } from "zod";
 import { parseJson } from "../../src/util/parse-json.ts";
-import { HEADERS, METADATA } from "./render/names.ts";
+import { HEADERS, METADATA } from "./names.ts";
 
 /** A finished request, as the decision service counts it. */
 export interface FinishedRequest {

@@ -1,6 +1,7 @@
 /** Clusters, one per service beside the decision service's own, and the endpoints of each. Pure. */
+
+import { DECIDE_CLUSTER, HEADERS, METADATA } from "../names.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
-import { DECIDE_CLUSTER, HEADERS, METADATA } from "./names.ts";
 import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
 
 const DEFAULT_MAX_CONNECTIONS = 4_096;

@@ -1,6 +1,7 @@
 /** The HTTP filters of the listener, in order. Pure. */
+
+import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
-import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "./names.ts";
 import { type Config, seconds, typed } from "./typed.ts";
 import { renderUsageFilters } from "./usage.ts";
 

@@ -1,5 +1,5 @@
 /** Envoy's own error responses, in the shape of the API that the request's path belongs to. Pure. */
-import { HEADERS, METADATA } from "./names.ts";
+import { HEADERS, METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
 interface LocalReply {

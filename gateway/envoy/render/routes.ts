@@ -1,7 +1,8 @@
 /** The routes. They never change with services: the decision service chooses the cluster of each request. Pure. */
+
+import { DECIDE_CLUSTER, HEADERS } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
 import { CREDENTIALS_FILTER, DECIDE_FILTER, MODEL_FILTER } from "./filters.ts";
-import { DECIDE_CLUSTER, HEADERS } from "./names.ts";
 import { type Config, seconds, typedMessage } from "./typed.ts";
 
 /** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */

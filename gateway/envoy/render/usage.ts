@@ -1,5 +1,5 @@
 /** The filters that read token usage from responses into metadata. Bytes pass through unchanged. Pure. */
-import { METADATA } from "./names.ts";
+import { METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
 /** Where a response has a number: path in its JSON, and the key in the metadata. */
