@@ -12,7 +12,7 @@ export function renderBootstrap(options: BootstrapOptions): string {
   const { listenersFile, clustersFile, adminSocket, maxClientConnections } = options;
   const bootstrap: Config = {
     node: { id: "metalbridge", cluster: "metalbridge" },
-    // Not a port: whoever reaches the admin interface can stop Envoy.
+    // Not a port: anyone who reaches the admin interface can stop Envoy.
     admin: { address: { pipe: { path: adminSocket, mode: 0o600 } } },
     dynamic_resources: { lds_config: watched(listenersFile), cds_config: watched(clustersFile) },
     stats_config: { stats_tags: [] },

@@ -61,7 +61,7 @@ function removeSteering(): readonly Config[] {
 function renderModel(): Config {
   return typed(MODEL_FILTER, "extensions.filters.http.json_to_metadata.v3.JsonToMetadata", {
     request_rules: {
-      // curl -d sends a form's type unless it is told otherwise, and engines read such a body as JSON too.
+      // curl -d sends the type of a form by default, and engines read such a body as JSON too.
       allow_content_types_regex: { regex: "(?i)application/(json|x-www-form-urlencoded).*" },
       allow_empty_content_type: true,
       rules: [

@@ -1,0 +1,237 @@
+/** Runs Envoy for the gateway: its files, its process, its access log. */
+import { once } from "node:events";
+import { realpathSync, statSync } from "node:fs";
+import { mkdir, rename, rm, watch, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { explainListenError } from "../../../src/http/listener.ts";
+import { sha256Hex } from "../../../src/util/hash.ts";
+import { renderBootstrap } from "../render/bootstrap.ts";
+import { renderListeners, renderSecret } from "../render/listener.ts";
+import type { Envoy, EnvoyCluster, EnvoyLimits, EnvoyOptions, EnvoyStopOptions } from "../types.ts";
+import { createAdmin, type EnvoyAdmin } from "./admin.ts";
+import { type EnvoyPaths, envoyPaths } from "./paths.ts";
+import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
+import { createXdsFiles, makeXdsFolders, type XdsFiles } from "./xds-files.ts";
+
+const DEFAULTS = {
+  maxBodyBytes: 32 << 20,
+  requestReceiveMs: 300_000,
+  idleMs: 3_600_000,
+  decideMs: 600_000,
+  maxClientConnections: 20_000,
+} as const satisfies Required<EnvoyLimits>;
+
+const READY_CHECK_MS = 20;
+const DRAIN_CHECK_MS = 50;
+const DRAIN_MS = 30_000;
+const WRITE_RETRY_MS = 1_000;
+/** A replaced Envoy finishes its requests for this long. */
+const REPLACED_SECONDS = 900;
+const DRAIN_SECONDS = 10;
+/** Files by which the container of Envoy asks for the end of its requests before it stops. */
+const DRAIN_WANTED = "drain";
+const DRAIN_DONE = "drained";
+
+/**
+ * Resolves when the files are written and Envoy is starting; `listening` follows. Throws PortInUse or another error of the
+ * address, unless an earlier Envoy of this folder has it.
+ */
+export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
+  const { dir, log, signal, tls } = options;
+  const paths = envoyPaths(dir);
+  const limits = { ...DEFAULTS, ...options.limits };
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await makeXdsFolders(paths);
+  const files = createXdsFiles({
+    paths,
+    decideSocket: options.decideSocket,
+    maxBodyBytes: limits.maxBodyBytes,
+  });
+  const bootstrap = renderBootstrap({
+    listenersFile: paths.listeners,
+    clustersFile: paths.clusters,
+    adminSocket: paths.admin,
+    maxClientConnections: limits.maxClientConnections,
+  });
+  if (tls !== undefined) await files.put(paths.secret, renderSecret(tls));
+  const secretFile = tls === undefined ? undefined : paths.secret;
+  await files.put(
+    paths.listeners,
+    renderListeners({
+      ...limits,
+      listen: options.listen,
+      cors: options.cors,
+      accessLogFile: paths.accessLog,
+      secretFile,
+    }),
+  );
+  await files.put(paths.bootstrap, bootstrap);
+
+  const admin = createAdmin(paths.admin);
+  const processes =
+    options.envoy === "external" ? undefined : processesOf(options, options.envoy, paths, bootstrap);
+  const writer = createWriter(files, options);
+  if (processes === undefined) {
+    await files.putClusters([]);
+    await followDrain(dir, () => drain(options, admin, DRAIN_MS), signal);
+  } else {
+    // Clusters of an Envoy that runs on stay until the first apply.
+    if ((await processes.find()) === 0) {
+      await files.putClusters([]);
+      await requireFree(options);
+    }
+    await processes.start();
+  }
+  return {
+    apply: writer,
+    listening: waitForListener(options, admin),
+    isRunning: () => processes?.isRunning() ?? true,
+    accessLog: {
+      file: paths.accessLog,
+      rotate: async () => {
+        if (processes?.hasPredecessor() === true) return;
+        await rename(paths.accessLog, `${paths.accessLog}.1`);
+        if (!(await admin.post("/reopen_logs")))
+          log.warn({}, "envoy does not answer; its access log is not reopened");
+      },
+    },
+    metrics: () => admin.get("/stats/prometheus?usedonly"),
+    stop: ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => stop(options, admin, processes, drainMs),
+  };
+}
+
+function processesOf(
+  { concurrency, identity, clock, log, signal, dir }: EnvoyOptions,
+  program: string,
+  paths: EnvoyPaths,
+  bootstrap: string,
+): EnvoyProcesses {
+  const common = [
+    ...[
+      "-c",
+      paths.bootstrap,
+      "--base-id",
+      String(baseId(dir)),
+      "--socket-path",
+      join(dir, "restart"),
+      "--socket-mode",
+      "600",
+    ],
+    ...[
+      "--file-flush-interval-msec",
+      "10",
+      "--drain-strategy",
+      "immediate",
+      "--drain-time-s",
+      String(DRAIN_SECONDS),
+    ],
+    ...["--parent-shutdown-time-s", String(REPLACED_SECONDS)],
+    // It warns of each use of an extension that may change; the version is pinned.
+    ...["-l", "warning", "--component-log-level", "misc:error"],
+    ...(concurrency === undefined ? [] : ["--concurrency", String(concurrency)]),
+  ];
+  const { size, mtimeMs } = statSync(program);
+  const fingerprint = sha256Hex(JSON.stringify([bootstrap, common, realpathSync(program), size, mtimeMs]));
+  const args = (epoch: number) => [...common, "--restart-epoch", String(epoch)];
+  return createEnvoyProcesses({ program, args, fingerprint, paths, identity, clock, log, signal });
+}
+
+/** Names shared memory, so that gateways with other folders do not meet. */
+function baseId(dir: string): number {
+  return Number.parseInt(sha256Hex(dir).slice(0, 7), 16);
+}
+
+/** Envoy itself would share the port with another process of this user. */
+async function requireFree({ listen: { address, port } }: EnvoyOptions): Promise<void> {
+  const server = createServer();
+  try {
+    await once(server.listen({ host: address, port, exclusive: true }), "listening");
+  } catch (cause) {
+    throw explainListenError(cause, address, port);
+  }
+  server.close();
+  await once(server, "close");
+}
+
+/** One write at a time; of several waiting ones, only the newest is written. */
+function createWriter(files: XdsFiles, { clock, log, signal }: EnvoyOptions): Envoy["apply"] {
+  let wanted: readonly EnvoyCluster[] | undefined;
+  let writing: Promise<void> | undefined;
+  const writeAll = async (): Promise<void> => {
+    let isFailing = false;
+    while (wanted !== undefined && !signal.aborted) {
+      const clusters = wanted;
+      wanted = undefined;
+      try {
+        const written = await files.putClusters(clusters);
+        if (isFailing) log.info({ written }, "envoy's configuration can be written again");
+        isFailing = false;
+      } catch (err) {
+        if (!isFailing)
+          log.error({ err }, "cannot write envoy's configuration; the previous one stays active; retrying");
+        isFailing = true;
+        wanted ??= clusters;
+        await pause(clock, WRITE_RETRY_MS);
+      }
+    }
+  };
+  return (clusters) => {
+    wanted = clusters;
+    writing ??= writeAll().finally(() => {
+      writing = undefined;
+    });
+    return writing;
+  };
+}
+
+async function waitForListener({ clock, signal }: EnvoyOptions, admin: EnvoyAdmin): Promise<void> {
+  while (!signal.aborted) {
+    const listeners = await admin.get("/listeners");
+    if (listeners !== undefined && listeners.trim() !== "") return;
+    await pause(clock, READY_CHECK_MS);
+  }
+}
+
+/** Closes the listener, and waits for requests in flight. */
+async function drain({ clock, log }: EnvoyOptions, admin: EnvoyAdmin, drainMs: number): Promise<void> {
+  const deadline = clock.monotonicMs() + drainMs;
+  await admin.post("/healthcheck/fail");
+  await admin.post("/drain_listeners");
+  for (;;) {
+    const stats = await admin.get("/stats?filter=^http\\.metalbridge\\.downstream_rq_active$");
+    const active = Number(/: (\d+)/.exec(stats ?? "")?.[1] ?? 0);
+    if (active === 0) return;
+    if (clock.monotonicMs() > deadline) return log.warn({ active }, "stopping envoy with requests in flight");
+    await pause(clock, DRAIN_CHECK_MS);
+  }
+}
+
+async function stop(
+  options: EnvoyOptions,
+  admin: EnvoyAdmin,
+  processes: EnvoyProcesses | undefined,
+  drainMs: number,
+): Promise<void> {
+  if (processes?.isRunning() !== false) await drain(options, admin, drainMs);
+  await processes?.end();
+}
+
+/** Kubernetes stops Envoy's container first: its preStop hook writes one file, and waits for the other. */
+async function followDrain(dir: string, work: () => Promise<void>, signal: AbortSignal): Promise<void> {
+  for (const name of [DRAIN_WANTED, DRAIN_DONE]) await rm(join(dir, name), { force: true });
+  const follow = async (): Promise<void> => {
+    for await (const { filename } of watch(dir, { signal })) {
+      if (filename !== DRAIN_WANTED) continue;
+      await work();
+      await writeFile(join(dir, DRAIN_DONE), "");
+      return;
+    }
+  };
+  // Ends with the signal.
+  follow().catch(() => {});
+}
+
+function pause({ after }: EnvoyOptions["clock"], ms: number): Promise<void> {
+  return new Promise((resolve) => after(ms, resolve));
+}

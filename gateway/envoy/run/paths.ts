@@ -1,0 +1,37 @@
+/** The files in the gateway's folder for Envoy. */
+import { join } from "node:path";
+
+export interface EnvoyPaths {
+  readonly bootstrap: string;
+  /** Files that Envoy watches; each is replaced by rename. */
+  readonly xds: string;
+  readonly listeners: string;
+  readonly clusters: string;
+  readonly secret: string;
+  readonly endpoints: string;
+  /** Files that are being written. */
+  readonly partial: string;
+  readonly admin: string;
+  readonly accessLog: string;
+  /** What Envoy prints. */
+  readonly output: string;
+  /** The running processes, for a gateway that starts later. */
+  readonly processes: string;
+}
+
+export function envoyPaths(dir: string): EnvoyPaths {
+  const xds = join(dir, "xds");
+  return {
+    bootstrap: join(dir, "bootstrap.json"),
+    xds,
+    listeners: join(xds, "listeners.json"),
+    clusters: join(xds, "clusters.json"),
+    secret: join(xds, "secret.json"),
+    endpoints: join(xds, "endpoints"),
+    partial: join(dir, "partial"),
+    admin: join(dir, "admin.sock"),
+    accessLog: join(dir, "access.log"),
+    output: join(dir, "envoy.log"),
+    processes: join(dir, "processes.json"),
+  };
+}
