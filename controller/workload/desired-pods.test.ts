@@ -62,6 +62,8 @@ function byAnOlderController(desired: Desired): Deployment {
   return { metadata: { ...metadata, annotations }, spec: { ...spec, template: older } } as Deployment;
 }
 
+const NAMED = { modelNames: [{ name: "gpt-4o" }] };
+
 const KEPT: readonly [string, Desired][] = [
   ["nothing", {}],
   ["the number of replicas", { spec: { replicas: 3 } }],
@@ -82,6 +84,7 @@ const KEPT: readonly [string, Desired][] = [
 const CHANGED: readonly [string, Desired][] = [
   ["an engine's setting", { spec: { contextSize: 2048 } }],
   ["a field of pods", { spec: { nodeSelector: { zone: "a" } } }],
+  ["a model name", { spec: { endpoint: NAMED } }],
   ["the priority", { spec: { priority: "high" } }],
   ["the time to drain", { spec: { rollout: { drainSeconds: 5 } } }],
   ["a restart that is asked for", { annotations: { [ANNOTATION_RESTARTED_AT]: "2026-01-01T00:00:00Z" } }],
@@ -138,6 +141,18 @@ test("the template that names nodes, of a controller without scheduling gates, s
       render(auto, NEW, { ...live, metadata: { ...metadata, annotations: other } }).spec.template.spec,
     ).toMatchObject(gate);
   }
+});
+
+test("model names change the template of an engine that checks them, and their order and weights change none", () => {
+  const digest = (runtime: string, ...modelNames: readonly object[]) => {
+    const { service, model } = objectsOf({ spec: { runtime, endpoint: { modelNames } } });
+    return desiredPodsDigest({ service, models: [{ model }] });
+  };
+  const [a, b] = [{ name: "a" }, { name: "b" }];
+  expect(digest("vllm", a)).not.toBe(digest("vllm", a, b));
+  expect(digest("vllm", b, { ...a, weight: 3 })).toBe(digest("vllm", a, b));
+  for (const runtime of ["llamacpp", "sglang", "tgi", "tensorrt-llm"])
+    expect(digest(runtime, a)).toBe(digest(runtime));
 });
 
 test("an edited template is restored to the rendered one, and an edited annotation is ignored", () => {

@@ -12,10 +12,11 @@ import {
   ANNOTATION_TEMPLATE,
 } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
+import { sortedNames } from "../../src/api/inference-service/model-names.ts";
 import { modelNamesOf, type Naming, speculativeDecodingOf } from "../../src/api/inference-service/roles.ts";
 import type { Model } from "../../src/api/model.ts";
 import { contentOf } from "../../src/capacity/template.ts";
-import { ENGINES } from "../../src/engines/registry.ts";
+import { ENGINES, engineDescription } from "../../src/engines/registry.ts";
 import type { Deployment, LeaderWorkerSet, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { defined } from "../../src/util/defined.ts";
 import { canonicalJson, hash } from "../../src/util/hash.ts";
@@ -71,6 +72,7 @@ function digestOf({ service, models, flavors }: DesiredPods, nodes: unknown): st
   return hash(
     canonicalJson({
       spec: { ...without(spec, SPEC_FIELDS_NOT_IN_PODS), ...namingOf(spec) },
+      modelNames: checkedNames(spec),
       drainSeconds: rollout.drainSeconds,
       restartedAt: service.metadata.annotations?.[ANNOTATION_RESTARTED_AT],
       queue: queueLabels(service),
@@ -90,6 +92,15 @@ function digestOf({ service, models, flavors }: DesiredPods, nodes: unknown): st
     }),
     32,
   );
+}
+
+/** Names that must be in the arguments of the engine. Undefined if there are none. */
+function checkedNames(
+  spec: Pick<InferenceServiceSpec, "runtime" | "endpoint">,
+): readonly string[] | undefined {
+  const pod = spec.runtime && engineDescription(spec.runtime)?.pod;
+  const names = pod === undefined || pod.checksModelName === true ? sortedNames(spec) : [];
+  return names.length === 0 ? undefined : names;
 }
 
 /** Equal for both ways to name the same Models, and for any order of modelRefs. */

@@ -3,7 +3,8 @@ import { isIP } from "node:net";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { isAutoscaled } from "../../src/api/inference-service/autoscaling.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { serviceName } from "../../src/api/names.ts";
+import { sortedNames } from "../../src/api/inference-service/model-names.ts";
+import { keyOf, serviceName } from "../../src/api/names.ts";
 import { MANAGED_BY, ownedObjectRef, ownerLabels } from "../../src/api/owned.ts";
 import { revisionHistoryLimit, toEngineSettings } from "../../src/capacity/template.ts";
 import type { PodCommand, PodInput, PodRuntime } from "../../src/engines/contract/pod.ts";
@@ -175,6 +176,7 @@ function podInput({ service, model }: WorkloadInput, { pod, gpus, files, hasPinn
     settings: toEngineSettings(spec, { gguf, gpuLayers }),
     model,
     served: service.metadata.name,
+    aliases: [keyOf(service.metadata), ...sortedNames(spec)],
     ...files.paths,
     address,
     port: spec.containerPort ?? pod.port,

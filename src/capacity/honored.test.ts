@@ -33,6 +33,12 @@ test("on hosts the fields of pods are named", () => {
   ]);
 });
 
+test("a model name with a colon, which SGLang reads as that of an adapter, is named", () => {
+  const named = spec({ endpoint: { modelNames: [{ name: "gpt-4o" }, { name: "llama3.2:1b" }] } });
+  expect(unhonoredFields(named, "Pods", "sglang")).toEqual(["spec.endpoint.modelNames llama3.2:1b"]);
+  expect(unhonoredFields(named, "Pods", "vllm")).toEqual([]);
+});
+
 test("hostLostSeconds does not apply to pods", () => {
   const unhonored = (fields: Record<string, unknown>) => unhonoredFields(spec(fields), "Pods", "llamacpp");
   expect(unhonored({ hostLostSeconds: 60 })).toEqual(["spec.hostLostSeconds"]);

@@ -3,15 +3,13 @@
  * reports its conflicts, so both always agree.
  */
 import type { InferenceService } from "../api/inference-service/index.ts";
+import { type RequestedName, requestedNames } from "../api/inference-service/model-names.ts";
 import { modelNamesOf } from "../api/inference-service/roles.ts";
 import { keyOf } from "../api/names.ts";
 import { compareText } from "../util/text.ts";
 
 /** A name that a service claims, in addition to its full name `namespace/name`. */
-export interface ClaimedName {
-  readonly name: string;
-  /** Relative share of the requests, if services of the namespace share the name. */
-  readonly weight?: number | undefined;
+export interface ClaimedName extends RequestedName {
   /** The user asked for exactly this name. Otherwise it follows from the name of the service, or of an adapter. */
   readonly isRequested: boolean;
 }
@@ -57,12 +55,9 @@ export function serviceNamesOf({
   spec,
 }: Pick<InferenceService, "metadata" | "spec">): ServiceNames {
   const { name, namespace = "default", creationTimestamp = "" } = metadata;
-  const { modelNames = [], gateway } = spec.endpoint;
-  const onGateway = gateway?.enabled === false ? undefined : gateway?.modelName;
   const adapters = modelNamesOf(spec).adapters.filter(({ scale }) => scale === undefined);
   const claims: ClaimedName[] = [
-    ...modelNames.map((claim) => ({ name: claim.name, weight: claim.weight, isRequested: true })),
-    ...(onGateway === undefined ? [] : [{ name: onGateway, isRequested: true }]),
+    ...requestedNames(spec).map((requested) => ({ ...requested, isRequested: true })),
     ...[name, ...adapters.map((adapter) => adapter.name)].map((one) => ({ name: one, isRequested: false })),
   ];
   const key = keyOf({ namespace, name });

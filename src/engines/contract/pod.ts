@@ -52,6 +52,8 @@ export interface PodInput {
   readonly model: Model;
   /** Model name that clients use. */
   readonly served: string;
+  /** Further names that requests through gateways may have. */
+  readonly aliases: readonly string[];
   /** Absent if the engine fetches the Model's source itself. */
   readonly weights?: PodFiles;
   readonly projector?: string;
@@ -128,6 +130,8 @@ export interface PodRuntime {
   readonly sharesMemory?: true;
   /** As process 1 of its container, the engine finishes requests in flight after a first TERM, and exits after a second one. */
   readonly endsAtSecondTerm?: true;
+  /** The engine rejects requests with another model name than those in its arguments. */
+  readonly checksModelName?: true;
   /** The image writes outside of /tmp. */
   readonly writesImage?: true;
   /** Fills in placeholders in arguments, variables and probes of the user. Throws MetalbridgeError. */

@@ -1,6 +1,7 @@
 /** SGLang as a pod. Arguments are those of 0.5.15. */
 import { MetalbridgeError } from "../../api/errors.ts";
 import type { InferenceServiceSpec } from "../../api/inference-service/index.ts";
+import { requestedNames } from "../../api/inference-service/model-names.ts";
 import {
   flagsOf,
   hubWeights,
@@ -44,6 +45,9 @@ export const sglangPod: PodRuntime = {
   sharesMemory: true,
   offloaded: "needsGPU",
   settings: ["contextSize", "parallelSlots", "kvUnified", "chatTemplate", "extraArgs", "sglangConfig"],
+  // SGLang ignores the model name of a request, but takes the part after a colon for the name of a LoRA adapter.
+  unhonoredParts: (spec) =>
+    requestedNames(spec).flatMap(({ name }) => (name.includes(":") ? `endpoint.modelNames ${name}` : [])),
   command: (input) => sglangServer(input, parallelSizes(input, givenSizes(input))),
 };
 

@@ -51,6 +51,7 @@ export const vllmPod: PodRuntime = {
     open: "every path outside of /v1, among them /invocations, /score, /rerank, /tokenize and /metrics",
   },
   sharesMemory: true,
+  checksModelName: true,
   offloaded: "needsGPU",
   settings: [
     "contextSize",
@@ -73,7 +74,7 @@ export function vllmServe(
   input: PodInput,
   { tensor, pipeline }: { readonly tensor: number; readonly pipeline: number },
 ): PodCommand {
-  const { spec, settings, gpus, served } = input;
+  const { spec, settings, gpus, served, aliases } = input;
   const config = spec.vllmConfig;
   const { name, revision, env } = hubWeights(input, config?.hfTokenSecretRef);
   return {
@@ -82,7 +83,9 @@ export function vllmServe(
       name,
       ...flagsOf({
         "--revision": revision,
-        "--served-model-name": served,
+      }),
+      ...["--served-model-name", served, ...aliases],
+      ...flagsOf({
         "--host": input.address,
         "--port": input.port,
         ...MODES[settings.mode],
