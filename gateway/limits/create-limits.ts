@@ -35,8 +35,8 @@ export function createLimits(ports: LimitsPorts): Limits {
     return { at: "admitted" };
   };
   const admit = async (key: LimitedKey, ticket: string, nowMs: number): Promise<Admission> => {
-    const overBudget = refuseByBudget(key.limits, spent(key.id, nowMs), nowMs);
-    if (overBudget !== undefined) return overBudget;
+    const overBudget = hasBudget(key.limits) && refuseByBudget(key.limits, spent(key.id, nowMs), nowMs);
+    if (overBudget) return overBudget;
     if (shared === undefined || !isCounted(key.limits)) return admitHere(key, ticket, nowMs);
     const answer = await shared.admit(key, ticket);
     if (answer.at === "unavailable") return admitHere(key, ticket, nowMs);
@@ -57,6 +57,10 @@ export function createLimits(ports: LimitsPorts): Limits {
       if (key !== undefined && isCounted(key.limits)) shared?.charge(key, ticket, tokens);
     },
   };
+}
+
+function hasBudget({ tokensPerDay, tokensPerMonth }: KeyLimits): boolean {
+  return (tokensPerDay ?? tokensPerMonth) !== undefined;
 }
 
 function isCounted({ concurrentRequests, requestsPerMinute, tokensPerMinute }: KeyLimits): boolean {

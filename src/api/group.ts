@@ -38,6 +38,10 @@ export const LABEL_BUILT_IN = "metalbridge.dev/built-in";
 export const LABEL_BACKEND_RUNTIME = "metalbridge.dev/backend-runtime";
 /** On the Secret of a key of the gateway. */
 export const LABEL_GATEWAY_KEY = "metalbridge.dev/gateway-key";
+/** On the ConfigMap with the usage of one gateway on one day, and its day and month in UTC. */
+export const LABEL_USAGE = "metalbridge.dev/gateway-usage";
+export const LABEL_USAGE_DAY = "metalbridge.dev/usage-day";
+export const LABEL_USAGE_MONTH = "metalbridge.dev/usage-month";
 export const LABEL_SERVICE_NAME = "kubernetes.io/service-name";
 export const LABEL_SLICE_MANAGED_BY = "endpointslice.kubernetes.io/managed-by";
 export const SLICE_MANAGED_BY = "agent.metalbridge.dev";

@@ -1,0 +1,106 @@
+/** The record of one day: counts in memory, and writes them into its ConfigMap without loss and without counting anything twice. */
+import type { UsageCounts, UsageOf } from "../../src/gateway/usage.ts";
+import { readUsageRecord, recordName, renderUsageRecord } from "../../src/gateway/usage-record.ts";
+import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
+import type { ConfigMap } from "../../src/kube/objects.ts";
+import type { ApiFailure, ApiResult, KubeClient } from "../../src/kube/types.ts";
+import { createUsageCounters, type UsageCounters } from "./counters.ts";
+
+export interface DayRecord {
+  readonly day: string;
+  readonly name: string;
+  readonly add: (of: UsageOf, counts: UsageCounts) => void;
+  readonly hasUnwritten: () => boolean;
+  /** Undefined once everything is written; else the failure, after which a later call continues. */
+  readonly write: () => Promise<ApiFailure | undefined>;
+  /** Tokens of the key: not yet in the ConfigMap, and in it; undefined if this process has not read it. */
+  readonly tokens: (key: string) => { readonly unwritten: number; readonly written: number | undefined };
+}
+
+/** Marks the last write, so that after a timeout a read shows whether the write was stored. */
+const ANNOTATION_WRITE = "metalbridge.dev/usage-write";
+/** Another process of the same name may write at the same time. */
+const ATTEMPTS = 4;
+
+interface Pending {
+  readonly id: string;
+  readonly counters: UsageCounters;
+}
+
+export function createDayRecord(ports: {
+  readonly client: KubeClient;
+  readonly namespace: string;
+  readonly gateway: string;
+  readonly day: string;
+  /** A text that no other call returns. */
+  readonly newId: () => string;
+}): DayRecord {
+  const { client, namespace, gateway, day, newId } = ports;
+  const name = recordName(gateway, day);
+  let counters = createUsageCounters();
+  /** A write without a known result. */
+  let pending: Pending | undefined;
+  let stored: { readonly object: ConfigMap | undefined; readonly counters: UsageCounters } | undefined;
+
+  const read = async (): Promise<ApiFailure | undefined> => {
+    const found = await client.get(CONFIG_MAPS, { namespace, name });
+    if (!found.ok && found.error.kind !== "notFound") return found.error;
+    const object = found.ok ? found.value : undefined;
+    stored = { object, counters: createUsageCounters(object && readUsageRecord(object)?.rows) };
+    if (pending !== undefined && object?.metadata.annotations?.[ANNOTATION_WRITE] !== pending.id)
+      counters = createUsageCounters([...pending.counters.rows(), ...counters.rows()]);
+    pending = undefined;
+    return undefined;
+  };
+  const attempt = async (): Promise<ApiFailure | undefined> => {
+    const failure = stored === undefined ? await read() : undefined;
+    if (failure !== undefined || stored === undefined) return failure;
+    const { object } = stored;
+    const id = newId();
+    const sum = createUsageCounters([...stored.counters.rows(), ...counters.rows()]);
+    pending = { id, counters };
+    counters = createUsageCounters();
+    const record = renderUsageRecord({ namespace, gateway, day }, sum.rows());
+    const result = await put(client, object, withMark(record, id));
+    if (!result.ok) {
+      stored = undefined;
+      return result.error;
+    }
+    stored = { object: result.value, counters: sum };
+    pending = undefined;
+    return undefined;
+  };
+  return {
+    day,
+    name,
+    add: (of, counts) => counters.add(of, counts),
+    hasUnwritten: () => pending !== undefined || counters.rows().length > 0,
+    write: async () => {
+      let failure: ApiFailure | undefined;
+      for (let round = 0; round < ATTEMPTS; round += 1) {
+        failure = await attempt();
+        if (failure === undefined || !["conflict", "alreadyExists", "notFound"].includes(failure.kind)) break;
+      }
+      return failure;
+    },
+    tokens: (key) => ({
+      unwritten: counters.tokens(key) + (pending?.counters.tokens(key) ?? 0),
+      written: stored?.counters.tokens(key),
+    }),
+  };
+}
+
+function put(
+  client: KubeClient,
+  before: ConfigMap | undefined,
+  after: ConfigMap,
+): Promise<ApiResult<ConfigMap>> {
+  if (before === undefined) return client.create(CONFIG_MAPS, after);
+  const { resourceVersion, uid } = before.metadata;
+  const metadata = { ...after.metadata, resourceVersion: resourceVersion ?? "", uid: uid ?? "" };
+  return client.update(CONFIG_MAPS, { ...after, metadata });
+}
+
+function withMark(record: ConfigMap, id: string): ConfigMap {
+  return { ...record, metadata: { ...record.metadata, annotations: { [ANNOTATION_WRITE]: id } } };
+}

@@ -1,0 +1,168 @@
+/** Records usage: in memory at once, in a ConfigMap per day every half minute and at the end. */
+import { LABEL_USAGE, LABEL_USAGE_MONTH } from "../../src/api/group.ts";
+import type { UsageCounts, UsageOf, UsageRow } from "../../src/gateway/usage.ts";
+import { dayOf, monthOf } from "../../src/gateway/usage-record.ts";
+import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
+import type { KubeClient } from "../../src/kube/types.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { createSerializer } from "../../src/util/serializer.ts";
+import type { Spent } from "../limits/budget.ts";
+import type { TokenUsage } from "../limits/limits.ts";
+import { createUsageCounters } from "./counters.ts";
+import { createDayRecord, type DayRecord } from "./day-record.ts";
+import type { WatchedRecords } from "./watch-records.ts";
+
+export interface UsageRecorder {
+  /** Counts one finished request. */
+  readonly add: (of: UsageOf, usage: TokenUsage) => void;
+  /** Tokens of the key on all gateways: exact for this one, up to half a minute old for the others. */
+  readonly spent: (key: string, nowMs: number) => Spent;
+  /** Usage since the start of this process, for metrics. */
+  readonly sinceStart: () => readonly UsageRow[];
+  /** Number of failed writes. */
+  readonly writeFailures: () => number;
+  /** Writes everything that is counted so far. */
+  readonly flush: () => Promise<void>;
+  /** Removes old records, once a month. */
+  readonly clean: () => Promise<void>;
+}
+
+export interface RecorderPorts {
+  readonly client: KubeClient;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the regular writes. `flush` works afterwards, too. */
+  readonly signal: AbortSignal;
+  readonly namespace: string;
+  /** Name of this gateway, such as that of its pod. */
+  readonly gateway: string;
+  readonly newId: () => string;
+  readonly watched: WatchedRecords;
+}
+
+const WRITE_MS = 30_000;
+/** Months before the current one whose records are kept. */
+const MONTHS_KEPT = 3;
+
+export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
+  const { clock, log, watched } = ports;
+  const days = new Map<string, DayRecord>();
+  const total = createUsageCounters();
+  const serialize = createSerializer();
+  let failures = 0;
+  let hasFailed = false;
+  let cleanedMonth = "";
+  const dayRecord = (nowMs: number): DayRecord => {
+    const day = dayOf(nowMs);
+    const found = days.get(day) ?? createDayRecord({ ...ports, day });
+    days.set(day, found);
+    return found;
+  };
+  const writeDay = async (record: DayRecord): Promise<void> => {
+    if (record.hasUnwritten()) {
+      const failure = await record.write();
+      if (failure !== undefined) {
+        failures += 1;
+        if (!hasFailed)
+          log.warn({ record: record.name, failure }, "cannot write the usage record; retried automatically");
+        hasFailed = true;
+        return;
+      }
+      hasFailed = false;
+    }
+    // The watch delivers the sums of earlier days.
+    if (record.day !== dayOf(clock.nowMs())) days.delete(record.day);
+  };
+  const flush = (): Promise<void> =>
+    serialize(async () => {
+      for (const record of [...days.values()]) await writeDay(record);
+    });
+  const clean = async (): Promise<void> => {
+    const month = monthOf(dayOf(clock.nowMs()));
+    if (month === cleanedMonth) return;
+    if (await removeOldRecords(ports, month)) cleanedMonth = month;
+  };
+  repeat(ports, async () => {
+    await flush();
+    await clean();
+  });
+  return {
+    add: (of, usage) => {
+      const counts = countsOf(usage);
+      dayRecord(clock.nowMs()).add(of, counts);
+      total.add(of, counts);
+    },
+    spent: (key, nowMs) => spentOf(key, nowMs, days, watched),
+    sinceStart: () => total.rows(),
+    writeFailures: () => failures,
+    flush,
+    clean,
+  };
+}
+
+/** A record of this process counts with what is not written yet, and replaces its older copy in the watch. */
+function spentOf(
+  key: string,
+  nowMs: number,
+  own: ReadonlyMap<string, DayRecord>,
+  watched: WatchedRecords,
+): Spent {
+  const today = dayOf(nowMs);
+  const sum = { today: 0, thisMonth: 0 };
+  const count = (day: string, tokens: number): void => {
+    if (monthOf(day) === monthOf(today)) sum.thisMonth += tokens;
+    if (day === today) sum.today += tokens;
+  };
+  const replaced = new Set<string>();
+  for (const { day, name, tokens } of own.values()) {
+    const { unwritten, written } = tokens(key);
+    count(day, unwritten + (written ?? 0));
+    if (written !== undefined) replaced.add(name);
+  }
+  for (const { name, day, tokens } of watched.records(nowMs))
+    if (!replaced.has(name)) count(day, tokens.get(key) ?? 0);
+  return sum;
+}
+
+function countsOf({ tokensIn, tokensOut, cached, isEstimated }: TokenUsage): UsageCounts {
+  return {
+    requests: 1,
+    estimatedRequests: isEstimated ? 1 : 0,
+    tokensIn,
+    tokensOut,
+    tokensCached: cached,
+  };
+}
+
+/** Any gateway removes the records of all. False if it must be repeated. */
+async function removeOldRecords({ client, namespace, log }: RecorderPorts, month: string): Promise<boolean> {
+  const kept = Array.from({ length: MONTHS_KEPT + 1 }, (_, back) => monthBefore(month, back)).join(",");
+  const labelSelector = `${LABEL_USAGE}=true,${LABEL_USAGE_MONTH} notin (${kept})`;
+  const old = await client.list(CONFIG_MAPS, { namespace, labelSelector });
+  if (!old.ok) return false;
+  for (const { metadata } of old.value.items) {
+    const removed = await client.remove(CONFIG_MAPS, { namespace, name: metadata.name });
+    if (!removed.ok && removed.error.kind !== "notFound") return false;
+  }
+  if (old.value.items.length > 0) log.info({ records: old.value.items.length }, "removed old usage records");
+  return true;
+}
+
+function monthBefore(month: string, back: number): string {
+  const [year = 0, number = 1] = month.split("-").map(Number);
+  return monthOf(dayOf(Date.UTC(year, number - 1 - back)));
+}
+
+function repeat({ clock, signal, log }: RecorderPorts, work: () => Promise<void>): void {
+  let cancel = () => {};
+  const next = (delayMs: number): void => {
+    if (signal.aborted) return;
+    cancel = clock.after(delayMs, () => {
+      work()
+        .catch((err: unknown) => log.error({ err }, "usage was not recorded"))
+        .finally(() => next(WRITE_MS));
+    });
+  };
+  next(WRITE_MS);
+  signal.addEventListener("abort", () => cancel(), { once: true });
+}
