@@ -1,4 +1,5 @@
 /** The gateway's flags, validated once at the start. */
+import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
@@ -28,6 +29,9 @@ export const gatewayConfigSchema = z
       .min(1)
       .default(NAMESPACE_SYSTEM)
       .describe("Namespace with the Secrets of keys, and with the records of usage."),
+    service: text(
+      "Service of the gateways in that namespace. Its endpoints are counted, and each gateway takes its share of slots and limits.",
+    ),
     tlsCert: text("File with the certificate chain (PEM). If unset, the gateway serves plain HTTP."),
     tlsKey: text("File with the private key (PEM) of tlsCert."),
     kubernetesTokens: z
@@ -69,4 +73,19 @@ export function parseGatewayConfig(input: unknown): GatewayConfig {
   const [issue] = parsed.error.issues;
   const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
   throw new MetalbridgeError("GatewayConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+}
+
+/** Undefined without a file. Throws MetalbridgeError if it cannot be read or is empty. */
+export async function readUserJwtSecret({
+  userJwtSecretFile: file,
+}: GatewayConfig): Promise<string | undefined> {
+  if (file === undefined) return undefined;
+  const secret = await readFile(file, "utf8").catch((cause: unknown) => {
+    throw new MetalbridgeError("GatewayConfigInvalid", `userJwtSecretFile: cannot read ${file}`, undefined, {
+      cause,
+    });
+  });
+  if (secret.trim() === "")
+    throw new MetalbridgeError("GatewayConfigInvalid", `userJwtSecretFile: ${file} is empty`);
+  return secret.trim();
 }

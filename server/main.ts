@@ -20,7 +20,7 @@ import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
-import { processFacts } from "./process-facts.ts";
+import { processFacts } from "../src/http/metrics/process-facts.ts";
 import { createApp } from "./rest/app.ts";
 import { createRestAuthorizer } from "./rest/authorize.ts";
 import { followTls, readTls, type TlsFiles } from "./tls-files.ts";

@@ -33,7 +33,7 @@ test("every listed route is passed by its own method only, and nothing beside th
       expect(outcome(kind === "json" ? "POST" : "GET", path, protocol, "99")).toBe(kind);
       expect(outcome(kind === "json" ? "GET" : "POST", path, protocol, "99")).toMatch(/^40[35]/);
     }
-    for (const path of ["/v1/files", "/api/version", "/v1/messages/count_tokens", "/api/experimental/x"])
+    for (const path of ["/v1/files", "/api/version", "/v1/messages/batches", "/api/experimental/x"])
       expect(outcome("POST", path, protocol, "99")).toMatch(/^404/);
   }
 });

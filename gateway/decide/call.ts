@@ -34,7 +34,7 @@ const INFERENCE_PATHS: ReadonlySet<string> = new Set([
   ...["chat/completions", "completions", "embeddings", "responses", "rerank", "messages", "score"].map(
     (path) => `/v1/${path}`,
   ),
-  ...["/v1/messages/count_tokens", "/v1/responses/input_tokens", "/v2/rerank", "/rerank"],
+  ...["/v1/messages/count_tokens", "/v2/rerank", "/rerank"],
   ...["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"],
   ...["/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show"],
 ]);

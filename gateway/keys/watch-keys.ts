@@ -20,8 +20,10 @@ export function watchKeys(ports: {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly namespace: string;
+  /** Called after each change of a key. */
+  readonly onChange: () => void;
 }): WatchedKeys {
-  const { log, namespace } = ports;
+  const { log, namespace, onChange } = ports;
   const keys = createKeyIndex();
   const reflector = startReflector<Secret>({
     ...ports,
@@ -30,11 +32,13 @@ export function watchKeys(ports: {
     onChange: (_key, secret, before) => {
       if (secret === undefined) {
         if (before !== undefined) keys.drop(before.metadata.name);
+        onChange();
         return;
       }
       const read = keys.put(secret);
       if (read.at === "invalid")
         log.warn({ namespace, secret: read.id, problem: read.problem }, "the Secret is no valid key");
+      onChange();
     },
   });
   return { keys, reflector };

@@ -9,7 +9,7 @@ import { metricsRoute } from "../../src/http/metrics/route.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { Log } from "../../src/util/ports.ts";
-import { processFacts } from "../process-facts.ts";
+import { processFacts } from "../../src/http/metrics/process-facts.ts";
 import { followTls, readTls } from "../tls-files.ts";
 import { createApp } from "./app.ts";
 import { watchCluster } from "./cluster.ts";

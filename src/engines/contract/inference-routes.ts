@@ -16,6 +16,4 @@ export const OPENAI_ROUTES: readonly InferenceRoute[] = [
   { path: "/v1/chat/completions", kind: "json" },
   { path: "/v1/completions", kind: "json" },
   { path: "/v1/embeddings", kind: "json" },
-  { path: "/v1/responses", kind: "json" },
-  { path: "/v1/rerank", kind: "json" },
 ];

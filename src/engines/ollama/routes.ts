@@ -3,6 +3,7 @@ import { type InferenceRoute, OPENAI_ROUTES } from "../contract/inference-routes
 
 export const OLLAMA_ROUTES: readonly InferenceRoute[] = [
   ...OPENAI_ROUTES,
+  { path: "/v1/responses", kind: "json", since: "0.13.3" },
   { path: "/v1/messages", kind: "json", since: "0.14.0" },
   { path: "/api/chat", kind: "json" },
   { path: "/api/generate", kind: "json" },

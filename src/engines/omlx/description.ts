@@ -1,15 +1,15 @@
 /** oMLX: a shared server for MLX models, on Macs. */
 import { HOST_ENGINE_INSTALLS } from "../../api/fields/runtimes.ts";
 import type { EngineDescription } from "../contract/description.ts";
-import { OPENAI_ROUTES } from "../contract/inference-routes.ts";
 import { omlxClaims } from "./claims.ts";
+import { OMLX_ROUTES } from "./routes.ts";
 import { OMLX_SETTINGS } from "./settings.ts";
 
 export const omlx: EngineDescription = {
   runtime: "omlx",
   formats: ["mlx"],
   accelerators: ["metal"],
-  apiPaths: OPENAI_ROUTES.map(({ path }) => path),
+  apiPaths: OMLX_ROUTES.map(({ path }) => path),
   isSharedDaemon: true,
   asksGateForKey: true,
   host: {

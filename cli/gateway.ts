@@ -1,0 +1,52 @@
+/** `metalbridge gateway`: runs the gateway with its Envoy in the foreground, inside or outside the cluster. */
+import type { Command } from "commander";
+import { parseGatewayConfig } from "../gateway/config.ts";
+import { runGateway } from "../gateway/main.ts";
+import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
+import { createJsonLog } from "./program/json-log.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+
+interface GatewayFlags extends DaemonFlags {
+  readonly corsOrigin?: readonly string[];
+  readonly [key: string]: unknown;
+}
+
+/** Options and action of the verb. */
+export function configureGateway(command: Command): void {
+  addDaemonFlags(command)
+    .requiredOption("--dir <path>", "folder of the gateway: configuration and log of Envoy, sockets")
+    .option(
+      "--envoy <path>",
+      'Envoy program, or "external" if another process runs it (default: found on PATH)',
+    )
+    .option("--address <ip>", "address for clients; without any key, loopback only (default: loopback)")
+    .option("--port <n>", "port for clients (default: 4000)")
+    .option(
+      "--namespace <name>",
+      "namespace with the Secrets of keys and the records of usage (default: metalbridge-system)",
+    )
+    .option("--service <name>", "Service of the gateways in that namespace, to share slots and limits")
+    .option("--tls-cert <file>", "certificate chain (PEM) for clients (default: plain HTTP)")
+    .option("--tls-key <file>", "private key (PEM) of --tls-cert")
+    .option("--kubernetes-tokens", "accept tokens of Kubernetes users who may use inferenceservices/use")
+    .option("--cors-origin <origin...>", "origins of browsers that may call the gateway (default: none)")
+    .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")
+    .option("--counters <url>", "Redis or Valkey that gateways share for limits, as redis://HOST:PORT")
+    .option(
+      "--user-jwt-secret-file <file>",
+      "file with the secret by which Open WebUI signs its users, for a queue that is fair between them",
+    )
+    .option("--health-address <ip>", "address of /healthz, /readyz and /metrics (default: loopback)")
+    .option(
+      "--health-port <n>",
+      "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9468)",
+    )
+    .action(gateway);
+}
+
+async function gateway({ logLevel, exitWithStdin, corsOrigin, ...settings }: GatewayFlags): Promise<void> {
+  const config = parseGatewayConfig({ ...settings, corsOrigins: corsOrigin });
+  const log = createJsonLog(logLevel);
+  const { signal } = listenForStop({ exitWithStdin });
+  await runGateway({ config, log, signal });
+}

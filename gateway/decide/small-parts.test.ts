@@ -1,0 +1,106 @@
+import { createHmac } from "node:crypto";
+import { expect, test } from "vitest";
+import type { FinishedRequest } from "../envoy/access-log.ts";
+import { readWaitSeconds } from "./deadline.ts";
+import { personOf } from "./people.ts";
+import { parseTicket, renderTicket, type Ticket } from "./ticket.ts";
+import { hasReplicaFailed, speedOf, tokensOf } from "./tokens.ts";
+
+const NOW = Date.parse("2026-11-01T12:00:00Z");
+
+test.each([
+  [undefined, 300],
+  ["30", 30],
+  ["0", 0],
+  ["1.5", 1.5],
+  ["86400", 590],
+  ["2026-11-01T12:00:20Z", 20],
+  ["2026-11-01T11:00:00Z", 0],
+])("x-request-deadline %s waits for %s s", (header, seconds) => {
+  expect(readWaitSeconds(header, NOW)).toBe(seconds);
+});
+
+test.each(["soon", "-5 minutes", ""])("x-request-deadline %j is refused", (header) => {
+  expect(readWaitSeconds(header, NOW)).toMatchObject({ code: "invalid_deadline" });
+});
+
+const ticket: Ticket = {
+  caller: "team-a",
+  model: "apps/chat",
+  address: "192.0.2.1:8080",
+  place: "mac-1",
+  bytesIn: 400,
+  waitedMs: 12,
+};
+
+test("a ticket survives its way through Envoy, and other text is none", () => {
+  expect(parseTicket(renderTicket(ticket))).toEqual(ticket);
+  expect(parseTicket("")).toBeUndefined();
+  expect(parseTicket("bm90IGpzb24")).toBeUndefined();
+});
+
+const finished = (given: Partial<FinishedRequest> = {}): FinishedRequest => ({
+  requestId: "1",
+  status: 200,
+  method: "POST",
+  path: "/v1/chat/completions",
+  endpoint: "192.0.2.1:8080",
+  attempts: 1,
+  bytesReceived: 400,
+  bytesSent: 3_600,
+  startedMs: NOW,
+  durationMs: 2_000,
+  firstByteMs: 100,
+  ...given,
+});
+
+test("tokens are those of the engine, or an estimate that is marked", () => {
+  const tokens = { in: 10, out: 40, cached: 4 };
+  expect(tokensOf(finished({ tokens }), ticket)).toEqual({
+    tokensIn: 10,
+    tokensOut: 40,
+    cached: 4,
+    isEstimated: false,
+  });
+  expect(tokensOf(finished({ flags: "DC" }), ticket)).toEqual({
+    tokensIn: 100,
+    tokensOut: 20,
+    cached: 0,
+    isEstimated: true,
+  });
+});
+
+test("a request that no replica has worked on costs nothing", () => {
+  expect(tokensOf(finished({ status: 400 }), ticket)).toMatchObject({ tokensIn: 0, isEstimated: false });
+  const { endpoint: _, ...unsent } = finished({ status: 0 });
+  expect(tokensOf(unsent, ticket)).toMatchObject({ tokensIn: 0, isEstimated: false });
+});
+
+test("the speed of a replica comes from requests with enough tokens", () => {
+  expect(speedOf(finished({ tokens: { in: 1, out: 40, cached: 0 } }))).toBe(20);
+  expect(speedOf(finished({ tokens: { in: 1, out: 3, cached: 0 } }))).toBeUndefined();
+  expect(speedOf(finished())).toBeUndefined();
+});
+
+test("a failed connection counts against the replica, an error of the engine or a client that left does not", () => {
+  expect(hasReplicaFailed(finished({ status: 503, flags: "UF" }))).toBe(true);
+  expect(hasReplicaFailed(finished({ status: 502, flags: "UC,URX" }))).toBe(true);
+  expect(hasReplicaFailed(finished({ status: 500 }))).toBe(false);
+  expect(hasReplicaFailed(finished({ status: 0, flags: "DC" }))).toBe(false);
+});
+
+const sign = (claims: object, secret = "s3cret") => {
+  const parts = [{ alg: "HS256", typ: "JWT" }, claims].map((part) =>
+    Buffer.from(JSON.stringify(part)).toString("base64url"),
+  );
+  const signature = createHmac("sha256", secret).update(parts.join(".")).digest("base64url");
+  return { "x-openwebui-user-jwt": [...parts, signature].join(".") };
+};
+
+test("a person is known by a token that the secret has signed", () => {
+  expect(personOf(sign({ id: "ann", email: "a@example.com" }), "s3cret", NOW)).toBe("ann");
+  expect(personOf(sign({ id: "ann", exp: NOW / 1_000 - 1 }), "s3cret", NOW)).toBeUndefined();
+  expect(personOf(sign({ id: "ann" }, "other"), "s3cret", NOW)).toBeUndefined();
+  expect(personOf({ "x-openwebui-user-jwt": "a.b" }, "s3cret", NOW)).toBeUndefined();
+  expect(personOf({}, "s3cret", NOW)).toBeUndefined();
+});

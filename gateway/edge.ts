@@ -1,0 +1,128 @@
+/** Envoy as the rest of the gateway uses it: the current clusters, its access log, and the address on which it may listen. */
+import path from "node:path";
+import { isLoopback } from "../src/http/loopback.ts";
+import { hostInUrl } from "../src/util/host-in-url.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
+import { type FollowedFile, followFile } from "./access-log/follow.ts";
+import type { GatewayConfig } from "./config.ts";
+import { openEnvoy } from "./envoy/envoy.ts";
+import type { Envoy, EnvoyCluster } from "./envoy/types.ts";
+import type { ServedModel } from "./models/served-model.ts";
+
+export interface EdgePorts {
+  readonly config: GatewayConfig;
+  readonly decideSocket: string;
+  readonly models: () => Iterable<ServedModel>;
+  /** False while requests need no key: then only programs of this machine may connect. */
+  readonly mayListenPublicly: () => boolean;
+  readonly onLines: (lines: readonly string[]) => void;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+export interface Edge {
+  /** Base URL of the gateway. */
+  readonly url: () => string;
+  readonly isRunning: () => boolean;
+  /** The models have changed. */
+  readonly update: () => void;
+  /** The keys have changed. */
+  readonly relisten: () => Promise<void>;
+  /** Renames a large access log. To be called from time to time. */
+  readonly rotate: () => Promise<void>;
+  readonly metrics: () => Promise<string | undefined>;
+  readonly stop: () => Promise<void>;
+}
+
+const LOOPBACK = "127.0.0.1";
+const ROTATE_BYTES = 64 * 2 ** 20;
+/** Requests without a key end when the listener changes, because the address changes only once. */
+const RELISTEN_DRAIN_MS = 10_000;
+
+export async function openEdge(ports: EdgePorts): Promise<Edge> {
+  const { config, log } = ports;
+  let address = addressOf(ports);
+  let envoy = await open(ports, address);
+  const accessLog = await follow(ports, envoy);
+  let isDue = false;
+  const apply = (): void => {
+    isDue = false;
+    // A failed write is retried by the Envoy part, and logged there.
+    void envoy.apply(clustersOf(ports.models()));
+  };
+  return {
+    url: () => urlOf(config, address),
+    isRunning: () => envoy.isRunning(),
+    update: () => {
+      if (isDue) return;
+      isDue = true;
+      setImmediate(apply);
+    },
+    relisten: async () => {
+      const wanted = addressOf(ports);
+      if (wanted === address) return;
+      log.info({ from: address, to: wanted }, "the gateway listens on another address");
+      address = wanted;
+      await envoy.stop({ drainMs: RELISTEN_DRAIN_MS });
+      envoy = await open(ports, address);
+      await envoy.listening;
+    },
+    rotate: async () => {
+      if (accessLog.size() < ROTATE_BYTES) return;
+      await envoy.accessLog.rotate();
+    },
+    metrics: () => envoy.metrics(),
+    stop: async () => {
+      await envoy.stop();
+      await accessLog.settle();
+    },
+  };
+}
+
+async function open(ports: EdgePorts, address: string): Promise<Envoy> {
+  const { config, decideSocket, models, clock, log, signal } = ports;
+  const { tlsCert: certificateFile, tlsKey: keyFile } = config;
+  const envoy = await openEnvoy({
+    dir: config.dir,
+    envoy: config.envoy,
+    listen: { address, port: config.port },
+    tls: certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile },
+    decideSocket,
+    limits: { maxBodyBytes: config.maxBodyBytes },
+    cors: config.corsOrigins.length === 0 ? undefined : { allowOrigins: config.corsOrigins },
+    clock,
+    log,
+    signal,
+  });
+  await envoy.apply(clustersOf(models()));
+  return envoy;
+}
+
+function follow({ config, onLines, clock, log, signal }: EdgePorts, envoy: Envoy): Promise<FollowedFile> {
+  const positionFile = path.join(config.dir, "access-log-position.json");
+  return followFile({ file: envoy.accessLog.file, positionFile, onLines, clock, log, signal });
+}
+
+function addressOf({ config, mayListenPublicly }: EdgePorts): string {
+  return mayListenPublicly() || isLoopback(config.address) ? config.address : LOOPBACK;
+}
+
+function urlOf({ port, tlsCert }: GatewayConfig, address: string): string {
+  const host = address === "0.0.0.0" || address === "::" ? LOOPBACK : address;
+  return `${tlsCert === undefined ? "http" : "https"}://${hostInUrl(host)}:${port}/v1`;
+}
+
+/** The same object for the same model, so that only changed models are rendered. */
+const clusters = new WeakMap<ServedModel, EnvoyCluster>();
+
+function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
+  return [...models].map((model) => {
+    const known = clusters.get(model);
+    if (known !== undefined) return known;
+    const endpoints = model.endpoints.map(({ ip, port }) => ({ address: ip, port, isHealthy: true }));
+    const cluster = { name: model.key, endpoints };
+    clusters.set(model, cluster);
+    return cluster;
+  });
+}

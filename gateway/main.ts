@@ -1,0 +1,225 @@
+/** The gateway: wires watches, keys, limits, queues, the decision service and Envoy. */
+import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
+import { hostname } from "node:os";
+import path from "node:path";
+import { healthRoutes, listen } from "../src/http/listener.ts";
+import { processFacts } from "../src/http/metrics/process-facts.ts";
+import { renderFamilies } from "../src/http/metrics/render.ts";
+import { metricsRoute } from "../src/http/metrics/route.ts";
+import { createTally, type Tally } from "../src/http/metrics/tally.ts";
+import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
+import { watchGateways, watchModels } from "./cluster.ts";
+import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
+import { Decider } from "./decide/decide.ts";
+import { createEngineKeys } from "./decide/engine-keys.ts";
+import { personOf } from "./decide/people.ts";
+import { serveDecisions } from "./decide/server.ts";
+import { createDemand } from "./demand/demand.ts";
+import { type Edge, openEdge } from "./edge.ts";
+import { createEnds } from "./ended.ts";
+import { createAuthenticator } from "./keys/authenticator.ts";
+import { createUsers } from "./keys/users.ts";
+import { watchKeys } from "./keys/watch-keys.ts";
+import { createLimits } from "./limits/create-limits.ts";
+import { createFigures, gatewayFamilies } from "./metrics.ts";
+import { Models } from "./models/models.ts";
+import { Queues } from "./queue/queues.ts";
+
+export interface GatewayOptions {
+  readonly config: GatewayConfig;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly clock?: Clock;
+  /** Called with the base URL and the port of /healthz once requests are accepted. */
+  readonly onListening?: (at: { readonly url: string; readonly health: number }) => void;
+}
+
+const USER_AGENT = "metalbridge-gateway";
+const MAX_REQUESTS = 32;
+const TICK_MS = 10_000;
+
+/** Resolves after `signal` was aborted and requests in flight have ended. Rejects if it cannot start: kubeconfig, Envoy, ports. */
+export async function runGateway({
+  config,
+  log,
+  signal,
+  clock = systemClock,
+  onListening,
+}: GatewayOptions): Promise<void> {
+  const apiRequests = createTally();
+  const connection = await connect({
+    kubeconfigPath: config.kubeconfig,
+    context: config.context,
+    userAgent: USER_AGENT,
+    onAnswer: (verb, status) => apiRequests.add({ verb, code: String(status) }),
+    maxRequests: MAX_REQUESTS,
+  });
+  const ending = new AbortController();
+  try {
+    await mkdir(config.dir, { recursive: true, mode: 0o700 });
+    const jwtSecret = await readUserJwtSecret(config);
+    const ports = { config, connection, clock, log, signal: ending.signal, jwtSecret };
+    const gateway = createGateway(ports);
+    const health = await listenForHealth(gateway, ports, apiRequests);
+    await Promise.race([gateway.synced, aborted(signal)]);
+    if (signal.aborted) return;
+    const edge = await startEdge(gateway, ports);
+    gateway.edge = edge;
+    onListening?.({ url: edge.url(), health });
+    log.info({ server: connection.server, url: edge.url(), health }, "gateway started");
+    tick(gateway, ports);
+    await aborted(signal);
+    await edge.stop();
+  } finally {
+    ending.abort();
+    connection.close();
+  }
+}
+
+interface Ports {
+  readonly config: GatewayConfig;
+  readonly connection: KubeConnection;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly jwtSecret: string | undefined;
+}
+
+type Gateway = ReturnType<typeof createGateway>;
+
+/** The parts without Envoy. Watches start at once. */
+function createGateway(ports: Ports) {
+  const { config, connection, clock, signal } = ports;
+  const client = createClient(connection, { userAgent: USER_AGENT });
+  const queues = new Queues(clock);
+  let edge: Edge | undefined;
+  const models = new Models((key, model) => {
+    queues.update(key, model, gateways());
+    edge?.update();
+  });
+  const others =
+    config.service === undefined
+      ? undefined
+      : watchGateways({
+          ...ports,
+          namespace: config.namespace,
+          service: config.service,
+          onChange: () => {
+            for (const model of models.list()) queues.update(model.key, model, gateways());
+          },
+        });
+  const gateways = (): number => others?.count() ?? 1;
+  const { services, slices } = watchModels(ports, models);
+  const { keys, reflector: secrets } = watchKeys({
+    ...ports,
+    namespace: config.namespace,
+    onChange: () => void edge?.relisten(),
+  });
+  const reflectors = [services, slices, secrets, ...(others === undefined ? [] : [others.slices])];
+  const limits = createLimits({ clock, signal, gateways, spent: () => ({ day: 0, month: 0 }) });
+  const isKeyRequired = (): boolean => config.kubernetesTokens || keys.size() > 0;
+  const authenticator = createAuthenticator({
+    keys,
+    isSynced: secrets.isSynced,
+    nowMs: clock.nowMs,
+    identifyUser: config.kubernetesTokens ? createUsers({ client, clock, limits: {} }) : undefined,
+    isOpenWithoutKeys: !config.kubernetesTokens,
+  });
+  return {
+    client,
+    models,
+    queues,
+    limits,
+    authenticator,
+    isKeyRequired,
+    figures: createFigures(),
+    synced: Promise.all(reflectors.map((one) => one.whenSynced())),
+    notReady: () => (reflectors.every((one) => one.isSynced()) ? undefined : "the first list of the cluster"),
+    get edge() {
+      return edge;
+    },
+    set edge(opened: Edge | undefined) {
+      edge = opened;
+      // The cluster may have changed since Envoy got its first configuration.
+      edge?.update();
+    },
+  };
+}
+
+/** The decision service, then Envoy: it must not accept a request that nobody decides. */
+async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
+  const { models, queues, limits, authenticator, figures, isKeyRequired } = gateway;
+  const { config, clock, log, signal, jwtSecret } = ports;
+  const demand = createDemand({ client: gateway.client, gateway: hostname(), clock, log, signal });
+  const decider = new Decider({
+    models,
+    queues,
+    authenticator: () => authenticator,
+    limits,
+    engineKey: createEngineKeys(gateway.client, clock),
+    personOf: (headers) =>
+      jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
+    onDemand: demand.note,
+    clock,
+    random: Math.random,
+  });
+  const decideSocket = path.join(config.dir, "decide.sock");
+  await serveDecisions({
+    socket: decideSocket,
+    decider,
+    listing: { models, authenticate: authenticator.authenticate },
+    notReady: gateway.notReady,
+    onDecision: (decision) => {
+      if (decision.at === "refused") figures.refusals.add({ code: decision.refusal.code });
+    },
+    log,
+    signal,
+  });
+  const onLines = createEnds({ queues, limits, figures, onUsage: () => {}, clock });
+  const edge = await openEdge({
+    ...{ config, decideSocket, onLines, clock, log, signal },
+    models: () => models.list(),
+    mayListenPublicly: isKeyRequired,
+  });
+  return edge;
+}
+
+async function listenForHealth(
+  gateway: Gateway,
+  { config, clock, signal }: Ports,
+  apiRequests: Tally,
+): Promise<number> {
+  const { figures, queues, models } = gateway;
+  const facts = () => ({
+    ...{ figures, queues, models, apiRequests },
+    isEnvoyRunning: gateway.edge?.isRunning() ?? false,
+    process: processFacts(clock),
+  });
+  const notReady = (): string[] => {
+    const missing = gateway.notReady() ?? (gateway.edge?.isRunning() === true ? undefined : "Envoy");
+    return missing === undefined ? [] : [`waiting for ${missing}`];
+  };
+  const metrics = metricsRoute(() => renderFamilies(gatewayFamilies, facts()), clock);
+  const routes = healthRoutes({ notReady, metrics });
+  return listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
+}
+
+/** Work from time to time: demand of long requests, lost requests, a large access log. */
+function tick(gateway: Gateway, { clock, log, signal }: Ports): void {
+  const { queues, edge } = gateway;
+  const cancel = clock.after(TICK_MS, () => {
+    if (signal.aborted) return;
+    queues.releaseLost();
+    edge?.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
+    tick(gateway, { clock, log, signal } as Ports);
+  });
+  signal.addEventListener("abort", cancel, { once: true });
+}
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, "abort");
+}

@@ -1,0 +1,34 @@
+/** A clock that a test moves. */
+import type { Clock } from "../../src/util/ports.ts";
+
+export interface SteppedClock extends Clock {
+  /** Moves on, and fires what is due on the way, in order. */
+  readonly advance: (ms: number) => void;
+}
+
+export function steppedClock(startMs = 0): SteppedClock {
+  let now = startMs;
+  let timers: { readonly at: number; readonly fire: () => void }[] = [];
+  return {
+    nowMs: () => now,
+    monotonicMs: () => now,
+    after: (delayMs, fire) => {
+      const timer = { at: now + delayMs, fire };
+      timers.push(timer);
+      return () => {
+        timers = timers.filter((one) => one !== timer);
+      };
+    },
+    advance: (ms) => {
+      const end = now + ms;
+      for (;;) {
+        const next = timers.filter(({ at }) => at <= end).toSorted((a, b) => a.at - b.at)[0];
+        if (next === undefined) break;
+        now = next.at;
+        timers = timers.filter((one) => one !== next);
+        next.fire();
+      }
+      now = end;
+    },
+  };
+}
