@@ -1,12 +1,17 @@
 /** `metalbridge gateway`: runs the gateway with its Envoy in the foreground, inside or outside the cluster. */
 import type { Command } from "commander";
+import { createIdentityReader } from "../agent/instances/process/identity/identity.ts";
 import { parseGatewayConfig } from "../gateway/config.ts";
 import { runGateway } from "../gateway/main.ts";
+import { readPartsConfig } from "../local/control-plane/config.ts";
+import { findEnvoy } from "../local/control-plane/engine-programs.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 interface GatewayFlags extends DaemonFlags {
+  readonly envoy?: string;
   readonly corsOrigin?: readonly string[];
   readonly [key: string]: unknown;
 }
@@ -44,9 +49,16 @@ export function configureGateway(command: Command): void {
     .action(gateway);
 }
 
-async function gateway({ logLevel, exitWithStdin, corsOrigin, ...settings }: GatewayFlags): Promise<void> {
-  const config = parseGatewayConfig({ ...settings, corsOrigins: corsOrigin });
+async function gateway({
+  logLevel,
+  exitWithStdin,
+  corsOrigin,
+  envoy = findEnvoy(readPartsConfig()),
+  ...settings
+}: GatewayFlags): Promise<void> {
+  if (envoy === undefined) throw new MetalbridgeError("EnvoyNotInstalled", "the program envoy was not found");
+  const config = parseGatewayConfig({ ...settings, envoy, corsOrigins: corsOrigin });
   const log = createJsonLog(logLevel);
   const { signal } = listenForStop({ exitWithStdin });
-  await runGateway({ config, log, signal });
+  await runGateway({ config, log, signal, identity: createIdentityReader(process.platform) });
 }

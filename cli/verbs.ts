@@ -201,6 +201,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "Run the density API server, which reports what fits on each machine and what is placed there",
       load: async () => (await import("./server.ts")).configureServer,
     },
+    gateway: {
+      summary: "Run the gateway, which serves all services under one base URL through Envoy",
+      load: async () => (await import("./gateway.ts")).configureGateway,
+    },
     "scheduler-extender": {
       summary: "Run the extender of kube-scheduler, which rejects and scores nodes for the pods of services",
       load: async () => (await import("./scheduler-extender.ts")).configureSchedulerExtender,

@@ -17,7 +17,10 @@ export const gatewayConfigSchema = z
     ),
     context: text("Context of the kubeconfig."),
     dir: z.string().min(1).describe("Folder of the gateway: configuration and log of Envoy, sockets."),
-    envoy: text('Envoy program. "external": another process runs Envoy with the folder of the gateway.'),
+    envoy: z
+      .string()
+      .min(1)
+      .describe('Envoy program. "external": another process runs Envoy with the folder of the gateway.'),
     address: z
       .string()
       .min(1)

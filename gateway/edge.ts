@@ -5,8 +5,8 @@ import { hostInUrl } from "../src/util/host-in-url.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type FollowedFile, followFile } from "./access-log/follow.ts";
 import type { GatewayConfig } from "./config.ts";
-import { openEnvoy } from "./envoy/envoy.ts";
-import type { Envoy, EnvoyCluster } from "./envoy/types.ts";
+import { openEnvoy } from "./envoy/run/envoy.ts";
+import type { Envoy, EnvoyCluster, EnvoyOptions } from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
 export interface EdgePorts {
@@ -16,6 +16,7 @@ export interface EdgePorts {
   /** False while requests need no key: then only programs of this machine may connect. */
   readonly mayListenPublicly: () => boolean;
   readonly onLines: (lines: readonly string[]) => void;
+  readonly identity: EnvoyOptions["identity"];
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -81,7 +82,7 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
 }
 
 async function open(ports: EdgePorts, address: string): Promise<Envoy> {
-  const { config, decideSocket, models, clock, log, signal } = ports;
+  const { config, decideSocket, identity, models, clock, log, signal } = ports;
   const { tlsCert: certificateFile, tlsKey: keyFile } = config;
   const envoy = await openEnvoy({
     dir: config.dir,
@@ -89,6 +90,7 @@ async function open(ports: EdgePorts, address: string): Promise<Envoy> {
     listen: { address, port: config.port },
     tls: certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile },
     decideSocket,
+    identity,
     limits: { maxBodyBytes: config.maxBodyBytes },
     cors: config.corsOrigins.length === 0 ? undefined : { allowOrigins: config.corsOrigins },
     clock,

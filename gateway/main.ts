@@ -21,6 +21,7 @@ import { serveDecisions } from "./decide/server.ts";
 import { createDemand } from "./demand/demand.ts";
 import { type Edge, openEdge } from "./edge.ts";
 import { createEnds } from "./ended.ts";
+import type { EnvoyOptions } from "./envoy/types.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
 import { createUsers } from "./keys/users.ts";
 import { watchKeys } from "./keys/watch-keys.ts";
@@ -33,6 +34,7 @@ export interface GatewayOptions {
   readonly config: GatewayConfig;
   readonly log: Log;
   readonly signal: AbortSignal;
+  readonly identity: EnvoyOptions["identity"];
   readonly clock?: Clock;
   /** Called with the base URL and the port of /healthz once requests are accepted. */
   readonly onListening?: (at: { readonly url: string; readonly health: number }) => void;
@@ -47,6 +49,7 @@ export async function runGateway({
   config,
   log,
   signal,
+  identity,
   clock = systemClock,
   onListening,
 }: GatewayOptions): Promise<void> {
@@ -62,7 +65,7 @@ export async function runGateway({
   try {
     await mkdir(config.dir, { recursive: true, mode: 0o700 });
     const jwtSecret = await readUserJwtSecret(config);
-    const ports = { config, connection, clock, log, signal: ending.signal, jwtSecret };
+    const ports = { config, connection, identity, clock, log, signal: ending.signal, jwtSecret };
     const gateway = createGateway(ports);
     const health = await listenForHealth(gateway, ports, apiRequests);
     await Promise.race([gateway.synced, aborted(signal)]);
@@ -83,6 +86,7 @@ export async function runGateway({
 interface Ports {
   readonly config: GatewayConfig;
   readonly connection: KubeConnection;
+  readonly identity: EnvoyOptions["identity"];
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -120,7 +124,7 @@ function createGateway(ports: Ports) {
     onChange: () => void edge?.relisten(),
   });
   const reflectors = [services, slices, secrets, ...(others === undefined ? [] : [others.slices])];
-  const limits = createLimits({ clock, signal, gateways, spent: () => ({ day: 0, month: 0 }) });
+  const limits = createLimits({ clock, signal, gateways, spent: () => ({ today: 0, thisMonth: 0 }) });
   const isKeyRequired = (): boolean => config.kubernetesTokens || keys.size() > 0;
   const authenticator = createAuthenticator({
     keys,
@@ -153,7 +157,7 @@ function createGateway(ports: Ports) {
 /** The decision service, then Envoy: it must not accept a request that nobody decides. */
 async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
   const { models, queues, limits, authenticator, figures, isKeyRequired } = gateway;
-  const { config, clock, log, signal, jwtSecret } = ports;
+  const { config, identity, clock, log, signal, jwtSecret } = ports;
   const demand = createDemand({ client: gateway.client, gateway: hostname(), clock, log, signal });
   const decider = new Decider({
     models,
@@ -181,7 +185,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
   });
   const onLines = createEnds({ queues, limits, figures, onUsage: () => {}, clock });
   const edge = await openEdge({
-    ...{ config, decideSocket, onLines, clock, log, signal },
+    ...{ config, decideSocket, identity, onLines, clock, log, signal },
     models: () => models.list(),
     mayListenPublicly: isKeyRequired,
   });

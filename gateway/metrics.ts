@@ -1,6 +1,6 @@
 /** The gateway's metrics: requests, queues, and those of the process. */
-import type { Labels, MetricFamily } from "../src/http/metrics/family.ts";
-import { createHistogram, type Histogram, observeValue } from "../src/http/metrics/histogram.ts";
+import type { Histogram, Labels, MetricFamily } from "../src/http/metrics/family.ts";
+import { createHistogram, observeValue } from "../src/http/metrics/histogram.ts";
 import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { Models } from "./models/models.ts";

