@@ -44,7 +44,7 @@ const USER_AGENT = "metalbridge-gateway";
 const MAX_REQUESTS = 32;
 const TICK_MS = 10_000;
 
-/** Resolves after `signal` was aborted and requests in flight have ended. Rejects if it cannot start: kubeconfig, Envoy, ports. */
+/** Resolves after `signal` was aborted and requests in flight have finished. Rejects if it cannot start: kubeconfig, Envoy, ports. */
 export async function runGateway({
   config,
   log,
@@ -154,7 +154,7 @@ function createGateway(ports: Ports) {
   };
 }
 
-/** The decision service, then Envoy: it must not accept a request that nobody decides. */
+/** The decision service, then Envoy: it must not accept requests before they can be decided. */
 async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
   const { models, queues, limits, authenticator, figures, isKeyRequired } = gateway;
   const { config, identity, clock, log, signal, jwtSecret } = ports;
