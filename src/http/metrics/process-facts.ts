@@ -1,6 +1,7 @@
 /** The figures of this process for the standard metrics. */
-import type { ProcessFacts } from "./process.ts";
+
 import type { Clock } from "../../util/ports.ts";
+import type { ProcessFacts } from "./process.ts";
 
 export function processFacts(clock: Pick<Clock, "nowMs">): ProcessFacts {
   const { user, system } = process.cpuUsage();
