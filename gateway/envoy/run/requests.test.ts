@@ -1,0 +1,383 @@
+/** Requests through the real Envoy: routing, headers, streams, usage, and bad input. */
+import { connect } from "node:net";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { describeUnless } from "../../../test/bed/describe-unless.ts";
+import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
+import { until } from "../../../test/bed/until.ts";
+import {
+  closedPort,
+  type Engine,
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  startEngine,
+  startEnvoyBed,
+  type TestServer,
+} from "./fixtures/envoy-bed.ts";
+
+const MIB = 1 << 20;
+
+describeUnless(whyNoEnvoy, "requests through Envoy", () => {
+  let bed: EnvoyBed;
+  let first: Engine;
+  let second: Engine;
+  let offPort: number;
+
+  beforeAll(async () => {
+    [bed, first, second, offPort] = await Promise.all([
+      startEnvoyBed({ limits: { maxBodyBytes: 4 * MIB, requestReceiveMs: 1_500 } }),
+      startEngine(),
+      startEngine(),
+      closedPort(),
+    ]);
+    await bed.envoy.apply([
+      { name: "default/a", endpoints: [first, second], slowStartMs: 0 },
+      { name: "default/off", endpoints: [{ address: "127.0.0.1", port: offPort, isHealthy: true }] },
+      {
+        name: "default/half",
+        endpoints: [{ ...first }, { address: "127.0.0.1", port: offPort, isHealthy: true }],
+      },
+      { name: "default/sick", endpoints: [{ address: "127.0.0.1", port: first.port, isHealthy: false }] },
+      { name: "default/none", endpoints: [] },
+    ]);
+    await until(async () => expect((await bed.call("/v1/completions", { body: {} })).status).toBe(200), {
+      everyMs: 10,
+    });
+  });
+
+  beforeEach(() => {
+    bed.decisions.answer = () => grant("default/a");
+    for (const server of [bed.decisions, first, second]) server.received.length = 0;
+    for (const engine of [first, second]) engine.answer = () => ({ headers: JSON_TYPE, body: "{}" });
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await Promise.all([first, second].map((engine) => engine[Symbol.asyncDispose]()));
+  });
+
+  const chat = (
+    body: unknown,
+    headers: Readonly<Record<string, string>> = {},
+    path = "/v1/chat/completions",
+  ) => bed.call(path, { body, headers: { ...JSON_TYPE, ...headers } });
+  const engineRequests = () => [...first.received, ...second.received];
+
+  it("asks for each request with its model, sends it to the chosen endpoint, and names it in the log", async () => {
+    bed.decisions.answer = () =>
+      grant("default/a", {
+        "x-gateway-destination-endpoint": `127.0.0.1:${second.port}`,
+      });
+    second.answer = () => ({
+      headers: JSON_TYPE,
+      body: '{"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":2}}}',
+    });
+    const ask = (n: number) => chat({ model: "default/a", n });
+    for (const n of [1, 2, 3]) expect((await ask(n)).status).toBe(200);
+    // Tickets differ between requests.
+    const decide = bed.decisions.answer;
+    bed.decisions.answer = async (one) => ({
+      headers: { ...(await decide(one)).headers, "x-metalbridge-ticket": "t-7" },
+    });
+    expect((await ask(4)).status).toBe(200);
+    expect(first.received).toEqual([]);
+    expect(second.received).toHaveLength(4);
+    const [asked] = bed.decisions.received;
+    expect(asked).toMatchObject({
+      method: "POST",
+      path: "/decide/v1/chat/completions",
+      body: '{"model":"default/a","n":1}',
+    });
+    expect(asked?.headers["x-metalbridge-model"]).toBe("default/a");
+    const finished = await bed.finished("t-7");
+    expect(finished).toMatchObject({
+      ...{
+        ticket: "t-7",
+        status: 200,
+        method: "POST",
+        path: "/v1/chat/completions",
+        cluster: "default/a",
+        attempts: 1,
+      },
+      ...{
+        endpoint: `127.0.0.1:${second.port}`,
+        tokens: { in: 7, out: 3, cached: 2 },
+        details: "via_upstream",
+      },
+    });
+    expect(finished?.requestId).toBe(bed.decisions.received.at(-1)?.headers["x-request-id"]);
+  });
+
+  it("lets no client steer, and shows no steering header to client or engine", async () => {
+    first.answer = second.answer = () => ({
+      headers: { "x-metalbridge-cluster": "x", "x-envoy-upstream-service-time": "1" },
+    });
+    const injected = {
+      "x-metalbridge-cluster": "default/off",
+      "x-metalbridge-model": "other",
+      "x-metalbridge-anything": "x",
+      "x-gateway-destination-endpoint": `127.0.0.1:${offPort}`,
+      "x-gateway-destination-endpoint-subset": "x",
+      "x-envoy-retry-on": "5xx",
+      "x-envoy-upstream-rq-timeout-ms": "1",
+      "x-envoy-decorator-operation": "x",
+    };
+    const { status, headers } = await chat({ model: "a" }, injected);
+    expect(status).toBe(200);
+    const isSteering = (name: string) => /^x-(metalbridge|gateway|envoy)-/.test(name);
+    expect(Object.keys(headers).filter(isSteering)).toEqual([]);
+    const [engine] = engineRequests();
+    expect(Object.keys(engine?.headers ?? {}).filter(isSteering)).toEqual([]);
+    const asked = bed.decisions.received[0]?.headers ?? {};
+    expect(asked["x-metalbridge-model"]).toBe("a");
+    expect(
+      Object.keys(injected).filter((name) => name !== "x-metalbridge-model" && asked[name] !== undefined),
+    ).toEqual([]);
+  });
+
+  it("sends the engine its own key, never a client's credentials", async () => {
+    const credentials = {
+      authorization: "Bearer client",
+      "x-api-key": "client",
+      cookie: "c=1",
+      "proxy-authorization": "p",
+    };
+    await chat({ model: "a" }, credentials);
+    bed.decisions.answer = () => grant("default/a", { authorization: "Bearer engine" });
+    await chat({ model: "a" }, credentials);
+    expect(bed.decisions.received[0]?.headers).toMatchObject(credentials);
+    const seen = engineRequests().map(({ headers }) => ({ ...headers }));
+    expect(seen.map(({ authorization }) => authorization).sort()).toEqual(["Bearer engine", undefined]);
+    expect(JSON.stringify(seen)).not.toContain("client");
+  });
+
+  it("ignores an address outside the cluster, and tries the next address where one refuses connections", async () => {
+    bed.decisions.answer = () =>
+      grant("default/a", { "x-gateway-destination-endpoint": `127.0.0.1:${offPort},192.0.2.1:80` });
+    expect((await chat({ model: "a" })).status).toBe(200);
+    bed.decisions.answer = () =>
+      grant("default/half", {
+        "x-gateway-destination-endpoint": `127.0.0.1:${offPort},127.0.0.1:${first.port}`,
+        "x-metalbridge-ticket": "order",
+      });
+    expect((await chat({ model: "a" })).status).toBe(200);
+    expect(await bed.finished("order")).toMatchObject({
+      attempts: 2,
+      endpoint: `127.0.0.1:${first.port}`,
+    });
+  });
+
+  it.each([
+    [
+      "of OpenAI",
+      [
+        'data: {"b": 1,"a":"é"}\n\n',
+        'data: {"usage":{"prompt_tokens":9,"completion_tokens":4}}\n\ndata: [DONE]\n\n',
+      ],
+      { in: 9, out: 4, cached: 0 },
+    ],
+    [
+      "of llama-server without usage",
+      ['data: {"a":1}\n\n', 'data: {"timings":{"prompt_n":5,"predicted_n":6,"cache_n":10}}\n\n'],
+      { in: 15, out: 6, cached: 10 },
+    ],
+    [
+      "of OpenAI's responses",
+      [
+        `event: response.completed\ndata: {"response":{"output":"${"x".repeat(100_000)}","usage":{"input_tokens":3,"output_tokens":2,"input_tokens_details":{"cached_tokens":1}}}}\n\n`,
+      ],
+      { in: 3, out: 2, cached: 1 },
+    ],
+    [
+      "of Anthropic",
+      [
+        'event: message_start\ndata: {"message":{"usage":{"input_tokens":8,"cache_read_input_tokens":20,"output_tokens":1}}}\n\n',
+        'event: message_delta\ndata: {"usage":{"output_tokens":5}}\n\nevent: message_stop\ndata: {}\n\n',
+      ],
+      { in: 28, out: 5, cached: 20 },
+    ],
+  ])("passes the events %s on unchanged, and counts their tokens", async (title, parts, tokens) => {
+    bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": title });
+    first.answer = second.answer = () => ({
+      headers: { "content-type": "text/event-stream; charset=utf-8" },
+      body: (async function* () {
+        yield* parts;
+      })(),
+    });
+    const { text, headers } = await chat({ model: "a", stream: true });
+    expect(text).toBe(parts.join(""));
+    expect(headers["content-type"]).toBe("text/event-stream; charset=utf-8");
+    expect((await bed.finished(title)).tokens).toEqual(tokens);
+  });
+
+  it("reads the model also after megabytes, with any JSON content type or none, and never from a service's own path", async () => {
+    await chat({ messages: "x".repeat(3 * MIB), model: "late" });
+    await chat({ model: "charset" }, { "content-type": "application/json; charset=UTF-8" });
+    await chat({ model: "form" }, { "content-type": "application/x-www-form-urlencoded" });
+    await bed.call("/v1/chat/completions", { body: { model: "untyped" }, headers: {} });
+    await chat('{"model":"one","model":"two"}');
+    await chat({ model: "unread" }, {}, "/s/default/a/v1/chat/completions?x=1");
+    await chat('{"model": 5');
+    const asked = bed.decisions.received.map(({ headers, path, body }) => ({
+      path,
+      model: headers["x-metalbridge-model"],
+      body: headers["x-metalbridge-body"],
+      bytes: body.length,
+    }));
+    expect(asked.map(({ model }) => model)).toEqual([
+      "late",
+      "charset",
+      "form",
+      "untyped",
+      "two",
+      undefined,
+      undefined,
+    ]);
+    expect(asked[0]?.bytes).toBe(4_096);
+    expect(asked[5]?.path).toBe("/decide/s/default/a/v1/chat/completions?x=1");
+    expect(asked.map(({ body }) => body).filter(Boolean)).toEqual(["invalid"]);
+    expect(engineRequests().filter(({ path }) => path === "/v1/chat/completions?x=1")).toHaveLength(1);
+  });
+
+  it("never lets a model's control characters become headers", async () => {
+    for (const model of ["a\r\nx-evil: 1", "a\u0000", "a\u007f"]) {
+      const { status, text } = await chat({ model });
+      expect(status).toBe(400);
+      expect(JSON.parse(text).error).toMatchObject({ code: "invalid_model", type: "invalid_request_error" });
+    }
+    expect(bed.decisions.received).toEqual([]);
+  });
+
+  it("passes refusals of the decision service on as they are, also with a 5xx status", async () => {
+    const refusal = {
+      headers: { ...JSON_TYPE, "retry-after": "7", "x-should-retry": "true" },
+      body: '{"error":"own"}',
+    };
+    for (const status of [401, 404, 429, 503, 529]) {
+      const sent =
+        status < 500
+          ? refusal
+          : { ...refusal, headers: { ...refusal.headers, "x-metalbridge-status": String(status) } };
+      bed.decisions.answer = () => ({ ...sent, status: Math.min(status, 429) });
+      const called = await chat({ model: "a" });
+      expect(called).toMatchObject({ status, text: '{"error":"own"}' });
+      expect(called.headers).toMatchObject(refusal.headers);
+      expect(called.headers["x-metalbridge-status"]).toBeUndefined();
+    }
+  });
+
+  it("answers in the dialect of the path where no endpoint can", async () => {
+    const cases = [
+      ["default/none", "model_not_ready", "overloaded_error"],
+      ["default/sick", "model_not_ready", "overloaded_error"],
+      ["default/unknown", "model_not_ready", "overloaded_error"],
+      ["default/off", "service_unavailable", "api_error"],
+    ] as const;
+    for (const [cluster, code, anthropicType] of cases) {
+      bed.decisions.answer = () => grant(cluster);
+      const [openAi, service, anthropic, ollama] = await Promise.all(
+        ["/v1/chat/completions", "/s/default/a/v1/completions", "/s/default/a/v1/messages", "/api/chat"].map(
+          (path) => chat({}, {}, path),
+        ),
+      );
+      for (const one of [openAi, service, anthropic, ollama]) {
+        expect(one?.status).toBe(503);
+        expect(one?.headers).toMatchObject({ ...JSON_TYPE, "retry-after": "1", "x-should-retry": "true" });
+      }
+      expect(JSON.parse(openAi?.text ?? "").error).toMatchObject({ code, param: null, type: "server_error" });
+      expect(JSON.parse(service?.text ?? "").error.code).toBe(code);
+      expect(JSON.parse(anthropic?.text ?? "")).toMatchObject({
+        type: "error",
+        error: { type: anthropicType },
+      });
+      expect(JSON.parse(ollama?.text ?? "").error).toMatch(/\w/);
+    }
+  });
+
+  it("refuses large and slow bodies, bad paths and broken HTTP with what to do", async () => {
+    const large = await chat({ model: "a", messages: "x".repeat(5 * MIB) }, {}, "/v1/messages");
+    expect(large.status).toBe(413);
+    expect(JSON.parse(large.text)).toEqual({
+      type: "error",
+      error: {
+        type: "request_too_large",
+        message: "The request body is larger than 4 MiB. Send a smaller request.",
+      },
+    });
+    const path = await chat({}, {}, "/v1/%2f..%2fchat");
+    expect(path).toMatchObject({ status: 400, headers: { "x-should-retry": "false" } });
+    const [broken, slow] = await Promise.all([
+      raw(bed.port, "NONSENSE\r\n\r\n"),
+      raw(
+        bed.port,
+        "POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n{",
+      ),
+    ]);
+    expect(broken).toMatch(/^HTTP\/1.1 400 .*"invalid_request_error"/s);
+    expect(slow).toMatch(/^HTTP\/1.1 408 .*"timeout_error"/s);
+    expect(engineRequests()).toEqual([]);
+  });
+
+  it("takes lists of models and health from the decision service, with the client's key and without a question", async () => {
+    bed.decisions.answer = ({ path }) => ({ body: path });
+    const headers = { authorization: "Bearer client" };
+    for (const path of ["/healthz", "/v1/models", "/v1/models/default/a", "/s/default/a/v1/models"]) {
+      expect(await bed.call(path, { method: "GET", headers })).toMatchObject({ status: 200, text: path });
+      expect(bed.decisions.received.at(-1)?.headers.authorization).toBe("Bearer client");
+    }
+  });
+
+  it("ends the request at the engine when the client leaves, and says so in the log", async () => {
+    const chosen = {
+      "x-gateway-destination-endpoint": `127.0.0.1:${second.port}`,
+      "x-metalbridge-ticket": "left",
+    };
+    bed.decisions.answer = () => grant("default/a", chosen);
+    await leaveAt(second);
+    expect(await bed.finished("left")).toMatchObject({ flags: "DC", tokens: undefined });
+  });
+
+  it("ends the question when the client leaves a held request", async () => {
+    await leaveAt(bed.decisions);
+    expect(engineRequests()).toEqual([]);
+  });
+
+  /** A client that leaves when its request has reached the server. */
+  async function leaveAt(server: TestServer): Promise<void> {
+    server.answer = () => new Promise(() => {});
+    const leave = new AbortController();
+    const call = bed.call("/v1/chat/completions", { body: { model: "a" }, signal: leave.signal });
+    const failed = expect(call).rejects.toThrow();
+    await until(() => expect(server.received).toHaveLength(1), { everyMs: 5, timeoutMs: 5_000 });
+    leave.abort();
+    await failed;
+    await until(() => expect(server.aborted).toHaveLength(1), { everyMs: 5, timeoutMs: 5_000 });
+  }
+
+  it("sends no CORS headers, and serves beside a thousand idle connections", async () => {
+    const idle = await Promise.all(
+      Array.from({ length: 1_000 }, async () => {
+        const socket = connect(bed.port, "127.0.0.1");
+        await new Promise((resolve) => socket.once("connect", resolve));
+        return socket;
+      }),
+    );
+    const { status, headers } = await chat({ model: "a" }, { origin: "https://example.com" });
+    for (const socket of idle) socket.destroy();
+    expect(status).toBe(200);
+    expect(Object.keys(headers).filter((name) => name.startsWith("access-control"))).toEqual([]);
+  });
+});
+
+/** Everything that arrives on a connection until the other side closes it. */
+function raw(port: number, text: string): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    let received = "";
+    socket.on("data", (chunk) => {
+      received += chunk.toString();
+    });
+    socket.once("close", () => resolve(received));
+    socket.write(text);
+  });
+}
