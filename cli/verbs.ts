@@ -99,6 +99,16 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       load: async () => (await import("./mcp.ts")).configureMcp,
     },
   },
+  "The gateway:": {
+    key: {
+      summary: "Create, list, update, rotate and revoke keys of the gateway",
+      load: async () => (await import("./key.ts")).configureKey,
+    },
+    usage: {
+      summary: "Report tokens and requests of the gateway by key, model, namespace or host",
+      load: async () => (await import("./usage.ts")).configureUsage,
+    },
+  },
   "Hosts of the cluster:": {
     host: {
       summary: "Add, list and remove hosts, or mark a host as lost",

@@ -15,7 +15,8 @@ const FIELD_MAX = 256 * 1024;
 
 /** Every key starts with it, so that scanners for leaked credentials can find keys. */
 export const KEY_PREFIX = "mbk_";
-const KEY_BYTES = 32;
+/** Length of the random part of a key. */
+export const KEY_BYTES = 32;
 const KEY_PATTERN = /^mbk_[A-Za-z0-9_-]{43}$/;
 const HINT_LENGTH = KEY_PREFIX.length + 4;
 

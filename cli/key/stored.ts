@@ -1,0 +1,74 @@
+/** Keys as stored in Secrets: read, created, changed. */
+import { randomBytes } from "node:crypto";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { LABEL_GATEWAY_KEY } from "../../src/api/group.ts";
+import type { GatewayKey, KeyHash } from "../../src/gateway/key.ts";
+import {
+  encodeKey,
+  hashKey,
+  KEY_BYTES,
+  KEY_FIELD,
+  keyHint,
+  keySecret,
+  keyText,
+  readKeySecret,
+} from "../../src/gateway/key-secret.ts";
+import { SECRETS } from "../../src/kube/kinds.ts";
+import type { Secret } from "../../src/kube/objects.ts";
+import { isoSeconds } from "../../src/util/iso-seconds.ts";
+import type { Cluster } from "../cluster/cluster.ts";
+import { patchObject, unwrapResult } from "../cluster/failure.ts";
+import { findIfPresent } from "../cluster/find.ts";
+
+export interface NewKey {
+  /** The key itself, which is stored nowhere. */
+  readonly text: string;
+  readonly hash: KeyHash;
+}
+
+export interface StoredKey {
+  readonly secret: Secret;
+  readonly key: GatewayKey;
+}
+
+export function generateKey(nowMs: number): NewKey {
+  const text = keyText(randomBytes(KEY_BYTES));
+  return { text, hash: { sha256: hashKey(text), hint: keyHint(text), createdAt: isoSeconds(nowMs) } };
+}
+
+/** The Secret, also if it is not a valid key. Throws GatewayKeyNotFound. */
+export async function findKeySecret(cluster: Cluster, name: string): Promise<Secret> {
+  const secret = await findIfPresent(cluster, SECRETS, name);
+  if (secret?.metadata.labels?.[LABEL_GATEWAY_KEY] === "true") return secret;
+  throw new MetalbridgeError("GatewayKeyNotFound", `namespace ${cluster.namespace} has no key ${name}`);
+}
+
+/** Throws GatewayKeyNotFound or GatewayKeyInvalid. */
+export async function findKey(cluster: Cluster, name: string): Promise<StoredKey> {
+  const secret = await findKeySecret(cluster, name);
+  const read = readKeySecret(secret);
+  if (read.at === "invalid")
+    throw new MetalbridgeError("GatewayKeyInvalid", `the Secret ${name} is not a valid key: ${read.problem}`);
+  return { secret, key: read.key };
+}
+
+/** Throws GatewayKeyExists if there is a Secret with this name. */
+export async function createKey(
+  { client, namespace }: Cluster,
+  name: string,
+  key: GatewayKey,
+): Promise<void> {
+  const made = await client.create(SECRETS, keySecret(namespace, name, key));
+  if (!made.ok && made.error.kind === "alreadyExists")
+    throw new MetalbridgeError("GatewayKeyExists", `namespace ${namespace} already has a Secret ${name}`);
+  unwrapResult({ verb: "create", kind: SECRETS, name, namespace }, made);
+}
+
+/** Fails if the Secret has changed since it was read. */
+export async function changeKey(cluster: Cluster, { secret }: StoredKey, key: GatewayKey): Promise<void> {
+  const { resourceVersion } = secret.metadata;
+  await patchObject(cluster, SECRETS, secret, [
+    { op: "test", path: "/metadata/resourceVersion", value: resourceVersion },
+    { op: "replace", path: `/data/${KEY_FIELD}`, value: encodeKey(key) },
+  ]);
+}
