@@ -21,7 +21,14 @@ async function openGateway() {
   stack.defer(() => connection.close());
   const ending = new AbortController();
   stack.defer(() => ending.abort());
-  const ports = { connection, clock: systemClock, log: quietLog, signal: ending.signal, namespace };
+  const ports = {
+    connection,
+    clock: systemClock,
+    log: quietLog,
+    signal: ending.signal,
+    namespace,
+    onChange: () => {},
+  };
   const { keys, reflector } = watchKeys(ports);
   await reflector.whenSynced();
   const isSynced = () => reflector.isSynced();
