@@ -34,7 +34,7 @@ const DRAIN_WANTED = "drain";
 const DRAIN_DONE = "drained";
 
 /**
- * Resolves when the files are written and Envoy is starting; `listening` follows. Throws PortInUse or another error of the
+ * Resolves when the files are written and Envoy is starting; `listening` follows. Throws PortTaken or another error of the
  * address, unless an earlier Envoy of this folder has it.
  */
 export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {

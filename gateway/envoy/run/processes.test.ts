@@ -1,0 +1,314 @@
+/** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates, a full disk. */
+import { execFileSync, spawn } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { connect as connectTls } from "node:tls";
+import { expect, it } from "vitest";
+import { describeUnless } from "../../../test/bed/describe-unless.ts";
+import { envoyPath, whyNoEnvoy } from "../../../test/bed/envoy.ts";
+import { until } from "../../../test/bed/until.ts";
+import { selfSigned } from "../../../test/fixtures/self-signed.ts";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
+import {
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  startEngine,
+  startEnvoyBed,
+  startServer,
+} from "./fixtures/envoy-bed.ts";
+
+const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;
+
+describeUnless(whyNoEnvoy, "the life of Envoy", () => {
+  it("holds requests while the decision service restarts, and answers 503 in the dialect of the path while it is gone", async () => {
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed();
+    await serve(bed, engine);
+    const requests = loop(bed);
+    await requests.some();
+    await bed.decisions[Symbol.asyncDispose]();
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    rmSync(bed.decisionSocket, { force: true });
+    const next = await startServer(bed.decisionSocket, () => grant("default/a"));
+    await requests.some();
+    expect(await requests.stop()).toEqual([]);
+    await next[Symbol.asyncDispose]();
+    const [openAi, anthropic] = await Promise.all(
+      ["/v1/chat/completions", "/v1/messages"].map((where) => bed.call(where, { body: {} })),
+    );
+    expect(openAi).toMatchObject({ status: 503, headers: { "retry-after": "1", ...JSON_TYPE } });
+    expect(JSON.parse(openAi?.text ?? "").error.code).toBe("gateway_unavailable");
+    expect(JSON.parse(anthropic?.text ?? "").error.type).toBe("overloaded_error");
+    await startServer(bed.decisionSocket).then((last) => last[Symbol.asyncDispose]());
+  });
+
+  it("follows endpoints within 100 ms, and lets requests end whose endpoint or cluster is removed", async () => {
+    await using old = await startEngine();
+    await using fresh = await startEngine();
+    await using bed = await startEnvoyBed();
+    await serve(bed, old);
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    old.answer = () => ({
+      headers: { "content-type": "text/event-stream" },
+      body: (async function* () {
+        yield "data: first\n\n";
+        await finished;
+        yield "data: last\n\n";
+      })(),
+    });
+    const streams = [bed.call("/v1/chat/completions", { body: {} })];
+    await until(() => expect(old.received).toHaveLength(1), QUICK);
+    const took: number[] = [];
+    for (const endpoints of [[fresh], [{ ...fresh, port: old.port, isHealthy: false }, fresh], [fresh]]) {
+      const started = performance.now();
+      await bed.envoy.apply([{ name: "default/a", endpoints, slowStartMs: 0 }]);
+      const before = fresh.received.length;
+      await until(async () => {
+        await bed.chat();
+        expect(fresh.received.length).toBeGreaterThan(before);
+      }, QUICK);
+      took.push(performance.now() - started);
+      await bed.chat();
+    }
+    expect(old.received).toHaveLength(1);
+    expect(Math.min(...took)).toBeLessThan(100);
+    await bed.envoy.apply([]);
+    await until(async () => expect((await bed.call("/v1/x", { body: {} })).status).toBe(503), QUICK);
+    finish();
+    for (const stream of streams) expect((await stream).text).toBe("data: first\n\ndata: last\n\n");
+  });
+
+  it("restarts a killed Envoy, adopts one that outlived its gateway, and replaces one whose settings differ, without a failed request", async () => {
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed();
+    await serve(bed, engine);
+    const first = bed.pid();
+    process.kill(first, "SIGKILL");
+    await until(() => expect(bed.pid()).not.toBe(first), QUICK);
+    await until(() => bed.chat(), QUICK);
+    expect(bed.logged.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual([
+      "envoy exited; restarting it",
+    ]);
+
+    const second = bed.pid();
+    const requests = loop(bed);
+    await requests.some();
+    await bed.reopen();
+    expect(bed.pid()).toBe(second);
+    await requests.some();
+    await serve(bed, engine);
+    await bed.reopen({ limits: { maxClientConnections: 500 } });
+    const third = bed.pid();
+    expect(third).not.toBe(second);
+    await requests.some();
+    expect(await requests.stop()).toEqual([]);
+    process.kill(third, "SIGKILL");
+    await until(() => expect(bed.pid()).not.toBe(third), QUICK);
+    await until(() => bed.chat(), QUICK);
+    expect(() => process.kill(second, 0)).toThrow();
+  });
+
+  it("lets requests in flight end before it stops, takes no new ones, and refuses a port that is taken", async () => {
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed();
+    await serve(bed, engine);
+    let finish = () => {};
+    engine.answer = () =>
+      new Promise((resolve) => {
+        finish = () => resolve({ body: "late" });
+      });
+    const call = bed.call("/v1/chat/completions", { body: {} });
+    await until(() => expect(engine.received).toHaveLength(1), QUICK);
+    const stopping = bed.envoy.stop({ drainMs: 20_000 });
+    await until(() => expect(bed.call("/healthz", { method: "GET" })).rejects.toThrow(/ECONNREFUSED/), QUICK);
+    finish();
+    expect(await call).toMatchObject({ status: 200, text: "late" });
+    await stopping;
+    expect(bed.envoy.isRunning()).toBe(false);
+
+    const stranger = createServer().listen(bed.port, "127.0.0.1");
+    await expect(bed.reopen()).rejects.toMatchObject({ code: "PortTaken" });
+    stranger.close();
+  });
+
+  it("loses no line of the access log when it is rotated", async () => {
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed();
+    await serve(bed, engine);
+    let count = 0;
+    bed.decisions.answer = () => {
+      count += 1;
+      return grant("default/a", { "x-metalbridge-ticket": `n${count}` });
+    };
+    const requests = loop(bed);
+    await requests.some();
+    await bed.envoy.accessLog.rotate();
+    await requests.some();
+    await requests.stop();
+    await bed.finished(`n${count}`);
+    const { file } = bed.envoy.accessLog;
+    const text = readFileSync(`${file}.1`, "utf8") + readFileSync(file, "utf8");
+    const tickets = Array.from({ length: count }, (_, index) => `"n${index + 1}"`);
+    expect(tickets.filter((ticket) => !text.includes(ticket))).toEqual([]);
+  });
+
+  it("follows certificates that are renamed into place, also by a changed ..data link", async () => {
+    await using folder = await temporaryFolder();
+    const put = (name: string): string => {
+      const { key, cert } = selfSigned();
+      mkdirSync(path.join(folder.path, name));
+      writeFileSync(path.join(folder.path, name, "tls.key"), key);
+      writeFileSync(path.join(folder.path, name, "tls.crt"), cert);
+      return cert.toString().replace(/-----[^-]+-----|\s/g, "");
+    };
+    const link = (target: string) => {
+      symlinkSync(target, path.join(folder.path, "..data_tmp"));
+      renameSync(path.join(folder.path, "..data_tmp"), path.join(folder.path, "..data"));
+    };
+    const [one, two] = [put("..1"), put("..2")];
+    link("..1");
+    for (const name of ["tls.key", "tls.crt"]) symlinkSync(`..data/${name}`, path.join(folder.path, name));
+    const tls = {
+      certificateFile: path.join(folder.path, "tls.crt"),
+      keyFile: path.join(folder.path, "tls.key"),
+    };
+    await using bed = await startEnvoyBed({ tls });
+    expect(await certificateOf(bed.port)).toBe(one);
+    link("..2");
+    await until(async () => expect(await certificateOf(bed.port)).toBe(two), QUICK);
+  });
+
+  it("keeps the previous configuration while the disk is full, says so once, and continues when there is room", async ({
+    skip,
+  }) => {
+    const disk = mkdtempSync(path.join(tmpdir(), "mb-disk-"));
+    try {
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], { stdio: "ignore" });
+      mkdirSync(path.join(disk, "gateway"));
+    } catch {
+      rmSync(disk, { recursive: true });
+      return skip("this process may not mount file systems");
+    }
+    try {
+      await using old = await startEngine();
+      await using fresh = await startEngine();
+      await using bed = await startEnvoyBed({ dir: path.join(disk, "gateway") });
+      await serve(bed, old);
+      const ballast = path.join(disk, "ballast");
+      execFileSync("sh", ["-c", `cat /dev/zero > ${ballast} 2>/dev/null || true`]);
+      const applied = bed.envoy.apply([{ name: "default/a", endpoints: [fresh], slowStartMs: 0 }]);
+      await until(
+        () => expect(bed.logged.at(-1)?.message).toMatch(/^cannot write envoy's configuration/),
+        QUICK,
+      );
+      await bed.chat();
+      expect(fresh.received).toEqual([]);
+      rmSync(ballast);
+      await applied;
+      expect(bed.logged.filter(({ level }) => level === "error")).toHaveLength(1);
+      await until(async () => {
+        await bed.chat();
+        expect(fresh.received.length).toBeGreaterThan(0);
+      }, QUICK);
+    } finally {
+      execFileSync("umount", ["-l", disk]);
+      rmSync(disk, { recursive: true });
+    }
+  });
+
+  it("configures an Envoy of another container by files, and drains it when its preStop hook writes a file", async () => {
+    await using engine = await startEngine();
+    await using folder = await temporaryFolder();
+    const at = (name: string) => path.join(folder.path, name);
+    const starting = startEnvoyBed({ dir: folder.path, envoy: "external" });
+    await until(() => expect(existsSync(at("bootstrap.json"))).toBe(true), QUICK);
+    const args = ["-c", at("bootstrap.json"), "--disable-hot-restart", "--concurrency", "1", "-l", "off"];
+    const container = spawn(envoyPath ?? "", args, { stdio: "ignore" });
+    try {
+      await using bed = await starting;
+      await serve(bed, engine);
+      let finish = () => {};
+      engine.answer = () =>
+        new Promise((resolve) => {
+          finish = () => resolve({ body: "late" });
+        });
+      const call = bed.call("/v1/chat/completions", { body: {} });
+      await until(() => expect(engine.received).toHaveLength(1), QUICK);
+      writeFileSync(at("drain"), "");
+      await until(
+        () => expect(bed.call("/healthz", { method: "GET" })).rejects.toThrow(/ECONNREFUSED/),
+        QUICK,
+      );
+      expect(existsSync(at("drained"))).toBe(false);
+      finish();
+      expect((await call).text).toBe("late");
+      await until(() => expect(existsSync(at("drained"))).toBe(true), QUICK);
+    } finally {
+      container.kill("SIGKILL");
+    }
+  });
+});
+
+/** Resolves when the service's requests reach this engine. */
+async function serve(bed: EnvoyBed, engine: Awaited<ReturnType<typeof startEngine>>): Promise<void> {
+  await bed.envoy.apply([{ name: "default/a", endpoints: [engine], slowStartMs: 0 }]);
+  await until(() => bed.chat(), QUICK);
+  engine.received.length = 0;
+}
+
+interface Loop {
+  /** Resolves after twenty more requests. */
+  readonly some: () => Promise<void>;
+  /** The failures. */
+  readonly stop: () => Promise<readonly unknown[]>;
+}
+
+/** Four clients that send one request after the other. */
+function loop(bed: EnvoyBed): Loop {
+  let isStopped = false;
+  let count = 0;
+  const failures: unknown[] = [];
+  const client = async (): Promise<void> => {
+    while (!isStopped) {
+      await bed.chat().catch((error: unknown) => failures.push(error));
+      count += 1;
+    }
+  };
+  const clients = Promise.all([client(), client(), client(), client()]);
+  return {
+    some: async () => {
+      const enough = count + 20;
+      await until(() => expect(count).toBeGreaterThanOrEqual(enough), QUICK);
+    },
+    stop: async () => {
+      isStopped = true;
+      await clients;
+      return failures;
+    },
+  };
+}
+
+function certificateOf(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ host: "127.0.0.1", port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerX509Certificate()?.raw.toString("base64") ?? "");
+      socket.destroy();
+    });
+    socket.once("error", reject);
+  });
+}
