@@ -1,0 +1,176 @@
+/** One URL for two models on two hosts: real control plane, agents, llama-server and Envoy, and the official clients. */
+
+import path from "node:path";
+import Anthropic from "@anthropic-ai/sdk";
+import OpenAI from "openai";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { model, service } from "../bed/manifests.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { type StartedGateway, startGateway, whyNoGateway } from "./started-gateway.ts";
+
+const MINUTE = 60_000;
+const HOSTS = ["mac-1", "mac-2"];
+
+describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () => {
+  let on: System;
+  let gateway: StartedGateway;
+  let openai: OpenAI;
+
+  beforeAll(async () => {
+    const config = { disk: { reserve: 0 } };
+    on = await startSystem({ agents: HOSTS.map((hostName) => ({ hostName, config })) });
+    const file = path.join(on.farm.modelsDir, "tiny.gguf");
+    await writeTinyGguf(file, { endless: true, layers: 2, embeddingSize: 64, contextLength: 8192 });
+    const spec = { contextSize: 4096, parallelSlots: 4, rollout: { drainSeconds: 5 } };
+    await on.apply(
+      model("chat", file),
+      service("chat", "mac-1", { ...spec, endpoint: { modelNames: [{ name: "gpt-4o" }] } }),
+      model("code", file),
+      service("code", "mac-2", spec),
+    );
+    [gateway] = await Promise.all([
+      startGateway(on.cluster.kubeconfig),
+      on.services.untilReady("chat"),
+      on.services.untilReady("code"),
+    ]);
+    openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: "none" });
+  }, 4 * MINUTE);
+
+  afterAll(async () => {
+    const { cpSync } = await import("node:fs");
+    cpSync(path.dirname(gateway.dir), "/tmp/b/gwdebug", { recursive: true, filter: (f) => !/sock|restart/.test(f) });
+    await gateway?.[Symbol.asyncDispose]();
+    await on?.[Symbol.asyncDispose]();
+  });
+
+  const ask = (name: string, rest: object = {}) =>
+    openai.chat.completions.create({
+      model: name,
+      messages: [{ role: "user", content: "Hi" }],
+      max_tokens: 4,
+      ...rest,
+    } as OpenAI.ChatCompletionCreateParamsNonStreaming);
+
+  it("lists both models under all their names, with their state", async () => {
+    const list = await until(async () => {
+      const { data } = await openai.models.list();
+      expect(data.map(({ id }) => id)).toEqual(
+        expect.arrayContaining(["chat", "default/chat", "gpt-4o", "code", "default/code"]),
+      );
+      return data;
+    });
+    expect(list.find(({ id }) => id === "chat")).toMatchObject({
+      owned_by: "default",
+      mode: "chat",
+      context_length: 1024,
+      ready: true,
+    });
+    expect(await openai.models.retrieve("gpt-4o")).toMatchObject({ service: "default/chat" });
+  });
+
+  it("answers by model, alias, full name and base URL of a service", async () => {
+    for (const name of ["chat", "gpt-4o", "default/chat", "code"])
+      expect((await ask(name)).usage?.completion_tokens).toBe(4);
+    const own = new OpenAI({ baseURL: `${gateway.url}/s/default/code/v1`, apiKey: "none" });
+    const answer = await own.chat.completions.create({
+      model: "anything",
+      messages: [{ role: "user", content: "Hi" }],
+      max_tokens: 4,
+    });
+    expect(answer.usage?.completion_tokens).toBe(4);
+    expect((await own.models.list()).data.map(({ id }) => id)).toEqual(["default/code", "code"]);
+  });
+
+  it("streams tokens as the engine sends them, and a client that leaves ends the work of the engine", async () => {
+    const stream = await openai.chat.completions.create({
+      model: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      stream: true,
+      max_tokens: 3_000,
+    });
+    let chunks = 0;
+    for await (const _ of stream) {
+      chunks += 1;
+      if (chunks === 5) break;
+    }
+    await until(async () => {
+      expect(await gateway.metrics()).toMatch(
+        /metalbridge_gateway_requests_in_flight\{namespace="default",service="chat"\} 0/,
+      );
+    });
+    expect(chunks).toBe(5);
+  });
+
+  it("serves Anthropic's messages, in their own dialect of errors too", async () => {
+    const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: "none", maxRetries: 0 });
+    const request = { max_tokens: 4, messages: [{ role: "user" as const, content: "Hi" }] };
+    expect((await anthropic.messages.create({ model: "code", ...request })).usage.output_tokens).toBe(4);
+    const stream = anthropic.messages.stream({ model: "code", ...request });
+    expect((await stream.finalMessage()).usage.output_tokens).toBe(4);
+    await expect(anthropic.messages.create({ model: "no-such", ...request })).rejects.toMatchObject({
+      status: 404,
+      error: { type: "error", error: { type: "not_found_error" } },
+    });
+    expect(
+      (await anthropic.messages.countTokens({ model: "code", messages: request.messages })).input_tokens,
+    ).toBeGreaterThan(0);
+  });
+
+  it("refuses with an error that says what to do, and clients do not retry it", async () => {
+    await expect(ask("no-such-model")).rejects.toMatchObject({ status: 404, code: "model_not_found" });
+    await expect(openai.embeddings.create({ model: "", input: "x" })).rejects.toMatchObject({
+      status: 400,
+      code: "model_required",
+    });
+    const broken = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"model": "chat", ',
+    });
+    expect(broken.status).toBe(400);
+    expect(broken.headers.get("x-should-retry")).toBe("false");
+    expect(await broken.json()).toMatchObject({ error: { code: "invalid_json" } });
+    const path = await fetch(`${gateway.url}/v1/files`, { method: "POST", body: "{}" });
+    expect([path.status, await path.json()]).toMatchObject([404, { error: { code: "unknown_path" } }]);
+    const speech = await fetch(`${gateway.url}/v1/audio/speech`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"model":"chat","input":"x"}',
+    });
+    expect([speech.status, await speech.json()]).toMatchObject([404, { error: { code: "unknown_path" } }]);
+  });
+
+  it("loses only the requests on a host whose engine is killed", async () => {
+    const before = await ask("code");
+    expect(before.usage?.completion_tokens).toBe(4);
+    await on.farm.kubectl(["scale", "isvc/code", "--replicas", "0"]);
+    await until(async () => {
+      await expect(ask("code", {})).rejects.toMatchObject({ status: 503, code: "model_unavailable" });
+    });
+    expect((await ask("chat")).usage?.completion_tokens).toBe(4);
+  });
+
+  it("keeps requests over a restart of the decision service", async () => {
+    const results: (number | string)[] = [];
+    let isDone = false;
+    const loop = (async () => {
+      while (!isDone)
+        results.push(
+          await ask("chat").then(
+            () => 200,
+            (error: unknown) => `${error} ${(error as Error).cause} ${((error as Error).cause as Error)?.cause}`,
+          ),
+        );
+    })();
+    await gateway.part().kill("SIGKILL");
+    await gateway.restart();
+    await until(() => expect(results.length).toBeGreaterThan(20));
+    isDone = true;
+    await loop;
+    expect(new Set(results)).toEqual(new Set([200]));
+  });
+});
