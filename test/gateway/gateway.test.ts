@@ -103,6 +103,20 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     expect(chunks).toBe(5);
   });
 
+  it("sends a request that follows a stream at once, although the engine closes the stream's connection", async () => {
+    for (let round = 0; round < 40; round += 1) {
+      const stream = await openai.chat.completions.create(
+        { model: "chat", messages: [{ role: "user", content: "Hi" }], stream: true, max_tokens: 2 },
+        { maxRetries: 0 },
+      );
+      for await (const _ of stream);
+      await openai.chat.completions.create(
+        { model: "chat", messages: [{ role: "user", content: "Hi" }], max_tokens: 1 },
+        { maxRetries: 0 },
+      );
+    }
+  });
+
   it("serves Anthropic's messages, in their own dialect of errors too", async () => {
     const anthropic = new Anthropic({ baseURL: gateway.url, apiKey: "none", maxRetries: 0 });
     const request = { max_tokens: 4, messages: [{ role: "user" as const, content: "Hi" }] };

@@ -10,8 +10,11 @@ const DEFAULT_SLOW_START_MS = 10_000;
 const MAX_DECISIONS = 100_000;
 /** A host that is off does not answer at all; one in the same network answers within milliseconds. */
 const CONNECT_TIMEOUT_MS = 1_000;
-/** Shorter than the 5 s after which llama-server and vLLM close idle connections, so that no request meets a closing one. */
-const UPSTREAM_IDLE_MS = 4_000;
+/**
+ * Each request has a connection of its own: llama-server closes the connection after a stream without saying so in its headers,
+ * and a request that meets a closing connection cannot be repeated safely. Connecting takes one round trip in the local network.
+ */
+const REQUESTS_PER_CONNECTION = 1;
 
 export interface ClusterOptions {
   readonly decideSocket: string;
@@ -68,7 +71,7 @@ function renderCluster(cluster: EnvoyCluster, { endpointsFile, maxBodyBytes }: C
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(
         "extensions.upstreams.http.v3.HttpProtocolOptions",
         {
-          common_http_protocol_options: { idle_timeout: seconds(UPSTREAM_IDLE_MS) },
+          common_http_protocol_options: { max_requests_per_connection: REQUESTS_PER_CONNECTION },
           explicit_http_config: { http_protocol_options: {} },
         },
       ),

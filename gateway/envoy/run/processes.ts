@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, renameSync, statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import type { Readable } from "node:stream";
 import { z } from "zod";
 import type { IdentityReader } from "../../../src/macos/living-process.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
@@ -110,24 +111,21 @@ class Chain implements EnvoyProcesses {
   async #spawn(epoch: number): Promise<void> {
     const { program, args, paths, fingerprint, identity, clock, log } = this.#options;
     const startedMs = clock.monotonicMs();
-    const child = launch(program, args(epoch), paths.output);
-    const failed = once(child, "error").then(([error]) => error as Error);
-    if (child.pid === undefined) {
-      log.error({ err: await failed, program }, "envoy cannot be started");
+    const launched = launch(program, args(epoch), paths.output);
+    const pid = await launched.pid;
+    if (pid === undefined) {
+      log.error({ program }, "envoy cannot be started: there is no /bin/sh");
       return this.#restartLater(startedMs);
     }
-    const startTime = identity.startTimeNow(child.pid) ?? "exited";
-    const process: Recorded = { pid: child.pid, startTime, epoch, fingerprint };
+    const startTime = identity.startTimeNow(pid) ?? "exited";
+    const process: Recorded = { pid, startTime, epoch, fingerprint };
     this.#running.push(process);
-    child.once("exit", (code, signal) => this.#onExit(process, { code, signal, startedMs }));
+    void launched.exited.then((code) => this.#onExit(process, { code, startedMs }));
     await this.#record();
-    log.info({ pid: child.pid, epoch }, "envoy started");
+    log.info({ pid, epoch }, "envoy started");
   }
 
-  #onExit(
-    process: Recorded,
-    exit: { readonly code?: number | null; readonly signal?: string | null; readonly startedMs: number },
-  ): void {
+  #onExit(process: Recorded, exit: { readonly code?: number | null; readonly startedMs: number }): void {
     const wasCurrent = this.#running.at(-1) === process;
     this.#running = this.#running.filter((other) => other !== process);
     if (this.#isEnding || this.#options.signal.aborted) return;
@@ -137,8 +135,7 @@ class Chain implements EnvoyProcesses {
       void this.#record();
       return;
     }
-    const { code, signal } = exit;
-    log.error({ pid: process.pid, code, signal, output: paths.output }, "envoy exited; restarting it");
+    log.error({ pid: process.pid, code: exit.code, output: paths.output }, "envoy exited; restarting it");
     // They hold the names that the next process needs.
     for (const other of this.#running) kill(other, "SIGKILL");
     this.#running = [];
@@ -180,18 +177,44 @@ class Chain implements EnvoyProcesses {
   }
 }
 
+/**
+ * Prints the pid, and stays until Envoy has exited: on Linux, Envoy asks the kernel for a SIGTERM at the end of its parent,
+ * which must not be the gateway.
+ */
+const SHIM = '"$@" 3>&- & echo $! >&3; exec 3>&-; wait $!';
+
+interface Launched {
+  /** Undefined if there is no shell. */
+  readonly pid: Promise<number | undefined>;
+  /** Exit code as a shell reports it: 128 and the signal for a killed process. */
+  readonly exited: Promise<number | null>;
+}
+
 /** In a session of its own, so that neither Ctrl-C nor the end of this process reaches it. */
-function launch(program: string, args: readonly string[], outputFile: string): ChildProcess {
+function launch(program: string, args: readonly string[], outputFile: string): Launched {
   const size = statSync(outputFile, { throwIfNoEntry: false })?.size ?? 0;
   if (size > MAX_OUTPUT_BYTES) renameSync(outputFile, `${outputFile}.1`);
   const output = openSync(outputFile, "a", 0o600);
   try {
-    const child = spawn(program, args, { stdio: ["ignore", output, output], detached: true });
+    const child = spawn("/bin/sh", ["-c", SHIM, "envoy", program, ...args], {
+      stdio: ["ignore", output, output, "pipe"],
+      detached: true,
+    });
     child.unref();
-    return child;
+    return { pid: readPid(child), exited: exitOf(child) };
   } finally {
     closeSync(output);
   }
+}
+
+async function readPid(child: ChildProcess): Promise<number | undefined> {
+  let text = "";
+  try {
+    for await (const chunk of child.stdio[3] as Readable) text += String(chunk);
+  } catch {
+    return undefined;
+  }
+  return text === "" ? undefined : Number(text);
 }
 
 function exists(pid: number): boolean {
@@ -209,4 +232,9 @@ function kill({ pid }: Recorded, signal: NodeJS.Signals): void {
   } catch {
     // It has exited.
   }
+}
+
+async function exitOf(child: ChildProcess): Promise<number | null> {
+  const [code] = await once(child, "exit").catch(() => [null]);
+  return code as number | null;
 }
