@@ -11,7 +11,7 @@ const MAX_DECISIONS = 100_000;
 /** A host that is off does not answer at all; one in the same network answers within milliseconds. */
 const CONNECT_TIMEOUT_MS = 1_000;
 /**
- * Each request has a connection of its own: llama-server closes the connection after a stream without saying so in its headers,
+ * Each request has a connection of its own: llama-server closes the connection after a stream without a header that announces it,
  * and a request that meets a closing connection cannot be repeated safely. Connecting takes one round trip in the local network.
  */
 const REQUESTS_PER_CONNECTION = 1;
