@@ -1,8 +1,10 @@
 /** Names that the filters, the routes and the access log share with the decision service. */
 
+import { SERVICE_HEADER } from "../../src/gateway/service-header.ts";
+
 export const HEADERS = {
-  /** From the decision service: the cluster that serves the request. */
-  cluster: "x-metalbridge-cluster",
+  /** From the decision service: the cluster that serves the request. The endpoint gets it, too. */
+  cluster: SERVICE_HEADER,
   /** From the decision service: endpoints in the order of the tries. */
   endpoint: "x-gateway-destination-endpoint",
   /** From the decision service: its own name of the request, for the access log. */
@@ -15,7 +17,7 @@ export const HEADERS = {
   body: "x-metalbridge-body",
 } as const;
 
-/** Only we may set them: removed from every client's request, and before a request leaves for an engine. */
+/** Only we may set them: removed from every client's request, and from every response. */
 export const STEERING_PREFIXES = ["x-metalbridge-", "x-gateway-destination-endpoint", "x-envoy-"] as const;
 
 /** A client's credentials. An engine gets the decision service's `authorization`, or none. */

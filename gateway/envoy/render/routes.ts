@@ -36,7 +36,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
     },
   };
   const stripped = {
-    request_headers_to_remove: [HEADERS.cluster, HEADERS.model, HEADERS.body, "x-envoy-external-address"],
+    request_headers_to_remove: [HEADERS.model, HEADERS.body, "x-envoy-external-address"],
   };
   return {
     name: "metalbridge",

@@ -108,7 +108,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     expect(finished?.requestId).toBe(bed.decisions.received.at(-1)?.headers["x-request-id"]);
   });
 
-  it("lets no client steer, and shows no steering header to client or engine", async () => {
+  it("lets no client steer, shows it no steering header, and names only the service to the engine", async () => {
     first.answer = second.answer = () => ({
       headers: { "x-metalbridge-cluster": "x", "x-envoy-upstream-service-time": "1" },
     });
@@ -127,7 +127,8 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     const isSteering = (name: string) => /^x-(metalbridge|gateway|envoy)-/.test(name);
     expect(Object.keys(headers).filter(isSteering)).toEqual([]);
     const [engine] = engineRequests();
-    expect(Object.keys(engine?.headers ?? {}).filter(isSteering)).toEqual([]);
+    expect(Object.keys(engine?.headers ?? {}).filter(isSteering)).toEqual(["x-metalbridge-cluster"]);
+    expect(engine?.headers["x-metalbridge-cluster"]).toBe("default/a");
     const asked = bed.decisions.received[0]?.headers ?? {};
     expect(asked["x-metalbridge-model"]).toBe("a");
     expect(
