@@ -33,7 +33,7 @@ async function openGateway() {
   await reflector.whenSynced();
   const isSynced = () => reflector.isSynced();
   const { authenticate } = createAuthenticator({
-    ...{ keys, isSynced, nowMs: systemClock.nowMs, isOpenWithoutKeys: false },
+    ...{ keys, isSynced, nowMs: systemClock.nowMs, isOpenWithoutKeys: () => false },
   });
   const run = (...args: string[]) => runProgram([...args, "-n", namespace], desk);
   const ask = async (key: string) => {

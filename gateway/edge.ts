@@ -26,6 +26,8 @@ export interface Edge {
   /** Base URL of the gateway. */
   readonly url: () => string;
   readonly isRunning: () => boolean;
+  /** True while only programs of this machine can connect. */
+  readonly isLocal: () => boolean;
   /** The models have changed. */
   readonly update: () => void;
   /** The keys have changed. */
@@ -46,6 +48,7 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
   let address = addressOf(ports);
   let envoy = await open(ports, address);
   const accessLog = await follow(ports, envoy);
+  let isLocal = isLoopback(address);
   let isDue = false;
   const apply = (): void => {
     isDue = false;
@@ -55,6 +58,7 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
   return {
     url: () => urlOf(config, address),
     isRunning: () => envoy.isRunning(),
+    isLocal: () => isLocal,
     update: () => {
       if (isDue) return;
       isDue = true;
@@ -65,7 +69,10 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
       if (wanted === address) return;
       log.info({ from: address, to: wanted }, "the gateway listens on another address");
       address = wanted;
+      // Both addresses count while one replaces the other.
+      isLocal = isLocal && isLoopback(wanted);
       await envoy.stop({ drainMs: RELISTEN_DRAIN_MS });
+      isLocal = isLoopback(address);
       envoy = await open(ports, address);
       await envoy.listening;
     },

@@ -12,6 +12,7 @@ import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import { openAccounting } from "./accounting.ts";
 import { watchGateways, watchModels } from "./cluster.ts";
 import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
 import { Decider } from "./decide/decide.ts";
@@ -25,7 +26,6 @@ import type { EnvoyOptions } from "./envoy/types.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
 import { createUsers } from "./keys/users.ts";
 import { watchKeys } from "./keys/watch-keys.ts";
-import { createLimits } from "./limits/create-limits.ts";
 import { createFigures, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
 import { Queues } from "./queue/queues.ts";
@@ -77,6 +77,7 @@ export async function runGateway({
     tick(gateway, ports);
     await aborted(signal);
     await edge.stop();
+    await gateway.accounting.close();
   } finally {
     ending.abort();
     connection.close();
@@ -97,7 +98,7 @@ type Gateway = ReturnType<typeof createGateway>;
 
 /** The parts without Envoy. Watches start at once. */
 function createGateway(ports: Ports) {
-  const { config, connection, clock, signal } = ports;
+  const { config, connection, clock } = ports;
   const client = createClient(connection, { userAgent: USER_AGENT });
   const queues = new Queues(clock);
   let edge: Edge | undefined;
@@ -124,20 +125,21 @@ function createGateway(ports: Ports) {
     onChange: () => void edge?.relisten(),
   });
   const reflectors = [services, slices, secrets, ...(others === undefined ? [] : [others.slices])];
-  const limits = createLimits({ clock, signal, gateways, spent: () => ({ today: 0, thisMonth: 0 }) });
+  const accounting = openAccounting({ ...ports, client, gateway: hostname(), gateways });
   const isKeyRequired = (): boolean => config.kubernetesTokens || keys.size() > 0;
   const authenticator = createAuthenticator({
     keys,
     isSynced: secrets.isSynced,
     nowMs: clock.nowMs,
     identifyUser: config.kubernetesTokens ? createUsers({ client, clock, limits: {} }) : undefined,
-    isOpenWithoutKeys: !config.kubernetesTokens,
+    isOpenWithoutKeys: () => !config.kubernetesTokens && edge?.isLocal() === true,
   });
   return {
     client,
     models,
     queues,
-    limits,
+    keys,
+    accounting,
     authenticator,
     isKeyRequired,
     figures: createFigures(),
@@ -156,7 +158,8 @@ function createGateway(ports: Ports) {
 
 /** The decision service, then Envoy: it must not accept requests before they can be decided. */
 async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
-  const { models, queues, limits, authenticator, figures, isKeyRequired } = gateway;
+  const { models, queues, accounting, authenticator, figures, isKeyRequired } = gateway;
+  const { limits, onUsage } = accounting;
   const { config, identity, clock, log, signal, jwtSecret } = ports;
   const demand = createDemand({ client: gateway.client, gateway: hostname(), clock, log, signal });
   const decider = new Decider({
@@ -183,7 +186,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     log,
     signal,
   });
-  const onLines = createEnds({ queues, limits, figures, onUsage: () => {}, clock });
+  const onLines = createEnds({ queues, limits, figures, onUsage, clock });
   const edge = await openEdge({
     ...{ config, decideSocket, identity, onLines, clock, log, signal },
     models: () => models.list(),
@@ -197,9 +200,11 @@ async function listenForHealth(
   { config, clock, signal }: Ports,
   apiRequests: Tally,
 ): Promise<number> {
-  const { figures, queues, models } = gateway;
+  const { figures, queues, models, keys, accounting } = gateway;
   const facts = () => ({
     ...{ figures, queues, models, apiRequests },
+    ...accounting.facts(),
+    keys: { valid: keys.size() - keys.problems().size, invalid: keys.problems().size },
     isEnvoyRunning: gateway.edge?.isRunning() ?? false,
     process: processFacts(clock),
   });

@@ -5,6 +5,7 @@ import { type ProcessFacts, processFamilies } from "../src/http/metrics/process.
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import type { Models } from "./models/models.ts";
 import type { Queues } from "./queue/queues.ts";
+import { type KeyFacts, usageFamilies } from "./usage/metrics.ts";
 
 const SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const MODEL = ["namespace", "service"];
@@ -47,7 +48,7 @@ export function labelsOf(model: string): Labels {
   return { namespace, service };
 }
 
-export interface GatewayFacts {
+export interface GatewayFacts extends KeyFacts {
   readonly figures: RequestFigures;
   readonly queues: Queues;
   readonly models: Models;
@@ -112,6 +113,7 @@ export const gatewayFamilies: readonly MetricFamily<GatewayFacts>[] = [
     labels: ["verb", "code"],
     read: ({ apiRequests }) => apiRequests.samples(),
   },
+  ...usageFamilies,
   ...processFamilies,
 ];
 

@@ -20,7 +20,7 @@ function keyOf(text: string, changed: Partial<GatewayKey> = {}): GatewayKey {
 function setUp(changed: Partial<AuthenticatorPorts> = {}) {
   const keys = createKeyIndex();
   const put = (id: string, key: GatewayKey) => keys.put(keySecret("gateway", id, key));
-  const ports = { keys, isSynced: () => true, nowMs: () => NOW, isOpenWithoutKeys: false, ...changed };
+  const ports = { keys, isSynced: () => true, nowMs: () => NOW, isOpenWithoutKeys: () => false, ...changed };
   const { authenticate } = createAuthenticator(ports);
   const ask = async (headers: RequestHeaders) => {
     const result = await authenticate(headers);
@@ -86,13 +86,13 @@ test("a copied Secret gains nothing: the first name keeps the hash, and the othe
 });
 
 test("before the keys are read every request is refused temporarily, also on loopback", async () => {
-  const { ask } = setUp({ isSynced: () => false, isOpenWithoutKeys: true });
+  const { ask } = setUp({ isSynced: () => false, isOpenWithoutKeys: () => true });
   expect(await ask({})).toBe("unavailable");
   expect(await ask({ "x-api-key": TEXT })).toBe("unavailable");
 });
 
 test("a gateway on loopback accepts everything until a Secret is labeled as a key, even an invalid one", async () => {
-  const { keys, ask } = setUp({ isOpenWithoutKeys: true });
+  const { keys, ask } = setUp({ isOpenWithoutKeys: () => true });
   expect([await ask({}), await ask({ "x-api-key": "anything" })]).toEqual(["anonymous", "anonymous"]);
   keys.put({ metadata: { name: "broken" } });
   expect([await ask({}), await ask({ "x-api-key": "anything" })]).toEqual(["missing", "unknown"]);

@@ -32,8 +32,8 @@ export interface AuthenticatorPorts {
   readonly nowMs: () => number;
   /** Absent if tokens of Kubernetes are not accepted. */
   readonly identifyUser?: IdentifyUser | undefined;
-  /** Accepts every request while no Secret is labeled as a key. Only for a gateway that listens on loopback. */
-  readonly isOpenWithoutKeys: boolean;
+  /** True while the gateway listens on loopback only: then every request is accepted if no Secret is labeled as a key. */
+  readonly isOpenWithoutKeys: () => boolean;
   readonly countResult?: ((result: Refusal["reason"] | "authenticated") => void) | undefined;
 }
 
@@ -53,7 +53,7 @@ async function authenticate(
   credential: string | undefined,
 ): Promise<Authentication> {
   if (!isSynced()) return refused("unavailable");
-  if (isOpenWithoutKeys && keys.size() === 0) return { at: "authenticated", caller: anonymous };
+  if (keys.size() === 0 && isOpenWithoutKeys()) return { at: "authenticated", caller: anonymous };
   if (credential === undefined) return refused("missing");
   if (isKeyText(credential)) {
     const found = keys.find(hashKey(credential));

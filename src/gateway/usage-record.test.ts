@@ -70,5 +70,7 @@ test("a record is named by day and gateway, and its name is never too long", () 
     ...["2026-11-27", "2026-11-28", "2026-11"],
   ]);
   expect(recordName("gateway-1", "2026-11-27")).toBe("gateway-usage-2026-11-27-gateway-1");
+  expect(recordName("Ada's Mac.local.", "2026-11-27")).toBe("gateway-usage-2026-11-27-ada-s-mac-local");
+  expect(recordName("", "2026-11-27")).toMatch(/^gateway-usage-2026-11-27-\w+$/);
   expect(recordName("x".repeat(253), "2026-11-27").length).toBeLessThan(253);
 });

@@ -21,9 +21,13 @@ export function monthOf(day: string): string {
   return day.slice(0, 7);
 }
 
+/** The gateway's name may be that of a machine, such as `Adas-Mac.local`. */
 export function recordName(gateway: string, day: string): string {
-  const name = gateway.length > GATEWAY_NAME_MAX ? hash(gateway) : gateway;
-  return `gateway-usage-${day}-${name}`;
+  const name = gateway
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, "-")
+    .replace(/-$/, "");
+  return `gateway-usage-${day}-${name === "" || name.length > GATEWAY_NAME_MAX ? hash(gateway) : name}`;
 }
 
 export function renderUsageRecord(

@@ -2,7 +2,7 @@
 import type { ParsedFamily } from "./exposition.ts";
 
 const PREFIXES =
-  /^(metalbridge_(agent|host|replica|engine|gate|controller|service|tokens|model|gpu)_|process_|nodejs_)/;
+  /^(metalbridge_(agent|host|replica|engine|gate|gateway|controller|service|tokens|model|gpu)_|process_|nodejs_)/;
 /** Units other than the base ones. */
 const OTHER_UNITS = /_(ms|milliseconds|minutes|hours|kb|mb|gb|kib|mib|gib|kilobytes|megabytes|percent)(_|$)/;
 

@@ -1,0 +1,54 @@
+/** What keys may spend and have spent: limits, counters that gateways share, and the records of usage. */
+import { randomUUID } from "node:crypto";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import type { KubeClient } from "../src/kube/types.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
+import type { GatewayConfig } from "./config.ts";
+import type { EndedUsage } from "./ended.ts";
+import { createLimits } from "./limits/create-limits.ts";
+import type { Limits } from "./limits/limits.ts";
+import { connectSharedCounters } from "./limits/shared-counters.ts";
+import type { UsageFacts } from "./usage/metrics.ts";
+import { createUsageRecorder } from "./usage/recorder.ts";
+import { watchRecords } from "./usage/watch-records.ts";
+
+export interface Accounting {
+  readonly limits: Limits;
+  readonly onUsage: (ended: EndedUsage) => void;
+  readonly facts: () => UsageFacts;
+  /** Writes the usage that is not recorded yet. */
+  readonly close: () => Promise<void>;
+}
+
+export function openAccounting(ports: {
+  readonly config: GatewayConfig;
+  readonly connection: KubeConnection;
+  readonly client: KubeClient;
+  /** Name of this gateway, which its records carry. */
+  readonly gateway: string;
+  readonly gateways: () => number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}): Accounting {
+  const { config, clock, log, signal, gateways } = ports;
+  const { namespace, counters: url } = config;
+  const shared = url === undefined ? undefined : connectSharedCounters({ url, clock, log });
+  if (shared !== undefined) signal.addEventListener("abort", () => shared.close(), { once: true });
+  const watched = watchRecords({ ...ports, namespace });
+  const recorder = createUsageRecorder({ ...ports, namespace, newId: randomUUID, watched });
+  const { spent } = recorder;
+  return {
+    limits: createLimits({ clock, signal, gateways, spent, shared }),
+    onUsage: ({ caller, model, place, tokens }) => {
+      const [of = "", name = ""] = model.split("/");
+      recorder.add({ key: caller, namespace: of, model: name, host: place }, tokens);
+    },
+    facts: () => ({
+      usage: recorder.sinceStart(),
+      usageWriteFailures: recorder.writeFailures(),
+      areCountersShared: shared?.isAvailable(),
+    }),
+    close: () => recorder.flush(),
+  };
+}
