@@ -231,6 +231,31 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     }
   });
 
+  it("lets browsers of the configured origins in, and no others", async () => {
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed({ cors: { allowOrigins: ["https://chat.example.com"] } });
+    await serve(bed, engine);
+    const preflight = (origin: string) =>
+      bed.call("/v1/chat/completions", {
+        method: "OPTIONS",
+        headers: {
+          origin,
+          "access-control-request-method": "POST",
+          "access-control-request-headers": "authorization",
+        },
+      });
+    bed.decisions.received.length = 0;
+    const allowed = await preflight("https://chat.example.com");
+    expect(allowed).toMatchObject({
+      status: 200,
+      headers: { "access-control-allow-origin": "https://chat.example.com" },
+    });
+    expect(bed.decisions.received).toEqual([]);
+    expect(
+      (await preflight("https://evil.example.com")).headers["access-control-allow-origin"],
+    ).toBeUndefined();
+  });
+
   it("configures an Envoy of another container by files, and drains it when its preStop hook writes a file", async () => {
     await using engine = await startEngine();
     await using folder = await temporaryFolder();

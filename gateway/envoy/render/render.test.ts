@@ -1,0 +1,70 @@
+/** Golden configuration. `UPDATE_GOLDEN=1` rewrites the files. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { stringify } from "yaml";
+import type { EnvoyCluster } from "../types.ts";
+import { renderBootstrap } from "./bootstrap.ts";
+import { renderClusters, renderEndpoints } from "./clusters.ts";
+import { renderListeners, renderSecret } from "./listener.ts";
+
+const CLUSTERS: readonly EnvoyCluster[] = [
+  {
+    name: "default/chat",
+    endpoints: [
+      { address: "10.0.4.11", port: 40_123, weight: 3, isHealthy: true },
+      { address: "fd00::7", port: 40_124, isHealthy: false },
+    ],
+    maxConnections: 64,
+  },
+  { name: "team-a/embed", endpoints: [], slowStartMs: 0 },
+];
+
+/** All files for a gateway in this folder. */
+function render(dir: string): Readonly<Record<string, string>> {
+  const at = (name: string) => `${dir}/${name}`;
+  const endpointsFile = (name: string) => at(`endpoints/${name.replace("/", ".")}.json`);
+  return {
+    bootstrap: renderBootstrap({
+      listenersFile: at("listeners.json"),
+      clustersFile: at("clusters.json"),
+      adminSocket: at("admin.sock"),
+      maxClientConnections: 20_000,
+    }),
+    listeners: renderListeners({
+      listen: { address: "0.0.0.0", port: 4_000 },
+      secretFile: at("secret.json"),
+      accessLogFile: at("access.log"),
+      maxBodyBytes: 32 << 20,
+      requestReceiveMs: 300_000,
+      idleMs: 3_600_000,
+      decideMs: 600_000,
+      cors: { allowOrigins: ["https://chat.example.com"] },
+    }),
+    secret: renderSecret({ certificateFile: at("tls/tls.crt"), keyFile: at("tls/tls.key") }),
+    clusters: renderClusters(CLUSTERS, {
+      decideSocket: at("decide.sock"),
+      endpointsFile,
+      maxBodyBytes: 32 << 20,
+    }),
+    endpoints: CLUSTERS.map(renderEndpoints).join(""),
+  };
+}
+
+for (const [name, text] of Object.entries(render("/run/metalbridge"))) {
+  test(`${name} are rendered as recorded`, () => {
+    const golden = fileURLToPath(new URL(`golden/${name}.yaml`, import.meta.url));
+    const documents = text.trim().split("\n");
+    const pretty = documents
+      .map((one) => stringify(JSON.parse(one, countRepeated), { lineWidth: 110 }))
+      .join("---\n");
+    if (process.env.UPDATE_GOLDEN === "1" || !existsSync(golden)) writeFileSync(golden, pretty);
+    expect(pretty).toBe(readFileSync(golden, "utf8"));
+  });
+}
+
+/** Long lists of the same form, which tests with the real Envoy cover. */
+function countRepeated(key: string, value: unknown): unknown {
+  const isRepeated = Array.isArray(value) && ["mappers", "rules"].includes(key) && value.length > 1;
+  return isRepeated ? `${value.length} of them` : value;
+}
