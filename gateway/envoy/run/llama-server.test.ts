@@ -1,0 +1,82 @@
+/** The real llama-server behind the real Envoy: streams, usage, and the paths of both APIs. */
+import path from "node:path";
+import { expect, it } from "vitest";
+import { describeUnless } from "../../../test/bed/describe-unless.ts";
+import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
+import { until } from "../../../test/bed/until.ts";
+import { findLlamaServer } from "../../../test/fixtures/llama-server.ts";
+import { runLlamaServer } from "../../../test/fixtures/run-llama-server.ts";
+import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
+import { writeTinyGguf } from "../../../test/fixtures/tiny-gguf.ts";
+import { grant, send, startEnvoyBed } from "./fixtures/envoy-bed.ts";
+
+const llamaServer = findLlamaServer();
+const why = whyNoEnvoy ?? (llamaServer === undefined ? "needs llama-server: npm run setup" : undefined);
+
+describeUnless(why, "llama-server behind Envoy", () => {
+  it("gets requests as a client sends them, answers as it does directly, and its tokens are counted", async () => {
+    await using folder = await temporaryFolder();
+    const model = path.join(folder.path, "tiny.gguf");
+    await writeTinyGguf(model);
+    await using engine = await runLlamaServer(llamaServer ?? "", [
+      "-m",
+      model,
+      "-c",
+      "512",
+      "-np",
+      "1",
+      "--no-warmup",
+    ]);
+    const port = Number(new URL(engine.url).port);
+    await using bed = await startEnvoyBed();
+    await bed.envoy.apply([
+      { name: "default/a", endpoints: [{ address: "127.0.0.1", port, isHealthy: true }] },
+    ]);
+    await until(async () => expect((await bed.call("/v1/models/x", { method: "GET" })).status).toBe(200));
+
+    const chat = {
+      model: "a",
+      messages: [{ role: "user", content: "hello" }],
+      max_tokens: 8,
+      temperature: 0,
+      seed: 1,
+    };
+    const ask = async (ticket: string, where: string, body: object) => {
+      bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": ticket });
+      const [direct, through] = [await send(port, where, { body }), await bed.call(where, { body })];
+      expect(through.status, through.text).toBe(200);
+      expect(steady(through.text)).toBe(steady(direct.text));
+      expect(through.headers["content-type"]).toBe(direct.headers["content-type"]);
+      return { finished: await bed.finished(ticket), text: through.text };
+    };
+    const plain = await ask("plain", "/v1/chat/completions", chat);
+    const { usage } = JSON.parse(plain.text) as {
+      usage: { prompt_tokens: number; completion_tokens: number };
+    };
+    expect(plain.finished.tokens).toMatchObject({ in: usage.prompt_tokens, out: usage.completion_tokens });
+    const stream = await ask("stream", "/v1/chat/completions", { ...chat, stream: true });
+    expect(stream.finished.tokens).toMatchObject({ in: usage.prompt_tokens, out: usage.completion_tokens });
+    expect(stream.finished.firstByteMs).toBeDefined();
+    const counted = await ask("counted", "/v1/chat/completions", {
+      ...chat,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    expect(counted.finished.tokens).toMatchObject({ in: usage.prompt_tokens, out: usage.completion_tokens });
+    const service = await ask("service", "/v1/completions", {
+      prompt: "hello",
+      max_tokens: 4,
+      temperature: 0,
+    });
+    expect(service.finished.tokens?.out).toBe(4);
+  });
+});
+
+/** Without what differs between two equal requests. */
+function steady(text: string): string {
+  return text
+    .replace(/"id":"[^"]*"/g, "")
+    .replace(/"created":\d+/g, "")
+    .replace(/"timings":\{[^}]*\}/g, "")
+    .replace(/"prompt_tokens_details":\{[^}]*\}/g, "");
+}
