@@ -93,15 +93,20 @@ function printFailure(error: unknown, isStopped: boolean): void {
 }
 
 function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {
-  return `  In another terminal:
+  const url = result.baseUrl ?? `${result.endpoint}/v1`;
+  return `  One base URL for all models, with OpenAI's and Anthropic's APIs: ${url}
+    curl ${url}/chat/completions -H 'content-type: application/json' \\
+      -d '{"model":"quickstart","messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
+
+  In another terminal:
     export KUBECONFIG=${shellWord(kubeconfig)}
 
   Try next:
     kubectl get mdl,isvc,irep,mbhost          # or: npx metalbridge status
-    curl ${result.endpoint}/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
+    curl ${url}/models                        # every model under this URL
     kubectl scale isvc/quickstart --replicas 2; kubectl get irep -w
     npx metalbridge chat quickstart           # also: logs quickstart, describe quickstart, models list
     npx metalbridge deploy Qwen/Qwen3-0.6B    # any model of: npx metalbridge catalog list
 
-  Logs of controller and agent are in ${dir}/logs. Ctrl-C stops everything; npm start starts it again.`;
+  Logs of controller, agent and gateway are in ${dir}/logs. Ctrl-C stops everything; npm start starts it again.`;
 }

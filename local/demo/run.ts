@@ -5,6 +5,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
+import { findEnvoy } from "../control-plane/engine-programs.ts";
 import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/state/disk.ts";
 import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
@@ -12,6 +13,7 @@ import { applyManifests } from "./apply.ts";
 import { requestCompletion } from "./completion.ts";
 import { type DemoEngine, engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
+import { type DemoGateway, planGateway, untilGatewayAnswers } from "./gateway.ts";
 import type { AppliedObjects } from "./judge.ts";
 import { type DemoManifests, readDemoManifests } from "./manifests.ts";
 import type { DemoScreen } from "./screen.ts";
@@ -32,6 +34,8 @@ export interface DemoOptions {
 export interface DemoResult {
   readonly ready: true;
   readonly endpoint: string;
+  /** Base URL of the gateway. Absent without Envoy. */
+  readonly baseUrl?: string | undefined;
   readonly reply: string;
   readonly timings: Readonly<Record<"controlPlaneMs" | "readyMs" | "answerMs" | "totalMs", number>>;
 }
@@ -63,9 +67,12 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
   const { source, path } = await demoSource(options);
   const manifests = await readDemoManifests(source, options.engine);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
+  const envoy = findEnvoy(readPartsConfig());
+  const gateway = envoy === undefined ? undefined : await planGateway(options.dir, envoy);
   const system = await openDemoSystem({
     dir: options.dir,
     address,
+    gateway,
     engineFlags: engine,
     modelRoots: [join(options.dir, "models"), ...(path === undefined ? [] : [path])],
     signal,
@@ -75,7 +82,7 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
     const controlPlaneMs = performance.now() - startedAt;
     screen.done("control plane", "real kube-apiserver and etcd, on loopback", controlPlaneMs);
     system.startParts();
-    const result = await Promise.race([serve(system, manifests, options, ports), system.partFailed]);
+    const result = await Promise.race([serve(system, manifests, gateway, options, ports), system.partFailed]);
     const timings = { controlPlaneMs, ...result.timings, totalMs: performance.now() - startedAt };
     return { system, result: { ...result, timings: rounded(timings) } };
   } catch (error) {
@@ -87,6 +94,7 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
 async function serve(
   system: DemoSystem,
   manifests: DemoManifests,
+  gateway: DemoGateway | undefined,
   options: DemoOptions,
   { screen, signal }: DemoPorts,
 ) {
@@ -98,15 +106,23 @@ async function serve(
   const isGenerated = options.model === undefined && source === manifests.model.spec.source;
   screen.line(`    weights: ${source}${isGenerated ? " (generated: a real engine, meaningless words)" : ""}`);
   if (preserved.length > 0) screen.line(`    kept as you changed it: ${preserved.join(", ")}`);
+  const gatewayAt = performance.now();
+  if (gateway === undefined)
+    screen.line("    no Envoy, so there is no gateway; to install it: npm run setup");
+  else {
+    await untilGatewayAnswers(gateway, signal);
+    screen.done("gateway", `${gateway.url}/v1`, performance.now() - gatewayAt);
+  }
   const isOff = isTurnedOff(applied, system.kubeconfig, options, screen);
-  const demoRequest = { applied, prompt: options.prompt, connection, screen, signal };
+  const demoRequest = { applied, prompt: options.prompt, gateway, connection, screen, signal };
   const answered = await requestUntilAnswered(
     demoRequest,
     appliedAt,
     isOff ? Number.POSITIVE_INFINITY : options.timeoutSeconds * 1_000,
   );
-  screen.done("answered", "request to the address in the EndpointSlice", answered.timings.answerMs);
-  return { ready: true as const, ...answered };
+  const through = gateway === undefined ? "to the address in the EndpointSlice" : "through the gateway";
+  screen.done("answered", `request ${through}`, answered.timings.answerMs);
+  return { ready: true as const, baseUrl: gateway && `${gateway.url}/v1`, ...answered };
 }
 
 /** True if the user has scaled the service to 0 or suspended it. The demo then waits until the user changes it. */
@@ -134,6 +150,7 @@ function isTurnedOff(
 interface DemoRequest {
   readonly applied: AppliedObjects;
   readonly prompt: string;
+  readonly gateway: DemoGateway | undefined;
   readonly connection: KubeConnection;
   readonly screen: DemoScreen;
   readonly signal: AbortSignal;
@@ -144,7 +161,7 @@ interface DemoRequest {
  * exited, until the new agent updates them. For a refused connection, this function waits again.
  */
 async function requestUntilAnswered(demoRequest: DemoRequest, appliedAt: number, timeoutMs: number) {
-  const { applied, prompt, connection, screen, signal } = demoRequest;
+  const { applied, prompt, gateway, connection, screen, signal } = demoRequest;
   const deadline = appliedAt + timeoutMs;
   for (;;) {
     const { endpoint } = await followUntilReady({
@@ -158,7 +175,12 @@ async function requestUntilAnswered(demoRequest: DemoRequest, appliedAt: number,
     const readyMs = performance.now() - appliedAt;
     const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
     try {
-      const reply = await requestCompletion(endpoint, applied.service.metadata.name, prompt, requestSignal);
+      const reply = await requestCompletion(
+        gateway?.url ?? endpoint,
+        applied.service.metadata.name,
+        prompt,
+        requestSignal,
+      );
       const answerMs = performance.now() - appliedAt - readyMs;
       screen.done("ready", endpoint, readyMs);
       return { endpoint, reply, timings: { readyMs, answerMs } };

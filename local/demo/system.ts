@@ -1,4 +1,4 @@
-/** The complete system on this machine: control plane in this process, controller and agent as child processes. */
+/** The complete system on this machine: control plane in this process, controller, agent and gateway as child processes. */
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
@@ -9,12 +9,13 @@ import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
 import { createTerminalLog } from "../terminal-log.ts";
 import { type DemoProcess, logTail, startChild } from "./children.ts";
+import type { DemoGateway } from "./gateway.ts";
 
 export interface DemoSystem {
   readonly connection: KubeConnection;
   readonly kubeconfig: string;
   readonly hostName: string;
-  /** Starts controller and agent. */
+  /** Starts controller, agent and gateway. */
   readonly startParts: () => void;
   /** Rejects when a part exits unexpectedly; never resolves. */
   readonly partFailed: Promise<never>;
@@ -28,6 +29,8 @@ export interface DemoSystemOptions {
   /** Flags that pass the engine to the agent. */
   readonly engineFlags: readonly string[];
   readonly modelRoots: readonly string[];
+  /** Absent without Envoy. */
+  readonly gateway: DemoGateway | undefined;
   readonly signal: AbortSignal;
   /** Called when another process requests a stop (`metalbridge down`). */
   readonly onStopOrder: () => void;
@@ -100,7 +103,9 @@ function startParts(
   agent.push("--address", options.address, "--state-dir", join(options.dir, "agent"));
   agent.push(...options.engineFlags);
   for (const root of options.modelRoots) agent.push("--model-root", root);
+  const gateway = options.gateway && ["gateway", ...shared, ...options.gateway.args];
   return [
+    ...(gateway === undefined ? [] : [startChild("gateway", gateway, join(logs, "gateway.log"))]),
     startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),
     startChild("agent", agent, join(logs, "agent.log")),
   ];

@@ -1,0 +1,61 @@
+/** The gateway of the demo: one base URL in front of all services. */
+
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { GATEWAY_PORT } from "../../gateway/config.ts";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { hash } from "../../src/util/hash.ts";
+
+export interface DemoGateway {
+  /** Without a path. */
+  readonly url: string;
+  /** Arguments of `metalbridge gateway`, beside the kubeconfig. */
+  readonly args: readonly string[];
+}
+
+const LOOPBACK = "127.0.0.1";
+/** The path of a Unix socket has at most 103 bytes; the longest in this folder has 20 more. */
+const MAX_FOLDER = 80;
+const READY_MS = 60_000;
+const CHECK_MS = 50;
+
+/** Uses the usual port, or a free one if another program has it. */
+export async function planGateway(dir: string, envoy: string): Promise<DemoGateway> {
+  const port = (await freePort(GATEWAY_PORT)) ?? (await freePort(0)) ?? GATEWAY_PORT;
+  const folder = path.join(dir, "gateway");
+  const short =
+    folder.length <= MAX_FOLDER ? folder : path.join(tmpdir(), `metalbridge-gateway-${hash(folder, 10)}`);
+  const args = ["--dir", short, "--envoy", envoy, "--port", String(port), "--health-port", "0"];
+  return { url: `http://${LOOPBACK}:${port}`, args };
+}
+
+/** Resolves once it answers. Throws `NoAnswer` after a minute. */
+export async function untilGatewayAnswers({ url }: DemoGateway, signal: AbortSignal): Promise<void> {
+  const deadline = performance.now() + READY_MS;
+  while (performance.now() < deadline) {
+    const isReady = await fetch(`${url}/healthz`, { signal }).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+    if (isReady) return;
+    await pause(CHECK_MS, undefined, { signal });
+  }
+  throw new MetalbridgeError("NoAnswer", `the gateway at ${url} did not answer`);
+}
+
+async function freePort(port: number): Promise<number | undefined> {
+  const server = createServer();
+  try {
+    server.listen(port, LOOPBACK);
+    await once(server, "listening");
+    const address = server.address();
+    return typeof address === "object" ? address?.port : undefined;
+  } catch {
+    return undefined;
+  } finally {
+    server.close();
+  }
+}
