@@ -71,7 +71,7 @@ function becomeSmall() {
 }
 
 function smallFlags() {
-  if (["server", "scheduler-extender"].includes(process.argv[2])) return QUICK;
+  if (["server", "scheduler-extender", "gateway"].includes(process.argv[2])) return QUICK;
   return isAgent() ? [...SMALL, ...UNOPTIMIZED] : SMALL;
 }
 
@@ -81,7 +81,10 @@ function isAgent() {
 
 /** Runs for months: on hosts beside models that need the memory, in the cluster within a limit. */
 function isDaemon() {
-  return isAgent() || ["controller", "server", "scheduler-extender", "node"].includes(process.argv[2] ?? "");
+  return (
+    isAgent() ||
+    ["controller", "server", "scheduler-extender", "node", "gateway"].includes(process.argv[2] ?? "")
+  );
 }
 
 /** glibc gives each thread an arena of its own, which an idle process never gives back. Engines do not inherit it. */

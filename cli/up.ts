@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
+import { type ChildProgram, startChild } from "../local/children.ts";
 import {
   digestOf,
   parseSchedulerConfig,
@@ -10,6 +11,7 @@ import {
 } from "../local/control-plane/components/scheduler.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { startDetached } from "../local/control-plane/detach.ts";
+import { findEnvoy } from "../local/control-plane/engine-programs.ts";
 import { type OpenOptions, openControlPlane } from "../local/control-plane/open.ts";
 import { findClusterParts, requireScheduler } from "../local/control-plane/parts.ts";
 import {
@@ -17,6 +19,7 @@ import {
   requireSchedulerConfig,
   type SessionInfo,
 } from "../local/control-plane/session.ts";
+import { type GatewayPlan, planGateway } from "../local/gateway.ts";
 import { shellWord } from "../local/shell-word.ts";
 import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
@@ -26,10 +29,14 @@ import { parsePort } from "./cluster/flags.ts";
 import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
+const GATEWAY_GRACE_MS = 5_000;
+
 interface UpOptions {
   readonly dir: string;
   readonly port?: number;
   readonly schedulerConfig?: string;
+  readonly gateway: boolean;
+  readonly gatewayAddress?: string;
   readonly detach?: boolean;
 }
 
@@ -45,6 +52,11 @@ export function configureUp(command: Command): void {
     .option(
       "--scheduler-config <file>",
       "also start kube-scheduler, with this KubeSchedulerConfiguration; its clientConnection and leaderElection are replaced",
+    )
+    .option("--no-gateway", "do not start the gateway, which serves all models under one base URL")
+    .option(
+      "--gateway-address <ip>",
+      "address on which the gateway listens as soon as there is a key (default: loopback)",
     )
     .option("--detach", "run in the background, and return when the control plane is ready")
     .addHelpText(
@@ -66,10 +78,20 @@ async function up(options: UpOptions): Promise<void> {
   const config = readPartsConfig();
   const parts = findClusterParts(config);
   if (schedulerConfig !== undefined) requireScheduler(parts, config);
-  const { port } = options;
-  if (options.detach === true)
-    return announce(await startDetached({ dir, port, schedulerConfig: schedulerFile }), "running");
-  await runInForeground({ dir, port, parts, schedulerConfig });
+  const { port, gateway, gatewayAddress } = options;
+  if (options.detach === true) {
+    const info = await startDetached({ dir, port, schedulerConfig: schedulerFile, gateway, gatewayAddress });
+    return announce(info, "running");
+  }
+  const envoy = gateway ? findEnvoy(config) : undefined;
+  const plan = envoy === undefined ? undefined : await planGateway(dir, envoy, gatewayAddress);
+  await runInForeground({ dir, port, parts, schedulerConfig }, plan);
+}
+
+/** The gateway is optional: if it exits, the control plane runs on, and the log of the gateway has the reason. */
+function startGateway({ args }: GatewayPlan, kubeconfig: string, dir: string): ChildProgram {
+  const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
+  return startChild("gateway", ["gateway", ...shared, ...args], path.join(dir, "logs", "gateway.log"));
 }
 
 function readSchedulerConfig(file: string): SchedulerConfig {
@@ -85,12 +107,15 @@ function readSchedulerConfig(file: string): SchedulerConfig {
 
 async function runInForeground(
   plan: Pick<OpenOptions, "dir" | "parts" | "port" | "schedulerConfig">,
+  gateway: GatewayPlan | undefined,
 ): Promise<void> {
   const request = listenForStop();
   const finished = Promise.withResolvers<void>();
   try {
+    const baseUrl = gateway && `${gateway.url}/v1`;
     const open = await openControlPlane({
       ...plan,
+      baseUrl,
       crds: customResourceDefinitions(),
       log: createTerminalLog((line) => writeErr(line)),
       signal: request.signal,
@@ -100,9 +125,11 @@ async function runInForeground(
       },
     });
     const { kubeconfig, url } = open.controlPlane;
-    announce({ pid: process.pid, state: "ready", kubeconfig, url }, "running");
+    const child = gateway && startGateway(gateway, kubeconfig, plan.dir);
+    announce({ pid: process.pid, state: "ready", kubeconfig, url, baseUrl }, "running");
     await whenAborted(request.signal);
     printLine("stopping");
+    await child?.stop(GATEWAY_GRACE_MS);
     await open.close();
   } catch (error) {
     // Stopped during the start: all parts are stopped again, and this is not an error.
@@ -114,6 +141,9 @@ async function runInForeground(
 }
 
 function announce(info: SessionInfo, what: string): void {
+  const { baseUrl } = info;
+  if (baseUrl !== undefined)
+    printLine(`gateway at ${baseUrl}, for all models; to list them: curl ${baseUrl}/models`);
   printLine(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})`);
   if (info.kubeconfig !== "") printLine(`export KUBECONFIG=${shellWord(info.kubeconfig)}`);
 }

@@ -19,6 +19,8 @@ export async function startDetached(options: {
   readonly port?: number | undefined;
   /** Path of a KubeSchedulerConfiguration. */
   readonly schedulerConfig?: string | undefined;
+  readonly gateway: boolean;
+  readonly gatewayAddress?: string | undefined;
 }): Promise<SessionInfo> {
   const layout = controlPlaneLayoutOf(options.dir);
   await ensureFolder(layout.dir);
@@ -26,13 +28,19 @@ export async function startDetached(options: {
   const logFile = layout.log("up");
   const log = openSync(logFile, "w", 0o600);
   const port = options.port === undefined ? [] : ["--port", String(options.port)];
-  const { schedulerConfig } = options;
+  const { schedulerConfig, gateway, gatewayAddress } = options;
+  const gatewayFlags = gateway ? [] : ["--no-gateway"];
+  if (gatewayAddress !== undefined) gatewayFlags.push("--gateway-address", gatewayAddress);
   const scheduler = schedulerConfig === undefined ? [] : ["--scheduler-config", schedulerConfig];
   const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
-  const child = spawn(process.execPath, [program, "up", "--dir", layout.dir, ...port, ...scheduler], {
-    stdio: ["ignore", log, log],
-    detached: true,
-  });
+  const child = spawn(
+    process.execPath,
+    [program, "up", "--dir", layout.dir, ...port, ...scheduler, ...gatewayFlags],
+    {
+      stdio: ["ignore", log, log],
+      detached: true,
+    },
+  );
   closeSync(log);
   let ended: string | undefined;
   child.once("error", (error) => {

@@ -19,6 +19,8 @@ export interface OpenOptions {
   readonly scheduler?: boolean;
   /** Starts the scheduler with this configuration. */
   readonly schedulerConfig?: SchedulerConfig | undefined;
+  /** Base URL of a gateway beside it, for those who ask for this session. */
+  readonly baseUrl?: string | undefined;
   /** False only in tests, where a crash of the machine may lose data. */
   readonly fsync?: boolean;
   readonly signal?: AbortSignal | undefined;
@@ -36,7 +38,8 @@ export interface OpenControlPlane {
 export async function openControlPlane(options: OpenOptions): Promise<OpenControlPlane> {
   await ensureFolder(options.dir);
   const schedulerConfig = digestOf(options.schedulerConfig);
-  let info: SessionInfo = { pid: process.pid, state: "starting", kubeconfig: "", schedulerConfig };
+  const { baseUrl } = options;
+  let info: SessionInfo = { pid: process.pid, state: "starting", kubeconfig: "", schedulerConfig, baseUrl };
   const session = await openSession({ dir: options.dir, info: () => info, onStop: options.onStopOrder });
   let controlPlane: ControlPlane | undefined;
   try {

@@ -12,6 +12,8 @@ export interface SessionInfo {
   readonly state: "starting" | "ready" | "stopping";
   readonly kubeconfig: string;
   readonly url?: string;
+  /** Base URL of the gateway. Absent without one. */
+  readonly baseUrl?: string | undefined;
   /** Digest of the configuration with which kube-scheduler runs. */
   readonly schedulerConfig?: string | undefined;
 }

@@ -7,13 +7,13 @@ import { createClient } from "../../src/kube/client/create-client.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
 import { findEnvoy } from "../control-plane/engine-programs.ts";
 import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/state/disk.ts";
+import { type GatewayPlan, planGateway, untilGatewayAnswers } from "../gateway.ts";
 import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
 import { applyManifests } from "./apply.ts";
 import { requestCompletion } from "./completion.ts";
 import { type DemoEngine, engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
-import { type DemoGateway, planGateway, untilGatewayAnswers } from "./gateway.ts";
 import type { AppliedObjects } from "./judge.ts";
 import { type DemoManifests, readDemoManifests } from "./manifests.ts";
 import type { DemoScreen } from "./screen.ts";
@@ -94,7 +94,7 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
 async function serve(
   system: DemoSystem,
   manifests: DemoManifests,
-  gateway: DemoGateway | undefined,
+  gateway: GatewayPlan | undefined,
   options: DemoOptions,
   { screen, signal }: DemoPorts,
 ) {
@@ -150,7 +150,7 @@ function isTurnedOff(
 interface DemoRequest {
   readonly applied: AppliedObjects;
   readonly prompt: string;
-  readonly gateway: DemoGateway | undefined;
+  readonly gateway: GatewayPlan | undefined;
   readonly connection: KubeConnection;
   readonly screen: DemoScreen;
   readonly signal: AbortSignal;

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { type ChildProgram, logTail, startChild } from "../children.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
+import type { GatewayPlan } from "../gateway.ts";
 import { createTerminalLog } from "../terminal-log.ts";
-import { type DemoProcess, logTail, startChild } from "./children.ts";
-import type { DemoGateway } from "./gateway.ts";
 
 export interface DemoSystem {
   readonly connection: KubeConnection;
@@ -30,7 +30,7 @@ export interface DemoSystemOptions {
   readonly engineFlags: readonly string[];
   readonly modelRoots: readonly string[];
   /** Absent without Envoy. */
-  readonly gateway: DemoGateway | undefined;
+  readonly gateway: GatewayPlan | undefined;
   readonly signal: AbortSignal;
   /** Called when another process requests a stop (`metalbridge down`). */
   readonly onStopOrder: () => void;
@@ -46,7 +46,7 @@ const CONTROLLER_GRACE_MS = 3_000;
 export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSystem> {
   let stopped: Promise<void> | undefined;
   let agentDied = false;
-  const children: DemoProcess[] = [];
+  const children: ChildProgram[] = [];
   const { promise: partFailed, reject: failParts } = Promise.withResolvers<never>();
   partFailed.catch(() => {}); // Avoids an unhandled rejection while no caller is waiting.
   const opened = await openControlPlane({
@@ -96,7 +96,7 @@ function startParts(
   kubeconfig: string,
   hostName: string,
   options: DemoSystemOptions,
-): readonly DemoProcess[] {
+): readonly ChildProgram[] {
   const logs = join(options.dir, "logs");
   const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
   const agent = ["agent", ...shared, "--stop-engines", "--register", "--host-name", hostName];
@@ -112,7 +112,7 @@ function startParts(
 }
 
 async function stopAll(
-  children: readonly DemoProcess[],
+  children: readonly ChildProgram[],
   closeControlPlane: () => Promise<void>,
   agentDied: boolean,
 ): Promise<void> {

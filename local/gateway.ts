@@ -1,15 +1,15 @@
-/** The gateway of the demo: one base URL in front of all services. */
+/** The gateway of a farm on this machine: one base URL in front of all services. */
 
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { GATEWAY_PORT } from "../../gateway/config.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { hash } from "../../src/util/hash.ts";
+import { GATEWAY_PORT } from "../gateway/config.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
+import { hash } from "../src/util/hash.ts";
 
-export interface DemoGateway {
+export interface GatewayPlan {
   /** Without a path. */
   readonly url: string;
   /** Arguments of `metalbridge gateway`, beside the kubeconfig. */
@@ -23,17 +23,28 @@ const READY_MS = 60_000;
 const CHECK_MS = 50;
 
 /** Uses the usual port, or a free one if another program has it. */
-export async function planGateway(dir: string, envoy: string): Promise<DemoGateway> {
+export async function planGateway(dir: string, envoy: string, address = LOOPBACK): Promise<GatewayPlan> {
   const port = (await freePort(GATEWAY_PORT)) ?? (await freePort(0)) ?? GATEWAY_PORT;
   const folder = path.join(dir, "gateway");
   const short =
     folder.length <= MAX_FOLDER ? folder : path.join(tmpdir(), `metalbridge-gateway-${hash(folder, 10)}`);
-  const args = ["--dir", short, "--envoy", envoy, "--port", String(port), "--health-port", "0"];
+  const args = [
+    "--dir",
+    short,
+    "--envoy",
+    envoy,
+    "--address",
+    address,
+    "--port",
+    String(port),
+    "--health-port",
+    "0",
+  ];
   return { url: `http://${LOOPBACK}:${port}`, args };
 }
 
 /** Resolves once it answers. Throws `NoAnswer` after a minute. */
-export async function untilGatewayAnswers({ url }: DemoGateway, signal: AbortSignal): Promise<void> {
+export async function untilGatewayAnswers({ url }: GatewayPlan, signal: AbortSignal): Promise<void> {
   const deadline = performance.now() + READY_MS;
   while (performance.now() < deadline) {
     const isReady = await fetch(`${url}/healthz`, { signal }).then(

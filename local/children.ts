@@ -1,9 +1,9 @@
-/** Controller and agent as child processes of the demo, each in a separate session. Closing standard input stops them. */
+/** Parts as child processes of a verb, each in a separate session. Closing standard input stops them. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, fstatSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { dirname } from "node:path";
 
-export interface DemoProcess {
+export interface ChildProgram {
   readonly name: string;
   readonly logFile: string;
   /** Offset in the log file at which this run begins, in bytes. */
@@ -13,20 +13,20 @@ export interface DemoProcess {
   /** Closes standard input, which asks for a graceful stop; TERM after `graceMs`, KILL some seconds later. */
   readonly stop: (graceMs: number) => Promise<void>;
   /** Starts the same process again. */
-  readonly restart: () => DemoProcess;
+  readonly restart: () => ChildProgram;
 }
 
 /**
  * Starts `metalbridge <args>` with output to `logFile`.
- * In a separate session, Ctrl-C and hang-up of the terminal do not reach the child, so the demo decides the order of stopping.
- * The pipe on standard input stops the child even if the demo is killed.
+ * In a separate session, Ctrl-C and hang-up of the terminal do not reach the child, so the verb decides the order of stopping.
+ * The pipe on standard input stops the child even if the verb is killed.
  */
-export function startChild(name: string, args: readonly string[], logFile: string): DemoProcess {
+export function startChild(name: string, args: readonly string[], logFile: string): ChildProgram {
   mkdirSync(dirname(logFile), { recursive: true });
   const log = openSync(logFile, "a");
   const logFrom = fstatSync(log).size;
   const [entry] = process.argv.slice(1);
-  if (entry === undefined) throw new Error("the demo does not know its own program file");
+  if (entry === undefined) throw new Error("the verb does not know its own program file");
   const child = spawn(process.execPath, [...process.execArgv, entry, ...args], {
     stdio: ["pipe", log, log],
     detached: true,
@@ -48,7 +48,7 @@ export function startChild(name: string, args: readonly string[], logFile: strin
 }
 
 /** The last lines of the log from this run, for an error message. */
-export function logTail(child: DemoProcess, lines: number): string {
+export function logTail(child: ChildProgram, lines: number): string {
   return readFileSync(child.logFile)
     .subarray(child.logFrom)
     .toString("utf8")
