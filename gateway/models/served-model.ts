@@ -1,6 +1,6 @@
 /** A service as the gateway sees it: where its replicas answer, how many requests they take at once, and its state. Pure. */
 import type { Mode } from "../../src/api/engine-settings.ts";
-import { LABEL_REPLICA, LABEL_SERVICE } from "../../src/api/group.ts";
+import { LABEL_HOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
@@ -92,7 +92,7 @@ function readyEndpoints({ metadata, endpoints, ports }: EndpointSlice): ModelEnd
     const [ip] = addresses;
     if (ip === undefined || conditions?.ready === false) return [];
     const address = ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
-    return [{ address, ip, port, place: nodeName ?? metadata.labels?.[LABEL_REPLICA] ?? ip }];
+    return [{ address, ip, port, place: nodeName ?? metadata.labels?.[LABEL_HOST] ?? ip }];
   });
 }
 

@@ -1,0 +1,123 @@
+/** Keys, limits and usage through the real gateway, its Envoy and a real engine. */
+import path from "node:path";
+import OpenAI, { type APIError } from "openai";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { model, service } from "../bed/manifests.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { type System, startSystem } from "../bed/system.ts";
+import { until } from "../bed/until.ts";
+import { runProgram } from "../cli/program.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { type StartedGateway, startGateway, whyNoGateway } from "./started-gateway.ts";
+
+const MINUTE = 60_000;
+
+describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => {
+  let on: System;
+  let gateway: StartedGateway;
+
+  beforeAll(async () => {
+    on = await startSystem({ agents: [{ hostName: "mac-1", config: { disk: { reserve: 0 } } }] });
+    const file = path.join(on.farm.modelsDir, "tiny.gguf");
+    await writeTinyGguf(file, { endless: true, layers: 2, embeddingSize: 64, contextLength: 8192 });
+    await on.apply(
+      model("chat", file),
+      service("chat", "mac-1", { contextSize: 4096, parallelSlots: 4, rollout: { drainSeconds: 5 } }),
+    );
+    [gateway] = await Promise.all([startGateway(on.cluster.kubeconfig), on.services.untilReady("chat")]);
+  }, 4 * MINUTE);
+
+  afterAll(async () => {
+    await gateway?.[Symbol.asyncDispose]();
+    await on?.[Symbol.asyncDispose]();
+  });
+
+  const run = async (...args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await runProgram(args, { kubeconfig: on.cluster.kubeconfig });
+    if (code !== 0) throw new Error(stderr);
+    return stdout.trim();
+  };
+  const clientOf = (apiKey: string) => new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey, maxRetries: 0 });
+  const ask = (apiKey: string, max_tokens = 4) =>
+    clientOf(apiKey).chat.completions.create({
+      model: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      max_tokens,
+    });
+  const refusal = (apiKey: string): Promise<APIError> =>
+    ask(apiKey).then(
+      () => Promise.reject(new Error("the request was admitted")),
+      (error: APIError) => error,
+    );
+
+  it("needs a key from the first one on, and refuses a revoked one at once, in the dialect of the client", async () => {
+    expect((await ask("none")).usage?.completion_tokens).toBe(4);
+    const key = await run("key", "create", "ada", "--services", "default/chat");
+    await until(async () => expect((await refusal("none")).status).toBe(401));
+    expect((await ask(key)).usage?.completion_tokens).toBe(4);
+    const other = await run("key", "create", "bob", "--namespaces", "elsewhere");
+    await until(async () => expect((await refusal(other)).status).toBe(404));
+    expect((await clientOf(other).models.list()).data).toEqual([]);
+    const anthropic = await fetch(`${gateway.url}/v1/messages`, {
+      method: "POST",
+      headers: { "x-api-key": "mbk_unknown", "content-type": "application/json" },
+      body: JSON.stringify({ model: "chat", max_tokens: 1, messages: [] }),
+    });
+    expect([anthropic.status, await anthropic.json()]).toEqual([
+      401,
+      expect.objectContaining({
+        type: "error",
+        error: { type: "authentication_error", message: expect.stringMatching(/^Unknown API key\./) },
+      }),
+    ]);
+    await run("key", "revoke", "ada");
+    await until(async () => expect((await refusal(key)).message).toMatch(/was revoked/));
+  });
+
+  it("enforces requests per minute, concurrent requests and the budget of a day, each with its own answer", async () => {
+    const rate = await run("key", "create", "rate", "--all", "--requests-per-minute", "2");
+    await until(() => ask(rate));
+    await ask(rate);
+    const limited = await refusal(rate);
+    expect([limited.status, limited.code]).toEqual([429, "rate_limit_exceeded"]);
+    expect(Number(limited.headers?.get("retry-after"))).toBeGreaterThan(0);
+    expect(limited.message).toMatch(/limit of 2 requests per minute/);
+
+    const single = await run("key", "create", "single", "--all", "--concurrent-requests", "1");
+    const stream = await until(() =>
+      clientOf(single).chat.completions.create({
+        ...{ model: "chat", messages: [{ role: "user", content: "Hi" }], stream: true, max_tokens: 3_000 },
+      }),
+    );
+    expect((await refusal(single)).message).toMatch(/limit of 1 concurrent requests/);
+    stream.controller.abort();
+    await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
+
+    const budget = await run("key", "create", "budget", "--all", "--tokens-per-day", "20");
+    await until(() => ask(budget, 30));
+    const spent = await until(() => refusal(budget));
+    expect([spent.status, spent.headers?.get("x-should-retry")]).toEqual([429, "false"]);
+    expect(spent.message).toMatch(/limit of 20 tokens per day \(UTC\)/);
+  });
+
+  it("records usage by key and host, estimated where the client left, and keeps it across a restart", async () => {
+    expect(await gateway.metrics()).toMatch(
+      /metalbridge_gateway_tokens_total\{key="budget",namespace="default",service="chat",host="mac-1",type="output"\} 3\d/,
+    );
+    await gateway.part().kill("SIGTERM");
+    type Line = { key: string; host: string; requests: number; tokensOut: number; estimatedRequests: number };
+    const usage = async (): Promise<readonly Line[]> =>
+      JSON.parse(await run("usage", "--by", "key,host", "-o", "json"));
+    const lineOf = (lines: readonly Line[], key: string) => lines.find((line) => line.key === key);
+    const before = await usage();
+    const { host, tokensOut } = lineOf(before, "budget") ?? {};
+    // A request before the end of the first one was counted may have been admitted, too.
+    expect([host, tokensOut]).toEqual(["mac-1", expect.toSatisfy((tokens: number) => tokens >= 30)]);
+    expect(lineOf(before, "rate")).toMatchObject({ requests: 2, tokensOut: 8, estimatedRequests: 0 });
+    expect(lineOf(before, "single")).toMatchObject({ estimatedRequests: 1 });
+    await gateway.restart();
+    const budget = await run("key", "rotate", "budget");
+    await until(async () => expect((await refusal(budget)).message).toMatch(/tokens per day/));
+  });
+});
