@@ -20,6 +20,7 @@ import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { FlavorChooser } from "../service/flavor-report.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
+import type { IdleServices } from "../service/idle/idle.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { ChangeHandlers } from "../watches/contract.ts";
@@ -36,10 +37,11 @@ export interface ChangePorts {
   readonly clock: Clock;
   readonly fitness: Fitness | undefined;
   readonly flavors: Pick<FlavorChooser, "waiting">;
+  readonly idle: Pick<IdleServices, "noteDemand" | "unusedSince">;
 }
 
 export function createHandlers(ports: ChangePorts): ChangeHandlers {
-  const { queues, watches, memory } = ports;
+  const { queues, watches } = ports;
   return {
     onService: (key) => queues.services.enqueue(key),
     onKind: () => {
@@ -53,18 +55,9 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
       }
     },
     onReplica: (key, replica, before) => {
-      const shown = replica ?? before;
-      if (shown !== undefined) memory.noteSeen(shown, replica === undefined);
       noteReplica(ports, key, replica);
+      noteShown(ports, replica, before);
       queues.placement.enqueue("all");
-      if (replica === undefined || before === undefined) enqueueBenchmarks(queues);
-      // The Secrets that a replica names never change.
-      if (
-        shown !== undefined &&
-        (replica === undefined || before === undefined) &&
-        replicaSecretsOf(shown).length > 0
-      )
-        queues.secrets.enqueue(accessKeyOf(shown));
     },
     onPerformance: (key, replica) => {
       noteReplica(ports, key, replica);
@@ -107,6 +100,7 @@ export function createHandlers(ports: ChangePorts): ChangeHandlers {
     },
     onBackendMember: (name) => queues.backends.enqueue(name),
     onHostMember: (host) => queues.hosts.enqueue(host),
+    onDemand: (key, mark) => ports.idle.noteDemand(key, mark),
     onRenewal: (host) => {
       if (!isReachable(ports, host)) queues.fleet.enqueue("all");
       if (isDeclaredLost(ports, host)) queues.hosts.enqueue(host);
@@ -186,13 +180,33 @@ function roomFactsOf(machine: Host | Node | undefined): unknown {
   return [metadata.labels, spec, conditions, allocatable];
 }
 
+/** A replica that is new, changed or gone. */
+function noteShown(
+  { queues, memory }: ChangePorts,
+  replica: InferenceReplica | undefined,
+  before: InferenceReplica | undefined,
+): void {
+  const shown = replica ?? before;
+  if (shown === undefined) return;
+  memory.noteSeen(shown, replica === undefined);
+  if (replica !== undefined && before !== undefined) return;
+  enqueueBenchmarks(queues);
+  // The Secrets that a replica names never change.
+  if (replicaSecretsOf(shown).length > 0) queues.secrets.enqueue(accessKeyOf(shown));
+}
+
 function noteReplica(
-  { scheduler, watches, clock }: ChangePorts,
+  { scheduler, watches, clock, idle }: ChangePorts,
   key: string,
   replica: InferenceReplica | undefined,
 ): void {
-  const service = replica === undefined ? undefined : watches.services.get(serviceKeyOf(replica));
-  scheduler.noteClaim(key, replica && claimOfReplica(replica, service, momentOf(clock)));
+  if (replica === undefined) {
+    scheduler.noteClaim(key, undefined);
+    return;
+  }
+  const owner = serviceKeyOf(replica);
+  const service = watches.services.get(owner);
+  scheduler.noteClaim(key, claimOfReplica(replica, service, momentOf(clock), idle.unusedSince(owner)));
 }
 
 function serviceKeyOf({ metadata, spec }: InferenceReplica): string {

@@ -32,11 +32,11 @@ import type { ModelPassPorts, ReconcileModel } from "../model/reconcile.ts";
 import { type ControllerScheduler, createControllerScheduler } from "../scheduler/scheduler.ts";
 import { type SecretAccess, startSecretAccess } from "../secrets/secret-access.ts";
 import { createRejectionRetries } from "../service/apply/retries.ts";
-import type { FlavorChooser } from "../service/flavor-report.ts";
 import { createFlavors } from "../service/flavors/choose.ts";
 import { createForeignServices } from "../service/foreign-services.ts";
 import { createServiceMemory, type ServiceMemory } from "../service/hosts/memory.ts";
 import type { HostsPathPorts } from "../service/hosts/ports.ts";
+import { createIdleServices, type IdleServices } from "../service/idle/idle.ts";
 import { observeService } from "../service/owned/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
 import { type LivePerformance, startLivePerformance } from "../service/performance/live-performance.ts";
@@ -110,9 +110,13 @@ export async function lead(options: LeadOptions): Promise<void> {
   const own = [...ofJobs, startJoins({ ...options, watches })];
   options.onWatching(() => [...allWatches(watches), ...own, ...secretAccess.watches()]);
   const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
+  const onChange = queues.services.enqueueAfter;
+  const scheduler = createControllerScheduler(options.scoreWeights);
+  const idle = createIdleServices({ watches, clock, scheduler, onChange });
+  const performance = startLivePerformance({ ...options, watches, onChange, onUse: idle.noteUse });
   const parts: LeaderParts = {
     queues,
-    scheduler: createControllerScheduler(options.scoreWeights),
+    scheduler,
     memory: createServiceMemory(),
     podsQueue: createPodsQueue(),
     drainBlockers: createDrainBlockers(),
@@ -120,10 +124,10 @@ export async function lead(options: LeadOptions): Promise<void> {
     signs,
     secretAccess,
     downloads,
-    performance: startLivePerformance({ ...options, watches, onChange: queues.services.enqueueAfter }),
+    performance,
+    idle,
     benchmarks: createBenchmarks({ ...ports, ...options, watches, jobs, onReport: queues.models.enqueue }),
   };
-  const { scheduler, memory, podsQueue, performance } = parts;
   const paths = createPaths(hostsPortsOf(ports, parts), podsPortsOf(options, ports, parts));
   const flavors = createFlavors({
     ...ports,
@@ -131,12 +135,11 @@ export async function lead(options: LeadOptions): Promise<void> {
     settings: options.podsSettings,
     minimumStayMs: options.liveEviction?.minimumStayMs,
   });
-  const { fitness } = options;
-  const changes: ChangePorts = { queues, scheduler, watches, memory, performance, clock, fitness, flavors };
+  const changes: ChangePorts = { ...parts, watches, clock, fitness: options.fitness, flavors };
   processInitialLists(changes);
   subscribe(createHandlers(changes));
-  metrics.watch(() => leaderFacts(watches, { ...queues }, { scheduler, podsQueue, performance }, clock));
-  prepareAll(paths, watches, flavors);
+  metrics.watch(() => leaderFacts(watches, { ...queues }, parts, clock));
+  prepareAll(paths, watches, { flavors, idle, performance });
   enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
   startQueues(queues, passesOf(options, ports, parts, { paths, flavors }), metrics);
@@ -159,16 +162,18 @@ interface LeaderParts {
   readonly secretAccess: SecretAccess;
   readonly downloads: Downloads;
   readonly performance: LivePerformance;
+  readonly idle: IdleServices;
   readonly benchmarks: Benchmarks;
 }
 
 function hostsPortsOf(
   ports: ControllerPorts,
-  { queues, scheduler, memory, drainBlockers }: LeaderParts,
+  { queues, scheduler, memory, drainBlockers, idle }: LeaderParts,
 ): HostsPathPorts {
   return {
     ...ports,
     scheduler,
+    idle,
     memory,
     drainBlockers,
     onDrainBlockers: enqueueAllIn(queues.hosts),
@@ -199,7 +204,7 @@ function passesOf(
   own: Pick<ServicePorts, "paths" | "flavors">,
 ): Passes {
   const { queues, scheduler, drainBlockers, fleet, signs, secretAccess, downloads } = parts;
-  const { performance, benchmarks } = parts;
+  const { performance, benchmarks, idle } = parts;
   const foreign = createForeignServices({ ...options, onFree: queues.services.enqueue });
   const retries = createRejectionRetries();
   const turns = createBackendTurns();
@@ -211,6 +216,7 @@ function passesOf(
     turns,
     retries,
     performance,
+    idle,
     autoscaling: options.autoscaling.settings,
     lastStatus: new Map(),
   };
@@ -259,9 +265,14 @@ async function areListed(
 }
 
 /** Queues every demand before the first one is placed. */
-function prepareAll(paths: ServicePorts["paths"], watches: Watches, flavors: FlavorChooser): void {
-  for (const live of [...liveServices(watches)].map(flavors.last))
-    choosePath(paths, live, watches.models.get(modelKeyOf(live.service))).prepare(live);
+function prepareAll(
+  paths: ServicePorts["paths"],
+  watches: Watches,
+  { flavors, idle, performance }: Pick<ServicePorts, "flavors" | "idle" | "performance">,
+): void {
+  const decide = (live: LiveService) => idle.decide(live, performance.of(live).use).live;
+  const all = [...liveServices(watches)].map((live) => flavors.last(decide(live)));
+  for (const live of all) choosePath(paths, live, watches.models.get(modelKeyOf(live.service))).prepare(live);
 }
 
 function* liveServices(watches: Watches): Iterable<LiveService> {

@@ -26,9 +26,20 @@ export function obstructedPhase(obstacle: Obstacle, { metadata }: InferenceServi
   }
 }
 
+/** True in phases in which nothing should run. */
+export function isStoppedPhase(phase: InferenceServiceStatus["phase"]): boolean {
+  return phase === "Stopped" || phase === "Suspended" || phase === "Idle";
+}
+
 /** Undefined if the desired number of replicas is not 0. */
-export function stoppedPhase(desired: number, { spec }: InferenceService): PhaseStatus | undefined {
+export function stoppedPhase(desired: number, { spec, status }: InferenceService): PhaseStatus | undefined {
   if (desired > 0) return undefined;
+  if (status?.idle?.state === "Idle")
+    return {
+      phase: "Idle",
+      reason: "Idle",
+      message: "unloaded; the next request through the gateway loads it",
+    };
   if (spec.suspend) {
     return {
       phase: "Suspended",

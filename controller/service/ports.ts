@@ -6,15 +6,17 @@ import type { RejectionRetries } from "./apply/retries.ts";
 import type { ScalingPorts } from "./autoscaling/scale.ts";
 import type { FlavorChooser } from "./flavor-report.ts";
 import type { ForeignServices } from "./foreign-services.ts";
+import type { IdleServices } from "./idle/idle.ts";
+import type { Use } from "./idle/plan.ts";
 import type { LiveService, ServicePath } from "./path.ts";
 import type { StatusPorts } from "./status.ts";
 
 /** Live performance of services. */
 export interface ServicePerformance {
-  /** The performance for the status, and when a held-back change is due. */
+  /** The performance for the status, the use of the replicas, and when a held-back change is due. */
   readonly of: (
     live: Pick<LiveService, "key" | "service" | "own">,
-  ) => { readonly performance: InferenceServiceStatus["performance"] } & Partial<Recheck>;
+  ) => { readonly performance: InferenceServiceStatus["performance"]; readonly use: Use } & Partial<Recheck>;
   readonly forget: (key: string) => void;
 }
 
@@ -24,6 +26,7 @@ export interface ServicePorts extends ScalingPorts, StatusPorts {
   readonly retries: RejectionRetries;
   readonly performance: ServicePerformance;
   readonly flavors: FlavorChooser;
+  readonly idle: IdleServices;
   /** The first path takes the services that belong to no other. */
   readonly paths: readonly [ServicePath, ...ServicePath[]];
 }

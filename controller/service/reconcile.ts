@@ -14,6 +14,7 @@ import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
 import { takeOverReplicas } from "./autoscaling/take-over.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
+import type { IdleDecision } from "./idle/idle.ts";
 import { modelNamesConditions } from "./model-names.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
@@ -42,6 +43,7 @@ export async function reconcileService(ports: ServicePorts, key: string): Promis
   ports.lastStatus.delete(key);
   ports.performance.forget(key);
   ports.flavors.forget(key);
+  ports.idle.forget(key);
   for (const path of ports.paths) path.release(key, service === undefined);
   return service === undefined ? recheck : ((await tearDown(ports, service, observed)) ?? recheck);
 }
@@ -58,11 +60,18 @@ async function tearDown(
 }
 
 /** Phases in which the service no longer needs the replicas of another path. */
-const NEEDS_NO_OTHER_PATH = new Set<InferenceServiceStatus["phase"]>(["Ready", "Stopped", "Suspended"]);
+const NEEDS_NO_OTHER_PATH = new Set<InferenceServiceStatus["phase"]>([
+  "Ready",
+  "Stopped",
+  "Suspended",
+  "Idle",
+]);
 
 async function serve(ports: ServicePorts, observed: LiveService): Promise<Recheck | undefined> {
   const { key, service } = observed;
-  const { live, report, recheckAfterMs: flavorAfterMs } = ports.flavors.choose(observed);
+  const { performance, use, recheckAfterMs: performanceAfterMs } = ports.performance.of(observed);
+  const idle = ports.idle.decide(observed, use);
+  const { live, report, recheckAfterMs: flavorAfterMs } = ports.flavors.choose(idle.live);
   const chosen = choosePath(ports.paths, live, ports.watches.models.get(modelKeyOf(service)));
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path with parts has no state of its own, and its parts are in the list too. Paths of one platform share their state.
@@ -76,15 +85,15 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const elsewhere = others.map((path) => ({ names: path.names, count: path.serving(live.own) }));
   const serving = elsewhere.find(({ count }) => count > 0);
   const available = serving === undefined ? status : servedElsewhere(ports, service, status, serving, chosen);
-  const { performance, recheckAfterMs: performanceAfterMs } = ports.performance.of(live);
   const nowIso = isoSeconds(ports.clock.nowMs());
   const { on } = chosen;
-  const scaled = await scaleService(ports, observed, { on, runtime: status.runtime });
+  const scaled = await scaleService(ports, idle.live, { on, runtime: status.runtime });
   const names = modelNamesConditions(ports.watches.publicNames, service);
-  const updates = [...movingCondition(ports, key), ...scaled.conditions, ...names];
+  const updates = [...movingCondition(ports, key), ...scaled.conditions, ...names, ...conditionsOf(idle)];
   const placed = withFlavor(withConditions(service, available, updates, nowIso), observed, reported, nowIso);
   const complete = {
     ...withBackendStatus(observed, placed, nowIso),
+    ...idleStatus(idle, status),
     on: runningOn(live) ?? on,
     performance,
   };
@@ -97,7 +106,22 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   }
   const rejected = kept.length + rejections.length + scaled.rejections.length;
   const retryMs = ports.retries.afterMs(key, rejected > 0, ports.clock.monotonicMs());
-  return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs]);
+  return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs, idle.recheckAfterMs]);
+}
+
+function conditionsOf({ condition }: IdleDecision): ConditionUpdate[] {
+  return condition === undefined ? [] : [condition];
+}
+
+/** The phase of an idle service explains why it is idle. */
+function idleStatus(
+  { live, condition }: IdleDecision,
+  { phase }: InferenceServiceStatus,
+): Partial<InferenceServiceStatus> {
+  if (condition === undefined) return {};
+  const { idle } = live.service.status ?? {};
+  const { reason, message } = condition;
+  return phase === "Idle" ? { idle, reason, message } : { idle };
 }
 
 interface Serving extends Pick<ServicePath, "names"> {

@@ -9,6 +9,7 @@ import { type ReportedEvent, reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { ApiCallFailed } from "./apply/failure.ts";
 import { flavorEvent } from "./flavor-report.ts";
+import { wakeEvent } from "./idle/idle.ts";
 
 const MAX_NOTE = 1000;
 
@@ -61,7 +62,12 @@ export function statusEvents(
   before: InferenceServiceStatus | undefined,
   after: InferenceServiceStatus,
 ): ReportedEvent[] {
-  const events = [phaseEvent(before, after), rolloutEvent(before, after), flavorEvent(before, after)];
+  const events = [
+    wakeEvent(before, after),
+    phaseEvent(before, after),
+    rolloutEvent(before, after),
+    flavorEvent(before, after),
+  ];
   const conditions = [
     ["SpecHonored", "False"],
     ["Warnings", "True"],

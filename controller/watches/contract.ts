@@ -63,6 +63,8 @@ export interface ChangeHandlers {
   readonly onBackendMember: (name: string) => void;
   readonly onHostMember: (host: string) => void;
   readonly onRenewal: (host: string) => void;
+  /** A gateway has renewed the demand Lease of the service `key` (`namespace/name`). */
+  readonly onDemand: (key: string, mark: string) => void;
 }
 
 /** Observes Leases, beginning with the first list. */

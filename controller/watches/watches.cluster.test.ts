@@ -43,6 +43,7 @@ beforeAll(async () => {
     onBackendMember: none,
     onHostMember: none,
     onRenewal: none,
+    onDemand: none,
     onWeights: (model) => model.startsWith(`${ns.name}/`) && weights.push(model),
   });
   await whenWatchesSynced(watches);

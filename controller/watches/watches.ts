@@ -1,5 +1,6 @@
 /** The controller's watches, with the groupings that its passes need. */
 
+import { DEMAND_SELECTOR, readDemandLease } from "../../src/api/demand-lease.ts";
 import { DEFAULT_MODEL_ACCELERATOR } from "../../src/api/fields/hardware.ts";
 import { LABEL_HOST, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
@@ -52,6 +53,8 @@ export interface Watches extends OwnedWatches, PodWatches, BackendWatches, Group
   readonly services: Reflector<InferenceService>;
   readonly hosts: Reflector<Host>;
   readonly leases: Reflector<Lease>;
+  /** Leases in which gateways report demand. */
+  readonly demandLeases: Reflector<Lease>;
   /** The ConfigMap with measured speeds. */
   readonly benchmarks: Reflector<ConfigMap>;
 }
@@ -145,6 +148,14 @@ export function startWatches(
           emit((on) => on.onRenewal(host));
       },
       onFailure: leaseObserver.onInterrupted,
+    }),
+    demandLeases: start({
+      kind: LEASES,
+      labelSelector: DEMAND_SELECTOR,
+      onChange: (_, lease) => {
+        const { service, mark } = (lease && readDemandLease(lease)) ?? {};
+        if (service !== undefined && mark !== undefined) emit((on) => on.onDemand(service, mark));
+      },
     }),
   };
   return { watches, subscribe: (handlers) => void subscribers.push(handlers) };
@@ -284,12 +295,13 @@ export function allWatches(watches: Watches) {
 }
 
 function requiredWatches(watches: Watches) {
-  const { models, services, hosts, leases, pods, nodes, nodeReports, benchmarks } = watches;
+  const { models, services, hosts, leases, demandLeases, pods, nodes, nodeReports, benchmarks } = watches;
   return [
     models,
     services,
     hosts,
     leases,
+    demandLeases,
     pods,
     nodes,
     nodeReports,

@@ -8,7 +8,9 @@ import type { ObjectMeta } from "./metadata.ts";
 import { keyOf } from "./names.ts";
 import { MANAGED_BY } from "./owned.ts";
 
-export const LABEL_DEMAND = `${GROUP}/demand`;
+const LABEL_DEMAND = `${GROUP}/demand`;
+/** Selects all demand Leases. */
+export const DEMAND_SELECTOR = `${LABEL_DEMAND}=true`;
 
 /** Minimum interval between two renewals of one Lease by one gateway, unless a request waits for an idle service. */
 export const DEMAND_RENEW_MS = 1_000;

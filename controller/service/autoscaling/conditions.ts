@@ -38,10 +38,11 @@ export function scalingConditions(facts: ScalingFacts): ConditionUpdate[] {
   switch (plan?.at) {
     case undefined:
       return [{ type: ACTIVE, ...UNKNOWN, message: "unknown until the runtime of the service is known" }];
-    case "none":
-      return [
-        { type: ACTIVE, status: "False", reason: "ScalingDisabled", message: "the service is suspended" },
-      ];
+    case "none": {
+      const message =
+        service.status?.idle?.state === "Idle" ? "the service is idle" : "the service is suspended";
+      return [{ type: ACTIVE, status: "False", reason: "ScalingDisabled", message }];
+    }
     case "blocked": {
       const message = describeError(new MetalbridgeError(plan.code, plan.message));
       return [{ type: ACTIVE, status: "False", reason: plan.code, message }];

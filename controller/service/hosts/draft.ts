@@ -1,6 +1,7 @@
 /** Drafts a service from the current watches, and queues its demands in the scheduler. */
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { keyOf } from "../../../src/api/names.ts";
 import { claimOfReplica, waitingSince } from "../../../src/capacity/placement/claims.ts";
 import { type Moment, momentOf } from "../../../src/util/moment.ts";
 import { type PreemptedSlot, preemptedSlots, withPreempted } from "../../scheduler/preempted.ts";
@@ -78,13 +79,14 @@ function findingsOn(
 
 /** Updates the claims of running replicas, because their priority and protection follow the service. */
 function noteClaims(
-  { scheduler }: HostsPathPorts,
+  { scheduler, idle }: HostsPathPorts,
   service: InferenceService,
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): void {
+  const unusedSinceMs = idle.unusedSince(keyOf(service.metadata));
   for (const replica of replicas) {
-    const claim = claimOfReplica(replica, service, moment);
+    const claim = claimOfReplica(replica, service, moment, unusedSinceMs);
     scheduler.noteClaim(claim.replica, claim);
   }
 }

@@ -3,7 +3,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import type { Placed } from "../../../src/capacity/placement/types.ts";
+import type { Placed, Preemption } from "../../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
@@ -69,7 +69,7 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
     );
   const steps = [
     ...planService(draft, placed, hasRoom),
-    ...planPreemptions(draft.observed.replicas, scheduler.preemptions(key)),
+    ...planPreemptions(draft.observed.replicas, ordersFor(ports, draft, key)),
   ];
   const outcome = await applyAssuming(ports, service, steps, placed);
   noteWritten(ports, outcome);
@@ -97,6 +97,19 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
     staying: draft.observed.replicas.filter(({ metadata }) => staying.has(keyOf(metadata))),
     ...soonest(times),
   };
+}
+
+/** Replicas to preempt. An unused service with spec.idle becomes idle in its next pass instead, and then stops all replicas. */
+function ordersFor(
+  { scheduler, idle, onDecided }: HostsPathPorts,
+  { input }: ServiceDraft,
+  key: string,
+): readonly Preemption[] {
+  const orders = scheduler.preemptions(key);
+  if (orders.length === 0 || input.desired === 0) return [];
+  if (idle.unusedSince(key) === undefined) return orders;
+  onDecided([key]);
+  return [];
 }
 
 /** True if only a change of the spec or of the Model helps. */

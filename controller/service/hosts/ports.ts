@@ -3,11 +3,13 @@
 import type { DrainBlockers } from "../../host/drain-blockers.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
 import type { ControllerPorts } from "../../watches/ports.ts";
+import type { IdleServices } from "../idle/idle.ts";
 import type { ServiceMemory } from "./memory.ts";
 
 export interface HostsPathPorts extends ControllerPorts {
   readonly scheduler: ControllerScheduler;
   readonly memory: ServiceMemory;
+  readonly idle: Pick<IdleServices, "unusedSince">;
   readonly drainBlockers: DrainBlockers;
   /** Called if the reasons why replicas stay on these draining hosts have changed. */
   readonly onDrainBlockers: (hosts: readonly string[]) => void;

@@ -51,7 +51,7 @@ test("a change of live performance plans a pass only when the status of the serv
   onTestFinished(() => end.abort());
   let planned: number[] = [];
   const onChange = (_: string, afterMs: number) => planned.push(afterMs);
-  const live = startLivePerformance({ watches, clock, signal: end.signal, onChange });
+  const live = startLivePerformance({ watches, clock, signal: end.signal, onChange, onUse: () => {} });
   const plannedAfter = (atMs: number, tokensPerSecond: number) => {
     now = atMs;
     planned = [];
@@ -92,7 +92,7 @@ test("the requests of a service are unknown as long as one of its ready pods can
   const end = new AbortController();
   onTestFinished(() => end.abort());
   const clock = { nowMs: () => 0, monotonicMs: () => now, after };
-  const options = { clock, signal: end.signal, onChange: () => {} };
+  const options = { clock, signal: end.signal, onChange: () => {}, onUse: () => {} };
   const live = startLivePerformance({ ...options, watches: watches as unknown as Watches });
   const requestsAfter = async (...next: (string | undefined)[]) => {
     await vi.waitFor(() => expect(alarm).toBeDefined());
@@ -134,7 +134,7 @@ test("pods that became ready at a change of leader are unknown until they have b
     const watches = { ...groupings, services: { get: () => service }, pods: { list: () => [] } };
     const end = new AbortController();
     onTestFinished(() => end.abort());
-    const options = { clock, signal: end.signal, onChange: () => {} };
+    const options = { clock, signal: end.signal, onChange: () => {}, onUse: () => {} };
     const live = startLivePerformance({ ...options, watches: watches as unknown as Watches });
     const { own } = observeService(watches as unknown as Watches, "a/chat");
     return live.of({ key: "a/chat", service, own }).performance;

@@ -11,6 +11,7 @@ import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Watches } from "../../watches/watches.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
+import type { Use } from "../idle/plan.ts";
 import { uidLabelOf } from "../owned/kinds.ts";
 import { observeService } from "../owned/observe.ts";
 import { isReadyPod } from "../pods/pods.ts";
@@ -30,6 +31,8 @@ export interface LivePerformanceOptions {
   readonly signal: AbortSignal;
   /** Called for a service that has another performance than its status, with the time until it may be written. */
   readonly onChange: (key: string, afterMs: number) => void;
+  /** Called for a service whose replicas have requests. */
+  readonly onUse: (key: string) => void;
 }
 
 const UNKNOWN_REQUESTS: TotalPerformance = { requestsUnknown: true };
@@ -41,14 +44,15 @@ interface Written {
 
 /** Agents report the performance on hosts; that of pods is read until `signal` is aborted. */
 export function startLivePerformance(options: LivePerformanceOptions): LivePerformance {
-  const { watches, clock, signal, onChange } = options;
+  const { watches, clock, signal, onChange, onUse } = options;
   /** The last change by `namespace/name`. The watch may not show it yet. */
   const written = new Map<string, Written>();
   const compare = (keys: readonly string[]): void => {
     for (const key of keys) {
       const { service, own } = observeService(watches, key);
       if (service === undefined) continue;
-      const { performance, recheckAfterMs } = of({ key, service, own });
+      const { performance, use, recheckAfterMs } = of({ key, service, own });
+      if (use === "busy") onUse(key);
       const isWritten = isDeepEqual(performance, service.status?.performance);
       const afterMs = isWritten ? recheckAfterMs : 0;
       if (afterMs !== undefined) onChange(key, afterMs);
@@ -68,7 +72,10 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     const loadsOfPods = loads.of(pods);
     // After a change of leader, pods were not read twice yet. The last leader has not counted pods that became ready since.
     if (loadsOfPods === undefined && pods.length > 0)
-      return { performance: pods.length > (service.status?.readyReplicas ?? 0) ? UNKNOWN_REQUESTS : before };
+      return {
+        performance: pods.length > (service.status?.readyReplicas ?? 0) ? UNKNOWN_REQUESTS : before,
+        use: "unknown",
+      };
     const inPods = (loadsOfPods ?? []).map(({ performance }) => performance);
     const unread: Performance[] = Array.from({ length: pods.length - inPods.length }, () => ({}));
     const onHosts = own.replicas.filter(isServingReplica).map(performanceOf);
@@ -76,7 +83,7 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     const now = clock.monotonicMs();
     const { performance, dueInMs } = duePerformance(before, exact, { writtenAt: last?.at, now });
     if (performance !== before) written.set(key, { at: now, performance });
-    return { performance, recheckAfterMs: dueInMs };
+    return { performance, use: useOf(exact), recheckAfterMs: dueInMs };
   };
   return {
     of,
@@ -86,6 +93,11 @@ export function startLivePerformance(options: LivePerformanceOptions): LivePerfo
     },
     podLoads: () => loads.of(watches.pods.list()) ?? [],
   };
+}
+
+function useOf({ requestsUnknown, requestsInFlight = 0, tokensPerSecond = 0 }: TotalPerformance): Use {
+  if (requestsInFlight > 0 || tokensPerSecond > 0) return "busy";
+  return requestsUnknown === true ? "unknown" : "quiet";
 }
 
 /** Workers of a group have no label of the service, and answer no clients. */

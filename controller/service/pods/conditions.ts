@@ -8,7 +8,7 @@ import {
 } from "../../../src/api/conditions.ts";
 import { errorCatalog } from "../../../src/api/errors.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
-import type { PhaseStatus } from "../phase.ts";
+import { isStoppedPhase, type PhaseStatus } from "../phase.ts";
 import { desiredPods, type PodsStatusInput, readyPodsText } from "./facts.ts";
 import { nodesCondition } from "./nodes.ts";
 import type { PodOffload } from "./offload.ts";
@@ -43,9 +43,7 @@ export function podsConditions(input: PodsStatusInput, verdict: PhaseStatus, now
 }
 
 function unavailableReason({ phase, reason }: PhaseStatus): string {
-  return phase === "Suspended" || phase === "Stopped" || reason === "ServiceNameTaken"
-    ? reason
-    : "NoReadyReplicas";
+  return isStoppedPhase(phase) || reason === "ServiceNameTaken" ? reason : "NoReadyReplicas";
 }
 
 function degraded({ resolution, model, rejections }: PodsStatusInput, verdict: PhaseStatus): ConditionUpdate {

@@ -91,7 +91,7 @@ interface Merge {
 }
 
 /** Phases of a side that has reached its target, or can do no more for now. */
-const SETTLED = new Set(["Ready", "WaitingForCapacity", "WaitingForGPU", "Stopped", "Suspended"]);
+const SETTLED = new Set(["Ready", "WaitingForCapacity", "WaitingForGPU", "Stopped", "Suspended", "Idle"]);
 
 /** Reports the status of a side with a change or a problem, or else of the side that has the other's overflow. */
 function merged(

@@ -17,8 +17,8 @@ export const idleErrors = {
     do: "wait; the message of the service reports the progress",
     command: "kubectl describe isvc NAME",
   },
-  InUse: {
-    what: "Requests arrived within the last spec.idle.afterMinutes, so the replicas stay loaded.",
+  Loaded: {
+    what: "The replicas are loaded, or start. They are unloaded once no request has arrived for spec.idle.afterMinutes.",
     do: "nothing to do",
   },
   KeptWarm: {

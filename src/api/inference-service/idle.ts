@@ -55,7 +55,7 @@ const keepWarmSchema = z
 export type KeepWarmWindow = z.output<typeof keepWarmSchema>;
 
 export const idleSchema = z.object({
-  afterMinutes: int32(1, 43_200).describe(
+  afterMinutes: int32(1, 10_080).describe(
     "Time in minutes without requests after which all replicas are unloaded. Their weights stay on disk.",
   ),
   keepWarm: z

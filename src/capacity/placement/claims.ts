@@ -7,19 +7,24 @@ import { isBeingDeleted } from "../../api/metadata.ts";
 import { keyOf } from "../../api/names.ts";
 import { countsRequestsOnHosts } from "../../engines/registry.ts";
 import type { Moment } from "../../util/moment.ts";
-import { EARNED_MS, PRIORITIES } from "./priority.ts";
+import { EARNED_MS, PRIORITIES, unusedPriority } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
 
-/** A replica whose service is unknown or being deleted cannot be preempted. */
+/**
+ * A replica whose service is unknown or being deleted cannot be preempted. `unusedSinceMs` is set if the service is not used and
+ * may be unloaded: monotonic time of its last use.
+ */
 export function claimOfReplica(
   replica: InferenceReplica,
   service: InferenceService | undefined,
   moment: Moment,
+  unusedSinceMs?: number,
 ): HostClaim {
   const claim = replicaClaim(replica);
   if (service === undefined || service.metadata.uid !== replica.spec.template.serviceUid) return claim;
   const { allowEviction } = service.spec.placement;
   if (!allowEviction || service.spec.evictionProtection) return claim;
+  if (unusedSinceMs !== undefined) return { ...claim, eviction: { priority: unusedPriority(unusedSinceMs) } };
   const priority = PRIORITIES[service.spec.priority];
   const earned = earnedBy(service, priority, moment);
   return { ...claim, eviction: earned === undefined ? { priority } : { priority, earned } };

@@ -12,6 +12,13 @@ export const PRIORITIES: Readonly<Record<Priority, number>> = {
 /** Priority classes through which a waiting service rises. The last one is the limit, so none becomes critical. */
 const LADDER = [PRIORITIES.batch, PRIORITIES.low, PRIORITIES.normal, PRIORITIES.high];
 
+const UNUSED_SCALE_MS = 1e9;
+
+/** Priority of replicas that may be unloaded, from 0 to 1: below every class, and the least recently used first. */
+export function unusedPriority(unusedSinceMs: number): number {
+  return unusedSinceMs / (unusedSinceMs + UNUSED_SCALE_MS);
+}
+
 /** Waiting time until the next class. */
 export const AGE_STEP_MS = 30 * 60_000;
 /** Time for which a placed service keeps the class that it earned by waiting: no service of that class or below preempts it. */

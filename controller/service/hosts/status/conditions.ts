@@ -3,7 +3,7 @@ import type { Condition, ConditionUpdate } from "../../../../src/api/conditions.
 import { setCondition } from "../../../../src/api/conditions.ts";
 import { engineDescription, isGated } from "../../../../src/engines/registry.ts";
 import { codeOfRejections, describeRejections } from "../../apply/rejection.ts";
-import type { PhaseStatus } from "../../phase.ts";
+import { isStoppedPhase, type PhaseStatus } from "../../phase.ts";
 import type { HostsStatusFacts } from "./facts.ts";
 import { readyCount } from "./facts.ts";
 import { hasLostReplicas, isReadingModel, readyReplicasText } from "./phase.ts";
@@ -29,13 +29,12 @@ export function hostsConditions(facts: HostsStatusFacts, now: PhaseStatus, nowIs
   });
 }
 
-function available(facts: HostsStatusFacts, { reason, message }: PhaseStatus): ConditionUpdate {
+function available(facts: HostsStatusFacts, { phase, reason, message }: PhaseStatus): ConditionUpdate {
   const type = "Available";
   if (readyCount(facts) > 0) {
     return { type, status: "True", reason: "InferenceReady", message: readyReplicasText(facts) };
   }
-  const isStopped =
-    reason === "Suspended" || reason === "ManuallyScaledToZero" || reason === "ServiceNameTaken";
+  const isStopped = isStoppedPhase(phase) || reason === "ServiceNameTaken";
   return { type, status: "False", reason: isStopped ? reason : "NoReadyReplicas", message };
 }
 

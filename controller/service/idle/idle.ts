@@ -1,0 +1,163 @@
+/** Keeps what the controller knows of the use of services with spec.idle, and decides in each pass whether one stays loaded. */
+import { type ConditionUpdate, getCondition } from "../../../src/api/conditions.ts";
+import { demandLeaseName, readDemandLease } from "../../../src/api/demand-lease.ts";
+import { LABEL_SERVICE } from "../../../src/api/group.ts";
+import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
+import { keyOf } from "../../../src/api/names.ts";
+import { serviceOfSlot } from "../../../src/capacity/placement/types.ts";
+import type { Recheck } from "../../../src/kube/queue.ts";
+import type { Pod } from "../../../src/kube/workload-objects.ts";
+import { momentOf } from "../../../src/util/moment.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
+import type { ReportedEvent } from "../../watches/events.ts";
+import type { Watches } from "../../watches/watches.ts";
+import { isServingReplica } from "../hosts/rollout/slots.ts";
+import type { LiveService } from "../path.ts";
+import { isReadyPod } from "../pods/pods.ts";
+import {
+  type IdleInput,
+  type IdlePlan,
+  type IdleRecord,
+  idleStatusOf,
+  planIdle,
+  type Use,
+  withRequest,
+} from "./plan.ts";
+
+export interface IdlePorts {
+  readonly watches: Pick<Watches, "demandLeases">;
+  readonly clock: Clock;
+  readonly scheduler: Pick<ControllerScheduler, "preemptions">;
+  /** Plans a pass over a service after this time. */
+  readonly onChange: (key: string, afterMs: number) => void;
+}
+
+/** A service as it runs now: while it is idle, it is suspended, and its status says so. */
+export interface IdleDecision extends Recheck {
+  readonly live: LiveService;
+  /** Undefined without spec.idle, and without desired replicas. */
+  readonly condition?: ConditionUpdate;
+}
+
+export interface IdleServices {
+  /** `use` is that of the replicas in this moment. */
+  readonly decide: (live: LiveService, use: Use) => IdleDecision;
+  /** Notes the renewal of a demand Lease; `key` is `namespace/name` of the service. */
+  readonly noteDemand: (key: string, mark: string) => void;
+  /** Notes that the replicas of a service have requests. */
+  readonly noteUse: (key: string) => void;
+  /** Time of the last use, if another service may have the memory. */
+  readonly unusedSince: (key: string) => number | undefined;
+  readonly forget: (key: string) => void;
+}
+
+/** The status shows the time of the last request to the minute. */
+const SHOWN_WITHIN_MS = 60_000;
+
+interface Known {
+  readonly uid: string | undefined;
+  readonly record: IdleRecord;
+  readonly unusedSinceMs: number | undefined;
+}
+
+export function createIdleServices(ports: IdlePorts): IdleServices {
+  const known = new Map<string, Known>();
+  const note = (key: string, mark: string | undefined): void => {
+    const before = known.get(key);
+    if (before === undefined) return;
+    const { record, unusedSinceMs, ...rest } = before;
+    known.set(key, {
+      ...rest,
+      record: withRequest(record, momentOf(ports.clock), mark),
+      unusedSinceMs: undefined,
+    });
+    // The scheduler must not give its memory away any more.
+    ports.onChange(key, unusedSinceMs === undefined ? SHOWN_WITHIN_MS : 0);
+  };
+  return {
+    decide: (live, use) => {
+      const { key, service } = live;
+      const { idle, suspend, replicas } = service.spec;
+      if (idle === undefined || suspend || replicas === 0) {
+        known.delete(key);
+        return { live };
+      }
+      const { uid } = service.metadata;
+      const last = known.get(key);
+      const plan = planFor(ports, live, {
+        settings: idle,
+        use,
+        before: last?.uid === uid ? last?.record : undefined,
+      });
+      known.set(key, { uid, record: plan.record, unusedSinceMs: plan.unusedSinceMs });
+      return decisionOf(live, plan);
+    },
+    noteDemand: (key, mark) => {
+      const record = known.get(key)?.record;
+      if (record === undefined || record.mark === mark) return;
+      // The pass compares the marks, so a renewal wakes the service exactly once.
+      if (record.state === "Idle") ports.onChange(key, 0);
+      else note(key, mark);
+    },
+    noteUse: (key) => {
+      if (known.get(key)?.record.state !== "Idle") note(key, undefined);
+    },
+    unusedSince: (key) => known.get(key)?.unusedSinceMs,
+    forget: (key) => {
+      known.delete(key);
+    },
+  };
+}
+
+function planFor(
+  ports: IdlePorts,
+  live: LiveService,
+  known: Pick<IdleInput, "settings" | "use" | "before">,
+): IdlePlan {
+  const { key, service, own } = live;
+  const { name, namespace } = service.metadata;
+  const lease = ports.watches.demandLeases.get(keyOf({ namespace, name: demandLeaseName(name) }));
+  const replicas = own.replicas.filter((one) => !isBeingDeleted(one));
+  const pods = own.pods.filter((pod) => !isBeingDeleted(pod) && answersClients(pod));
+  const [order] = ports.scheduler.preemptions(key);
+  return planIdle({
+    ...known,
+    written: service.status?.idle,
+    mark: lease && readDemandLease(lease)?.mark,
+    isServing: replicas.some(isServingReplica) || pods.some(isReadyPod),
+    isStarting: replicas.length > 0 || pods.some(({ spec }) => spec.nodeName !== undefined),
+    hosts: [...new Set(replicas.map(({ spec }) => spec.template.hostName))].sort(),
+    displacedBy: order && serviceOfSlot(order.for),
+    now: momentOf(ports.clock),
+  });
+}
+
+/** Workers of a group have no label of the service. */
+function answersClients({ metadata }: Pod): boolean {
+  return metadata.labels?.[LABEL_SERVICE] !== undefined;
+}
+
+function decisionOf(live: LiveService, { record, code, message, recheckAfterMs }: IdlePlan): IdleDecision {
+  const { service } = live;
+  const isIdle = record.state === "Idle";
+  const spec = isIdle ? { ...service.spec, suspend: true } : service.spec;
+  const status = { ...service.status, idle: idleStatusOf(record) };
+  return {
+    live: { ...live, service: { ...service, spec, status } },
+    condition: { type: "Idle", status: isIdle ? "True" : "False", reason: code, message },
+    recheckAfterMs,
+  };
+}
+
+/** An idle service that wakes. The phase reports that it became idle. */
+export function wakeEvent(
+  before: InferenceServiceStatus | undefined,
+  { conditions }: InferenceServiceStatus,
+): ReportedEvent | undefined {
+  const is = getCondition(conditions, "Idle");
+  if (is?.reason !== "Waking" || getCondition(before?.conditions, "Idle")?.status !== "True")
+    return undefined;
+  return { type: "Normal", reason: is.reason, action: "Wake", note: is.message };
+}
