@@ -20,7 +20,7 @@ import type { ControllerScheduler } from "../scheduler/scheduler.ts";
 import { accessKeyOf, replicaSecretsOf } from "../secrets/secret-access.ts";
 import type { FlavorChooser } from "../service/flavor-report.ts";
 import type { ServiceMemory } from "../service/hosts/memory.ts";
-import type { IdleServices } from "../service/idle/idle.ts";
+import type { IdleServices } from "../service/idle-report.ts";
 import type { LivePerformance } from "../service/performance/live-performance.ts";
 import { isNodeReady } from "../service/pods/node-problems.ts";
 import type { ChangeHandlers } from "../watches/contract.ts";

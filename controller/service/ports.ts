@@ -6,8 +6,7 @@ import type { RejectionRetries } from "./apply/retries.ts";
 import type { ScalingPorts } from "./autoscaling/scale.ts";
 import type { FlavorChooser } from "./flavor-report.ts";
 import type { ForeignServices } from "./foreign-services.ts";
-import type { IdleServices } from "./idle/idle.ts";
-import type { Use } from "./idle/plan.ts";
+import type { IdleServices, Use } from "./idle-report.ts";
 import type { LiveService, ServicePath } from "./path.ts";
 import type { StatusPorts } from "./status.ts";
 

@@ -14,7 +14,7 @@ import { PartialRejection } from "./apply/rejection.ts";
 import { scaleService } from "./autoscaling/scale.ts";
 import { takeOverReplicas } from "./autoscaling/take-over.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
-import type { IdleDecision } from "./idle/idle.ts";
+import { idleConditions, idleStatus } from "./idle-report.ts";
 import { modelNamesConditions } from "./model-names.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
@@ -89,7 +89,7 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const { on } = chosen;
   const scaled = await scaleService(ports, idle.live, { on, runtime: status.runtime });
   const names = modelNamesConditions(ports.watches.publicNames, service);
-  const updates = [...movingCondition(ports, key), ...scaled.conditions, ...names, ...conditionsOf(idle)];
+  const updates = [...movingCondition(ports, key), ...scaled.conditions, ...names, ...idleConditions(idle)];
   const placed = withFlavor(withConditions(service, available, updates, nowIso), observed, reported, nowIso);
   const complete = {
     ...withBackendStatus(observed, placed, nowIso),
@@ -107,21 +107,6 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const rejected = kept.length + rejections.length + scaled.rejections.length;
   const retryMs = ports.retries.afterMs(key, rejected > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs, idle.recheckAfterMs]);
-}
-
-function conditionsOf({ condition }: IdleDecision): ConditionUpdate[] {
-  return condition === undefined ? [] : [condition];
-}
-
-/** The phase of an idle service explains why it is idle. */
-function idleStatus(
-  { live, condition }: IdleDecision,
-  { phase }: InferenceServiceStatus,
-): Partial<InferenceServiceStatus> {
-  if (condition === undefined) return {};
-  const { idle } = live.service.status ?? {};
-  const { reason, message } = condition;
-  return phase === "Idle" ? { idle, reason, message } : { idle };
 }
 
 interface Serving extends Pick<ServicePath, "names"> {

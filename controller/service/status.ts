@@ -9,7 +9,7 @@ import { type ReportedEvent, reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { ApiCallFailed } from "./apply/failure.ts";
 import { flavorEvent } from "./flavor-report.ts";
-import { wakeEvent } from "./idle/idle.ts";
+import { wakeEvent } from "./idle-report.ts";
 
 const MAX_NOTE = 1000;
 

@@ -3,7 +3,7 @@
 import type { DrainBlockers } from "../../host/drain-blockers.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
 import type { ControllerPorts } from "../../watches/ports.ts";
-import type { IdleServices } from "../idle/idle.ts";
+import type { IdleServices } from "../idle-report.ts";
 import type { ServiceMemory } from "./memory.ts";
 
 export interface HostsPathPorts extends ControllerPorts {

@@ -1,19 +1,16 @@
 /** Keeps what the controller knows of the use of services with spec.idle, and decides in each pass whether one stays loaded. */
-import { type ConditionUpdate, getCondition } from "../../../src/api/conditions.ts";
 import { demandLeaseName, readDemandLease } from "../../../src/api/demand-lease.ts";
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
-import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { serviceOfSlot } from "../../../src/capacity/placement/types.ts";
-import type { Recheck } from "../../../src/kube/queue.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { ControllerScheduler } from "../../scheduler/scheduler.ts";
-import type { ReportedEvent } from "../../watches/events.ts";
 import type { Watches } from "../../watches/watches.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
+import type { IdleDecision, IdleServices } from "../idle-report.ts";
 import type { LiveService } from "../path.ts";
 import { isReadyPod } from "../pods/pods.ts";
 import {
@@ -22,7 +19,6 @@ import {
   type IdleRecord,
   idleStatusOf,
   planIdle,
-  type Use,
   withRequest,
 } from "./plan.ts";
 
@@ -32,25 +28,6 @@ export interface IdlePorts {
   readonly scheduler: Pick<ControllerScheduler, "preemptions">;
   /** Plans a pass over a service after this time. */
   readonly onChange: (key: string, afterMs: number) => void;
-}
-
-/** A service as it runs now: while it is idle, it is suspended, and its status says so. */
-export interface IdleDecision extends Recheck {
-  readonly live: LiveService;
-  /** Undefined without spec.idle, and without desired replicas. */
-  readonly condition?: ConditionUpdate;
-}
-
-export interface IdleServices {
-  /** `use` is that of the replicas in this moment. */
-  readonly decide: (live: LiveService, use: Use) => IdleDecision;
-  /** Notes the renewal of a demand Lease; `key` is `namespace/name` of the service. */
-  readonly noteDemand: (key: string, mark: string) => void;
-  /** Notes that the replicas of a service have requests. */
-  readonly noteUse: (key: string) => void;
-  /** Time of the last use, if another service may have the memory. */
-  readonly unusedSince: (key: string) => number | undefined;
-  readonly forget: (key: string) => void;
 }
 
 /** The status shows the time of the last request to the minute. */
@@ -149,15 +126,4 @@ function decisionOf(live: LiveService, { record, code, message, recheckAfterMs }
     condition: { type: "Idle", status: isIdle ? "True" : "False", reason: code, message },
     recheckAfterMs,
   };
-}
-
-/** An idle service that wakes. The phase reports that it became idle. */
-export function wakeEvent(
-  before: InferenceServiceStatus | undefined,
-  { conditions }: InferenceServiceStatus,
-): ReportedEvent | undefined {
-  const is = getCondition(conditions, "Idle");
-  if (is?.reason !== "Waking" || getCondition(before?.conditions, "Idle")?.status !== "True")
-    return undefined;
-  return { type: "Normal", reason: is.reason, action: "Wake", note: is.message };
 }

@@ -3,10 +3,8 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { IdleSettings, IdleStatus } from "../../../src/api/inference-service/idle.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Moment } from "../../../src/util/moment.ts";
+import type { Use } from "../idle-report.ts";
 import { type WindowState, windowState } from "./windows.ts";
-
-/** The own activity of the replicas: requests in flight, or tokens within the last minute. */
-export type Use = "busy" | "quiet" | "unknown";
 
 /** What is known of a service from earlier passes. Durations are on the monotonic clock of this controller. */
 export interface IdleRecord {

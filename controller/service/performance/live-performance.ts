@@ -11,7 +11,7 @@ import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { Watches } from "../../watches/watches.ts";
 import { isServingReplica } from "../hosts/rollout/slots.ts";
-import type { Use } from "../idle/plan.ts";
+import type { Use } from "../idle-report.ts";
 import { uidLabelOf } from "../owned/kinds.ts";
 import { observeService } from "../owned/observe.ts";
 import { isReadyPod } from "../pods/pods.ts";
