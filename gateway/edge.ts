@@ -40,13 +40,11 @@ export interface Edge {
 
 const LOOPBACK = "127.0.0.1";
 const ROTATE_BYTES = 64 * 2 ** 20;
-/** Requests without a key end when the listener changes, because the address changes only once. */
-const RELISTEN_DRAIN_MS = 10_000;
 
 export async function openEdge(ports: EdgePorts): Promise<Edge> {
   const { config, log } = ports;
   let address = addressOf(ports);
-  let envoy = await open(ports, address);
+  const envoy = await open(ports, address);
   const accessLog = await follow(ports, envoy);
   let isLocal = isLoopback(address);
   let isDue = false;
@@ -71,10 +69,8 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
       address = wanted;
       // Both addresses count while one replaces the other.
       isLocal = isLocal && isLoopback(wanted);
-      await envoy.stop({ drainMs: RELISTEN_DRAIN_MS });
+      await envoy.listenAt({ address, port: config.port });
       isLocal = isLoopback(address);
-      envoy = await open(ports, address);
-      await envoy.listening;
     },
     rotate: async () => {
       if (accessLog.size() < ROTATE_BYTES) return;

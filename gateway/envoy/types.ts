@@ -93,6 +93,8 @@ export interface Envoy {
   readonly apply: (clusters: readonly EnvoyCluster[]) => Promise<void>;
   /** Resolves once it accepts connections. */
   readonly listening: Promise<void>;
+  /** Changes the address. Connections of the earlier one are closed within 10 s; resolves when none is left. */
+  readonly listenAt: (listen: ListenAddress) => Promise<void>;
   /** False while it is restarting. */
   readonly isRunning: () => boolean;
   readonly accessLog: {

@@ -135,6 +135,40 @@ withHelm(`the API server takes every object of a grid of values${needsHelm}`, as
   expect(taken.trim().split("\n")).toHaveLength(items.length);
 });
 
+/** In the namespaces of the first test. */
+withHelm(
+  `the gateway's account writes Leases of demand and no others, and reads no Secret of users${needsHelm}`,
+  async () => {
+    const { kubectl } = cluster();
+    const objects = objectsOf(await template(helmIn(folder), "--set", "gateway.enabled=true,replicas=0"));
+    const rights = /^(ServiceAccount|(Cluster)?Role(Binding)?|ValidatingAdmissionPolicy(Binding)?)$/;
+    const ours = objects.filter(
+      ({ kind, metadata }) => rights.test(kind) && metadata.name === "metalbridge-gateway",
+    );
+    await kubectl(["apply", "--server-side", "-f", "-"], listOf(...ours));
+    const as = `--as=system:serviceaccount:${NAMESPACE}:metalbridge-gateway`;
+    const lease = (name: string, labels: object) =>
+      listOf({
+        apiVersion: "coordination.k8s.io/v1",
+        kind: "Lease",
+        metadata: { name, namespace: "default", labels },
+        spec: {},
+      });
+    const create = (name: string, labels: object = { "metalbridge.dev/demand": "true" }) =>
+      kubectl(["create", as, "-f", "-"], lease(name, labels));
+    // A policy takes effect a moment after it is created.
+    await until(() =>
+      expect(create(`leader-${Date.now()}`, {})).rejects.toThrow(/may write Leases of demand only/),
+    );
+    await expect(create("chat", { "metalbridge.dev/demand": "true" })).rejects.toThrow(/of demand only/);
+    await expect(create("chat-demand")).resolves.toContain("created");
+    const may = (...args: string[]) => kubectl(["auth", "can-i", as, ...args]).catch(() => "no");
+    expect(await may("get", "secrets", "-n", NAMESPACE)).toMatch(/^yes/);
+    expect(await may("get", "secrets", "-n", "default")).toMatch(/^no/);
+    expect(await may("watch", "endpointslices", "-n", "default")).toMatch(/^yes/);
+  },
+);
+
 async function definitions(): Promise<readonly string[]> {
   const names = await cluster().kubectl(["get", "crd", "-o", "name"]);
   return names.split("\n").filter((name) => name.endsWith(".metalbridge.dev"));

@@ -28,6 +28,16 @@ app.kubernetes.io/component: scheduler-extender
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{- define "metalbridge.gatewaySelector" -}}
+app.kubernetes.io/name: metalbridge
+app.kubernetes.io/component: gateway
+{{- end }}
+
+{{- define "metalbridge.gatewayLabels" -}}
+{{ include "metalbridge.gatewaySelector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
 {{- define "metalbridge.nodeSelector" -}}
 app.kubernetes.io/name: metalbridge
 app.kubernetes.io/component: node

@@ -6,9 +6,17 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { explainListenError } from "../../../src/http/listener.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
+import { hostInUrl } from "../../../src/util/host-in-url.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners, renderSecret } from "../render/listener.ts";
-import type { Envoy, EnvoyCluster, EnvoyLimits, EnvoyOptions, EnvoyStopOptions } from "../types.ts";
+import type {
+  Envoy,
+  EnvoyCluster,
+  EnvoyLimits,
+  EnvoyOptions,
+  EnvoyStopOptions,
+  ListenAddress,
+} from "../types.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
@@ -56,16 +64,12 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   });
   if (tls !== undefined) await files.put(paths.secret, renderSecret(tls));
   const secretFile = tls === undefined ? undefined : paths.secret;
-  await files.put(
-    paths.listeners,
-    renderListeners({
-      ...limits,
-      listen: options.listen,
-      cors: options.cors,
-      accessLogFile: paths.accessLog,
-      secretFile,
-    }),
-  );
+  const putListener = (listen: ListenAddress) =>
+    files.put(
+      paths.listeners,
+      renderListeners({ ...limits, listen, cors: options.cors, accessLogFile: paths.accessLog, secretFile }),
+    );
+  await putListener(options.listen);
   await files.put(paths.bootstrap, bootstrap);
 
   const admin = createAdmin(paths.admin);
@@ -74,7 +78,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   const writer = createWriter(files, options);
   if (processes === undefined) {
     await files.putClusters([]);
-    await followDrain(dir, () => drain(options, admin, DRAIN_MS), signal);
+    // The kubelet has a limit of its own.
+    await followDrain(dir, () => drain(options, admin, Number.POSITIVE_INFINITY), signal);
   } else {
     // Clusters of an Envoy that runs on stay until the first apply.
     if ((await processes.find()) === 0) {
@@ -85,7 +90,10 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   }
   return {
     apply: writer,
-    listening: waitForListener(options, admin),
+    listening: waitForListener(options, admin, options.listen),
+    listenAt: async (listen) => {
+      if (await putListener(listen)) await waitForListener(options, admin, listen);
+    },
     isRunning: () => processes?.isRunning() ?? true,
     accessLog: {
       file: paths.accessLog,
@@ -185,10 +193,19 @@ function createWriter(files: XdsFiles, { clock, log, signal }: EnvoyOptions): En
   };
 }
 
-async function waitForListener({ clock, signal }: EnvoyOptions, admin: EnvoyAdmin): Promise<void> {
+/** Until Envoy listens there, and connections of an earlier address are closed. */
+async function waitForListener(
+  { clock, signal }: EnvoyOptions,
+  admin: EnvoyAdmin,
+  { address, port }: ListenAddress,
+): Promise<void> {
+  const wanted = `${hostInUrl(address)}:${port}`;
   while (!signal.aborted) {
     const listeners = await admin.get("/listeners");
-    if (listeners !== undefined && listeners.trim() !== "") return;
+    if (listeners?.includes(`::${wanted}`)) {
+      const draining = await admin.get("/stats?filter=^listener_manager.total_listeners_draining$");
+      if (draining?.trim().endsWith(": 0")) return;
+    }
     await pause(clock, READY_CHECK_MS);
   }
 }

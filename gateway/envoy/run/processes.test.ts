@@ -1,5 +1,6 @@
 /** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates, a full disk. */
 import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import {
   existsSync,
   mkdirSync,
@@ -10,7 +11,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
@@ -229,6 +230,18 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
       execFileSync("umount", ["-l", disk]);
       rmSync(disk, { recursive: true });
     }
+  });
+
+  it("moves to another address without a restart, and closes the connections of the earlier one", async () => {
+    await using engine = await startEngine();
+    await using bed = await startEnvoyBed();
+    await serve(bed, engine);
+    const pid = bed.pid();
+    const idle = connect(bed.port, "127.0.0.1");
+    await once(idle, "connect");
+    await Promise.all([once(idle, "close"), bed.envoy.listenAt({ address: "0.0.0.0", port: bed.port })]);
+    await bed.chat();
+    expect(bed.pid()).toBe(pid);
   });
 
   it("lets browsers of the configured origins in, and no others", async () => {

@@ -1,0 +1,73 @@
+/** The gateway in the chart, without a cluster. */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { gatewayConfigSchema } from "../../gateway/config.ts";
+import { configKeys } from "../../scripts/generate/configuration.ts";
+import { CHART, type ChartObject, helmIn, helmProgram, needsHelm, render } from "./helm.ts";
+
+const helm = helmIn("/nonexistent");
+const withHelm = test.skipIf(helmProgram === undefined);
+
+withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async () => {
+  const isOurs = ({ metadata }: ChartObject) => metadata.name.startsWith("metalbridge-gateway");
+  expect((await render(helm)).filter(isOurs)).toEqual([]);
+  const rendered = async (...values: string[]) =>
+    (await render(helm, "--set", ["gateway.enabled=true", ...values].join(","))).filter(isOurs);
+  const kindsOf = (objects: readonly ChartObject[]) => objects.map(({ kind }) => kind).sort();
+  const plain = await rendered();
+  expect(kindsOf(plain)).toEqual([
+    ...["ClusterRole", "ClusterRoleBinding", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Role"],
+    ...["RoleBinding", "Service", "ServiceAccount", "ValidatingAdmissionPolicy"],
+    "ValidatingAdmissionPolicyBinding",
+  ]);
+  const deployment = plain.find(({ kind }) => kind === "Deployment");
+  const shared = { mountPath: "/run/metalbridge", name: "run" };
+  expect(deployment).toMatchObject({
+    spec: {
+      replicas: 2,
+      template: {
+        spec: {
+          terminationGracePeriodSeconds: 140,
+          initContainers: [{ name: "gateway", restartPolicy: "Always", volumeMounts: [shared] }],
+          containers: [{ name: "envoy", image: "envoyproxy/envoy:v1.40.0", volumeMounts: [shared] }],
+        },
+      },
+    },
+  });
+  expect(JSON.stringify(deployment)).not.toMatch(/tls|cors|counters|user-jwt|kubernetes-tokens/);
+  const secrets = plain.filter(({ rules }) => JSON.stringify(rules ?? "").includes('"secrets"'));
+  expect(secrets.map(({ kind }) => kind)).toEqual(["Role"]);
+
+  const all = await rendered(
+    ...[
+      "autoscaling.enabled=true",
+      "tlsSecretName=pair",
+      "corsOrigins={https://a.example}",
+      "counters=redis://r:6379",
+    ].map((value) => `gateway.${value}`),
+    ...["gateway.userJwtSecretName=webui", "gateway.kubernetesTokens=true", "metrics.serviceMonitor=true"],
+  );
+  expect(kindsOf(all)).toEqual(
+    [...kindsOf(plain), "HorizontalPodAutoscaler", "Service", "ServiceMonitor"].sort(),
+  );
+  const text = JSON.stringify(all.find(({ kind }) => kind === "Deployment"));
+  for (const part of [
+    '"--tls-cert=/etc/metalbridge/tls/tls.crt","--tls-key=/etc/metalbridge/tls/tls.key","--kubernetes-tokens"',
+    '"--cors-origin=https://a.example","--max-body-bytes=33554432","--counters=redis://r:6379"',
+    '"--user-jwt-secret-file=/etc/metalbridge/user-jwt/secret"',
+  ])
+    expect(text).toContain(part);
+  expect(text).not.toContain('"replicas"');
+});
+
+test("the gateway's flags are arguments of its pod, but for those that only other places need", () => {
+  const template = readFileSync(path.join(CHART, "templates/gateway.yaml"), "utf8");
+  const flags = configKeys(gatewayConfigSchema).map(({ key }) =>
+    key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`),
+  );
+  const missing = flags.filter(
+    (flag) => !template.includes(`--${flag.replace("cors-origins", "cors-origin")}`),
+  );
+  expect(missing).toEqual(["kubeconfig", "context"]);
+});
