@@ -1,7 +1,8 @@
-/** Parts of docs/observability.md: every metric of the agent, of `metalbridge node`, the controller and the server. */
+/** Parts of docs/observability.md: every metric of the agent, of `metalbridge node`, the controller, the gateway and the server. */
 import { agentMetrics } from "../../agent/metrics/families.ts";
 import { nodeMetrics } from "../../agent/node/gauges.ts";
 import { controllerMetrics } from "../../controller/metrics/families.ts";
+import { gatewayFamilies } from "../../gateway/metrics.ts";
 import { extenderMetrics } from "../../server/extender/metrics.ts";
 import { serverMetrics } from "../../server/metrics.ts";
 import type { MetricFamily } from "../../src/http/metrics/family.ts";
@@ -13,6 +14,7 @@ export function metricParts(): Readonly<Record<string, readonly string[]>> {
     "metrics of the agent": table(agentMetrics),
     "metrics of nodes": table(nodeMetrics),
     "metrics of the controller": table(controllerMetrics),
+    "metrics of the gateway": table(gatewayFamilies),
     "metrics of the server": table(serverMetrics()),
     "metrics of the scheduler extender": table(extenderMetrics),
   };
