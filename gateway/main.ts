@@ -142,6 +142,7 @@ function createGateway(ports: Ports) {
     accounting,
     authenticator,
     isKeyRequired,
+    demand: createDemand({ ...ports, client, gateway: hostname() }),
     figures: createFigures(),
     synced: Promise.all(reflectors.map((one) => one.whenSynced())),
     notReady: () => (reflectors.every((one) => one.isSynced()) ? undefined : "the first list of the cluster"),
@@ -161,7 +162,6 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
   const { models, queues, accounting, authenticator, figures, isKeyRequired } = gateway;
   const { limits, onUsage } = accounting;
   const { config, identity, clock, log, signal, jwtSecret } = ports;
-  const demand = createDemand({ client: gateway.client, gateway: hostname(), clock, log, signal });
   const decider = new Decider({
     models,
     queues,
@@ -170,7 +170,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     engineKey: createEngineKeys(gateway.client, clock),
     personOf: (headers) =>
       jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
-    onDemand: demand.note,
+    onDemand: gateway.demand.note,
     clock,
     random: Math.random,
   });
@@ -218,13 +218,18 @@ async function listenForHealth(
 }
 
 /** Work from time to time: demand of long requests, lost requests, a large access log. */
-function tick(gateway: Gateway, { clock, log, signal }: Ports): void {
-  const { queues, edge } = gateway;
+function tick(gateway: Gateway, ports: Ports): void {
+  const { queues, models, demand, edge } = gateway;
+  const { clock, log, signal } = ports;
   const cancel = clock.after(TICK_MS, () => {
     if (signal.aborted) return;
     queues.releaseLost();
+    for (const [key, { inFlight, waiting }] of queues.list()) {
+      const model = models.get(key);
+      if (model !== undefined && inFlight + waiting > 0) demand.note(model);
+    }
     edge?.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
-    tick(gateway, { clock, log, signal } as Ports);
+    tick(gateway, ports);
   });
   signal.addEventListener("abort", cancel, { once: true });
 }

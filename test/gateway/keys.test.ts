@@ -21,7 +21,11 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     on = await startSystem({ agents: [{ hostName: "mac-1", config: { disk: { reserve: 0 } } }] });
     const file = path.join(on.farm.modelsDir, "tiny.gguf");
     await writeTinyGguf(file, { endless: true, layers: 2, embeddingSize: 64, contextLength: 8192 });
+    const slow = path.join(on.farm.modelsDir, "slow.gguf");
+    await writeTinyGguf(slow, { endless: true, layers: 8, embeddingSize: 256, contextLength: 8192 });
     await on.apply(
+      model("single", slow),
+      service("single", "mac-1", { contextSize: 4096 }),
       model("chat", file),
       service("chat", "mac-1", { contextSize: 4096, parallelSlots: 4, rollout: { drainSeconds: 5 } }),
     );
@@ -119,5 +123,41 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     await gateway.restart();
     const budget = await run("key", "rotate", "budget");
     await until(async () => expect((await refusal(budget)).message).toMatch(/tokens per day/));
+  });
+
+  it("lets a stream of a revoked key finish, and refuses its next request", async () => {
+    const key = await run("key", "create", "leaver", "--all");
+    await until(async () => expect((await ask(key)).usage?.completion_tokens).toBe(4));
+    const stream = await clientOf(key).chat.completions.create({
+      model: "single",
+      messages: [{ role: "user", content: "Hi" }],
+      stream: true,
+      max_tokens: 400,
+    });
+    let tokens = 0;
+    for await (const { choices } of stream) {
+      if (choices[0]?.delta.content) tokens += 1;
+      if (tokens === 5) await run("key", "revoke", "leaver");
+    }
+    expect(tokens).toBeGreaterThan(300);
+    expect((await refusal(key)).status).toBe(401);
+  });
+
+  it("gives two keys of equal weight equal turns, whether one or twenty clients wait behind them", async () => {
+    const [one, many] = [await run("key", "create", "one", "--all"), await run("key", "create", "many", "--all")];
+    await until(async () => expect((await ask(many)).usage?.completion_tokens).toBe(4));
+    const served = { one: 0, many: 0 };
+    let isDone = false;
+    const loop = async (name: "one" | "many", key: string): Promise<void> => {
+      while (!isDone) {
+        await clientOf(key)
+          .chat.completions.create({ model: "single", messages: [{ role: "user", content: "Hi" }], max_tokens: 20 })
+          .catch(() => undefined);
+        if (!isDone) served[name] += 1;
+        isDone ||= served.one + served.many >= 100;
+      }
+    };
+    await Promise.all([loop("one", one), ...Array.from({ length: 20 }, () => loop("many", many))]);
+    expect(Math.abs(served.one - served.many), JSON.stringify(served)).toBeLessThanOrEqual(10);
   });
 });
