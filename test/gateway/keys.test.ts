@@ -144,20 +144,27 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
   });
 
   it("gives two keys of equal weight equal turns, whether one or twenty clients wait behind them", async () => {
-    const [one, many] = [await run("key", "create", "one", "--all"), await run("key", "create", "many", "--all")];
+    const [one, many] = [
+      await run("key", "create", "one", "--all"),
+      await run("key", "create", "many", "--all"),
+    ];
     await until(async () => expect((await ask(many)).usage?.completion_tokens).toBe(4));
     const served = { one: 0, many: 0 };
     let isDone = false;
     const loop = async (name: "one" | "many", key: string): Promise<void> => {
       while (!isDone) {
         await clientOf(key)
-          .chat.completions.create({ model: "single", messages: [{ role: "user", content: "Hi" }], max_tokens: 20 })
+          .chat.completions.create({
+            model: "single",
+            messages: [{ role: "user", content: "Hi" }],
+            max_tokens: 100,
+          })
           .catch(() => undefined);
         if (!isDone) served[name] += 1;
-        isDone ||= served.one + served.many >= 100;
+        isDone ||= served.one + served.many >= 40;
       }
     };
     await Promise.all([loop("one", one), ...Array.from({ length: 20 }, () => loop("many", many))]);
-    expect(Math.abs(served.one - served.many), JSON.stringify(served)).toBeLessThanOrEqual(10);
+    expect(Math.abs(served.one - served.many), JSON.stringify(served)).toBeLessThanOrEqual(4);
   });
 });
