@@ -7,7 +7,7 @@ import type { GatewayConfig } from "./config.ts";
 import type { EndedUsage } from "./ended.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
-import { connectSharedCounters } from "./limits/shared-counters.ts";
+import type { SharedCounters } from "./limits/shared-counters.ts";
 import type { UsageFacts } from "./usage/metrics.ts";
 import { createUsageRecorder } from "./usage/recorder.ts";
 import { watchRecords } from "./usage/watch-records.ts";
@@ -27,14 +27,13 @@ export function openAccounting(ports: {
   /** Name of this gateway, which its records carry. */
   readonly gateway: string;
   readonly gateways: () => number;
+  readonly shared: SharedCounters | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
 }): Accounting {
-  const { config, clock, log, signal, gateways } = ports;
-  const { namespace, counters: url } = config;
-  const shared = url === undefined ? undefined : connectSharedCounters({ url, clock, log });
-  if (shared !== undefined) signal.addEventListener("abort", () => shared.close(), { once: true });
+  const { config, clock, signal, gateways, shared } = ports;
+  const { namespace } = config;
   const watched = watchRecords({ ...ports, namespace });
   const recorder = createUsageRecorder({ ...ports, namespace, newId: randomUUID, watched });
   const { spent } = recorder;
@@ -51,4 +50,23 @@ export function openAccounting(ports: {
     }),
     close: () => recorder.flush(),
   };
+}
+
+/** The client is loaded only where it is used: it takes 17 MB of memory. */
+export async function openSharedCounters({
+  config: { counters: url },
+  clock,
+  log,
+  signal,
+}: {
+  readonly config: GatewayConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}): Promise<SharedCounters | undefined> {
+  if (url === undefined) return undefined;
+  const { connectSharedCounters } = await import("./limits/shared-counters.ts");
+  const shared = connectSharedCounters({ url, clock, log });
+  signal.addEventListener("abort", () => shared.close(), { once: true });
+  return shared;
 }

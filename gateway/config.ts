@@ -51,7 +51,10 @@ export const gatewayConfigSchema = z
       .min(1024)
       .default(32 * 2 ** 20)
       .describe("Largest JSON body of a request, in bytes."),
-    counters: text("Redis or Valkey that several gateways share for limits, as redis://HOST:PORT."),
+    counters: z
+      .url({ protocol: /^rediss?$/, error: "must be redis://HOST:PORT, or rediss:// for TLS" })
+      .optional()
+      .describe("Redis or Valkey that several gateways share for limits, as redis://HOST:PORT."),
     userJwtSecretFile: text(
       "File with the secret by which Open WebUI signs X-OpenWebUI-User-Jwt. The queue is then fair between its users.",
     ),

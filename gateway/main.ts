@@ -12,7 +12,7 @@ import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { openAccounting } from "./accounting.ts";
+import { openAccounting, openSharedCounters } from "./accounting.ts";
 import { watchGateways, watchModels } from "./cluster.ts";
 import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
 import { Decider } from "./decide/decide.ts";
@@ -26,6 +26,7 @@ import type { EnvoyOptions } from "./envoy/types.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
 import { createUsers } from "./keys/users.ts";
 import { watchKeys } from "./keys/watch-keys.ts";
+import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createFigures, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
 import { Queues } from "./queue/queues.ts";
@@ -65,7 +66,8 @@ export async function runGateway({
   try {
     await mkdir(config.dir, { recursive: true, mode: 0o700 });
     const jwtSecret = await readUserJwtSecret(config);
-    const ports = { config, connection, identity, clock, log, signal: ending.signal, jwtSecret };
+    const shared = await openSharedCounters({ config, clock, log, signal: ending.signal });
+    const ports = { config, connection, identity, clock, log, signal: ending.signal, jwtSecret, shared };
     const gateway = createGateway(ports);
     const health = await listenForHealth(gateway, ports, apiRequests);
     await Promise.race([gateway.synced, aborted(signal)]);
@@ -92,6 +94,7 @@ interface Ports {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly jwtSecret: string | undefined;
+  readonly shared: SharedCounters | undefined;
 }
 
 type Gateway = ReturnType<typeof createGateway>;

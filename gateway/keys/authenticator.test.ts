@@ -96,6 +96,11 @@ test("a gateway on loopback accepts everything until a Secret is labeled as a ke
   expect([await ask({}), await ask({ "x-api-key": "anything" })]).toEqual(["anonymous", "anonymous"]);
   keys.put({ metadata: { name: "broken" } });
   expect([await ask({}), await ask({ "x-api-key": "anything" })]).toEqual(["missing", "unknown"]);
+  const listening = { onLoopback: false };
+  const other = setUp({ isOpenWithoutKeys: () => listening.onLoopback });
+  expect([await other.ask({}), await other.ask({ "x-api-key": TEXT })]).toEqual(["missing", "unknown"]);
+  listening.onLoopback = true;
+  expect(await other.ask({})).toBe("anonymous");
 });
 
 test("other credentials are reviewed as tokens of Kubernetes only where that is enabled, and keys never", async () => {
