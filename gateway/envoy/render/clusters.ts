@@ -1,8 +1,11 @@
-/** Clusters, one per service beside the decision service's own, and the endpoints of each. Pure. */
+/**
+ * Clusters with their endpoints, one per service beside the decision service's own. All are in one file: Envoy needs an inotify
+ * instance for each file that it watches, of which a Linux user has 128, and aborts without one. Pure.
+ */
 
 import { DECIDE_CLUSTER, HEADERS, METADATA } from "../names.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
-import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
+import { type Config, seconds, typed, typedMessage } from "./typed.ts";
 
 const DEFAULT_MAX_CONNECTIONS = 4_096;
 const DEFAULT_SLOW_START_MS = 10_000;
@@ -18,27 +21,22 @@ const REQUESTS_PER_CONNECTION = 1;
 
 export interface ClusterOptions {
   readonly decideSocket: string;
-  /** The path of the file with the endpoints of a cluster. */
-  readonly endpointsFile: (name: string) => string;
   readonly maxBodyBytes: number;
 }
 
-/** The file of all clusters. */
-export function renderClusters(clusters: readonly EnvoyCluster[], options: ClusterOptions): string {
-  return discovery([
-    renderDecideCluster(options.decideSocket),
-    ...clusters.map((cluster) => renderCluster(cluster, options)),
-  ]);
+/** The file of all clusters, by the text of each. */
+export function joinClusters(texts: readonly string[]): string {
+  return `{"resources":[${texts.join(",\n")}]}\n`;
 }
 
-/** The file of one cluster's endpoints. */
-export function renderEndpoints({ name, endpoints }: EnvoyCluster): string {
-  return discovery([
-    typedMessage("config.endpoint.v3.ClusterLoadAssignment", {
-      cluster_name: name,
-      endpoints: [{ lb_endpoints: endpoints.map(renderEndpoint) }],
-    }),
-  ]);
+/** The cluster of one service. */
+export function renderCluster(cluster: EnvoyCluster, { maxBodyBytes }: ClusterOptions): string {
+  return JSON.stringify(clusterOf(cluster, maxBodyBytes));
+}
+
+/** The cluster of the decision service. */
+export function renderDecideCluster({ decideSocket }: ClusterOptions): string {
+  return JSON.stringify(decideCluster(decideSocket));
 }
 
 function renderEndpoint({ address, port, weight = 1, isHealthy }: EnvoyEndpoint): Config {
@@ -49,13 +47,14 @@ function renderEndpoint({ address, port, weight = 1, isHealthy }: EnvoyEndpoint)
   };
 }
 
-function renderCluster(cluster: EnvoyCluster, { endpointsFile, maxBodyBytes }: ClusterOptions): Config {
+function clusterOf(cluster: EnvoyCluster, maxBodyBytes: number): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
     name,
-    type: "EDS",
-    eds_cluster_config: {
-      eds_config: { resource_api_version: "V3", path_config_source: { path: endpointsFile(name) } },
+    type: "STATIC",
+    load_assignment: {
+      cluster_name: name,
+      endpoints: [{ lb_endpoints: cluster.endpoints.map(renderEndpoint) }],
     },
     connect_timeout: seconds(CONNECT_TIMEOUT_MS),
     per_connection_buffer_limit_bytes: maxBodyBytes,
@@ -113,7 +112,7 @@ const OUTLIERS: Config = {
   max_ejection_percent: 50,
 };
 
-function renderDecideCluster(decideSocket: string): Config {
+function decideCluster(decideSocket: string): Config {
   return typedMessage("config.cluster.v3.Cluster", {
     name: DECIDE_CLUSTER,
     type: "STATIC",

@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { stringify } from "yaml";
 import type { EnvoyCluster } from "../types.ts";
 import { renderBootstrap } from "./bootstrap.ts";
-import { renderClusters, renderEndpoints } from "./clusters.ts";
+import { joinClusters, renderCluster, renderDecideCluster } from "./clusters.ts";
 import { renderListeners, renderSecret } from "./listener.ts";
 
 const CLUSTERS: readonly EnvoyCluster[] = [
@@ -22,8 +22,8 @@ const CLUSTERS: readonly EnvoyCluster[] = [
 
 /** All files for a gateway in this folder. */
 function render(dir: string): Readonly<Record<string, string>> {
+  const clusters = { decideSocket: `${dir}/decide.sock`, maxBodyBytes: 32 << 20 };
   const at = (name: string) => `${dir}/${name}`;
-  const endpointsFile = (name: string) => at(`endpoints/${name.replace("/", ".")}.json`);
   return {
     bootstrap: renderBootstrap({
       listenersFile: at("listeners.json"),
@@ -42,22 +42,17 @@ function render(dir: string): Readonly<Record<string, string>> {
       cors: { allowOrigins: ["https://chat.example.com"] },
     }),
     secret: renderSecret({ certificateFile: at("tls/tls.crt"), keyFile: at("tls/tls.key") }),
-    clusters: renderClusters(CLUSTERS, {
-      decideSocket: at("decide.sock"),
-      endpointsFile,
-      maxBodyBytes: 32 << 20,
-    }),
-    endpoints: CLUSTERS.map(renderEndpoints).join(""),
+    clusters: joinClusters([
+      renderDecideCluster(clusters),
+      ...CLUSTERS.map((one) => renderCluster(one, clusters)),
+    ]),
   };
 }
 
 for (const [name, text] of Object.entries(render("/run/metalbridge"))) {
   test(`${name} are rendered as recorded`, () => {
     const golden = fileURLToPath(new URL(`golden/${name}.yaml`, import.meta.url));
-    const documents = text.trim().split("\n");
-    const pretty = documents
-      .map((one) => stringify(JSON.parse(one, countRepeated), { lineWidth: 110 }))
-      .join("---\n");
+    const pretty = stringify(JSON.parse(text, countRepeated), { lineWidth: 110 });
     if (process.env.UPDATE_GOLDEN === "1" || !existsSync(golden)) writeFileSync(golden, pretty);
     expect(pretty).toBe(readFileSync(golden, "utf8"));
   });

@@ -172,8 +172,8 @@ function createWriter(files: XdsFiles, { clock, log, signal }: EnvoyOptions): En
       const clusters = wanted;
       wanted = undefined;
       try {
-        const written = await files.putClusters(clusters);
-        if (isFailing) log.info({ written }, "envoy's configuration can be written again");
+        await files.putClusters(clusters);
+        if (isFailing) log.info({}, "envoy's configuration can be written again");
         isFailing = false;
       } catch (err) {
         if (!isFailing)

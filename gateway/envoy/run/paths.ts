@@ -8,7 +8,6 @@ export interface EnvoyPaths {
   readonly listeners: string;
   readonly clusters: string;
   readonly secret: string;
-  readonly endpoints: string;
   /** Files that are being written. */
   readonly partial: string;
   readonly admin: string;
@@ -27,7 +26,6 @@ export function envoyPaths(dir: string): EnvoyPaths {
     listeners: join(xds, "listeners.json"),
     clusters: join(xds, "clusters.json"),
     secret: join(xds, "secret.json"),
-    endpoints: join(xds, "endpoints"),
     partial: join(dir, "partial"),
     admin: join(dir, "admin.sock"),
     accessLog: join(dir, "access.log"),

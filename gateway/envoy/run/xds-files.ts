@@ -1,30 +1,33 @@
-/** Writes the files that Envoy follows: only those that differ, each replaced by one rename, clusters after their endpoints. */
+/** Writes the files that Envoy follows: only those that differ, each replaced by one rename. */
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { listFolder } from "../../../src/util/folder.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
-import { renderClusters, renderEndpoints } from "../render/clusters.ts";
+import { type ClusterOptions, joinClusters, renderCluster, renderDecideCluster } from "../render/clusters.ts";
 import type { EnvoyCluster } from "../types.ts";
 import type { EnvoyPaths } from "./paths.ts";
 
 export interface XdsFiles {
-  /** Writes a file unless it has this text already. Returns true if it was written. Throws the system error. */
+  /**
+   * Writes a file unless it has this text already. Returns true if it was written. Throws the system error; then Envoy keeps
+   * what it has.
+   */
   readonly put: (path: string, text: string) => Promise<boolean>;
-  /** Returns the number of files that differed. Throws the system error; then Envoy keeps what it has, and a further call continues. */
-  readonly putClusters: (clusters: readonly EnvoyCluster[]) => Promise<number>;
+  readonly putClusters: (clusters: readonly EnvoyCluster[]) => Promise<boolean>;
 }
 
-export interface XdsFilesOptions {
+export interface XdsFilesOptions extends ClusterOptions {
   readonly paths: EnvoyPaths;
-  readonly decideSocket: string;
-  readonly maxBodyBytes: number;
 }
 
-export function createXdsFiles({ paths, decideSocket, maxBodyBytes }: XdsFilesOptions): XdsFiles {
+export function createXdsFiles({ paths, ...options }: XdsFilesOptions): XdsFiles {
   const hashes = new Map<string, string>();
-  let known: ReadonlyMap<string, EnvoyCluster> = new Map();
-  let clustersKey: string | undefined;
-  const endpointsFile = (name: string) => join(paths.endpoints, `${fileName(name)}.json`);
+  /** One endpoint changes at a time, so the text of the other clusters is reused. */
+  const texts = new WeakMap<EnvoyCluster, string>();
+  const textOf = (cluster: EnvoyCluster): string => {
+    const text = texts.get(cluster) ?? renderCluster(cluster, options);
+    texts.set(cluster, text);
+    return text;
+  };
 
   const put = async (path: string, text: string): Promise<boolean> => {
     const hash = sha256Hex(text);
@@ -33,39 +36,16 @@ export function createXdsFiles({ paths, decideSocket, maxBodyBytes }: XdsFilesOp
     hashes.set(path, hash);
     return true;
   };
-
-  const putClusters = async (clusters: readonly EnvoyCluster[]): Promise<number> => {
-    let written = 0;
-    for (const cluster of clusters) {
-      if (known.get(cluster.name) === cluster) continue;
-      if (await put(endpointsFile(cluster.name), renderEndpoints(cluster))) written += 1;
-    }
-    // Rendering all clusters takes milliseconds, so it is left out where only endpoints differ.
-    const key = clusters.map(settingsOf).join("\n");
-    if (key !== clustersKey) {
-      const text = renderClusters(clusters, { decideSocket, endpointsFile, maxBodyBytes });
-      if (await put(paths.clusters, text)) written += 1;
-      clustersKey = key;
-      await removeOthers(clusters);
-    }
-    known = new Map(clusters.map((cluster) => [cluster.name, cluster]));
-    return written;
+  return {
+    put,
+    putClusters: (clusters) =>
+      put(paths.clusters, joinClusters([renderDecideCluster(options), ...clusters.map(textOf)])),
   };
-
-  const removeOthers = async (clusters: readonly EnvoyCluster[]): Promise<void> => {
-    const wanted = new Set(clusters.map(({ name }) => basename(endpointsFile(name))));
-    for (const file of await listFolder(paths.endpoints)) {
-      if (wanted.has(file)) continue;
-      hashes.delete(join(paths.endpoints, file));
-      await rm(join(paths.endpoints, file), { force: true });
-    }
-  };
-  return { put, putClusters };
 }
 
-export async function makeXdsFolders({ endpoints, partial }: EnvoyPaths): Promise<void> {
+export async function makeXdsFolders({ xds, partial }: EnvoyPaths): Promise<void> {
   await rm(partial, { recursive: true, force: true });
-  for (const folder of [endpoints, partial]) await mkdir(folder, { recursive: true, mode: 0o700 });
+  for (const folder of [xds, partial]) await mkdir(folder, { recursive: true, mode: 0o700 });
 }
 
 /** No fsync: after a power failure the gateway writes every file again. Written in another folder, which Envoy does not watch. */
@@ -78,13 +58,4 @@ async function replace(path: string, text: string, partial: string): Promise<voi
     await rm(temporary, { force: true });
     throw error;
   }
-}
-
-/** A namespace has no dot, so names stay distinct. */
-function fileName(cluster: string): string {
-  return cluster.replace("/", ".");
-}
-
-function settingsOf({ name, maxConnections, slowStartMs }: EnvoyCluster): string {
-  return `${name} ${maxConnections} ${slowStartMs}`;
 }
