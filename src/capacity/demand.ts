@@ -33,12 +33,15 @@ export function demandOf(input: DemandInput): Demand {
   const { install } = input;
   const { program } = template.engine;
   const { metadata, spec } = service;
+  // Services that take turns on a host queue by the time of their requests.
+  const wokenAt = service.status?.idle?.state === "Waking" ? service.status.idle.since : undefined;
   const { source, sha256 } = template.model;
   return {
     service: keyOf(metadata),
     ordinal,
     priority: PRIORITIES[spec.priority],
-    since: Date.parse(metadata.creationTimestamp ?? "") || 0,
+    since: Date.parse(wokenAt ?? metadata.creationTimestamp ?? "") || 0,
+    lastHosts: service.status?.idle?.hosts,
     mayPreempt,
     limit: limitOf(model?.spec.hardware),
     runtime: requiredRuntimeName(template),

@@ -7,6 +7,8 @@ export interface ScoreContext {
   readonly siblings: number;
   /** The weights are on the host's disk, or will be. */
   readonly hasWeights: boolean;
+  /** The host ran the service before it was idle, so that its weights may still be in memory. */
+  readonly isLastHost?: boolean;
   /** Score of the machine by speed, utilization and cost, as a rank from 0 to 1 (`scoreRank`). */
   readonly rank: number;
 }
@@ -26,6 +28,8 @@ export interface Scorer {
 const MACHINE = 10;
 const WEIGHTS_ON_DISK = 3;
 const MEMORY_LEFT = 0.4;
+/** More than the memory, and less than a faster machine. */
+const LAST_HOST = 0.5;
 const SPREAD = 30;
 
 export const scores: readonly Scorer[] = [
@@ -35,6 +39,7 @@ export const scores: readonly Scorer[] = [
     rate: ({ choice }, _, { siblings }) => (choice.spread === "None" ? 0 : 1 / (1 + siblings)),
   },
   { name: "weights on disk", weight: WEIGHTS_ON_DISK, rate: (_, __, { hasWeights }) => (hasWeights ? 1 : 0) },
+  { name: "ran here before", weight: LAST_HOST, rate: (_, __, { isLastHost }) => (isLastHost ? 1 : 0) },
   { name: "memory left", weight: MEMORY_LEFT, rate: rateMemory },
 ];
 

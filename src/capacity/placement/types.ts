@@ -116,7 +116,7 @@ export interface Demand {
   readonly service: string;
   readonly ordinal: number;
   readonly priority: number;
-  /** Creation time of the service, which is only compared. */
+  /** Creation time of the service, or the time at which it was woken, which is only compared. */
   readonly since: number;
   /** Time at which the slot was queued, on the clock of `now`. Defaults to now. */
   readonly waitingSinceMs?: number;
@@ -140,6 +140,8 @@ export interface Demand {
   readonly speeds: Readonly<Record<string, number>>;
   /** Replicas of the same slot, which stop once the new one serves, so they do not count as siblings. */
   readonly predecessors: readonly Predecessor[];
+  /** Hosts from which the replicas of an idle service were unloaded. */
+  readonly lastHosts?: readonly string[] | undefined;
   readonly choice: HostChoice;
   readonly refusals: readonly HostRefusal[];
 }

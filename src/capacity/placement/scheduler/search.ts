@@ -119,7 +119,9 @@ export function isAllowedToStay(info: HostInfo, slot: PendingSlot, now: number):
 }
 
 function searchIndexes(cache: SchedulerCache, search: Search): void {
-  const { predecessors } = search.slot.demand;
+  const { predecessors, lastHosts = [] } = search.slot.demand;
+  // The bounds of the indexes leave out what only these hosts have.
+  scoreNamed(cache, search, lastHosts);
   const areAllScored = scoreWithWeights(cache, search) && predecessors.length <= FEW;
   if (areAllScored) scoreNamed(cache, search, new Set(predecessors.map(({ host }) => host)));
   for (const hosts of cache.byBudget.values()) scoreByMemory(search, hosts, !areAllScored);
@@ -217,7 +219,7 @@ function hasMemory(info: HostInfo, slot: PendingSlot): boolean {
 
 function contextOf(search: Search, info: HostInfo): ScoreContext {
   const { slot } = search;
-  const { weights, predecessors } = slot.demand;
+  const { weights, predecessors, lastHosts } = slot.demand;
   const { source, sha256 = "" } = weights;
   const hasWeights =
     info.weights.has(source) ||
@@ -227,6 +229,7 @@ function contextOf(search: Search, info: HostInfo): ScoreContext {
     claimedBytes: unavailableBytes(info, slot),
     siblings: siblingsOn(info, slot.demand),
     hasWeights,
+    isLastHost: lastHosts?.includes(info.name) === true,
     rank: rankOf(search, figuresOf(slot.demand, info)),
   };
 }
