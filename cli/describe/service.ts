@@ -53,6 +53,7 @@ function headOf({ service, model }: ServiceFacts, nowMs: number): readonly Field
     ["Performance", performanceText(status?.performance)],
     ["Revision", revisionOf(status)],
     ["Queue", queueOf(status)],
+    ["Idle", idleOf(status, nowMs)],
     ["Deleted", metadata.deletionTimestamp],
     ["Created", agoOf(metadata.creationTimestamp, nowMs)],
   ];
@@ -75,6 +76,13 @@ function replicasOf({ spec, status }: InferenceService): string {
   const desired = status?.desiredReplicas ?? spec.replicas;
   const { readyReplicas = 0, updatedReplicas = 0, replicas = 0 } = status ?? {};
   return `${desired} desired, ${readyReplicas} ready, ${updatedReplicas} of the newest revision, ${replicas} total`;
+}
+
+function idleOf(status: InferenceService["status"], nowMs: number): string | undefined {
+  if (status?.idle === undefined) return undefined;
+  const { state, since, lastRequestTime } = status.idle;
+  const request = lastRequestTime === undefined ? "no request yet" : `last request ${agoOf(lastRequestTime, nowMs)}`;
+  return `${state} for ${ageOf(since, nowMs)}, ${request}; ${getCondition(status.conditions, "Idle")?.message ?? ""}`;
 }
 
 function revisionOf(status: InferenceService["status"]): string | undefined {

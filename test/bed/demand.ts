@@ -14,8 +14,10 @@ export async function demand(
 ): Promise<void> {
   const reported = { gateway: "test", requestAtMs };
   const ref = { namespace, name: demandLeaseName(name) };
-  const renewed = await client.jsonPatch(LEASES, ref, demandRenewal(reported));
-  if (renewed.ok) return;
+  const renew = () => client.jsonPatch(LEASES, ref, demandRenewal(reported));
+  if ((await renew()).ok) return;
   const service = must(await client.get(INFERENCE_SERVICES, { namespace, name }));
-  must(await client.create(LEASES, renderDemandLease(service, reported)));
+  const created = await client.create(LEASES, renderDemandLease(service, reported));
+  // Another request was first.
+  if (!created.ok) must(await renew());
 }
