@@ -81,7 +81,8 @@ function replicasOf({ spec, status }: InferenceService): string {
 function idleOf(status: InferenceService["status"], nowMs: number): string | undefined {
   if (status?.idle === undefined) return undefined;
   const { state, since, lastRequestTime } = status.idle;
-  const request = lastRequestTime === undefined ? "no request yet" : `last request ${agoOf(lastRequestTime, nowMs)}`;
+  const request =
+    lastRequestTime === undefined ? "no request yet" : `last request ${agoOf(lastRequestTime, nowMs)}`;
   return `${state} for ${ageOf(since, nowMs)}, ${request}; ${getCondition(status.conditions, "Idle")?.message ?? ""}`;
 }
 
