@@ -10,6 +10,7 @@ import { liveEvictionConfigSchema } from "./live-eviction/config.ts";
 import { modelConfigSchema } from "./model/config.ts";
 import { preflightConfigSchema } from "./preflight/config.ts";
 import { podsConfigSchema } from "./service/pods/config.ts";
+import { routesConfigSchema } from "./service/routes/config.ts";
 import { tunnelConfigSchema } from "./tunnel/config.ts";
 
 export const controllerConfigSchema = z
@@ -53,6 +54,7 @@ export const controllerConfigSchema = z
     ...labelsConfigSchema.shape,
     ...benchmarksConfigSchema.shape,
     ...externalMetricsConfigSchema.shape,
+    ...routesConfigSchema.shape,
   })
   .refine((config) => config.fitness || !config.liveEviction, {
     path: ["liveEviction"],

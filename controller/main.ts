@@ -27,6 +27,7 @@ import { ensureNamespaces } from "./namespaces.ts";
 import { preflightOf } from "./preflight/config.ts";
 import { type PreflightState, startPreflight } from "./preflight/preflight.ts";
 import { podsSettingsOf, probingOf } from "./service/pods/config.ts";
+import { routeSettingsOf } from "./service/routes/config.ts";
 import { startTunnel } from "./tunnel/tunnel.ts";
 
 export interface ControllerOptions {
@@ -211,7 +212,14 @@ function partsOf(
   identity: string,
 ): Pick<
   LeadOptions,
-  "record" | "podsSettings" | "probing" | "benchmarks" | "liveEviction" | "createModelPass" | "labelPrefix"
+  | "record"
+  | "podsSettings"
+  | "probing"
+  | "benchmarks"
+  | "liveEviction"
+  | "createModelPass"
+  | "labelPrefix"
+  | "routes"
 > {
   return {
     record: createEventRecorder({
@@ -227,6 +235,7 @@ function partsOf(
     probing: probingOf(config),
     labelPrefix: labelPrefixOf(config),
     benchmarks: benchmarksSettingsOf(config),
+    routes: routeSettingsOf(config),
     createModelPass: options.createModelPass ?? createModelPass(config),
   };
 }

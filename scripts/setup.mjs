@@ -8,6 +8,9 @@ import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import {
+  ensureAIGatewayCrds,
+  ensureEnvoyGatewayCrds,
+  ensureGatewayApiCrds,
   ensureKarpenterCrds,
   ensureKEDACrds,
   ensureKueueCrds,
@@ -72,6 +75,9 @@ async function ensureTestParts(progress, llamaServer) {
   await ensureKueueCrds({ progress });
   await ensureKEDACrds({ progress });
   await ensureLwsDefinitions({ progress });
+  await ensureAIGatewayCrds({ progress });
+  await ensureEnvoyGatewayCrds({ progress });
+  await ensureGatewayApiCrds({ progress });
   await ensureActionlint({ progress });
   return {
     prometheus: await ensurePrometheus({ progress }),

@@ -47,6 +47,7 @@ import type { PodsPorts } from "../service/pods/ports.ts";
 import { createPodsQueue, type PodsQueue } from "../service/pods/queue.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { reconcileService } from "../service/reconcile.ts";
+import type { RouteSettings } from "../service/routes/config.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
@@ -82,6 +83,7 @@ export interface LeadOptions {
   readonly labelPrefix: string | undefined;
   readonly benchmarks: BenchmarksSettings;
   readonly autoscaling: AutoscalingSource;
+  readonly routes: RouteSettings;
   /** Undefined if live eviction is off. */
   readonly liveEviction: MoverOptions["liveEviction"];
   /** Called when watches have started. More may follow. */
@@ -219,6 +221,7 @@ function passesOf(
     performance,
     idle,
     autoscaling: options.autoscaling.settings,
+    routes: options.routes,
     lastStatus: new Map(),
   };
   const deletions = createDeletions(ports.clock);

@@ -8,6 +8,7 @@ import type { FlavorChooser } from "./flavor-report.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { IdleServices, Use } from "./idle-report.ts";
 import type { LiveService, ServicePath } from "./path.ts";
+import type { RoutePorts } from "./routes/route.ts";
 import type { StatusPorts } from "./status.ts";
 
 /** Live performance of services. */
@@ -19,7 +20,7 @@ export interface ServicePerformance {
   readonly forget: (key: string) => void;
 }
 
-export interface ServicePorts extends ScalingPorts, StatusPorts {
+export interface ServicePorts extends ScalingPorts, StatusPorts, RoutePorts {
   readonly foreign: ForeignServices;
   readonly turns: BackendTurns;
   readonly retries: RejectionRetries;

@@ -21,6 +21,7 @@ import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
 import { choosePath, type LiveService, modelKeyOf, type ServicePath, soonest } from "./path.ts";
 import type { ServicePorts } from "./ports.ts";
+import { routeService } from "./routes/route.ts";
 import { writeStatus } from "./status.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
@@ -73,6 +74,8 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const idle = ports.idle.decide(observed, use);
   const { live, report, recheckAfterMs: flavorAfterMs } = ports.flavors.choose(idle.live);
   const chosen = choosePath(ports.paths, live, ports.watches.models.get(modelKeyOf(service)));
+  // First, because a pass may wait for pods, and the Gateway must not send requests to replicas that are gone.
+  const routed = await routeService(ports, observed);
   const others = ports.paths.filter((path) => path !== chosen && chosen.parts?.includes(path) !== true);
   // A path with parts has no state of its own, and its parts are in the list too. Paths of one platform share their state.
   for (const path of others) if (path.parts === undefined && path.on !== chosen.on) path.release(key, false);
@@ -89,13 +92,20 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const { on } = chosen;
   const scaled = await scaleService(ports, idle.live, { on, runtime: status.runtime });
   const names = modelNamesConditions(ports.watches.publicNames, service);
-  const updates = [...movingCondition(ports, key), ...scaled.conditions, ...names, ...idleConditions(idle)];
+  const updates = [
+    ...movingCondition(ports, key),
+    ...scaled.conditions,
+    ...names,
+    ...idleConditions(idle),
+    ...routed.conditions,
+  ];
   const placed = withFlavor(withConditions(service, available, updates, nowIso), observed, reported, nowIso);
   const complete = {
     ...withBackendStatus(observed, placed, nowIso),
     ...idleStatus(idle, status),
     on: runningOn(live) ?? on,
     performance,
+    gateway: routed.gateway,
   };
   await writeStatus(ports, service, complete);
   if (NEEDS_NO_OTHER_PATH.has(status.phase)) {
@@ -104,7 +114,7 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
       others.flatMap((path) => path.leave(live.own, chosen)),
     );
   }
-  const rejected = kept.length + rejections.length + scaled.rejections.length;
+  const rejected = kept.length + rejections.length + scaled.rejections.length + routed.rejections.length;
   const retryMs = ports.retries.afterMs(key, rejected > 0, ports.clock.monotonicMs());
   return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs, idle.recheckAfterMs]);
 }

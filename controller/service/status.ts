@@ -73,6 +73,7 @@ export function statusEvents(
     ["Warnings", "True"],
     ["CPUFallback", "True"],
     ["ModelNamesAccepted", "False"],
+    ["GatewayReady", "False"],
   ] as const;
   for (const [type, bad] of conditions) {
     const was = getCondition(before?.conditions, type);

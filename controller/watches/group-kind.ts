@@ -1,32 +1,34 @@
-/** The definition of LeaderWorkerSet, without which the cluster cannot run groups of pods. */
+/** Definitions of kinds of other projects, which show when the kinds are installed: of LeaderWorkerSet, and of others. */
 
 import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { CUSTOM_RESOURCES, LEADER_WORKER_SETS } from "../../src/kube/kinds.ts";
-import type { Reflector } from "../../src/kube/types.ts";
+import type { Kind, KubeObject, Reflector } from "../../src/kube/types.ts";
 import type { CustomResourceDefinition } from "../../src/kube/workload-objects.ts";
 
-const { plural, group, version } = LEADER_WORKER_SETS;
-const NAME = `${plural}.${group}`;
+/** The watch of the definition of a kind. */
+export function definitionWatch(kind: Kind<KubeObject>) {
+  return { kind: CUSTOM_RESOURCES, fieldSelector: `metadata.name=${nameOf(kind)}`, keep: withoutSchemas };
+}
 
-/** The watch of the definition. */
-export const GROUP_KIND = {
-  kind: CUSTOM_RESOURCES,
-  fieldSelector: `metadata.name=${NAME}`,
-  keep: withoutSchemas,
-};
+function nameOf({ plural, group }: Kind<KubeObject>): string {
+  return `${plural}.${group}`;
+}
 
-export type GroupKind =
+export type KindState =
   | { readonly at: "installed" }
   | { readonly at: "missing" }
   | { readonly at: "otherVersion"; readonly served: readonly string[] };
 
-/** The state of the kind in the cache. */
-export function groupKindOf({
-  groupKind,
-}: {
-  readonly groupKind: Pick<Reflector<CustomResourceDefinition>, "get">;
-}): GroupKind {
-  const definition = groupKind.get(NAME);
+type Definitions = Pick<Reflector<CustomResourceDefinition>, "get">;
+
+/** The state of the kind of groups in the cache. */
+export function groupKindOf({ groupKind }: { readonly groupKind: Definitions }): KindState {
+  return kindStateOf(groupKind, LEADER_WORKER_SETS);
+}
+
+/** The state of a kind in the cache of its definition. */
+export function kindStateOf(definitions: Definitions, kind: Kind<KubeObject>): KindState {
+  const definition = definitions.get(nameOf(kind));
   const isEstablished = definition?.status?.conditions?.some(
     ({ type, status }) => type === "Established" && status === "True",
   );
@@ -35,7 +37,7 @@ export function groupKindOf({
   const served = (definition.spec.versions ?? []).flatMap(({ name, served: is }) =>
     is === false ? [] : [name],
   );
-  return served.includes(version) ? { at: "installed" } : { at: "otherVersion", served };
+  return served.includes(kind.version) ? { at: "installed" } : { at: "otherVersion", served };
 }
 
 /** The schemas are more than a megabyte. */

@@ -2,7 +2,14 @@
 import { LABEL_SERVICE, LABEL_SERVICE_UID, LABEL_WORKER_OF } from "../../src/api/group.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../src/kube/errors.ts";
-import { DEVICE_CLASSES, NODES, PODS, QUEUE_WORKLOADS, RESOURCE_SLICES } from "../../src/kube/kinds.ts";
+import {
+  DEVICE_CLASSES,
+  LEADER_WORKER_SETS,
+  NODES,
+  PODS,
+  QUEUE_WORKLOADS,
+  RESOURCE_SLICES,
+} from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { ApiFailure, KubeObject, Reflector } from "../../src/kube/types.ts";
 import {
@@ -14,7 +21,7 @@ import {
   type ResourceSlice,
 } from "../../src/kube/workload-objects.ts";
 import type { Emit, StartWatch } from "./contract.ts";
-import { GROUP_KIND } from "./group-kind.ts";
+import { definitionWatch } from "./group-kind.ts";
 import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
 import { NODE_REPORTS } from "./nodes.ts";
 
@@ -116,7 +123,7 @@ function watchGroupKind(
 ): Pick<PodWatches, "groupKind" | "whenGroupKindKnown"> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const onFailure = ({ kind }: ApiFailure) => kind === "forbidden" && resolve();
-  const groupKind = start({ ...GROUP_KIND, onChange, onSynced: resolve, onFailure });
+  const groupKind = start({ ...definitionWatch(LEADER_WORKER_SETS), onChange, onSynced: resolve, onFailure });
   if (groupKind.isSynced()) resolve();
   return { groupKind, whenGroupKindKnown: () => promise };
 }

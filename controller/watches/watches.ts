@@ -42,13 +42,24 @@ import type {
 import { groupKindOf } from "./group-kind.ts";
 import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
 import { createPodGroupings, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
+import {
+  areRoutesInstalled,
+  ROUTE_OBJECTS,
+  type RouteKinds,
+  type RouteWatches,
+  relistRoutes,
+  routeKindsOf,
+  startRouteWatches,
+} from "./route-watches.ts";
 import { specVersionOf } from "./spec-version.ts";
 
 type OwnedWatches = { readonly [K in OwnedKind]: Reflector<Owned[K]> };
 type OwnedGroupings = { readonly [K in OwnedKind]: Grouping<Owned[K]> };
 
 /** The watches. An optional kind is empty if the cluster lacks it, and nothing waits for its first list. */
-export interface Watches extends OwnedWatches, PodWatches, BackendWatches, Groupings {
+export interface Watches extends OwnedWatches, PodWatches, BackendWatches, RouteWatches, Groupings {
+  /** Unknown until the objects of routes are in the cache. */
+  readonly routeKinds: () => RouteKinds;
   readonly models: Reflector<Model>;
   readonly services: Reflector<InferenceService>;
   readonly hosts: Reflector<Host>;
@@ -105,10 +116,13 @@ export function startWatches(
   const ofPodsOnly = startPodWatches(ofPods, groupings, emit, () => {
     if (groupKindOf(ofPodsOnly).at === "installed") watches.groups.relist();
   });
+  const ofRoutes = startRouteWatches(start, emit, () => relistRoutes(watches));
   const watches: Watches = {
     ...groupings,
-    ...startOwned({ start, ofPods, groupKind: ofPodsOnly.groupKind }, groupings, emit),
+    ...startOwned({ start, ofPods, ...ofPodsOnly, ...ofRoutes }, groupings, emit),
     ...ofPodsOnly,
+    ...ofRoutes,
+    routeKinds: () => routeKindsOf(watches),
     benchmarks: start({ ...BENCHMARKS, onChange: () => emit((on) => on.onBenchmarks()) }),
     models: start({
       kind: MODELS,
@@ -174,13 +188,13 @@ function notePublicNames(
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;
 
-interface OwnedStart extends Pick<Watches, "groupKind"> {
+interface OwnedStart extends Pick<Watches, "groupKind" | "routeKind"> {
   readonly start: StartWatch;
   readonly ofPods: StartWatch;
 }
 
 function startOwned(
-  { start, ofPods, groupKind }: OwnedStart,
+  { start, ofPods, groupKind, routeKind }: OwnedStart,
   { ofService, replicasOfHost, slicesOfHost }: Groupings,
   emit: Emit,
 ): OwnedWatches {
@@ -202,6 +216,10 @@ function startOwned(
       return true;
     },
   };
+  const installed: { readonly [K in OwnedKind]?: () => boolean } = {
+    groups: () => groupKindOf({ groupKind }).at === "installed",
+    ...Object.fromEntries(ROUTE_OBJECTS.map((what) => [what, () => areRoutesInstalled(routeKind)])),
+  };
   return perOwnedKind((what) => {
     const { kind, selector = LABEL_SERVICE_UID, isForPods, isOptional } = ownedRow(what);
     const grouping = ofService[what] as Grouping<KubeObject>;
@@ -210,7 +228,7 @@ function startOwned(
     const reflector = startKind({
       kind,
       isOptional,
-      isInstalled: what === "groups" ? () => groupKindOf({ groupKind }).at === "installed" : undefined,
+      isInstalled: installed[what],
       labelSelector: selector === "" ? undefined : selector,
       onChange: (key, object, before) => {
         const services = grouping.note(key, object, before);

@@ -49,6 +49,33 @@ export const { find: findKEDACrds, ensure: ensureKEDACrds } = definitions({
   without: "tests with KEDA are skipped",
 });
 
+/** For routes of services on Gateways of Envoy AI Gateway. */
+export const { find: findAIGatewayCrds, ensure: ensureAIGatewayCrds } = definitions({
+  folder: "ai-gateway-crds",
+  operator: "Envoy AI Gateway",
+  module: "github.com/envoyproxy/ai-gateway@v1.0.0",
+  files: ["aigatewayroutes", "aiservicebackends"].map(
+    (kind) => `manifests/charts/ai-gateway-crds-helm/templates/aigateway.envoyproxy.io_${kind}.yaml`,
+  ),
+  without: "tests with Envoy AI Gateway are skipped",
+});
+export const { find: findEnvoyGatewayCrds, ensure: ensureEnvoyGatewayCrds } = definitions({
+  folder: "envoy-gateway-crds",
+  operator: "Envoy Gateway",
+  module: "github.com/envoyproxy/gateway@v1.8.1",
+  files: ["backends", "backendtrafficpolicies"].map(
+    (kind) => `charts/gateway-helm/charts/crds/crds/generated/gateway.envoyproxy.io_${kind}.yaml`,
+  ),
+  without: "tests with Envoy AI Gateway are skipped",
+});
+export const { find: findGatewayApiCrds, ensure: ensureGatewayApiCrds } = definitions({
+  folder: "gateway-api-crds",
+  operator: "the Gateway API",
+  module: "sigs.k8s.io/gateway-api@v1.5.1",
+  files: ["config/crd/standard/gateway.networking.k8s.io_httproutes.yaml"],
+  without: "tests with Envoy AI Gateway are skipped",
+});
+
 /** For groups of pods: the kind, and the webhooks without which its controller cannot run groups. */
 export const { find: findLwsDefinitions, ensure: ensureLwsDefinitions } = definitions({
   folder: "lws-definitions",

@@ -20,12 +20,10 @@ test("on hosts the fields of pods are named", () => {
     tolerations: [{ key: "gpu" }],
     autoscaling: { maxReplicas: 3 },
     nodeSelector: { a: "b" },
-    endpoint: { gateway: { enabled: true } },
     slo: { objective: "99" },
     contextSize: 4096,
   });
   expect(unhonoredFields(asked, "Hosts", "llamacpp")).toEqual([
-    "spec.endpoint.gateway",
     "spec.image",
     "spec.nodeSelector",
     "spec.slo",

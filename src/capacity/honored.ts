@@ -49,7 +49,6 @@ function onHosts(spec: InferenceServiceSpec, runtime: Runtime): string[] {
   return [
     ...fields.filter((field) => !honored.includes(field) && isSet(spec, field)),
     ...(host?.unhonoredParts?.(spec) ?? []),
-    ...(spec.endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...unhonoredRoles(spec, honored),
     ...uncountedArgs(spec, runtime),
     ...foreignProbes(spec.probeOverrides, host?.probes ?? []),
@@ -106,7 +105,6 @@ function inPods(spec: InferenceServiceSpec, runtime: Runtime): string[] {
     ...RUNTIME_FIELDS.filter((field) => !honored.includes(field) && isSet(spec, field)),
     ...NOT_IMPLEMENTED.filter((field) => isSet(spec, field)),
     ...(spec.group === undefined ? [] : NOT_IN_GROUPS.filter((field) => isSet(spec, field))),
-    ...(endpoint.gateway === undefined ? [] : ["endpoint.gateway"]),
     ...(endpoint.gate === undefined || endpoint.gate === "Auto" ? [] : ["endpoint.gate"]),
     ...unhonoredRoles(spec, honored),
     ...(unhonoredParts?.(spec) ?? []),

@@ -150,6 +150,14 @@ test("within a scope, names belong to services of the scope only", () => {
   expect(table.sharesOf("chat", () => false)).toEqual([]);
 });
 
+test("a change of a weight returns the services that share the name", () => {
+  const stable = service("apps/stable", { at: 1, names: [["gpt", 90]] });
+  const canary = (weight: number) => service("apps/canary", { at: 2, names: [["gpt", weight]] });
+  const table = tableOf(stable, canary(10));
+  expect(table.set(canary(50)).toSorted()).toEqual(["apps/canary", "apps/stable"]);
+  expect(table.set(canary(50))).toEqual(["apps/canary"]);
+});
+
 test("a change returns only the services whose taken names have changed", () => {
   const table = tableOf(
     service("a/chat", { at: 1 }),

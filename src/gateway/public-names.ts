@@ -38,7 +38,7 @@ export interface TakenName extends ClaimedName {
 export type MayUse = (key: string) => boolean;
 
 export interface PublicNames {
-  /** Adds or replaces a service. Returns the services whose taken names may have changed, including this one. */
+  /** Adds or replaces a service. Returns the services whose names or shares may have changed, including this one. */
   readonly set: (service: ServiceNames) => readonly string[];
   readonly remove: (key: string) => readonly string[];
   /** Services that share the requests for a name; empty if no service has it. */
@@ -98,9 +98,9 @@ export function createPublicNames(): PublicNames {
   /** Replaces the claims of one service. */
   const change = (key: string, next: ServiceNames | undefined): readonly string[] => {
     const claimed = [services.get(key), next].flatMap((one) => one?.claims ?? []).map(({ name }) => name);
-    const before = new Map([key, ...claimed].map((name) => [name, keysOf(holders(name))]));
+    const before = new Map([key, ...claimed].map((name) => [name, shareText(holders(name))]));
     store(key, next);
-    const changed = [...before].filter(([name, held]) => keysOf(holders(name)) !== held);
+    const changed = [...before].filter(([name, held]) => shareText(holders(name)) !== held);
     const losers = changed.flatMap(([name]) => claims.get(name) ?? []).map(({ service }) => service.key);
     return [...new Set([key, ...losers])];
   };
@@ -146,8 +146,8 @@ function byAge({ service: a }: Claim, { service: b }: Claim): number {
   return compareText(a.createdAt, b.createdAt) || compareText(a.key, b.key);
 }
 
-function keysOf(holders: readonly Claim[]): string {
-  return holders.map(({ service }) => service.key).join();
+function shareText(holders: readonly Claim[]): string {
+  return holders.map(({ service, weight }) => `${service.key}=${weight}`).join();
 }
 
 function addClaim(claims: Map<string, Claim[]>, name: string, claim: Claim): void {

@@ -1,5 +1,12 @@
 /** Built-in kinds of Kubernetes that Metalbridge reads or writes. */
 import type {
+  AIGatewayRoute,
+  AIServiceBackend,
+  BackendTrafficPolicy,
+  GatewayBackend,
+  HttpRoute,
+} from "./gateway-objects.ts";
+import type {
   AccessReview,
   ApiService,
   ConfigMap,
@@ -40,6 +47,8 @@ import type {
 
 const RBAC = "rbac.authorization.k8s.io";
 const ADMISSION = "admissionregistration.k8s.io";
+const ENVOY_GATEWAY = "gateway.envoyproxy.io";
+const AI_GATEWAY = "aigateway.envoyproxy.io";
 const FLOW_CONTROL = "flowcontrol.apiserver.k8s.io";
 
 export const LEASES: Kind<Lease> = inNamespace("coordination.k8s.io", "Lease");
@@ -99,6 +108,25 @@ export const CUSTOM_RESOURCES: Kind<CustomResourceDefinition> = clusterWide(
   "apiextensions.k8s.io",
   "CustomResourceDefinition",
 );
+/** Kinds of Envoy Gateway and of Envoy AI Gateway, which many clusters do not have. */
+export const GATEWAY_BACKENDS: Kind<GatewayBackend> = {
+  ...inNamespace<GatewayBackend>(ENVOY_GATEWAY, "Backend"),
+  version: "v1alpha1",
+};
+export const BACKEND_TRAFFIC_POLICIES: Kind<BackendTrafficPolicy> = {
+  ...inNamespace<BackendTrafficPolicy>(ENVOY_GATEWAY, "BackendTrafficPolicy"),
+  version: "v1alpha1",
+};
+export const AI_SERVICE_BACKENDS: Kind<AIServiceBackend> = {
+  ...inNamespace<AIServiceBackend>(AI_GATEWAY, "AIServiceBackend"),
+  version: "v1beta1",
+};
+export const AI_GATEWAY_ROUTES: Kind<AIGatewayRoute> = {
+  ...inNamespace<AIGatewayRoute>(AI_GATEWAY, "AIGatewayRoute"),
+  version: "v1beta1",
+};
+/** A kind of the Gateway API, which many clusters do not have. */
+export const HTTP_ROUTES: Kind<HttpRoute> = inNamespace("gateway.networking.k8s.io", "HTTPRoute");
 /** A kind of the Prometheus operator, which many clusters do not have. */
 export const POD_MONITORS: Kind<PodMonitor> = inNamespace("monitoring.coreos.com", "PodMonitor");
 /** A kind of Kueue, which many clusters do not have. */

@@ -2,8 +2,9 @@
 import { FINALIZER_SERVICE, LABEL_SERVICE_UID } from "../../../src/api/group.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { REASON_KIND_NOT_INSTALLED } from "../../../src/kube/errors.ts";
-import type { JsonPatchOp } from "../../../src/kube/types.ts";
+import type { JsonPatchOp, KubeObject } from "../../../src/kube/types.ts";
 import { versionGuards } from "../owned/corrections.ts";
 import { hasNameOf, ownedKinds, ownedRow } from "../owned/kinds.ts";
 import { ApiCallFailed } from "./failure.ts";
@@ -51,13 +52,14 @@ async function hasOwnedObjects(
 ): Promise<boolean> {
   const kinds = ownedKinds.filter((what) => !(hostsOnly && ownedRow(what).isForPods === true));
   const results = kinds.map(async (what) => {
-    const { kind, selector } = ownedRow(what);
+    const { kind, selector, hasForeignFinalizer = false } = ownedRow(what);
     const labelSelector = [`${LABEL_SERVICE_UID}=${uid}`, ...(selector ? [selector] : [])].join(",");
     const result = await client.list(kind, { namespace: namespace ?? "default", labelSelector });
     // A cluster may lack optional kinds.
     if (!result.ok && result.error.reason === REASON_KIND_NOT_INSTALLED) return false;
     if (!result.ok) throw new ApiCallFailed(`list ${kind.plural}`, result.error);
-    return result.value.items.some((object) => hasNameOf(name, what, object));
+    const isLeft = (object: KubeObject) => !(hasForeignFinalizer && isBeingDeleted(object));
+    return result.value.items.some((object) => hasNameOf(name, what, object) && isLeft(object));
   });
   return (await Promise.all(results)).includes(true);
 }

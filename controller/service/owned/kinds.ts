@@ -19,11 +19,15 @@ import {
   sliceName,
 } from "../../../src/api/names.ts";
 import {
+  AI_GATEWAY_ROUTES,
+  AI_SERVICE_BACKENDS,
   AUTOSCALERS,
+  BACKEND_TRAFFIC_POLICIES,
   CONTROLLER_REVISIONS,
   DEPLOYMENTS,
   DISRUPTION_BUDGETS,
   ENDPOINT_SLICES,
+  GATEWAY_BACKENDS,
   LEADER_WORKER_SETS,
   NETWORK_POLICIES,
   POD_MONITORS,
@@ -51,6 +55,8 @@ export interface OwnedRow<T extends KubeObject> {
   readonly isForPods?: boolean;
   /** True if the CRD belongs to an operator that many clusters lack. */
   readonly isOptional?: boolean;
+  /** True if another controller removes objects of the kind after us, so that nothing waits for their end. */
+  readonly hasForeignFinalizer?: boolean;
   /** True if the object is useless without the cluster Service, so it is not created without it. */
   readonly needsService?: boolean;
   /** Order of removal. Kinds that run engines are "first". "withFirst" is for kinds that would start engines again. */
@@ -96,6 +102,10 @@ export const OWNED_KINDS = {
     removed: "last",
   }),
   podMonitors: row({ kind: POD_MONITORS, isForPods: true, isOptional: true, removed: "last" }),
+  aiGatewayRoutes: routeRow(AI_GATEWAY_ROUTES),
+  aiServiceBackends: routeRow(AI_SERVICE_BACKENDS),
+  trafficPolicies: routeRow(BACKEND_TRAFFIC_POLICIES),
+  gatewayBackends: routeRow(GATEWAY_BACKENDS),
 };
 
 type Rows = typeof OWNED_KINDS;
@@ -105,6 +115,11 @@ export type Owned = { readonly [K in OwnedKind]: Rows[K] extends OwnedRow<infer 
 
 function row<T extends KubeObject>(columns: OwnedRow<T>): OwnedRow<T> {
   return columns;
+}
+
+/** An object of the route on a gateway. It goes first, so that no request is sent to a replica that stops. */
+function routeRow<T extends KubeObject>(kind: Kind<T>): OwnedRow<T> {
+  return row({ kind, isOptional: true, hasForeignFinalizer: true, removed: "withFirst" });
 }
 
 /** The row of a kind, without its object type. */

@@ -8,4 +8,18 @@ export const routeErrors = {
     command:
       "kubectl get isvc -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,NAMES:.spec.endpoint.modelNames[*].name",
   },
+  GatewayNotSet: {
+    what: "The service requests a route on a Gateway, but neither the service nor the controller names the Gateway.",
+    do: "set spec.endpoint.gateway.gatewayRef of the service, or gateway.ref of the chart (a controller outside the cluster: --gateway-ref NAMESPACE/NAME)",
+  },
+  GatewayKindsMissing: {
+    what: "The service requests a route on a Gateway, but the cluster lacks Envoy AI Gateway in version v1beta1 of its API, or Envoy Gateway.",
+    do: "install Envoy Gateway 1.8.1 or newer and Envoy AI Gateway 1.0 or newer; the service then gets its route automatically",
+    command: "kubectl get crd aigatewayroutes.aigateway.envoyproxy.io backends.gateway.envoyproxy.io",
+  },
+  GatewayRouteNotAccepted: {
+    what: "Envoy AI Gateway or Envoy Gateway does not accept the route of the service. The message has their reason.",
+    do: "check that the Gateway exists, that its listener allows routes from the namespace, and that Envoy Gateway runs with extensionApis.enableBackend: true",
+    command: "kubectl describe aigatewayroute,httproute NAME",
+  },
 } as const satisfies Record<string, ErrorEntry>;

@@ -151,11 +151,6 @@ export const inferenceServiceStatusSchema = z.object({
         .describe("True if the Gateway has accepted the route of the service.")
         .optional(),
       modelName: z.string().max(253).describe("Model name that clients use on the Gateway.").optional(),
-      endpoint: z
-        .string()
-        .max(2048)
-        .describe("Address of the Gateway as it reports it. Absent if it reports none.")
-        .optional(),
     })
     .describe("Route on a Gateway of Envoy AI Gateway. Absent without one.")
     .optional(),
