@@ -8,7 +8,6 @@ import type { EndpointSlice } from "../../../src/kube/objects.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { compareText } from "../../../src/util/text.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
-import { isReadyPod } from "../pods/pods.ts";
 
 export interface RouteEndpoint {
   readonly address: string;
@@ -37,6 +36,7 @@ function ofPod(service: string, pod: Pod): RouteEndpoint[] {
   const ports = pod.spec.containers.flatMap((container) => container.ports ?? []);
   const port = ports.find(({ name }) => name === PORT_NAME)?.containerPort;
   const isSelected = pod.metadata.labels?.[LABEL_SERVICE] === service;
-  if (!isSelected || !isReadyPod(pod) || isBeingDeleted(pod)) return [];
+  const isReady = pod.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
+  if (!isSelected || isReady !== true || isBeingDeleted(pod)) return [];
   return address === undefined || port === undefined ? [] : [{ address, port }];
 }
