@@ -71,3 +71,15 @@ test("the gateway's flags are arguments of its pod, but for those that only othe
   );
   expect(missing).toEqual(["kubeconfig", "context"]);
 });
+
+withHelm(
+  `the Gateway of Envoy AI Gateway is an argument of the controller, and no gateway of ours${needsHelm}`,
+  async () => {
+    const text = JSON.stringify(
+      await render(helm, "--set", "gateway.mode=EnvoyAIGateway,gateway.ref=infra/ai"),
+    );
+    expect(text).toContain('"--gateway-mode=EnvoyAIGateway","--gateway-ref=infra/ai"');
+    expect(text).not.toContain('"name":"metalbridge-gateway"');
+    expect(JSON.stringify(await render(helm))).not.toContain("--gateway-mode");
+  },
+);
