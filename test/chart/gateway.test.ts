@@ -80,6 +80,6 @@ withHelm(
     );
     expect(text).toContain('"--gateway-mode=EnvoyAIGateway","--gateway-ref=infra/ai"');
     expect(text).not.toContain('"name":"metalbridge-gateway"');
-    expect(JSON.stringify(await render(helm))).not.toContain("--gateway-mode");
+    expect(JSON.stringify(await render(helm))).not.toContain(`"--gateway-mode`);
   },
 );
