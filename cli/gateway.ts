@@ -37,6 +37,7 @@ export function configureGateway(command: Command): void {
     .option("--cors-origin <origin...>", "origins of browsers that may call the gateway (default: none)")
     .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")
     .option("--counters <url>", "Redis or Valkey that gateways share for limits, as redis://HOST:PORT")
+    .option("--otlp-endpoint <url>", "OpenTelemetry collector for a span per request, as http://HOST:4318")
     .option(
       "--user-jwt-secret-file <file>",
       "file with the secret by which Open WebUI signs its users, for a queue that is fair between them",

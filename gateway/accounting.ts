@@ -4,19 +4,20 @@ import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { GatewayConfig } from "./config.ts";
-import type { EndedUsage } from "./ended.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
+import { createSpanExporter } from "./telemetry/exporter.ts";
+import type { TracedRequest } from "./telemetry/span.ts";
 import type { UsageFacts } from "./usage/metrics.ts";
 import { createUsageRecorder } from "./usage/recorder.ts";
 import { watchRecords } from "./usage/watch-records.ts";
 
 export interface Accounting {
   readonly limits: Limits;
-  readonly onUsage: (ended: EndedUsage) => void;
+  readonly onUsage: (ended: TracedRequest) => void;
   readonly facts: () => UsageFacts;
-  /** Writes the usage that is not recorded yet. */
+  /** Writes the usage that is not recorded yet, and sends the last spans. */
   readonly close: () => Promise<void>;
 }
 
@@ -32,14 +33,17 @@ export function openAccounting(ports: {
   readonly log: Log;
   readonly signal: AbortSignal;
 }): Accounting {
-  const { config, clock, signal, gateways, shared } = ports;
-  const { namespace } = config;
+  const { gateways, shared } = ports;
+  const { namespace, otlpEndpoint: endpoint } = ports.config;
+  const spans = endpoint === undefined ? undefined : createSpanExporter({ ...ports, endpoint });
   const watched = watchRecords({ ...ports, namespace });
   const recorder = createUsageRecorder({ ...ports, namespace, newId: randomUUID, watched });
   const { spent } = recorder;
   return {
-    limits: createLimits({ clock, signal, gateways, spent, shared }),
-    onUsage: ({ caller, model, place, tokens }) => {
+    limits: createLimits({ ...ports, gateways, spent, shared }),
+    onUsage: (ended) => {
+      const { caller, model, place, tokens } = ended;
+      spans?.add(ended);
       const [of = "", name = ""] = model.split("/");
       recorder.add({ key: caller, namespace: of, model: name, host: place }, tokens);
     },
@@ -48,7 +52,9 @@ export function openAccounting(ports: {
       usageWriteFailures: recorder.writeFailures(),
       areCountersShared: shared?.isAvailable(),
     }),
-    close: () => recorder.flush(),
+    close: async () => {
+      await Promise.all([recorder.flush(), spans?.flush()]);
+    },
   };
 }
 

@@ -55,6 +55,10 @@ export const gatewayConfigSchema = z
       .url({ protocol: /^rediss?$/, error: "must be redis://HOST:PORT, or rediss:// for TLS" })
       .optional()
       .describe("Redis or Valkey that several gateways share for limits, as redis://HOST:PORT."),
+    otlpEndpoint: z
+      .url({ protocol: /^https?$/, error: "must be http://HOST:PORT or https://HOST:PORT" })
+      .optional()
+      .describe("Collector of OpenTelemetry (OTLP over HTTP) that receives a span per request."),
     userJwtSecretFile: text(
       "File with the secret by which Open WebUI signs X-OpenWebUI-User-Jwt. The queue is then fair between its users.",
     ),

@@ -3,28 +3,18 @@ import type { Clock } from "../src/util/ports.ts";
 import { parseTicket } from "./decide/ticket.ts";
 import { hasReplicaFailed, speedOf, tokensOf } from "./decide/tokens.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
-import type { Limits, TokenUsage } from "./limits/limits.ts";
+import type { Limits } from "./limits/limits.ts";
 import { labelsOf, observeOf, type RequestFigures } from "./metrics.ts";
 import type { Queues } from "./queue/queues.ts";
+import type { TracedRequest } from "./telemetry/span.ts";
 
 export interface EndPorts {
   readonly queues: Queues;
   readonly limits: Limits;
   readonly figures: RequestFigures;
   /** Called with the tokens of each request that was assigned to a replica. */
-  readonly onUsage: (usage: EndedUsage) => void;
+  readonly onUsage: (usage: TracedRequest) => void;
   readonly clock: Clock;
-}
-
-export interface EndedUsage {
-  /** Identifier of the key or user. */
-  readonly caller: string;
-  /** `namespace/name` of the service. */
-  readonly model: string;
-  /** Host or node. */
-  readonly place: string;
-  readonly tokens: TokenUsage;
-  readonly finished: FinishedRequest;
 }
 
 export function createEnds(ports: EndPorts): (lines: readonly string[]) => void {
@@ -45,12 +35,12 @@ function end(finished: FinishedRequest, { queues, limits, figures, onUsage, cloc
     limits.ended(requestId, { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false }, clock.nowMs());
     return;
   }
-  const { caller, model, place, waitedMs } = ticket;
+  const { caller, model, place, waitedMs, traceParent } = ticket;
   const tokens = tokensOf(finished, ticket);
   limits.ended(requestId, tokens, clock.nowMs());
   figures.requests.add({ ...labelsOf(model), code: String(status) });
   observeOf(figures.duration, model, durationMs / 1_000);
   observeOf(figures.wait, model, waitedMs / 1_000);
   if (firstByteMs !== undefined) observeOf(figures.firstByte, model, firstByteMs / 1_000);
-  onUsage({ caller, model, place, tokens, finished });
+  onUsage({ caller, model, place, tokens, finished, traceParent });
 }

@@ -12,6 +12,7 @@ import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import { repeat } from "../src/util/repeat.ts";
 import { openAccounting, openSharedCounters } from "./accounting.ts";
 import { watchGateways, watchModels } from "./cluster.ts";
 import { type GatewayConfig, readUserJwtSecret } from "./config.ts";
@@ -223,18 +224,15 @@ async function listenForHealth(
 /** Work from time to time: demand of long requests, lost requests, a large access log. */
 function tick(gateway: Gateway, ports: Ports): void {
   const { queues, models, demand, edge } = gateway;
-  const { clock, log, signal } = ports;
-  const cancel = clock.after(TICK_MS, () => {
-    if (signal.aborted) return;
+  const { log } = ports;
+  repeat(ports, TICK_MS, async () => {
     queues.releaseLost();
     for (const [key, { inFlight, waiting }] of queues.list()) {
       const model = models.get(key);
       if (model !== undefined && inFlight + waiting > 0) demand.note(model);
     }
-    edge?.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
-    tick(gateway, ports);
+    await edge?.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
   });
-  signal.addEventListener("abort", cancel, { once: true });
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

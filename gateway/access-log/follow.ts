@@ -4,6 +4,7 @@ import { type FileHandle, open, readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { repeat } from "../../src/util/repeat.ts";
 
 export interface FollowOptions {
   readonly file: string;
@@ -69,22 +70,13 @@ class Follower {
       log.warn({ err, file }, "cannot watch the access log; it is read once a second"),
     );
     signal.addEventListener("abort", () => void this.#handle?.close().catch(() => {}), { once: true });
-    this.#recheck();
+    repeat(this.#options, RECHECK_MS, () => this.settle());
     await this.#read();
   }
 
   async settle(): Promise<void> {
     await this.#read();
     await this.#keep();
-  }
-
-  #recheck(): void {
-    const { clock, signal } = this.#options;
-    const cancel = clock.after(RECHECK_MS, () => {
-      if (signal.aborted) return;
-      void this.settle().finally(() => this.#recheck());
-    });
-    signal.addEventListener("abort", cancel, { once: true });
   }
 
   /** One read at a time; a change during a read causes another one. */

@@ -8,6 +8,7 @@ import type { ServedModel } from "../models/served-model.ts";
 import type { Share } from "../queue/fair-queue.ts";
 import type { SlotResult } from "../queue/model-queue.ts";
 import type { Queues } from "../queue/queues.ts";
+import { readTraceParent } from "../telemetry/span.ts";
 import { promptPrefix } from "./affinity.ts";
 import { type Call, type CheckedRequest, readCall } from "./call.ts";
 import { readWaitSeconds } from "./deadline.ts";
@@ -146,6 +147,7 @@ export class Decider {
       place: endpoint?.place ?? address,
       bytesIn: Number(text(headers["content-length"]) ?? 0) || 0,
       waitedMs,
+      traceParent: readTraceParent(text(headers.traceparent)),
     };
     return {
       cluster: model.key,

@@ -31,6 +31,7 @@ const ticket: Ticket = {
   place: "mac-1",
   bytesIn: 400,
   waitedMs: 12,
+  traceParent: undefined,
 };
 
 test("a ticket survives its way through Envoy, and other text is none", () => {

@@ -1,7 +1,11 @@
 /** What the gateway must know at the end of a request. It travels in Envoy's metadata, so it survives a restart of this process. Pure. */
 import { z } from "zod";
 
-const ticketSchema = z.tuple([z.string(), z.string(), z.string(), z.string(), z.number(), z.number()]);
+/** Tickets of a gateway without traces have no last field. */
+const ticketSchema = z.tuple(
+  [z.string(), z.string(), z.string(), z.string(), z.number(), z.number()],
+  z.string(),
+);
 
 export interface Ticket {
   /** Identifier of the key or user. */
@@ -16,10 +20,13 @@ export interface Ticket {
   readonly bytesIn: number;
   /** Time in the queue. */
   readonly waitedMs: number;
+  /** The client's header `traceparent`, if it is valid. */
+  readonly traceParent: string | undefined;
 }
 
-export function renderTicket({ caller, model, address, place, bytesIn, waitedMs }: Ticket): string {
-  const fields = [caller, model, address, place, bytesIn, Math.round(waitedMs)];
+export function renderTicket(ticket: Ticket): string {
+  const { caller, model, address, place, bytesIn, waitedMs, traceParent } = ticket;
+  const fields = [caller, model, address, place, bytesIn, Math.round(waitedMs), traceParent ?? []].flat();
   return Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
@@ -27,8 +34,8 @@ export function renderTicket({ caller, model, address, place, bytesIn, waitedMs 
 export function parseTicket(text: string): Ticket | undefined {
   try {
     const fields = ticketSchema.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
-    const [caller, model, address, place, bytesIn, waitedMs] = fields;
-    return { caller, model, address, place, bytesIn, waitedMs };
+    const [caller, model, address, place, bytesIn, waitedMs, traceParent] = fields;
+    return { caller, model, address, place, bytesIn, waitedMs, traceParent };
   } catch {
     return undefined;
   }

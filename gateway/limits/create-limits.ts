@@ -1,6 +1,7 @@
 /** Admission of requests by the limits of their keys: in this process, or by counters that several gateways share. */
 import type { KeyLimits } from "../../src/gateway/key.ts";
-import type { Clock } from "../../src/util/ports.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { repeat } from "../../src/util/repeat.ts";
 import { refuseByBudget, type Spent } from "./budget.ts";
 import type { Admission, LimitName, Limits } from "./limits.ts";
 import { createOwnCounters, type LimitedKey } from "./own-counters.ts";
@@ -10,6 +11,7 @@ import type { SharedCounters } from "./shared-counters.ts";
 
 export interface LimitsPorts {
   readonly clock: Clock;
+  readonly log: Log;
   readonly signal: AbortSignal;
   /** Number of gateways that serve this namespace; each admits its share while no counters are shared. */
   readonly gateways: () => number;
@@ -25,7 +27,7 @@ const RENEW_MS = 20_000;
 const UNLIMITED: KeyLimits = {};
 
 export function createLimits(ports: LimitsPorts): Limits {
-  const { clock, signal, gateways, spent, shared, countRefusal = () => undefined } = ports;
+  const { gateways, spent, shared, countRefusal = () => undefined } = ports;
   const own = createOwnCounters();
   const admitHere = (key: LimitedKey, ticket: string, nowMs: number): Admission => {
     const share = shareOf(key.limits, gateways());
@@ -44,7 +46,7 @@ export function createLimits(ports: LimitsPorts): Limits {
     own.begin(key, UNLIMITED, ticket, nowMs);
     return { at: "admitted" };
   };
-  if (shared !== undefined) renewRegularly(clock, signal, () => shared.renew(own.inFlight()));
+  if (shared !== undefined) repeat(ports, RENEW_MS, async () => shared.renew(own.inFlight()));
   return {
     admit: async (key, ticket, nowMs) => {
       const admission = await admit(key, ticket, nowMs);
@@ -65,17 +67,4 @@ function hasBudget({ tokensPerDay, tokensPerMonth }: KeyLimits): boolean {
 
 function isCounted({ concurrentRequests, requestsPerMinute, tokensPerMinute }: KeyLimits): boolean {
   return (concurrentRequests ?? requestsPerMinute ?? tokensPerMinute) !== undefined;
-}
-
-function renewRegularly(clock: Clock, signal: AbortSignal, renew: () => void): void {
-  if (signal.aborted) return;
-  let cancel = () => {};
-  const schedule = (): void => {
-    cancel = clock.after(RENEW_MS, () => {
-      renew();
-      schedule();
-    });
-  };
-  schedule();
-  signal.addEventListener("abort", () => cancel(), { once: true });
 }

@@ -11,15 +11,16 @@ import { connectSharedCounters } from "./shared-counters.ts";
 const NONE = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const within = { timeout: 30_000, interval: 20 };
 
-/** One gateway of two. */
-function startGateway(url: string) {
+/** One gateway of two. A busy machine may answer late, which must not look like a failure of the server. */
+function startGateway(url: string, answerMs = 20_000) {
   const lines: string[] = [];
   const note = (_data: object, message: string) => void lines.push(message);
   const log: Log = { ...quietLog, warn: note, info: note };
   const ending = new AbortController();
-  const shared = connectSharedCounters({ url, clock: systemClock, log });
+  const shared = connectSharedCounters({ url, clock: systemClock, log, answerMs });
   const limits = createLimits({
     clock: systemClock,
+    log,
     signal: ending.signal,
     gateways: () => 2,
     spent: () => ({ today: 0, thisMonth: 0 }),
@@ -38,9 +39,9 @@ function startGateway(url: string) {
   return { shared, lines, ask, end, [Symbol.asyncDispose]: dispose };
 }
 
-async function startTwo(redis: RedisServer) {
+async function startTwo(redis: RedisServer, answerMs?: number) {
   const stack = new AsyncDisposableStack();
-  const gateways = [startGateway(redis.url), startGateway(redis.url)] as const;
+  const gateways = [startGateway(redis.url, answerMs), startGateway(redis.url, answerMs)] as const;
   for (const gateway of gateways) stack.use(gateway);
   for (const { shared } of gateways) await vi.waitFor(() => expect(shared.isAvailable()).toBe(true), within);
   const [first, second] = gateways;
@@ -97,7 +98,7 @@ test.skipIf(whyNoRedis !== undefined)(
   "a frozen or dead server delays no request, each gateway takes its share, and a returned server counts again",
   async () => {
     await using redis = await startRedis();
-    await using two = await startTwo(redis);
+    await using two = await startTwo(redis, 2_000);
     const { first, second } = two;
     const limits = { concurrentRequests: 4 };
     redis.freeze();
@@ -105,7 +106,7 @@ test.skipIf(whyNoRedis !== undefined)(
     const answers: string[] = [];
     for (let index = 0; index < 20; index += 1) answers.push(await first.ask("a", limits, `f${index}`));
     // One request waited for the answer, later ones did not.
-    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
     expect(answers.filter((answer) => answer === "admitted")).toHaveLength(2);
     expect(await second.ask("a", limits, "s")).toBe("admitted");
     expect(first.lines).toEqual(["shared counters are unavailable; counting in this process"]);

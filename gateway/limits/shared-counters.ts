@@ -39,10 +39,12 @@ export function connectSharedCounters({
   url,
   clock,
   log,
+  answerMs = ANSWER_MS,
 }: {
   readonly url: string;
   readonly clock: Clock;
   readonly log: Log;
+  readonly answerMs?: number;
 }): SharedCounters {
   const client = createClient({
     url,
@@ -74,7 +76,7 @@ export function connectSharedCounters({
   const ask = async (send: () => Promise<unknown>): Promise<unknown> => {
     if (clock.monotonicMs() < avoidUntilMs) return undefined;
     try {
-      const reply = await within(clock, ANSWER_MS, send());
+      const reply = await within(clock, answerMs, send());
       answered();
       return reply;
     } catch (error) {

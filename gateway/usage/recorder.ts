@@ -5,6 +5,7 @@ import { dayOf, monthOf } from "../../src/gateway/usage-record.ts";
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import { repeat } from "../../src/util/repeat.ts";
 import { createSerializer } from "../../src/util/serializer.ts";
 import type { Spent } from "../limits/budget.ts";
 import type { TokenUsage } from "../limits/limits.ts";
@@ -82,7 +83,7 @@ export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
     if (month === cleanedMonth) return;
     if (await removeOldRecords(ports, month)) cleanedMonth = month;
   };
-  repeat(ports, async () => {
+  repeat(ports, WRITE_MS, async () => {
     await flush();
     await clean();
   });
@@ -151,18 +152,4 @@ async function removeOldRecords({ client, namespace, log }: RecorderPorts, month
 function monthBefore(month: string, back: number): string {
   const [year = 0, number = 1] = month.split("-").map(Number);
   return monthOf(dayOf(Date.UTC(year, number - 1 - back)));
-}
-
-function repeat({ clock, signal, log }: RecorderPorts, work: () => Promise<void>): void {
-  let cancel = () => {};
-  const next = (delayMs: number): void => {
-    if (signal.aborted) return;
-    cancel = clock.after(delayMs, () => {
-      work()
-        .catch((err: unknown) => log.error({ err }, "usage was not recorded"))
-        .finally(() => next(WRITE_MS));
-    });
-  };
-  next(WRITE_MS);
-  signal.addEventListener("abort", () => cancel(), { once: true });
 }

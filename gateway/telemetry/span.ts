@@ -1,0 +1,118 @@
+/** A finished request as a span of OpenTelemetry, with the attributes of its conventions for generative AI. Pure. */
+import type { FinishedRequest } from "../envoy/access-log.ts";
+import type { TokenUsage } from "../limits/limits.ts";
+
+/** Content of a span. */
+export interface TracedRequest {
+  /** Identifier of the key or user. */
+  readonly caller: string;
+  /** `namespace/name` of the service. */
+  readonly model: string;
+  /** Host or node. */
+  readonly place: string;
+  readonly tokens: TokenUsage;
+  readonly finished: FinishedRequest;
+  /** The client's trace. */
+  readonly traceParent: string | undefined;
+}
+
+/** The parts of OTLP's JSON that a collector needs. */
+export interface Span {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | undefined;
+  readonly name: string;
+  readonly kind: number;
+  readonly startTimeUnixNano: string;
+  readonly endTimeUnixNano: string;
+  readonly attributes: readonly Attribute[];
+  readonly status: { readonly code?: number };
+}
+
+interface Attribute {
+  readonly key: string;
+  readonly value:
+    | { readonly stringValue: string }
+    | { readonly intValue: string }
+    | { readonly boolValue: boolean };
+}
+
+const CLIENT = 3;
+const ERROR = 2;
+const FIRST_ERROR = 400;
+const NANOS_PER_MS = 1_000_000n;
+const SAMPLED = 1;
+
+/** Values of `gen_ai.operation.name` by the end of the path. */
+const OPERATIONS: readonly (readonly [end: string, operation: string])[] = [
+  ["/chat/completions", "chat"],
+  ["/messages", "chat"],
+  ["/responses", "chat"],
+  ["/completions", "text_completion"],
+  ["/embeddings", "embeddings"],
+];
+
+interface TraceParent {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly isSampled: boolean;
+}
+
+/** Reads the header `traceparent` of W3C. Undefined for an invalid one. */
+function parseTraceParent(text: string): TraceParent | undefined {
+  const match = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/.exec(text);
+  const [, traceId = "", spanId = "", flags = ""] = match ?? [];
+  if (match === null || /^0+$/.test(traceId) || /^0+$/.test(spanId)) return undefined;
+  return { traceId, spanId, isSampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 };
+}
+
+/** The header if it is valid. */
+export function readTraceParent(text: string | undefined): string | undefined {
+  return text !== undefined && parseTraceParent(text) !== undefined ? text : undefined;
+}
+
+/** Undefined if the client's trace is not sampled. `randomHex` returns a number of random bytes as hexadecimal digits. */
+export function spanOf(
+  { caller, model, place, tokens, finished, traceParent }: TracedRequest,
+  randomHex: (bytes: number) => string,
+): Span | undefined {
+  const parent = traceParent === undefined ? undefined : parseTraceParent(traceParent);
+  if (parent?.isSampled === false) return undefined;
+  const { path, status, startedMs, durationMs, flags } = finished;
+  const operation = OPERATIONS.find(([end]) => path.endsWith(end))?.[1] ?? "other";
+  const [namespace = "", name = ""] = model.split("/");
+  const hasFailed = status === 0 || status >= FIRST_ERROR;
+  const strings = {
+    "gen_ai.operation.name": operation,
+    "gen_ai.provider.name": "metalbridge",
+    "gen_ai.request.model": name,
+    "metalbridge.namespace": namespace,
+    "metalbridge.host": place,
+    "metalbridge.key": caller,
+    ...(hasFailed && { "error.type": flags ?? String(status) }),
+  };
+  const counts = {
+    "gen_ai.usage.input_tokens": tokens.tokensIn,
+    "gen_ai.usage.output_tokens": tokens.tokensOut,
+    "http.response.status_code": status,
+  };
+  return {
+    traceId: parent?.traceId ?? randomHex(16),
+    spanId: randomHex(8),
+    parentSpanId: parent?.spanId,
+    name: `${operation} ${name}`,
+    kind: CLIENT,
+    startTimeUnixNano: nanos(startedMs),
+    endTimeUnixNano: nanos(startedMs + durationMs),
+    attributes: [
+      ...Object.entries(strings).map(([key, stringValue]) => ({ key, value: { stringValue } })),
+      ...Object.entries(counts).map(([key, count]) => ({ key, value: { intValue: String(count) } })),
+      { key: "metalbridge.tokens_estimated", value: { boolValue: tokens.isEstimated } },
+    ],
+    status: hasFailed ? { code: ERROR } : {},
+  };
+}
+
+function nanos(ms: number): string {
+  return String(BigInt(Math.round(ms)) * NANOS_PER_MS);
+}
