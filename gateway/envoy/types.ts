@@ -86,9 +86,9 @@ export interface EnvoyStopOptions {
 /** A running Envoy. */
 export interface Envoy {
   /**
-   * Replaces all clusters: writes only files that differ, new clusters before removed ones. Resolves when the files are
-   * written; calls that overlap are merged, the last one wins. If the disk is full or gone the previous configuration
-   * stays active, and writing is retried until it succeeds or newer clusters arrive.
+   * Replaces all clusters. Endpoints are sent to Envoy at once; the file of clusters is written if services differ. Resolves
+   * when it is written; calls that overlap are merged, the last one wins. If the disk is full the previous services stay
+   * active, and writing is retried until it succeeds or newer clusters arrive. Pass the same object for an unchanged cluster.
    */
   readonly apply: (clusters: readonly EnvoyCluster[]) => Promise<void>;
   /** Resolves once it accepts connections. */

@@ -1,20 +1,35 @@
 /** What Envoy reads once at its start: where its other files are, and its admin socket. Pure. */
-import { type Config, typed } from "./typed.ts";
+import { type Config, typed, typedMessage } from "./typed.ts";
+
+const ENDPOINTS_CLUSTER = "metalbridge-endpoints";
+const RECONNECT = { retry_back_off: { base_interval: "0.05s", max_interval: "0.5s" } };
 
 export interface BootstrapOptions {
   readonly listenersFile: string;
   readonly clustersFile: string;
   readonly adminSocket: string;
+  /** Of the gateway's endpoint server. */
+  readonly endpointsSocket: string;
   readonly maxClientConnections: number;
 }
 
 export function renderBootstrap(options: BootstrapOptions): string {
-  const { listenersFile, clustersFile, adminSocket, maxClientConnections } = options;
+  const { listenersFile, clustersFile, adminSocket, endpointsSocket, maxClientConnections } = options;
   const bootstrap: Config = {
     node: { id: "metalbridge", cluster: "metalbridge" },
     // Not a port: anyone who reaches the admin interface can stop Envoy.
     admin: { address: { pipe: { path: adminSocket, mode: 0o600 } } },
-    dynamic_resources: { lds_config: watched(listenersFile), cds_config: watched(clustersFile) },
+    dynamic_resources: {
+      lds_config: watched(listenersFile),
+      cds_config: watched(clustersFile),
+      ads_config: {
+        api_type: "GRPC",
+        transport_api_version: "V3",
+        set_node_on_first_message_only: true,
+        grpc_services: [{ envoy_grpc: { cluster_name: ENDPOINTS_CLUSTER, retry_policy: RECONNECT } }],
+      },
+    },
+    static_resources: { clusters: [endpointsCluster(endpointsSocket)] },
     stats_config: { stats_tags: [] },
     deferred_stat_options: { enable_deferred_creation_stats: true },
     overload_manager: {
@@ -28,6 +43,24 @@ export function renderBootstrap(options: BootstrapOptions): string {
     },
   };
   return `${JSON.stringify(bootstrap)}\n`;
+}
+
+function endpointsCluster(socket: string): Config {
+  return {
+    name: ENDPOINTS_CLUSTER,
+    type: "STATIC",
+    connect_timeout: "1s",
+    typed_extension_protocol_options: {
+      "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(
+        "extensions.upstreams.http.v3.HttpProtocolOptions",
+        { explicit_http_config: { http2_protocol_options: {} } },
+      ),
+    },
+    load_assignment: {
+      cluster_name: ENDPOINTS_CLUSTER,
+      endpoints: [{ lb_endpoints: [{ endpoint: { address: { pipe: { path: socket } } } }] }],
+    },
+  };
 }
 
 function watched(path: string): Config {

@@ -1,10 +1,6 @@
-/**
- * Clusters with their endpoints, one per service beside the decision service's own. All are in one file: Envoy needs an inotify
- * instance for each file that it watches, of which a Linux user has 128, and aborts without one. Pure.
- */
-
+/** Clusters, one per service beside the decision service's own. Their endpoints come from the gateway's endpoint server. Pure. */
 import { DECIDE_CLUSTER, HEADERS, METADATA } from "../names.ts";
-import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
+import type { EnvoyCluster } from "../types.ts";
 import { type Config, seconds, typed, typedMessage } from "./typed.ts";
 
 const DEFAULT_MAX_CONNECTIONS = 4_096;
@@ -39,23 +35,12 @@ export function renderDecideCluster({ decideSocket }: ClusterOptions): string {
   return JSON.stringify(decideCluster(decideSocket));
 }
 
-function renderEndpoint({ address, port, weight = 1, isHealthy }: EnvoyEndpoint): Config {
-  return {
-    endpoint: { address: { socket_address: { address, port_value: port } } },
-    health_status: isHealthy ? "HEALTHY" : "UNHEALTHY",
-    load_balancing_weight: weight,
-  };
-}
-
 function clusterOf(cluster: EnvoyCluster, maxBodyBytes: number): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
     name,
-    type: "STATIC",
-    load_assignment: {
-      cluster_name: name,
-      endpoints: [{ lb_endpoints: cluster.endpoints.map(renderEndpoint) }],
-    },
+    type: "EDS",
+    eds_cluster_config: { eds_config: { resource_api_version: "V3", ads: {} } },
     connect_timeout: seconds(CONNECT_TIMEOUT_MS),
     per_connection_buffer_limit_bytes: maxBodyBytes,
     load_balancing_policy: { policies: [{ typed_extension_config: renderBalancer(slowStartMs) }] },

@@ -29,6 +29,7 @@ function render(dir: string): Readonly<Record<string, string>> {
       listenersFile: at("listeners.json"),
       clustersFile: at("clusters.json"),
       adminSocket: at("admin.sock"),
+      endpointsSocket: at("endpoints.sock"),
       maxClientConnections: 20_000,
     }),
     listeners: renderListeners({

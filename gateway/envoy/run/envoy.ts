@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { explainListenError } from "../../../src/http/listener.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { hostInUrl } from "../../../src/util/host-in-url.ts";
+import { serveEndpoints } from "../eds/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
 import { renderListeners, renderSecret } from "../render/listener.ts";
 import type {
@@ -60,6 +61,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     listenersFile: paths.listeners,
     clustersFile: paths.clusters,
     adminSocket: paths.admin,
+    endpointsSocket: paths.endpoints,
     maxClientConnections: limits.maxClientConnections,
   });
   if (tls !== undefined) await files.put(paths.secret, renderSecret(tls));
@@ -75,7 +77,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   const admin = createAdmin(paths.admin);
   const processes =
     options.envoy === "external" ? undefined : processesOf(options, options.envoy, paths, bootstrap);
-  const writer = createWriter(files, options);
+  const endpoints = await serveEndpoints({ socket: paths.endpoints, log, signal });
+  const write = createWriter(files, options);
   if (processes === undefined) {
     await files.putClusters([]);
     // The kubelet has a limit of its own.
@@ -89,7 +92,11 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     await processes.start();
   }
   return {
-    apply: writer,
+    apply: (clusters) => {
+      // Before a new cluster asks for them.
+      endpoints.update(clusters);
+      return write(clusters);
+    },
     listening: waitForListener(options, admin, options.listen),
     listenAt: async (listen) => {
       if (await putListener(listen)) await waitForListener(options, admin, listen);

@@ -11,6 +11,8 @@ export interface EnvoyPaths {
   /** Files that are being written. */
   readonly partial: string;
   readonly admin: string;
+  /** Of the endpoint server. */
+  readonly endpoints: string;
   readonly accessLog: string;
   /** What Envoy prints. */
   readonly output: string;
@@ -28,6 +30,7 @@ export function envoyPaths(dir: string): EnvoyPaths {
     secret: join(xds, "secret.json"),
     partial: join(dir, "partial"),
     admin: join(dir, "admin.sock"),
+    endpoints: join(dir, "endpoints.sock"),
     accessLog: join(dir, "access.log"),
     output: join(dir, "envoy.log"),
     processes: join(dir, "processes.json"),

@@ -1,0 +1,62 @@
+/** Messages of endpoint discovery: envoy.service.discovery.v3 and envoy.config.endpoint.v3. Pure. */
+import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
+import { bytesField, numberField, readBytesFields } from "./protobuf.ts";
+
+export const ENDPOINTS_TYPE = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment";
+
+const HEALTHY = 1;
+const UNHEALTHY = 2;
+
+export interface DiscoveryRequest {
+  readonly type: string;
+  readonly names: readonly string[];
+  readonly nonce: string;
+  /** Why Envoy has rejected the response with this nonce. */
+  readonly error?: string;
+}
+
+/** Throws RangeError for damaged bytes. */
+export function decodeRequest(message: Buffer): DiscoveryRequest {
+  const names: string[] = [];
+  let [type, nonce] = ["", ""];
+  let error: string | undefined;
+  for (const { field, bytes } of readBytesFields(message)) {
+    if (field === 3) names.push(bytes.toString());
+    else if (field === 4) type = bytes.toString();
+    else if (field === 5) nonce = bytes.toString();
+    else if (field === 6) error = messageOf(bytes);
+  }
+  return { type, names, nonce, error };
+}
+
+function messageOf(status: Buffer): string {
+  for (const { field, bytes } of readBytesFields(status)) if (field === 2) return bytes.toString();
+  return "unknown";
+}
+
+export function encodeResponse(assignments: readonly Buffer[], nonce: string): Buffer {
+  return Buffer.concat([
+    bytesField(1, nonce),
+    ...assignments.map((assignment) =>
+      bytesField(2, Buffer.concat([bytesField(1, ENDPOINTS_TYPE), bytesField(2, assignment)])),
+    ),
+    bytesField(4, ENDPOINTS_TYPE),
+    bytesField(5, nonce),
+  ]);
+}
+
+/** The endpoints of one cluster. */
+export function encodeAssignment({ name, endpoints }: EnvoyCluster): Buffer {
+  return Buffer.concat([bytesField(1, name), bytesField(2, Buffer.concat(endpoints.map(encodeEndpoint)))]);
+}
+
+function encodeEndpoint({ address, port, weight = 1, isHealthy }: EnvoyEndpoint): Buffer {
+  const socketAddress = Buffer.concat([bytesField(2, address), numberField(3, port)]);
+  const endpoint = bytesField(1, bytesField(1, socketAddress));
+  const fields = [
+    bytesField(1, endpoint),
+    numberField(2, isHealthy ? HEALTHY : UNHEALTHY),
+    bytesField(4, numberField(1, weight)),
+  ];
+  return bytesField(2, Buffer.concat(fields));
+}

@@ -1,0 +1,147 @@
+/**
+ * Serves the endpoints of all clusters to Envoy, over gRPC on a Unix socket. Not by files: Envoy needs an inotify instance for
+ * each file that it watches, of which a Linux user has 128. Envoy keeps what it has while no gateway runs.
+ */
+import { once } from "node:events";
+import { rm } from "node:fs/promises";
+import { createServer, type Http2Session, type ServerHttp2Stream } from "node:http2";
+import type { Log } from "../../../src/util/ports.ts";
+import type { EnvoyCluster } from "../types.ts";
+import { decodeRequest, ENDPOINTS_TYPE, encodeAssignment, encodeResponse } from "./messages.ts";
+
+const METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
+/** One byte for compression, four for the length. */
+const FRAME_HEADER_BYTES = 5;
+const MAX_REQUEST_BYTES = 16 << 20;
+
+export interface EndpointServer {
+  /** Sends what differs to every Envoy that has asked for it. */
+  readonly update: (clusters: readonly EnvoyCluster[]) => void;
+}
+
+export interface EndpointServerOptions {
+  readonly socket: string;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
+/** Resolves once it listens. Closes with the signal. */
+export async function serveEndpoints({
+  socket,
+  log,
+  signal,
+}: EndpointServerOptions): Promise<EndpointServer> {
+  let assignments: ReadonlyMap<string, Buffer> = new Map();
+  const encoded = new WeakMap<EnvoyCluster, Buffer>();
+  const streams = new Set<Subscription>();
+  const sessions = new Set<Http2Session>();
+  await rm(socket, { force: true });
+  const server = createServer();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.once("close", () => sessions.delete(session));
+    session.on("error", () => {});
+  });
+  server.on("stream", (stream, headers) => {
+    if (headers[":path"] !== METHOD) return refuse(stream);
+    const subscription = new Subscription(stream, () => assignments, log);
+    streams.add(subscription);
+    stream.once("close", () => streams.delete(subscription));
+  });
+  server.listen(socket);
+  await once(server, "listening");
+  const close = (): void => {
+    server.close();
+    for (const session of sessions) session.destroy();
+  };
+  signal.addEventListener("abort", close, { once: true });
+  if (signal.aborted) close();
+  return {
+    update: (clusters) => {
+      const encode = (cluster: EnvoyCluster): Buffer => {
+        const known = encoded.get(cluster) ?? encodeAssignment(cluster);
+        encoded.set(cluster, known);
+        return known;
+      };
+      assignments = new Map(clusters.map((cluster) => [cluster.name, encode(cluster)]));
+      for (const subscription of streams) subscription.sendChanges();
+    },
+  };
+}
+
+function refuse(stream: ServerHttp2Stream): void {
+  const unimplemented = { ":status": 200, "content-type": "application/grpc", "grpc-status": "12" };
+  stream.respond(unimplemented, { endStream: true });
+}
+
+/** One Envoy. It acknowledges each response by its nonce; any other request changes what it asks for. */
+class Subscription {
+  readonly #stream: ServerHttp2Stream;
+  readonly #assignments: () => ReadonlyMap<string, Buffer>;
+  readonly #log: Log;
+  #names: readonly string[] = [];
+  #sent = new Map<string, Buffer>();
+  readonly #unacknowledged = new Set<string>();
+  #nonce = 0;
+  #received = Buffer.alloc(0);
+
+  constructor(stream: ServerHttp2Stream, assignments: () => ReadonlyMap<string, Buffer>, log: Log) {
+    this.#stream = stream;
+    this.#assignments = assignments;
+    this.#log = log;
+    stream.respond({ ":status": 200, "content-type": "application/grpc" });
+    stream.on("error", () => {});
+    stream.on("data", (chunk: Buffer) => this.#onData(chunk));
+    stream.once("end", () => stream.end());
+  }
+
+  sendChanges(): void {
+    const all = this.#assignments();
+    const changed: Buffer[] = [];
+    for (const name of this.#names) {
+      const assignment = all.get(name);
+      const sent = this.#sent.get(name);
+      if (assignment === undefined || sent === assignment || sent?.equals(assignment)) continue;
+      this.#sent.set(name, assignment);
+      changed.push(assignment);
+    }
+    if (changed.length === 0 || this.#stream.destroyed) return;
+    this.#nonce += 1;
+    const nonce = String(this.#nonce);
+    this.#unacknowledged.add(nonce);
+    this.#stream.write(frame(encodeResponse(changed, nonce)));
+  }
+
+  #onData(chunk: Buffer): void {
+    this.#received = Buffer.concat([this.#received, chunk]);
+    while (this.#received.length >= FRAME_HEADER_BYTES) {
+      const length = this.#received.readUInt32BE(1);
+      if (length > MAX_REQUEST_BYTES) {
+        this.#stream.destroy();
+        return;
+      }
+      const end = FRAME_HEADER_BYTES + length;
+      if (this.#received.length < end) return;
+      const message = this.#received.subarray(FRAME_HEADER_BYTES, end);
+      this.#received = this.#received.subarray(end);
+      this.#onRequest(message);
+    }
+  }
+
+  #onRequest(message: Buffer): void {
+    const { type, names, nonce, error } = decodeRequest(message);
+    if (type !== ENDPOINTS_TYPE) return;
+    if (error !== undefined)
+      this.#log.error({ error }, "envoy rejected endpoints; the previous ones stay active");
+    this.#names = names;
+    // A cluster that was replaced waits for its endpoints, also where they are the same.
+    if (!this.#unacknowledged.delete(nonce)) this.#sent = new Map();
+    this.sendChanges();
+  }
+}
+
+function frame(message: Buffer): Buffer {
+  const header = Buffer.alloc(FRAME_HEADER_BYTES);
+  header.writeUInt32BE(message.length, 1);
+  return Buffer.concat([header, message]);
+}
