@@ -8,7 +8,7 @@ export interface BootstrapOptions {
   readonly listenersFile: string;
   readonly clustersFile: string;
   readonly adminSocket: string;
-  /** Of the gateway's endpoint server. */
+  /** Socket of the gateway's endpoint server. */
   readonly endpointsSocket: string;
   readonly maxClientConnections: number;
 }

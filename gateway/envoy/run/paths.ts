@@ -11,7 +11,7 @@ export interface EnvoyPaths {
   /** Files that are being written. */
   readonly partial: string;
   readonly admin: string;
-  /** Of the endpoint server. */
+  /** Socket of the endpoint server. */
   readonly endpoints: string;
   readonly accessLog: string;
   /** What Envoy prints. */
