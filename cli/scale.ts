@@ -36,6 +36,8 @@ async function scale(name: string, replicas: number, flags: ClusterFlags): Promi
         ? `service ${name} has spec.replicas ${replicas} already`
         : `service ${name} is scaled from ${spec.replicas} to ${replicas}`,
     );
+    if (service.status?.idle?.state === "Idle" && replicas > 0 && !spec.suspend)
+      printNote("the service is idle: its replicas start with the next request through the gateway");
     if (spec.suspend) printNote("the service is suspended: no replica runs until spec.suspend is false");
   });
 }

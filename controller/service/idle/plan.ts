@@ -139,7 +139,7 @@ function planLoaded(input: IdleInput, record: IdleRecord, window: WindowState): 
   const waits = [idleAtMs, unusedAtMs].map((at) => at - now.monotonicMs).filter((ms) => ms > 0);
   return {
     record: current,
-    ...reasonOf(current, settings),
+    ...reasonOf(current, settings, QUEUED),
     unusedSinceMs: isUnused ? current.usedMs : undefined,
     recheckAfterMs: Number.isFinite(Math.min(...waits)) ? Math.min(...waits) : undefined,
   };
@@ -182,11 +182,19 @@ function holdOf(
       recheckAfterMs: MINUTE_MS,
     };
   // A replica that fails stays, so that its failure can be seen.
-  return !isServing && isStarting ? reasonOf(record, settings) : undefined;
+  return !isServing && isStarting ? reasonOf(record, settings, STARTING) : undefined;
 }
 
-function reasonOf({ state }: IdleRecord, { afterMinutes }: IdleSettings): Pick<IdlePlan, "code" | "message"> {
-  if (state === "Waking") return { code: "Waking", message: "a request waits for the replicas" };
+const STARTING = "a request waits while the replicas start";
+const QUEUED =
+  "a request waits for the replicas, which start once a machine has room; services with spec.idle that have no requests are unloaded for them";
+
+function reasonOf(
+  { state }: IdleRecord,
+  { afterMinutes }: IdleSettings,
+  waking: string,
+): Pick<IdlePlan, "code" | "message"> {
+  if (state === "Waking") return { code: "Waking", message: waking };
   return { code: "Loaded", message: `unloaded after ${afterMinutes} min without requests` };
 }
 
