@@ -1,5 +1,5 @@
 /** `metalbridge key`: manages the keys of the gateway. */
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { LABEL_GATEWAY_KEY } from "../src/api/group.ts";
 import { SECRETS } from "../src/kube/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
@@ -32,11 +32,10 @@ export function configureKey(command: Command): void {
       "Create a new key with the same name, and print it once; the previous key ends after an overlap",
     )
     .argument(...NAME, parseName)
-    .option(
-      "--overlap <time>",
-      "time for which the previous key stays valid; 0 ends it at once",
-      durationParser("0", "8760h"),
-      parseDuration("24h"),
+    .addOption(
+      new Option("--overlap <time>", "time for which the previous key stays valid; 0 ends it at once")
+        .argParser(durationParser("0", "8760h"))
+        .default(parseDuration("24h"), "24h"),
     )
     .addOption(outputFlag())
     .action(keyRotate);
