@@ -10,6 +10,7 @@ import { controllerConfigSchema } from "../../controller/config.ts";
 import { externalMetricsConfigSchema } from "../../controller/external-metrics/config.ts";
 import { labelsConfigSchema } from "../../controller/labels/config.ts";
 import { preflightConfigSchema } from "../../controller/preflight/config.ts";
+import { routesConfigSchema } from "../../controller/service/routes/config.ts";
 import { tunnelConfigSchema } from "../../controller/tunnel/config.ts";
 import { bundleInto } from "../../scripts/bundle/bundle.ts";
 import { chartValues } from "../../scripts/generate/chart.ts";
@@ -74,6 +75,7 @@ test("the controller's flags are values, but for those that a pod settles itself
     labelsConfigSchema,
     benchmarksConfigSchema,
     externalMetricsConfigSchema,
+    routesConfigSchema,
   ].flatMap(({ shape }) => Object.keys(shape));
   const flags = configKeys(controllerConfigSchema)
     .map(({ key }) => key)
@@ -211,7 +213,7 @@ withHelm(
   async () => {
     const ofPods = [
       ...["deployments", "poddisruptionbudgets", "networkpolicies", "podmonitors"],
-      ...["leaderworkersets", "customresourcedefinitions"],
+      "leaderworkersets",
       ...["pods", "pods/log", "pods/eviction", "nodes", "persistentvolumeclaims", "jobs", "storageclasses"],
       ...["resourceslices", "resourceclaims", "resourceclaimtemplates", "deviceclasses", "workloads"],
     ];
