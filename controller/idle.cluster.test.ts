@@ -111,7 +111,7 @@ test("a service without requests is unloaded, shown as Idle, and loaded again on
   const asked = performance.now();
   await Promise.all(Array.from({ length: 20 }, () => ask("chat")));
   await phaseIs("chat", "Ready");
-  expect(performance.now() - asked).toBeLessThan(5_000);
+  expect(performance.now() - asked).toBeLessThan(20_000);
   const [again, ...others] = await replicasOf("chat");
   expect(others).toEqual([]);
   expect(again?.metadata.uid).not.toBe(first?.metadata.uid);

@@ -92,7 +92,7 @@ describeUnless(whyNot, "idle services with real engines", () => {
     const startedMs = performance.now() - askedAtMs;
     await demands;
     await until(async () => expect(await answer("one")).toBe(200), { everyMs: 5 });
-    expect(startedMs).toBeLessThan(5_000);
+    expect(startedMs).toBeLessThan(20_000);
     await phaseIs("one", "Ready");
     const after = await bench.replicas(NS);
     expect(after.map(({ metadata, status }) => [metadata.name, status?.port])).toEqual([
