@@ -15,6 +15,8 @@ export interface EdgePorts {
   readonly models: () => Iterable<ServedModel>;
   /** False while requests need no key: then only programs of this machine may connect. */
   readonly mayListenPublicly: () => boolean;
+  /** Envoy has accepted other endpoints of a service, by `namespace/name`. */
+  readonly onAccepted: (key: string) => void;
   readonly onLines: (lines: readonly string[]) => void;
   readonly identity: EnvoyOptions["identity"];
   readonly clock: Clock;
@@ -28,6 +30,8 @@ export interface Edge {
   readonly isRunning: () => boolean;
   /** True while only programs of this machine can connect. */
   readonly isLocal: () => boolean;
+  /** True if Envoy sends requests for this service to this address. */
+  readonly isServed: (key: string, address: string) => boolean;
   /** The models have changed. */
   readonly update: () => void;
   /** The keys have changed. */
@@ -44,7 +48,12 @@ const ROTATE_BYTES = 64 * 2 ** 20;
 export async function openEdge(ports: EdgePorts): Promise<Edge> {
   const { config, log } = ports;
   let address = addressOf(ports);
-  const envoy = await open(ports, address);
+  const accepted = new Map<string, ReadonlySet<string>>();
+  const envoy = await open(ports, address, (key, addresses) => {
+    if (addresses === undefined) accepted.delete(key);
+    else accepted.set(key, new Set(addresses));
+    ports.onAccepted(key);
+  });
   const accessLog = await follow(ports, envoy);
   let isLocal = isLoopback(address);
   let isDue = false;
@@ -57,6 +66,7 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
     url: () => urlOf(config, address),
     isRunning: () => envoy.isRunning(),
     isLocal: () => isLocal,
+    isServed: (key, endpoint) => accepted.get(key)?.has(endpoint) === true,
     update: () => {
       if (isDue) return;
       isDue = true;
@@ -84,7 +94,11 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
   };
 }
 
-async function open(ports: EdgePorts, address: string): Promise<Envoy> {
+async function open(
+  ports: EdgePorts,
+  address: string,
+  onAccepted: EnvoyOptions["onAccepted"],
+): Promise<Envoy> {
   const { config, decideSocket, identity, models, clock, log, signal } = ports;
   const { tlsCert: certificateFile, tlsKey: keyFile } = config;
   const envoy = await openEnvoy({
@@ -94,6 +108,7 @@ async function open(ports: EdgePorts, address: string): Promise<Envoy> {
     tls: certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile },
     decideSocket,
     identity,
+    onAccepted,
     limits: { maxBodyBytes: config.maxBodyBytes },
     cors: config.corsOrigins.length === 0 ? undefined : { allowOrigins: config.corsOrigins },
     clock,

@@ -106,8 +106,14 @@ function createGateway(ports: Ports) {
   const client = createClient(connection, { userAgent: USER_AGENT });
   const queues = new Queues(clock);
   let edge: Edge | undefined;
-  const models = new Models((key, model) => {
-    queues.update(key, model, gateways());
+  /** A replica gets requests once Envoy knows it, and none as soon as its slice is withdrawn. */
+  const updateQueue = (key: string): void => {
+    const model = models.get(key);
+    const endpoints = model?.endpoints.filter(({ address }) => edge?.isServed(key, address));
+    queues.update(key, model && { ...model, endpoints: endpoints ?? [] }, gateways());
+  };
+  const models = new Models((key) => {
+    updateQueue(key);
     edge?.update();
   });
   const others =
@@ -118,7 +124,7 @@ function createGateway(ports: Ports) {
           namespace: config.namespace,
           service: config.service,
           onChange: () => {
-            for (const model of models.list()) queues.update(model.key, model, gateways());
+            for (const { key } of models.list()) updateQueue(key);
           },
         });
   const gateways = (): number => others?.count() ?? 1;
@@ -150,6 +156,7 @@ function createGateway(ports: Ports) {
     figures: createFigures(),
     synced: Promise.all(reflectors.map((one) => one.whenSynced())),
     notReady: () => (reflectors.every((one) => one.isSynced()) ? undefined : "the first list of the cluster"),
+    updateQueue,
     get edge() {
       return edge;
     },
@@ -157,6 +164,7 @@ function createGateway(ports: Ports) {
       edge = opened;
       // The cluster may have changed since Envoy got its first configuration.
       edge?.update();
+      for (const { key } of models.list()) updateQueue(key);
     },
   };
 }
@@ -195,6 +203,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     ...{ config, decideSocket, identity, onLines, clock, log, signal },
     models: () => models.list(),
     mayListenPublicly: isKeyRequired,
+    onAccepted: gateway.updateQueue,
   });
   return edge;
 }

@@ -15,10 +15,10 @@ export class Models {
   readonly #slices = new Map<string, Map<string, EndpointSlice>>();
   readonly #models = new Map<string, ServedModel>();
   readonly #names = createPublicNames();
-  readonly #onChange: (key: string, model: ServedModel | undefined) => void;
+  readonly #onChange: (key: string) => void;
 
-  /** `onChange` is called after each change of a model; without one, the service was deleted. */
-  constructor(onChange: (key: string, model: ServedModel | undefined) => void) {
+  /** `onChange` is called after each change or removal of a model. */
+  constructor(onChange: (key: string) => void) {
     this.#onChange = onChange;
   }
 
@@ -63,11 +63,11 @@ export class Models {
   #update(key: string): void {
     const service = this.#services.get(key);
     if (service === undefined) {
-      if (this.#models.delete(key)) this.#onChange(key, undefined);
+      if (this.#models.delete(key)) this.#onChange(key);
       return;
     }
     const model = servedModel(service, [...(this.#slices.get(key)?.values() ?? [])]);
     this.#models.set(key, model);
-    this.#onChange(key, model);
+    this.#onChange(key);
   }
 }
