@@ -53,6 +53,12 @@ export interface EnvoyCors {
   readonly allowOrigins: readonly string[];
 }
 
+/**
+ * Called when Envoy has accepted the endpoints of a cluster, with the addresses that get requests from then on; without any when
+ * the cluster is removed. A request for another address would get an endpoint of Envoy's choice, or 503.
+ */
+export type OnAccepted = (cluster: string, addresses: readonly string[] | undefined) => void;
+
 export interface EnvoyOptions {
   /** A folder of its own, for configuration, admin socket and logs. Short: a Unix socket's path has at most 103 bytes. */
   readonly dir: string;
@@ -72,6 +78,7 @@ export interface EnvoyOptions {
   readonly cors?: EnvoyCors;
   /** Worker threads. Absent: one per core. */
   readonly concurrency?: number;
+  readonly onAccepted?: OnAccepted | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** Ends supervision and timers at once, and leaves Envoy running. */

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { createServer, type Http2Session, type ServerHttp2Stream } from "node:http2";
 import type { Log } from "../../../src/util/ports.ts";
-import type { EnvoyCluster } from "../types.ts";
+import type { EnvoyCluster, EnvoyEndpoint, OnAccepted } from "../types.ts";
 import { decodeRequest, ENDPOINTS_TYPE, encodeAssignment, encodeResponse } from "./messages.ts";
 
 const METHOD = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources";
@@ -21,6 +21,7 @@ export interface EndpointServer {
 
 export interface EndpointServerOptions {
   readonly socket: string;
+  readonly onAccepted: OnAccepted;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -28,11 +29,13 @@ export interface EndpointServerOptions {
 /** Resolves once it listens. Closes with the signal. */
 export async function serveEndpoints({
   socket,
+  onAccepted,
   log,
   signal,
 }: EndpointServerOptions): Promise<EndpointServer> {
   let assignments: ReadonlyMap<string, Buffer> = new Map();
   const encoded = new WeakMap<EnvoyCluster, Buffer>();
+  const addressesOf = new WeakMap<Buffer, readonly string[]>();
   const streams = new Set<Subscription>();
   const sessions = new Set<Http2Session>();
   await rm(socket, { force: true });
@@ -44,7 +47,15 @@ export async function serveEndpoints({
   });
   server.on("stream", (stream, headers) => {
     if (headers[":path"] !== METHOD) return refuse(stream);
-    const subscription = new Subscription(stream, () => assignments, log);
+    const subscription: Subscription = new Subscription(
+      stream,
+      () => assignments,
+      log,
+      (name, assignment) => {
+        // An Envoy that is being replaced gets no new requests.
+        if ([...streams].at(-1) === subscription) onAccepted(name, addressesOf.get(assignment) ?? []);
+      },
+    );
     streams.add(subscription);
     stream.once("close", () => streams.delete(subscription));
   });
@@ -61,12 +72,20 @@ export async function serveEndpoints({
       const encode = (cluster: EnvoyCluster): Buffer => {
         const known = encoded.get(cluster) ?? encodeAssignment(cluster);
         encoded.set(cluster, known);
+        addressesOf.set(known, cluster.endpoints.filter(({ isHealthy }) => isHealthy).map(addressOf));
         return known;
       };
+      const before = assignments;
       assignments = new Map(clusters.map((cluster) => [cluster.name, encode(cluster)]));
+      for (const name of before.keys()) if (!assignments.has(name)) onAccepted(name, undefined);
       for (const subscription of streams) subscription.sendChanges();
     },
   };
+}
+
+/** As Envoy names a host. */
+function addressOf({ address, port }: EnvoyEndpoint): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 function refuse(stream: ServerHttp2Stream): void {
@@ -79,13 +98,21 @@ class Subscription {
   readonly #stream: ServerHttp2Stream;
   readonly #assignments: () => ReadonlyMap<string, Buffer>;
   readonly #log: Log;
+  readonly #onAccepted: (name: string, assignment: Buffer) => void;
   #names: readonly string[] = [];
   #sent = new Map<string, Buffer>();
-  readonly #unacknowledged = new Set<string>();
+  /** Assignments that were sent and are not acknowledged, by nonce. */
+  readonly #unacknowledged = new Map<string, ReadonlyMap<string, Buffer>>();
   #nonce = 0;
   #received = Buffer.alloc(0);
 
-  constructor(stream: ServerHttp2Stream, assignments: () => ReadonlyMap<string, Buffer>, log: Log) {
+  constructor(
+    stream: ServerHttp2Stream,
+    assignments: () => ReadonlyMap<string, Buffer>,
+    log: Log,
+    onAccepted: (name: string, assignment: Buffer) => void,
+  ) {
+    this.#onAccepted = onAccepted;
     this.#stream = stream;
     this.#assignments = assignments;
     this.#log = log;
@@ -97,19 +124,19 @@ class Subscription {
 
   sendChanges(): void {
     const all = this.#assignments();
-    const changed: Buffer[] = [];
+    const changed = new Map<string, Buffer>();
     for (const name of this.#names) {
       const assignment = all.get(name);
       const sent = this.#sent.get(name);
       if (assignment === undefined || sent === assignment || sent?.equals(assignment)) continue;
       this.#sent.set(name, assignment);
-      changed.push(assignment);
+      changed.set(name, assignment);
     }
-    if (changed.length === 0 || this.#stream.destroyed) return;
+    if (changed.size === 0 || this.#stream.destroyed) return;
     this.#nonce += 1;
     const nonce = String(this.#nonce);
-    this.#unacknowledged.add(nonce);
-    this.#stream.write(frame(encodeResponse(changed, nonce)));
+    this.#unacknowledged.set(nonce, changed);
+    this.#stream.write(frame(encodeResponse([...changed.values()], nonce)));
   }
 
   #onData(chunk: Buffer): void {
@@ -134,8 +161,11 @@ class Subscription {
     if (error !== undefined)
       this.#log.error({ error }, "envoy rejected endpoints; the previous ones stay active");
     this.#names = names;
+    const acknowledged = this.#unacknowledged.get(nonce);
     // A cluster that was replaced waits for its endpoints, also where they are the same.
     if (!this.#unacknowledged.delete(nonce)) this.#sent = new Map();
+    if (error === undefined)
+      for (const [name, assignment] of acknowledged ?? []) this.#onAccepted(name, assignment);
     this.sendChanges();
   }
 }
