@@ -17,6 +17,7 @@ export interface EdgePorts {
   readonly mayListenPublicly: () => boolean;
   /** Envoy has accepted other endpoints of a service, by `namespace/name`. */
   readonly onAccepted: (key: string) => void;
+  readonly onExited: () => void;
   readonly onLines: (lines: readonly string[]) => void;
   readonly identity: EnvoyOptions["identity"];
   readonly clock: Clock;
@@ -109,6 +110,7 @@ async function open(
     decideSocket,
     identity,
     onAccepted,
+    onExited: ports.onExited,
     limits: { maxBodyBytes: config.maxBodyBytes },
     cors: config.corsOrigins.length === 0 ? undefined : { allowOrigins: config.corsOrigins },
     clock,

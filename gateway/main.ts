@@ -204,6 +204,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     models: () => models.list(),
     mayListenPublicly: isKeyRequired,
     onAccepted: gateway.updateQueue,
+    onExited: () => queues.releaseAll(),
   });
   return edge;
 }

@@ -90,6 +90,9 @@ export class Decider {
     if ("code" in model) return refuse(model);
     const engineKey = model.engineKey && (await this.#ports.engineKey(model));
     if (typeof engineKey === "object") return refuse(engineKey);
+    // Envoy asks again if the answer did not arrive: the slot of the first answer would stay taken.
+    if (this.#ports.queues.release(question.id, { hasFailed: false }))
+      this.#ports.limits.ended(question.id, NO_TOKENS, clock.nowMs());
     const admission = await this.#ports.limits.admit(caller, question.id, clock.nowMs());
     if (admission.at === "refused") return refuse(limitRefusal(admission));
     this.#ports.onDemand(model);

@@ -79,6 +79,8 @@ export interface EnvoyOptions {
   /** Worker threads. Absent: one per core. */
   readonly concurrency?: number;
   readonly onAccepted?: OnAccepted | undefined;
+  /** Called when Envoy has exited, with the requests in flight. */
+  readonly onExited?: (() => void) | undefined;
   readonly clock: Clock;
   readonly log: Log;
   /** Ends supervision and timers at once, and leaves Envoy running. */

@@ -59,14 +59,15 @@ export class Queues {
     return result;
   }
 
-  /** The end of a request. Unknown ids are of an earlier process, and have no slot in this one. */
-  release(id: string, end: Pick<EndedRequest, "tokensPerSecond" | "hasFailed">): void {
+  /** The end of a request. Unknown ids are of an earlier process, and have no slot in this one. True if it had a slot. */
+  release(id: string, end: Pick<EndedRequest, "tokensPerSecond" | "hasFailed">): boolean {
     const request = this.#inFlight.get(id);
-    if (request === undefined) return;
+    if (request === undefined) return false;
     this.#inFlight.delete(id);
     const seconds = (this.#clock.monotonicMs() - request.since) / 1_000;
     const { share, address } = request;
     this.#queues.get(request.model)?.release({ share, address, seconds, ...end });
+    return true;
   }
 
   /** Frees the slots of all requests: their Envoy has exited. */

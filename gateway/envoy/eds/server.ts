@@ -22,6 +22,8 @@ export interface EndpointServer {
 export interface EndpointServerOptions {
   readonly socket: string;
   readonly onAccepted: OnAccepted;
+  /** The last Envoy has closed its stream, which happens only when it exits. */
+  readonly onExited: () => void;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
@@ -30,6 +32,7 @@ export interface EndpointServerOptions {
 export async function serveEndpoints({
   socket,
   onAccepted,
+  onExited,
   log,
   signal,
 }: EndpointServerOptions): Promise<EndpointServer> {
@@ -57,7 +60,10 @@ export async function serveEndpoints({
       },
     );
     streams.add(subscription);
-    stream.once("close", () => streams.delete(subscription));
+    stream.once("close", () => {
+      streams.delete(subscription);
+      if (streams.size === 0 && !signal.aborted) onExited();
+    });
   });
   server.listen(socket);
   await once(server, "listening");

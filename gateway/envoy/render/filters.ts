@@ -11,8 +11,8 @@ export const CREDENTIALS_FILTER = "metalbridge.credentials";
 
 /** The part of a body that the decision service sees. */
 const DECIDE_BODY_BYTES = 4_096;
-/** About 5 s in all: a decision service that restarts loses nothing. */
-const DECIDE_RETRIES = { count: 12, firstMs: 100, capMs: 1_000 };
+/** About 6 s in all: a decision service that restarts loses nothing. */
+const DECIDE_RETRIES = { count: 8, firstMs: 50 };
 
 export interface FilterOptions {
   readonly decideMs: number;
@@ -94,7 +94,8 @@ function renderDecide(decideMs: number): Config {
         num_retries: DECIDE_RETRIES.count,
         retry_back_off: {
           base_interval: seconds(DECIDE_RETRIES.firstMs),
-          max_interval: seconds(DECIDE_RETRIES.capMs),
+          // Envoy takes it as the time limit of each try, too, and a request may be held for minutes.
+          max_interval: seconds(decideMs),
         },
       },
       authorization_response: {

@@ -77,8 +77,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
   const admin = createAdmin(paths.admin);
   const processes =
     options.envoy === "external" ? undefined : processesOf(options, options.envoy, paths, bootstrap);
-  const { onAccepted = () => undefined } = options;
-  const endpoints = await serveEndpoints({ socket: paths.endpoints, onAccepted, log, signal });
+  const { onAccepted = () => undefined, onExited = () => undefined } = options;
+  const endpoints = await serveEndpoints({ socket: paths.endpoints, onAccepted, onExited, log, signal });
   const write = createWriter(files, options);
   if (processes === undefined) {
     await files.putClusters([]);

@@ -108,6 +108,16 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     expect(finished?.requestId).toBe(bed.decisions.received.at(-1)?.headers["x-request-id"]);
   });
 
+  it("asks once for a request that is held for longer than any interval between retries", async () => {
+    bed.decisions.answer = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 2_500));
+      return grant("default/a");
+    };
+    const before = bed.decisions.received.length;
+    expect((await chat({ model: "default/a" })).status).toBe(200);
+    expect(bed.decisions.received.length - before).toBe(1);
+  });
+
   it("lets no client steer, shows it no steering header, and names only the service to the engine", async () => {
     first.answer = second.answer = () => ({
       headers: { "x-metalbridge-cluster": "x", "x-envoy-upstream-service-time": "1" },

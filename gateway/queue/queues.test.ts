@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import type { ServedModel } from "../models/served-model.ts";
+import { steppedClock } from "../testing/stepped-clock.ts";
+import { Queues } from "./queues.ts";
+
+const model: ServedModel = {
+  key: "apps/chat",
+  namespace: "apps",
+  name: "chat",
+  uid: "1",
+  createdAt: "2026-01-01T00:00:00Z",
+  mode: "chat",
+  contextLength: undefined,
+  slots: 1,
+  paths: undefined,
+  runtime: "llamacpp",
+  endpoints: [{ address: "a", ip: "a", port: 1, place: "a" }],
+  state: "ready",
+  reason: undefined,
+  prefersPrefix: false,
+  isIdleCapable: false,
+  isTls: false,
+  engineKey: undefined,
+};
+
+function rig() {
+  const clock = steppedClock();
+  const queues = new Queues(clock);
+  queues.update(model.key, model, 1);
+  const acquire = (id: string) =>
+    queues.acquire(model, id, {
+      share: { flow: "key", weight: 1, priority: 0, person: undefined },
+      affinity: undefined,
+      deadlineMs: clock.monotonicMs() + 60_000,
+      signal: new AbortController().signal,
+    });
+  return { clock, queues, acquire };
+}
+
+test("the end of a request frees its slot once, whatever its id says later", async () => {
+  const { queues, acquire } = rig();
+  expect(await acquire("1")).toMatchObject({ at: "assigned" });
+  const second = acquire("2");
+  expect(queues.release("1", { hasFailed: false })).toBe(true);
+  expect(queues.release("1", { hasFailed: false })).toBe(false);
+  expect(await second).toMatchObject({ at: "assigned" });
+  expect(queues.inFlight).toBe(1);
+});
+
+test("a slot whose request was lost with its Envoy is freed after hours", async () => {
+  const { clock, queues, acquire } = rig();
+  await acquire("1");
+  clock.advance(4 * 3_600_000);
+  queues.releaseLost();
+  expect(queues.inFlight).toBe(1);
+  clock.advance(1);
+  queues.releaseLost();
+  expect(queues.inFlight).toBe(0);
+});
+
+test("an Envoy that exited frees all slots, and a deleted model refuses what waits", async () => {
+  const { queues, acquire } = rig();
+  await acquire("1");
+  const second = acquire("2");
+  queues.releaseAll();
+  expect(await second).toMatchObject({ at: "assigned" });
+  const third = acquire("3");
+  queues.update(model.key, undefined, 1);
+  expect(await third).toEqual({ at: "off" });
+});
