@@ -14,7 +14,7 @@ import { type StartedGateway, startGateway, whyNoGateway } from "./started-gatew
 
 const MINUTE = 60_000;
 const HOSTS = ["mac-1", "mac-2"];
-const WAITERS = 100;
+const QUEUED = 100;
 
 describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "a gateway in front of two hosts", () => {
   let on: System;
@@ -89,7 +89,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "a gateway in front of two ho
   });
 
   it(
-    "wakes an idle model on its first request, once for a hundred waiters",
+    "wakes an idle model on its first request, once for a hundred queued requests",
     async () => {
       await until(
         async () => {
@@ -101,7 +101,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "a gateway in front of two ho
       await until(async () => {
         expect(await openai.models.retrieve("sleeper")).toMatchObject({ ready: false, state: "idle" });
       });
-      const answers = await Promise.all(Array.from({ length: WAITERS }, () => ask("sleeper")));
+      const answers = await Promise.all(Array.from({ length: QUEUED }, () => ask("sleeper")));
       expect(answers.every(({ usage }) => usage?.completion_tokens === 4)).toBe(true);
       const all = await replicasOf("sleeper");
       const woken = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
