@@ -111,6 +111,13 @@ function addEngineOptions(command: Command): void {
     .addOption(new Option("--labels").hideHelp())
     .option("--no-labels", "do not label Nodes and Hosts with their hardware")
     .option("--label-prefix <prefix>", "prefix of these labels (default: metalbridge.dev/)")
+    .addOption(
+      new Option(
+        "--gateway-mode <mode>",
+        "with EnvoyAIGateway, every service gets a route on the Gateway of --gateway-ref (default: None)",
+      ).choices(["None", "EnvoyAIGateway"]),
+    )
+    .option("--gateway-ref <namespace/name>", "Gateway for the routes of services that name none")
     .option("--hosts-only", "run services on hosts only, without permissions on pods, Jobs and volumes")
     .option("--probe-nodes", "run a short-lived probe pod on each node that reports too little")
     .option("--probe-runtime-class-name <name>", "RuntimeClass of the probe pods on nodes with NVIDIA GPUs");

@@ -12,7 +12,6 @@ import { listenForStop } from "./program/stop-signals.ts";
 
 interface GatewayFlags extends DaemonFlags {
   readonly envoy?: string;
-  readonly corsOrigin?: readonly string[];
   readonly [key: string]: unknown;
 }
 
@@ -34,7 +33,7 @@ export function configureGateway(command: Command): void {
     .option("--tls-cert <file>", "certificate chain (PEM) for clients (default: plain HTTP)")
     .option("--tls-key <file>", "private key (PEM) of --tls-cert")
     .option("--kubernetes-tokens", "accept tokens of Kubernetes users who may use inferenceservices/use")
-    .option("--cors-origin <origin...>", "origins of browsers that may call the gateway (default: none)")
+    .option("--cors-origins <origin...>", "origins of browsers that may call the gateway (default: none)")
     .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")
     .option("--counters <url>", "Redis or Valkey that gateways share for limits, as redis://HOST:PORT")
     .option("--otlp-endpoint <url>", "OpenTelemetry collector for a span per request, as http://HOST:4318")
@@ -53,12 +52,11 @@ export function configureGateway(command: Command): void {
 async function gateway({
   logLevel,
   exitWithStdin,
-  corsOrigin,
   envoy = findEnvoy(readPartsConfig()),
   ...settings
 }: GatewayFlags): Promise<void> {
   if (envoy === undefined) throw new MetalbridgeError("EnvoyNotInstalled", "the program envoy was not found");
-  const config = parseGatewayConfig({ ...settings, envoy, corsOrigins: corsOrigin });
+  const config = parseGatewayConfig({ ...settings, envoy });
   const log = createJsonLog(logLevel);
   const { signal } = listenForStop({ exitWithStdin });
   await runGateway({ config, log, signal, identity: createIdentityReader(process.platform) });

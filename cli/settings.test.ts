@@ -6,9 +6,11 @@ import { liveEvictionOf } from "../controller/live-eviction/config.ts";
 import { inspectSettings } from "../controller/model/config.ts";
 import { preflightOf } from "../controller/preflight/config.ts";
 import { podsSettingsOf, probingOf } from "../controller/service/pods/config.ts";
+import { gatewayConfigSchema, parseGatewayConfig } from "../gateway/config.ts";
 import { parseServerConfig, serverConfigSchema } from "../server/config.ts";
 import { extenderConfigSchema, parseExtenderConfig } from "../server/extender/config.ts";
 import { configureController, withoutRetired } from "./controller.ts";
+import { configureGateway } from "./gateway.ts";
 import { configureNode } from "./node.ts";
 import { configureSchedulerExtender } from "./scheduler-extender.ts";
 import { configureServer } from "./server.ts";
@@ -63,6 +65,28 @@ const CONTROLLER: Given = {
   liveEvictionPercent: ["5", 5],
   labels: ["", true],
   labelPrefix: ["flexinfer.ai/"],
+  gatewayMode: ["EnvoyAIGateway"],
+  gatewayRef: ["edge/main"],
+};
+const GATEWAY: Given = {
+  kubeconfig: ["/k"],
+  context: ["c"],
+  dir: ["/run/gateway"],
+  envoy: ["/envoy"],
+  address: ["0.0.0.0"],
+  port: ["1", 1],
+  namespace: ["mine"],
+  service: ["gateways"],
+  tlsCert: ["/cert"],
+  tlsKey: ["/key"],
+  kubernetesTokens: ["", true],
+  corsOrigins: ["https://a.example", ["https://a.example"]],
+  maxBodyBytes: ["2048", 2048],
+  counters: ["redis://127.0.0.1:1"],
+  otlpEndpoint: ["http://127.0.0.1:2"],
+  userJwtSecretFile: ["/secret"],
+  healthAddress: ["0.0.0.0"],
+  healthPort: ["2", 2],
 };
 const SERVER: Given = {
   kubeconfig: ["/k"],
@@ -109,6 +133,7 @@ test.each([
   ["controller", configureController, parseControllerConfig, controllerConfigSchema, CONTROLLER],
   ["server", configureServer, parseServerConfig, serverConfigSchema, SERVER],
   ["scheduler extender", configureSchedulerExtender, parseExtenderConfig, extenderConfigSchema, EXTENDER],
+  ["gateway", configureGateway, parseGatewayConfig, gatewayConfigSchema, GATEWAY],
   ["node", configureNode, parseNodeConfig, nodeConfigSchema, NODE],
 ] as const)("every setting of the %s can be given by its flag", (_, configure, parse, schema, given) => {
   expect(Object.keys(given).sort()).toEqual(Object.keys(schema.shape).sort());

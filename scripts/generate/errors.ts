@@ -10,6 +10,7 @@ import { doctorErrors } from "../../src/api/errors/doctor.ts";
 import { engineErrors } from "../../src/api/errors/engine.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
 import { gatewayErrors } from "../../src/api/errors/gateway.ts";
+import { idleErrors } from "../../src/api/errors/idle.ts";
 import { installErrors } from "../../src/api/errors/install.ts";
 import { placementErrors } from "../../src/api/errors/placement.ts";
 import { podErrors } from "../../src/api/errors/pods.ts";
@@ -31,6 +32,7 @@ const sections: readonly Section[] = [
   ["Replicas", replicaErrors],
   ["Pods", podErrors],
   ["Autoscaling", autoscalingErrors],
+  ["Idle services", idleErrors],
   ["Placement", placementErrors],
   ["BackendRuntimes", backendErrors],
   ["Gateway", gatewayErrors],

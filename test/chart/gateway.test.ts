@@ -54,7 +54,7 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
   const text = JSON.stringify(all.find(({ kind }) => kind === "Deployment"));
   for (const part of [
     '"--tls-cert=/etc/metalbridge/tls/tls.crt","--tls-key=/etc/metalbridge/tls/tls.key","--kubernetes-tokens"',
-    '"--cors-origin=https://a.example","--max-body-bytes=33554432","--counters=redis://r:6379"',
+    '"--cors-origins=https://a.example","--max-body-bytes=33554432","--counters=redis://r:6379"',
     '"--user-jwt-secret-file=/etc/metalbridge/user-jwt/secret"',
   ])
     expect(text).toContain(part);

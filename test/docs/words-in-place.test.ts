@@ -112,7 +112,9 @@ const words: readonly Word[] = [
     name: "oMLX",
     pattern: /omlx/i,
     homes: ["src/engines/omlx/", "agent/engines/omlx/", ...registries, "src/api/", llmfit, installed],
-    elsewhere: {},
+    elsewhere: {
+      "src/engines/gated-routes.ts": "lists the routes of each shared server",
+    },
   },
   {
     name: "metal",
