@@ -58,6 +58,6 @@ async function gateway({
   if (envoy === undefined) throw new MetalbridgeError("EnvoyNotInstalled", "the program envoy was not found");
   const config = parseGatewayConfig({ ...settings, envoy });
   const log = createJsonLog(logLevel);
-  const { signal } = listenForStop({ exitWithStdin });
-  await runGateway({ config, log, signal, identity: createIdentityReader(process.platform) });
+  const { signal, again } = listenForStop({ exitWithStdin });
+  await runGateway({ config, log, signal, hurry: again, identity: createIdentityReader(process.platform) });
 }

@@ -6,7 +6,7 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { type FollowedFile, followFile } from "./access-log/follow.ts";
 import type { GatewayConfig } from "./config.ts";
 import { openEnvoy } from "./envoy/run/envoy.ts";
-import type { Envoy, EnvoyCluster, EnvoyOptions } from "./envoy/types.ts";
+import type { Envoy, EnvoyCluster, EnvoyOptions, EnvoyStopOptions } from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
 export interface EdgePorts {
@@ -40,7 +40,8 @@ export interface Edge {
   /** Renames a large access log. To be called from time to time. */
   readonly rotate: () => Promise<void>;
   readonly metrics: () => Promise<string | undefined>;
-  readonly stop: () => Promise<void>;
+  /** Waits for requests in flight. A second call shortens the wait. */
+  readonly stop: (options?: EnvoyStopOptions) => Promise<void>;
 }
 
 const LOOPBACK = "127.0.0.1";
@@ -88,8 +89,8 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
       await envoy.accessLog.rotate();
     },
     metrics: () => envoy.metrics(),
-    stop: async () => {
-      await envoy.stop();
+    stop: async (options) => {
+      await envoy.stop(options);
       await accessLog.settle();
     },
   };

@@ -36,6 +36,8 @@ export interface GatewayOptions {
   readonly config: GatewayConfig;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Ends the wait for requests in flight. */
+  readonly hurry: AbortSignal;
   readonly identity: EnvoyOptions["identity"];
   readonly clock?: Clock;
   /** Called with the base URL and the port of /healthz once requests are accepted. */
@@ -51,6 +53,7 @@ export async function runGateway({
   config,
   log,
   signal,
+  hurry,
   identity,
   clock = systemClock,
   onListening,
@@ -79,7 +82,7 @@ export async function runGateway({
     log.info({ server: connection.server, url: edge.url(), health }, "gateway started");
     tick(gateway, ports);
     await aborted(signal);
-    await edge.stop();
+    await Promise.race([edge.stop(), aborted(hurry).then(() => edge.stop({ drainMs: 0 }))]);
     await gateway.accounting.close();
   } finally {
     ending.abort();

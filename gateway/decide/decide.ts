@@ -108,7 +108,12 @@ export class Decider {
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
     const { models, random } = this.#ports;
     const model = await resolveModel(call, models, permissionsOf(models, caller), random);
-    if ("code" in model || model.paths === undefined || model.paths.has(call.path)) return model;
+    if ("code" in model) return model;
+    if (model.isTls) {
+      const message = `${model.key} serves HTTPS, which this gateway does not speak to engines. Call its Service, or remove spec.endpoint.tls.`;
+      return { code: "model_unavailable", message };
+    }
+    if (model.paths === undefined || model.paths.has(call.path)) return model;
     const message = `${call.path} is not supported by the engine of ${model.key} (${model.runtime}). It answers: ${[...model.paths].join(", ")}.`;
     return { code: "unknown_path", message };
   }

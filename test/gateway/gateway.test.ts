@@ -1,5 +1,6 @@
 /** One URL for two models on two hosts: real control plane, agents, llama-server and Envoy, and the official clients. */
 
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -184,5 +185,11 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     isDone = true;
     await loop;
     expect(new Set(results)).toEqual(new Set([200]));
+  });
+
+  it("stops with its Envoy", async () => {
+    const [{ pid }] = JSON.parse(readFileSync(path.join(gateway.dir, "processes.json"), "utf8"));
+    await gateway.part().kill("SIGTERM");
+    expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });
 });

@@ -1,0 +1,154 @@
+import { expect, test } from "vitest";
+import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
+import type { Authentication } from "../keys/authentication.ts";
+import { anonymous } from "../keys/authenticator.ts";
+import type { Admission } from "../limits/limits.ts";
+import { Models } from "../models/models.ts";
+import { Queues } from "../queue/queues.ts";
+import { steppedClock } from "../testing/stepped-clock.ts";
+import { Decider, type Question } from "./decide.ts";
+import { parseTicket } from "./ticket.ts";
+
+interface Given {
+  readonly spec?: object;
+  readonly status?: object;
+  readonly isReady?: boolean;
+  readonly authentication?: Authentication;
+  readonly admission?: Admission;
+}
+
+/** One service, apps/chat, with one replica and one slot. */
+function rig({ spec = {}, status = {}, isReady = true, authentication, admission }: Given = {}) {
+  const clock = steppedClock(Date.parse("2026-11-01T12:00:00Z"));
+  const queues = new Queues(clock);
+  const models = new Models((key) => queues.update(key, models.get(key), 1));
+  const metadata = { namespace: "apps", name: "chat", creationTimestamp: "2026-01-01T00:00:00Z" };
+  const service = inferenceServiceSchema.parse({
+    metadata,
+    spec: { modelRef: "m", runtime: "llamacpp", ...spec },
+    status,
+  });
+  models.setService("apps/chat", service);
+  const slice: EndpointSlice = {
+    metadata: {
+      namespace: "apps",
+      name: "s",
+      labels: { "metalbridge.dev/service": "chat", "metalbridge.dev/host": "mac-1" },
+    },
+    addressType: "IPv4",
+    endpoints: [{ addresses: ["192.0.2.1"], conditions: { ready: isReady } }],
+    ports: [{ name: "http", port: 8080 }],
+  };
+  models.setSlice("apps/s", slice, undefined);
+  const ended: string[] = [];
+  const decider = new Decider({
+    models,
+    queues,
+    authenticator: () => ({
+      authenticate: async () => authentication ?? { at: "authenticated", caller: anonymous },
+    }),
+    limits: {
+      admit: async () => admission ?? { at: "admitted" },
+      ended: (ticket) => void ended.push(ticket),
+    },
+    engineKey: async (model) => (model.engineKey === undefined ? undefined : "engine-key"),
+    personOf: () => undefined,
+    onDemand: () => {},
+    clock,
+    random: () => 0,
+  });
+  const ask = (given: Partial<Question> = {}) =>
+    decider.decide({
+      id: "r1",
+      method: "POST",
+      path: "/v1/chat/completions",
+      model: "chat",
+      isBodyInvalid: false,
+      contentType: "application/json",
+      bodyStart: "{}",
+      headers: { "content-length": "40" },
+      signal: new AbortController().signal,
+      ...given,
+    });
+  return { clock, queues, ask, ended };
+}
+
+test("a request gets the replica of its model, and a ticket with all that its end needs", async () => {
+  const { ask } = rig({ spec: { auth: { secretRef: { name: "s" } } } });
+  const decision = await ask();
+  if (decision.at !== "granted") throw new Error(JSON.stringify(decision));
+  expect(decision.grant).toMatchObject({
+    cluster: "apps/chat",
+    addresses: ["192.0.2.1:8080"],
+    authorization: "Bearer engine-key",
+  });
+  expect(parseTicket(decision.grant.ticket)).toMatchObject({
+    caller: "anonymous",
+    model: "apps/chat",
+    place: "mac-1",
+    bytesIn: 40,
+  });
+});
+
+const forbidden: Authentication = {
+  at: "authenticated",
+  caller: { ...anonymous, mayUse: async () => "forbidden" },
+};
+const unreviewed: Authentication = {
+  at: "authenticated",
+  caller: { ...anonymous, mayUse: async () => "unavailable" },
+};
+const over = (limit: "requestsPerMinute" | "tokensPerDay"): Admission => ({
+  at: "refused",
+  limit,
+  retryAfterSeconds: 3,
+  message: "Too many.",
+});
+
+test.each([
+  ["no such model", {}, { model: "other" }, "model_not_found", undefined],
+  ["a model of another tenant", { authentication: forbidden }, {}, "model_not_found", undefined],
+  ["a token that cannot be reviewed", { authentication: unreviewed }, {}, "gateway_starting", 2],
+  ["a limit", { admission: over("requestsPerMinute") }, {}, "rate_limit_exceeded", 3],
+  ["a spent budget", { admission: over("tokensPerDay") }, {}, "insufficient_quota", undefined],
+  ["a path that the engine lacks", {}, { path: "/v1/audio/speech" }, "unknown_path", undefined],
+  ["a stopped service", { spec: { replicas: 0 }, isReady: false }, {}, "model_unavailable", undefined],
+  [
+    "an engine that serves HTTPS",
+    { spec: { endpoint: { tls: { secretRef: { name: "t" } } } } },
+    {},
+    "model_unavailable",
+    undefined,
+  ],
+  [
+    "a deadline that is no time",
+    {},
+    { headers: { "x-request-deadline": "soon" } },
+    "invalid_deadline",
+    undefined,
+  ],
+] as const)("%s is refused", async (_, given, question, code, retryAfterSeconds) => {
+  const decision = await rig(given).ask(question);
+  expect(decision).toMatchObject({ at: "refused", refusal: { code } });
+  expect(decision.at === "refused" ? decision.refusal.retryAfterSeconds : 0).toBe(retryAfterSeconds);
+});
+
+test("a model that does not become ready in time is refused with its phase, and its limit is returned", async () => {
+  const { clock, ask, ended } = rig({ isReady: false, status: { phase: "WaitingForCapacity" } });
+  const held = ask({ headers: { "x-request-deadline": "10" } });
+  await new Promise(setImmediate);
+  clock.advance(10_000);
+  expect(await held).toMatchObject({
+    refusal: { code: "queue_timeout", message: expect.stringContaining("its phase is WaitingForCapacity") },
+  });
+  expect(ended).toEqual(["r1"]);
+});
+
+test("a question that Envoy repeats does not wait for its own slot", async () => {
+  const { ask, queues, ended } = rig();
+  expect((await ask()).at).toBe("granted");
+  expect((await ask()).at).toBe("granted");
+  expect(queues.inFlight).toBe(1);
+  expect(ended).toEqual(["r1"]);
+});
