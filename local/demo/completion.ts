@@ -6,7 +6,7 @@ const completion = z.object({
   choices: z.array(z.object({ message: z.object({ content: z.string() }) })).min(1),
 });
 
-/** `endpoint` is `http://address:port`. Throws `NoAnswer`. */
+/** `endpoint` is `http://address:port`. Throws `NoAnswer`, with a cause if a retry can succeed: no connection, or 503. */
 export async function requestCompletion(
   endpoint: string,
   model: string,
@@ -25,10 +25,10 @@ export async function requestCompletion(
   const parsed = completion.safeParse(body);
   const first = parsed.success ? parsed.data.choices[0] : undefined;
   if (first === undefined) {
-    throw new MetalbridgeError(
-      "NoAnswer",
-      `${endpoint} answered ${response.status} ${JSON.stringify(body)?.slice(0, 300)}`,
-    );
+    const message = `${endpoint} answered ${response.status} ${JSON.stringify(body)?.slice(0, 300)}`;
+    // From the gateway, while it does not know yet that an engine of an earlier run has exited.
+    const cause = response.status === 503 ? new Error("unavailable") : undefined;
+    throw new MetalbridgeError("NoAnswer", message, undefined, { cause });
   }
   return first.message.content.trim();
 }

@@ -186,15 +186,15 @@ async function requestUntilAnswered(demoRequest: DemoRequest, appliedAt: number,
       return { endpoint, reply, timings: { readyMs, answerMs } };
     } catch (error) {
       signal.throwIfAborted();
-      if (!isRefused(error) || performance.now() > deadline) throw error;
-      screen.line(`    nothing listens on ${endpoint} yet; retrying`);
+      if (!isTemporary(error) || performance.now() > deadline) throw error;
+      screen.line(`    no engine answers on ${endpoint} yet; retrying`);
       await pause(RETRY_MS, undefined, { signal });
     }
   }
 }
 
-/** True if there was no connection. A request that timed out is not retried. */
-function isRefused(error: unknown): boolean {
+/** True if there was no connection, or no engine behind the gateway. A request that timed out is not retried. */
+function isTemporary(error: unknown): boolean {
   if (!(error instanceof MetalbridgeError) || error.code !== "NoAnswer") return false;
   return error.cause instanceof Error && !["TimeoutError", "AbortError"].includes(error.cause.name);
 }
