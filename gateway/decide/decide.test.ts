@@ -6,7 +6,7 @@ import { anonymous } from "../keys/authenticator.ts";
 import type { Admission } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
 import { Queues } from "../queue/queues.ts";
-import { steppedClock } from "../testing/stepped-clock.ts";
+import { manualClock } from "../testing/manual-clock.ts";
 import { Decider, type Question } from "./decide.ts";
 import { parseTicket } from "./ticket.ts";
 
@@ -20,7 +20,7 @@ interface Given {
 
 /** One service, apps/chat, with one replica and one slot. */
 function rig({ spec = {}, status = {}, isReady = true, authentication, admission }: Given = {}) {
-  const clock = steppedClock(Date.parse("2026-11-01T12:00:00Z"));
+  const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
   const queues = new Queues(clock);
   const models = new Models((key) => queues.update(key, models.get(key), 1));
   const metadata = { namespace: "apps", name: "chat", creationTimestamp: "2026-01-01T00:00:00Z" };

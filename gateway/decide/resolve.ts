@@ -49,7 +49,7 @@ export function permissionsOf(models: Models, caller: Authenticated): Permission
 }
 
 /**
- * The service of a call. Of several that share a name, one by weight, a ready one first. What the caller may not use does not
+ * The service of a call. If several share a name, one of them by weight, a ready one first. What the caller may not use does not
  * exist for it, so that nothing about other tenants leaks.
  */
 export async function resolveModel(

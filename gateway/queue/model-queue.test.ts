@@ -1,38 +1,16 @@
 import { expect, test } from "vitest";
 import type { ServedModel } from "../models/served-model.ts";
-import { steppedClock } from "../testing/stepped-clock.ts";
+import { exampleModel } from "../testing/example-model.ts";
+import { manualClock } from "../testing/manual-clock.ts";
 import type { Share } from "./fair-queue.ts";
 import { ModelQueue, type SlotRequest } from "./model-queue.ts";
-
-function model(addresses: readonly string[], given: Partial<ServedModel> = {}): ServedModel {
-  return {
-    key: "apps/chat",
-    namespace: "apps",
-    name: "chat",
-    uid: "1",
-    createdAt: "2026-01-01T00:00:00Z",
-    mode: "chat",
-    contextLength: undefined,
-    slots: 1,
-    paths: undefined,
-    runtime: "llamacpp",
-    endpoints: addresses.map((address) => ({ address, ip: address, port: 1, place: address })),
-    state: addresses.length > 0 ? "ready" : "starting",
-    reason: undefined,
-    prefersPrefix: false,
-    isIdleCapable: false,
-    isTls: false,
-    engineKey: undefined,
-    ...given,
-  };
-}
 
 const newShare = (flow = "key"): Share => ({ flow, weight: 1, priority: 0, person: undefined });
 
 function rig(addresses: readonly string[], given: Partial<ServedModel> = {}) {
-  const clock = steppedClock();
+  const clock = manualClock();
   const queue = new ModelQueue(clock);
-  queue.update(model(addresses, given), 1);
+  queue.update(exampleModel(addresses, given), 1);
   const request = (rest: Partial<SlotRequest> = {}): SlotRequest => ({
     share: newShare(),
     affinity: undefined,
@@ -60,7 +38,7 @@ test("a held request goes to the first replica that becomes ready", async () => 
   const { clock, queue, request } = rig([]);
   const held = queue.acquire(request());
   clock.advance(5_000);
-  queue.update(model(["a"]), 1);
+  queue.update(exampleModel(["a"]), 1);
   expect(await held).toEqual({ at: "assigned", addresses: ["a"], waitedMs: 5_000 });
 });
 
@@ -94,7 +72,7 @@ test("a client that leaves gives up its place", async () => {
 test("a model that is stopped or deleted refuses what waits", async () => {
   const { queue, request } = rig([]);
   const held = queue.acquire(request());
-  queue.update(model([], { state: "off" }), 1);
+  queue.update(exampleModel([], { state: "off" }), 1);
   expect(await held).toEqual({ at: "off" });
   expect(queue.acquire(request())).toEqual({ at: "off" });
 });
@@ -107,7 +85,7 @@ test("a full queue refuses at once", () => {
 
 test("several gateways share the slots of a replica", () => {
   const { queue, request } = rig([]);
-  queue.update(model(["a"], { slots: 4 }), 2);
+  queue.update(exampleModel(["a"], { slots: 4 }), 2);
   for (let index = 0; index < 2; index += 1)
     expect(queue.acquire(request())).toMatchObject({ at: "assigned" });
   void queue.acquire(request());

@@ -1,30 +1,12 @@
 import { expect, test } from "vitest";
-import type { ServedModel } from "../models/served-model.ts";
-import { steppedClock } from "../testing/stepped-clock.ts";
+import { exampleModel } from "../testing/example-model.ts";
+import { manualClock } from "../testing/manual-clock.ts";
 import { Queues } from "./queues.ts";
 
-const model: ServedModel = {
-  key: "apps/chat",
-  namespace: "apps",
-  name: "chat",
-  uid: "1",
-  createdAt: "2026-01-01T00:00:00Z",
-  mode: "chat",
-  contextLength: undefined,
-  slots: 1,
-  paths: undefined,
-  runtime: "llamacpp",
-  endpoints: [{ address: "a", ip: "a", port: 1, place: "a" }],
-  state: "ready",
-  reason: undefined,
-  prefersPrefix: false,
-  isIdleCapable: false,
-  isTls: false,
-  engineKey: undefined,
-};
+const model = exampleModel(["a"]);
 
 function rig() {
-  const clock = steppedClock();
+  const clock = manualClock();
   const queues = new Queues(clock);
   queues.update(model.key, model, 1);
   const acquire = (id: string) =>

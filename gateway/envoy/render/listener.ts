@@ -29,7 +29,7 @@ export function renderListeners(options: ListenerOptions): string {
   const { listen, secretFile, maxBodyBytes } = options;
   const chain = {
     filters: [renderHttp(options)],
-    ...(secretFile === undefined ? {} : { transport_socket: renderTls(secretFile) }),
+    transport_socket: secretFile && renderTls(secretFile),
   };
   return discovery([
     typedMessage("config.listener.v3.Listener", {
@@ -38,7 +38,7 @@ export function renderListeners(options: ListenerOptions): string {
       per_connection_buffer_limit_bytes: maxBodyBytes,
       filter_chains: [chain],
       // A TLS handshake included.
-      ...(secretFile === undefined ? {} : { listener_filters_timeout: HEADERS_TIMEOUT }),
+      listener_filters_timeout: secretFile && HEADERS_TIMEOUT,
     }),
   ]);
 }

@@ -144,7 +144,7 @@ function mapper({ status, shouldRetry }: LocalReply, filter: Config, body: objec
   const headers = [["x-should-retry", String(shouldRetry)], ...(shouldRetry ? [["retry-after", "1"]] : [])];
   return {
     filter,
-    ...(status === undefined ? {} : { status_code: status }),
+    status_code: status,
     body_format_override: {
       text_format_source: { inline_string: `${JSON.stringify(body)}\n` },
       content_type: "application/json",

@@ -1,12 +1,12 @@
-/** A clock that a test moves. */
+/** A clock that moves only when a test moves it; timers fire in the same call. */
 import type { Clock } from "../../src/util/ports.ts";
 
-export interface SteppedClock extends Clock {
+export interface ManualClock extends Clock {
   /** Moves on, and fires what is due on the way, in order. */
   readonly advance: (ms: number) => void;
 }
 
-export function steppedClock(startMs = 0): SteppedClock {
+export function manualClock(startMs = 0): ManualClock {
   let now = startMs;
   let timers: { readonly at: number; readonly fire: () => void }[] = [];
   return {

@@ -1,0 +1,25 @@
+/** A service with one slot per replica, for tests. */
+import type { ServedModel } from "../models/served-model.ts";
+
+export function exampleModel(addresses: readonly string[], given: Partial<ServedModel> = {}): ServedModel {
+  return {
+    key: "apps/chat",
+    namespace: "apps",
+    name: "chat",
+    uid: "1",
+    createdAt: "2026-01-01T00:00:00Z",
+    mode: "chat",
+    contextLength: undefined,
+    slots: 1,
+    paths: undefined,
+    runtime: "llamacpp",
+    endpoints: addresses.map((address) => ({ address, ip: address, port: 1, place: address })),
+    state: addresses.length > 0 ? "ready" : "starting",
+    reason: undefined,
+    prefersPrefix: false,
+    isIdleCapable: false,
+    isTls: false,
+    engineKey: undefined,
+    ...given,
+  };
+}
