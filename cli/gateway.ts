@@ -32,6 +32,12 @@ export function configureGateway(command: Command): void {
     .option("--service <name>", "Service of the gateways in that namespace, to share slots and limits")
     .option("--tls-cert <file>", "certificate chain (PEM) for clients (default: plain HTTP)")
     .option("--tls-key <file>", "private key (PEM) of --tls-cert")
+    .option(
+      "--upstream-ca <file>",
+      "CA certificates (PEM) that verify replicas with spec.endpoint.tls (default: their services are refused)",
+    )
+    .option("--upstream-cert <file>", "certificate chain (PEM) that the gateway presents to these replicas")
+    .option("--upstream-key <file>", "private key (PEM) of --upstream-cert")
     .option("--kubernetes-tokens", "accept tokens of Kubernetes users who may use inferenceservices/use")
     .option("--cors-origins <origin...>", "origins of browsers that may call the gateway (default: none)")
     .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")

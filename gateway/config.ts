@@ -37,6 +37,13 @@ export const gatewayConfigSchema = z
     ),
     tlsCert: text("File with the certificate chain (PEM). If unset, the gateway serves plain HTTP."),
     tlsKey: text("File with the private key (PEM) of tlsCert."),
+    upstreamCa: text(
+      "File with the CA certificates (PEM) that verify replicas with spec.endpoint.tls. If unset, requests for such services are refused.",
+    ),
+    upstreamCert: text(
+      "File with the certificate chain (PEM) that the gateway presents to replicas with HTTPS.",
+    ),
+    upstreamKey: text("File with the private key (PEM) of upstreamCert."),
     kubernetesTokens: z
       .boolean()
       .default(false)
@@ -72,6 +79,14 @@ export const gatewayConfigSchema = z
   .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
     path: ["tlsKey"],
     message: "must be set together with tlsCert",
+  })
+  .refine(({ upstreamCert, upstreamKey }) => (upstreamCert === undefined) === (upstreamKey === undefined), {
+    path: ["upstreamKey"],
+    message: "must be set together with upstreamCert",
+  })
+  .refine(({ upstreamCert, upstreamCa }) => upstreamCert === undefined || upstreamCa !== undefined, {
+    path: ["upstreamCa"],
+    message: "is required with upstreamCert",
   });
 
 export type GatewayConfig = Readonly<z.output<typeof gatewayConfigSchema>>;

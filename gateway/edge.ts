@@ -6,7 +6,14 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { type FollowedFile, followFile } from "./access-log/follow.ts";
 import type { GatewayConfig } from "./config.ts";
 import { openEnvoy } from "./envoy/run/envoy.ts";
-import type { Envoy, EnvoyCluster, EnvoyOptions, EnvoyStopOptions } from "./envoy/types.ts";
+import type {
+  Envoy,
+  EnvoyCluster,
+  EnvoyOptions,
+  EnvoyStopOptions,
+  EnvoyTls,
+  EnvoyUpstreamTls,
+} from "./envoy/types.ts";
 import type { ServedModel } from "./models/served-model.ts";
 
 export interface EdgePorts {
@@ -102,12 +109,12 @@ async function open(
   onAccepted: EnvoyOptions["onAccepted"],
 ): Promise<Envoy> {
   const { config, decideSocket, identity, models, clock, log, signal } = ports;
-  const { tlsCert: certificateFile, tlsKey: keyFile } = config;
   const envoy = await openEnvoy({
     dir: config.dir,
     envoy: config.envoy,
     listen: { address, port: config.port },
-    tls: certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile },
+    tls: pair(config.tlsCert, config.tlsKey),
+    upstreamTls: upstreamTlsOf(config),
     decideSocket,
     identity,
     onAccepted,
@@ -120,6 +127,19 @@ async function open(
   });
   await envoy.apply(clustersOf(models()));
   return envoy;
+}
+
+function upstreamTlsOf({
+  upstreamCa,
+  upstreamCert,
+  upstreamKey,
+}: GatewayConfig): EnvoyUpstreamTls | undefined {
+  if (upstreamCa === undefined) return undefined;
+  return { caFile: upstreamCa, client: pair(upstreamCert, upstreamKey) };
+}
+
+function pair(certificateFile: string | undefined, keyFile: string | undefined): EnvoyTls | undefined {
+  return certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile };
 }
 
 function follow({ config, onLines, clock, log, signal }: EdgePorts, envoy: Envoy): Promise<FollowedFile> {
@@ -144,7 +164,7 @@ function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
     const known = clusters.get(model);
     if (known !== undefined) return known;
     const endpoints = model.endpoints.map(({ ip, port }) => ({ address: ip, port, isHealthy: true }));
-    const cluster = { name: model.key, endpoints };
+    const cluster = { name: model.key, endpoints, tlsName: model.tlsName };
     clusters.set(model, cluster);
     return cluster;
   });

@@ -185,6 +185,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     engineKey: createEngineKeys(gateway.client, clock),
     personOf: (headers) =>
       jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
+    speaksTls: config.upstreamCa !== undefined,
     onDemand: gateway.demand.note,
     clock,
     random: Math.random,

@@ -16,10 +16,18 @@ interface Given {
   readonly isReady?: boolean;
   readonly authentication?: Authentication;
   readonly admission?: Admission;
+  readonly speaksTls?: boolean;
 }
 
 /** One service, apps/chat, with one replica and one slot. */
-function rig({ spec = {}, status = {}, isReady = true, authentication, admission }: Given = {}) {
+function rig({
+  spec = {},
+  status = {},
+  isReady = true,
+  authentication,
+  admission,
+  speaksTls = false,
+}: Given = {}) {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
   const queues = new Queues(clock);
   const models = new Models((key) => queues.update(key, models.get(key), 1));
@@ -54,6 +62,7 @@ function rig({ spec = {}, status = {}, isReady = true, authentication, admission
     },
     engineKey: async (model) => (model.engineKey === undefined ? undefined : "engine-key"),
     personOf: () => undefined,
+    speaksTls,
     onDemand: () => {},
     clock,
     random: () => 0,
@@ -115,7 +124,7 @@ test.each([
   ["a path that the engine lacks", {}, { path: "/v1/audio/speech" }, "unknown_path", undefined],
   ["a stopped service", { spec: { replicas: 0 }, isReady: false }, {}, "model_unavailable", undefined],
   [
-    "an engine that serves HTTPS",
+    "an engine that serves HTTPS, without a CA",
     { spec: { endpoint: { tls: { secretRef: { name: "t" } } } } },
     {},
     "model_unavailable",
@@ -132,6 +141,14 @@ test.each([
   const decision = await rig(given).ask(question);
   expect(decision).toMatchObject({ at: "refused", refusal: { code } });
   expect(decision.at === "refused" ? decision.refusal.retryAfterSeconds : 0).toBe(retryAfterSeconds);
+});
+
+test("a service with HTTPS is served by a gateway that can verify it", async () => {
+  const spec = { endpoint: { tls: { secretRef: { name: "t" } } } };
+  expect(await rig({ spec, speaksTls: true }).ask()).toMatchObject({
+    at: "granted",
+    grant: { cluster: "apps/chat" },
+  });
 });
 
 test("a model that does not become ready in time is refused with its phase, and its limit is returned", async () => {

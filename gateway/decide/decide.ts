@@ -50,6 +50,8 @@ export interface DecisionPorts {
   readonly engineKey: (model: ServedModel) => Promise<string | undefined | Refusal>;
   /** A person behind the key, from a signed header. */
   readonly personOf: (headers: RequestHeaders) => string | undefined;
+  /** The gateway has a trust bundle, so it can verify replicas that serve HTTPS. */
+  readonly speaksTls: boolean;
   /** Called for each request of a service, before it waits. */
   readonly onDemand: (model: ServedModel) => void;
   readonly clock: Clock;
@@ -106,11 +108,11 @@ export class Decider {
   }
 
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
-    const { models, random } = this.#ports;
+    const { models, speaksTls, random } = this.#ports;
     const model = await resolveModel(call, models, permissionsOf(models, caller), random);
     if ("code" in model) return model;
-    if (model.isTls) {
-      const message = `${model.key} serves HTTPS, which this gateway does not speak to engines. Call its Service, or remove spec.endpoint.tls.`;
+    if (model.tlsName !== undefined && !speaksTls) {
+      const message = `${model.key} serves HTTPS, and this gateway has no CA to verify it. Ask an administrator to start the gateway with --upstream-ca (gateway.upstream.caSecretName in the chart).`;
       return { code: "model_unavailable", message };
     }
     if (model.paths === undefined || model.paths.has(call.path)) return model;

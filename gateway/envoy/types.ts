@@ -27,12 +27,22 @@ export interface EnvoyCluster {
   readonly maxConnections?: number;
   /** Time over which a new endpoint gets its full share of requests. Absent: 10 s. 0: at once. */
   readonly slowStartMs?: number;
+  /** Its endpoints serve HTTPS with a certificate for this DNS name. Absent: plain HTTP. Requires `EnvoyOptions.upstreamTls`. */
+  readonly tlsName?: string | undefined;
 }
 
 /** Files that Envoy follows when another file is renamed over them, or their folder's `..data` link changes, as cert-manager's do. */
 export interface EnvoyTls {
   readonly certificateFile: string;
   readonly keyFile: string;
+}
+
+/** How Envoy connects to endpoints that serve HTTPS. Envoy follows the files as those of the listener. */
+export interface EnvoyUpstreamTls {
+  /** Authorities (PEM) that may have signed the certificates of endpoints. */
+  readonly caFile: string;
+  /** Certificate of this gateway, for endpoints that require one. */
+  readonly client?: EnvoyTls | undefined;
 }
 
 export interface EnvoyLimits {
@@ -66,6 +76,7 @@ export interface EnvoyOptions {
   readonly envoy: string | "external";
   readonly listen: ListenAddress;
   readonly tls?: EnvoyTls;
+  readonly upstreamTls?: EnvoyUpstreamTls | undefined;
   /** To find an Envoy again that outlived an earlier gateway. */
   readonly identity: Pick<IdentityReader, "startTimeNow">;
   /**

@@ -41,7 +41,8 @@ export interface ServedModel {
   readonly prefersPrefix: boolean;
   /** Its replicas are unloaded without requests. */
   readonly isIdleCapable: boolean;
-  readonly isTls: boolean;
+  /** Its replicas serve HTTPS, with a certificate for this DNS name. */
+  readonly tlsName: string | undefined;
   /** The engine requires this key of a Secret in its namespace. */
   readonly engineKey: { readonly secret: string; readonly key: string } | undefined;
 }
@@ -74,7 +75,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     ...stateOf(service, endpoints),
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",
     isIdleCapable: spec.idle !== undefined,
-    isTls: spec.endpoint.tls !== undefined,
+    tlsName: spec.endpoint.tls && `${name}.${namespace}.svc`,
     engineKey: spec.auth && { secret: spec.auth.secretRef.name, key: spec.auth.key },
   };
 }

@@ -18,7 +18,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     reason: undefined,
     prefersPrefix: false,
     isIdleCapable: false,
-    isTls: false,
+    tlsName: undefined,
     engineKey: undefined,
     ...given,
   };

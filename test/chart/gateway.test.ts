@@ -35,7 +35,7 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
       },
     },
   });
-  expect(JSON.stringify(deployment)).not.toMatch(/tls|cors|counters|user-jwt|kubernetes-tokens/);
+  expect(JSON.stringify(deployment)).not.toMatch(/tls|upstream|cors|counters|user-jwt|kubernetes-tokens/);
   const secrets = plain.filter(({ rules }) => JSON.stringify(rules ?? "").includes('"secrets"'));
   expect(secrets.map(({ kind }) => kind)).toEqual(["Role"]);
 
@@ -43,6 +43,8 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
     ...[
       "autoscaling.enabled=true",
       "tlsSecretName=pair",
+      "upstream.caSecretName=hosts",
+      "upstream.tlsSecretName=client",
       "corsOrigins={https://a.example}",
       "counters=redis://r:6379",
     ].map((value) => `gateway.${value}`),
@@ -53,7 +55,10 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
   );
   const text = JSON.stringify(all.find(({ kind }) => kind === "Deployment"));
   for (const part of [
-    '"--tls-cert=/etc/metalbridge/tls/tls.crt","--tls-key=/etc/metalbridge/tls/tls.key","--kubernetes-tokens"',
+    '"--tls-cert=/etc/metalbridge/tls/tls.crt","--tls-key=/etc/metalbridge/tls/tls.key","--upstream-ca=/etc/metalbridge/upstream-ca/ca.crt"',
+    '"--upstream-cert=/etc/metalbridge/upstream-tls/tls.crt","--upstream-key=/etc/metalbridge/upstream-tls/tls.key","--kubernetes-tokens"',
+    '"secretName":"hosts"',
+    '"secretName":"client"',
     '"--cors-origins=https://a.example","--max-body-bytes=33554432","--counters=redis://r:6379"',
     '"--user-jwt-secret-file=/etc/metalbridge/user-jwt/secret"',
   ])

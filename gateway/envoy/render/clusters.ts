@@ -1,6 +1,7 @@
 /** Clusters, one per service beside the decision service's own. Their endpoints come from the gateway's endpoint server. Pure. */
 import { DECIDE_CLUSTER, HEADERS, METADATA } from "../names.ts";
 import type { EnvoyCluster } from "../types.ts";
+import { secretAt } from "./secrets.ts";
 import { type Config, seconds, typed, typedMessage } from "./typed.ts";
 
 const DEFAULT_MAX_CONNECTIONS = 4_096;
@@ -18,6 +19,8 @@ const REQUESTS_PER_CONNECTION = 1;
 export interface ClusterOptions {
   readonly decideSocket: string;
   readonly maxBodyBytes: number;
+  /** For services with HTTPS: the files with the trust bundle, and with the certificate of this gateway. */
+  readonly upstreamTls?: { readonly trustFile: string; readonly clientFile: string | undefined } | undefined;
 }
 
 /** The file of all clusters, by the text of each. */
@@ -26,8 +29,8 @@ export function joinClusters(texts: readonly string[]): string {
 }
 
 /** The cluster of one service. */
-export function renderCluster(cluster: EnvoyCluster, { maxBodyBytes }: ClusterOptions): string {
-  return JSON.stringify(clusterOf(cluster, maxBodyBytes));
+export function renderCluster(cluster: EnvoyCluster, options: ClusterOptions): string {
+  return JSON.stringify(clusterOf(cluster, options));
 }
 
 /** The cluster of the decision service. */
@@ -35,7 +38,7 @@ export function renderDecideCluster({ decideSocket }: ClusterOptions): string {
   return JSON.stringify(decideCluster(decideSocket));
 }
 
-function clusterOf(cluster: EnvoyCluster, maxBodyBytes: number): Config {
+function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: ClusterOptions): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
     name,
@@ -51,6 +54,7 @@ function clusterOf(cluster: EnvoyCluster, maxBodyBytes: number): Config {
     upstream_connection_options: {
       tcp_keepalive: { keepalive_probes: 3, keepalive_time: 10, keepalive_interval: 5 },
     },
+    transport_socket: cluster.tlsName && upstreamTls && renderUpstreamTls(cluster.tlsName, upstreamTls),
     typed_extension_protocol_options: {
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(
         "extensions.upstreams.http.v3.HttpProtocolOptions",
@@ -59,6 +63,27 @@ function clusterOf(cluster: EnvoyCluster, maxBodyBytes: number): Config {
           explicit_http_config: { http_protocol_options: {} },
         },
       ),
+    },
+  });
+}
+
+/** The certificate must name the service, because all hosts may be signed by one authority. */
+function renderUpstreamTls(
+  tlsName: string,
+  { trustFile, clientFile }: NonNullable<ClusterOptions["upstreamTls"]>,
+): Config {
+  return typed("envoy.transport_sockets.tls", "extensions.transport_sockets.tls.v3.UpstreamTlsContext", {
+    sni: tlsName,
+    common_tls_context: {
+      alpn_protocols: ["http/1.1"],
+      tls_params: { tls_minimum_protocol_version: "TLSv1_2", tls_maximum_protocol_version: "TLSv1_3" },
+      tls_certificate_sds_secret_configs: clientFile && [secretAt(clientFile)],
+      combined_validation_context: {
+        default_validation_context: {
+          match_typed_subject_alt_names: [{ san_type: "DNS", matcher: { exact: tlsName } }],
+        },
+        validation_context_sds_secret_config: secretAt(trustFile),
+      },
     },
   });
 }

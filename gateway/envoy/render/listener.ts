@@ -1,16 +1,15 @@
 /** The listener: TLS, HTTP, filters and routes. Pure. */
-import { dirname } from "node:path";
 import { renderLogFormat } from "../access-log.ts";
-import type { EnvoyCors, EnvoyTls, ListenAddress } from "../types.ts";
+import type { EnvoyCors, ListenAddress } from "../types.ts";
 import { renderEarlyMutation, renderFilters } from "./filters.ts";
 import { renderLocalReplies } from "./local-replies.ts";
 import { renderRoutes } from "./routes.ts";
+import { secretAt } from "./secrets.ts";
 import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
 
 const HEADERS_TIMEOUT = "10s";
 /** Browsers and clients keep connections; 10,000 idle ones cost memory only. */
 const CONNECTION_IDLE = "600s";
-const SECRET = "metalbridge";
 
 export interface ListenerOptions {
   readonly listen: ListenAddress;
@@ -80,26 +79,7 @@ function renderTls(secretFile: string): Config {
     common_tls_context: {
       alpn_protocols: ["h2", "http/1.1"],
       tls_params: { tls_minimum_protocol_version: "TLSv1_2" },
-      tls_certificate_sds_secret_configs: [
-        {
-          name: SECRET,
-          sds_config: { resource_api_version: "V3", path_config_source: { path: secretFile } },
-        },
-      ],
+      tls_certificate_sds_secret_configs: [secretAt(secretFile)],
     },
   });
-}
-
-/** The file with the secret. Envoy reads the files again when something is renamed into their folder. */
-export function renderSecret({ certificateFile, keyFile }: EnvoyTls): string {
-  return discovery([
-    typedMessage("extensions.transport_sockets.tls.v3.Secret", {
-      name: SECRET,
-      tls_certificate: {
-        certificate_chain: { filename: certificateFile },
-        private_key: { filename: keyFile },
-        watched_directory: { path: dirname(certificateFile) },
-      },
-    }),
-  ]);
 }

@@ -6,7 +6,8 @@ import { stringify } from "yaml";
 import type { EnvoyCluster } from "../types.ts";
 import { renderBootstrap } from "./bootstrap.ts";
 import { joinClusters, renderCluster, renderDecideCluster } from "./clusters.ts";
-import { renderListeners, renderSecret } from "./listener.ts";
+import { renderListeners } from "./listener.ts";
+import { renderSecret, renderTrust } from "./secrets.ts";
 
 const CLUSTERS: readonly EnvoyCluster[] = [
   {
@@ -17,13 +18,17 @@ const CLUSTERS: readonly EnvoyCluster[] = [
     ],
     maxConnections: 64,
   },
-  { name: "team-a/embed", endpoints: [], slowStartMs: 0 },
+  { name: "team-a/embed", endpoints: [], slowStartMs: 0, tlsName: "embed.team-a.svc" },
 ];
 
 /** All files for a gateway in this folder. */
 function render(dir: string): Readonly<Record<string, string>> {
-  const clusters = { decideSocket: `${dir}/decide.sock`, maxBodyBytes: 32 << 20 };
   const at = (name: string) => `${dir}/${name}`;
+  const clusters = {
+    decideSocket: at("decide.sock"),
+    maxBodyBytes: 32 << 20,
+    upstreamTls: { trustFile: at("upstream-trust.json"), clientFile: at("upstream-secret.json") },
+  };
   return {
     bootstrap: renderBootstrap({
       listenersFile: at("listeners.json"),
@@ -43,6 +48,7 @@ function render(dir: string): Readonly<Record<string, string>> {
       cors: { allowOrigins: ["https://chat.example.com"] },
     }),
     secret: renderSecret({ certificateFile: at("tls/tls.crt"), keyFile: at("tls/tls.key") }),
+    "upstream-trust": renderTrust(at("upstream/ca.crt")),
     clusters: joinClusters([
       renderDecideCluster(clusters),
       ...CLUSTERS.map((one) => renderCluster(one, clusters)),

@@ -9,7 +9,8 @@ import { sha256Hex } from "../../../src/util/hash.ts";
 import { hostInUrl } from "../../../src/util/host-in-url.ts";
 import { serveEndpoints } from "../eds/server.ts";
 import { renderBootstrap } from "../render/bootstrap.ts";
-import { renderListeners, renderSecret } from "../render/listener.ts";
+import { renderListeners } from "../render/listener.ts";
+import { renderSecret, renderTrust } from "../render/secrets.ts";
 import type {
   Envoy,
   EnvoyCluster,
@@ -21,7 +22,7 @@ import type {
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
-import { createXdsFiles, makeXdsFolders, type XdsFiles } from "./xds-files.ts";
+import { createXdsFiles, makeXdsFolders, type XdsFiles, type XdsFilesOptions } from "./xds-files.ts";
 
 const DEFAULTS = {
   maxBodyBytes: 32 << 20,
@@ -56,6 +57,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     paths,
     decideSocket: options.decideSocket,
     maxBodyBytes: limits.maxBodyBytes,
+    upstreamTls: upstreamFiles(paths, options),
   });
   const bootstrap = renderBootstrap({
     listenersFile: paths.listeners,
@@ -64,7 +66,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     endpointsSocket: paths.endpoints,
     maxClientConnections: limits.maxClientConnections,
   });
-  if (tls !== undefined) await files.put(paths.secret, renderSecret(tls));
+  await putSecrets(files, paths, options);
   const secretFile = tls === undefined ? undefined : paths.secret;
   const putListener = (listen: ListenAddress) =>
     files.put(
@@ -115,6 +117,23 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     metrics: () => admin.get("/stats/prometheus?usedonly"),
     stop: ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => stop(options, admin, processes, drainMs),
   };
+}
+
+function upstreamFiles(paths: EnvoyPaths, { upstreamTls }: EnvoyOptions): XdsFilesOptions["upstreamTls"] {
+  if (upstreamTls === undefined) return undefined;
+  return { trustFile: paths.upstreamTrust, clientFile: upstreamTls.client && paths.upstreamSecret };
+}
+
+async function putSecrets(
+  files: XdsFiles,
+  paths: EnvoyPaths,
+  { tls, upstreamTls }: EnvoyOptions,
+): Promise<void> {
+  if (tls !== undefined) await files.put(paths.secret, renderSecret(tls));
+  if (upstreamTls === undefined) return;
+  await files.put(paths.upstreamTrust, renderTrust(upstreamTls.caFile));
+  const { client } = upstreamTls;
+  if (client !== undefined) await files.put(paths.upstreamSecret, renderSecret(client));
 }
 
 function processesOf(

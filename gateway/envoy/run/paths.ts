@@ -8,6 +8,10 @@ export interface EnvoyPaths {
   readonly listeners: string;
   readonly clusters: string;
   readonly secret: string;
+  /** Authorities of endpoints with HTTPS. */
+  readonly upstreamTrust: string;
+  /** Certificate of this gateway for endpoints. */
+  readonly upstreamSecret: string;
   /** Files that are being written. */
   readonly partial: string;
   readonly admin: string;
@@ -28,6 +32,8 @@ export function envoyPaths(dir: string): EnvoyPaths {
     listeners: join(xds, "listeners.json"),
     clusters: join(xds, "clusters.json"),
     secret: join(xds, "secret.json"),
+    upstreamTrust: join(xds, "upstream-trust.json"),
+    upstreamSecret: join(xds, "upstream-secret.json"),
     partial: join(dir, "partial"),
     admin: join(dir, "admin.sock"),
     endpoints: join(dir, "endpoints.sock"),
