@@ -161,6 +161,33 @@ test("two services that share a host take turns, and neither is unloaded while i
   await remove("one", "two");
 });
 
+test("two services with constant requests take turns of minimumResidencySeconds", async () => {
+  for (const name of ["left", "right"]) load.set(name, 1);
+  await bench.apply(idleOn("mac-a", "left", {}));
+  await phaseIs("left", "Ready");
+  await bench.apply(idleOn("mac-a", "right", {}));
+  await phaseIs("right", "WaitingForCapacity");
+  await pass(120);
+  // No request waits for the other one yet.
+  expect((await bench.service(NS, "left")).status?.phase).toBe("Ready");
+  for (const [waits, serves] of [
+    ["right", "left"],
+    ["left", "right"],
+    ["right", "left"],
+  ] as const) {
+    await ask(waits);
+    await bench.serviceUntil(NS, waits, ({ status }) => expect(status?.idle?.state).toBe("Waking"));
+    await pass(15);
+    expect((await bench.service(NS, serves)).status?.phase).toBe("Ready");
+    await pass(30);
+    await phaseIs(waits, "Ready");
+    const given = await untilUnloaded(serves);
+    expect(given.status?.reason).toBe("IdleForOthers");
+  }
+  for (const name of ["left", "right"]) load.delete(name);
+  await remove("left", "right");
+});
+
 test("a service without spec.idle is never unloaded for one that wakes", async () => {
   await bench.apply(inferenceService(NS, "fixed", { placement: { hosts: ["mac-b"] } }));
   await phaseIs("fixed", "Ready");

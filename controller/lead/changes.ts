@@ -37,7 +37,7 @@ export interface ChangePorts {
   readonly clock: Clock;
   readonly fitness: Fitness | undefined;
   readonly flavors: Pick<FlavorChooser, "waiting">;
-  readonly idle: Pick<IdleServices, "noteDemand" | "unusedSince">;
+  readonly idle: Pick<IdleServices, "noteDemand" | "offer">;
 }
 
 export function createHandlers(ports: ChangePorts): ChangeHandlers {
@@ -206,7 +206,7 @@ function noteReplica(
   }
   const owner = serviceKeyOf(replica);
   const service = watches.services.get(owner);
-  scheduler.noteClaim(key, claimOfReplica(replica, service, momentOf(clock), idle.unusedSince(owner)));
+  scheduler.noteClaim(key, claimOfReplica(replica, service, momentOf(clock), idle.offer(owner)));
 }
 
 function serviceKeyOf({ metadata, spec }: InferenceReplica): string {

@@ -1,6 +1,7 @@
 /** Reports whether a service is idle: in its status, as condition Idle, and as an Event when it wakes. Pure. */
 import { type ConditionUpdate, getCondition } from "../../src/api/conditions.ts";
 import type { InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import type { MemoryOffer } from "../../src/capacity/placement/claims.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ReportedEvent } from "../watches/events.ts";
 import type { LiveService } from "./path.ts";
@@ -22,8 +23,10 @@ export interface IdleServices {
   readonly noteDemand: (key: string, mark: string) => void;
   /** Notes that the replicas of a service have requests. */
   readonly noteUse: (key: string) => void;
-  /** Time of the last use, if another service may have the memory. */
-  readonly unusedSince: (key: string) => number | undefined;
+  /** The memory of the replicas, if others may have it. */
+  readonly offer: (key: string) => MemoryOffer | undefined;
+  /** True if a service becomes idle in its next pass, when the scheduler preempts it for service `to`. */
+  readonly yieldsTo: (key: string, to: string) => boolean;
   readonly forget: (key: string) => void;
 }
 

@@ -43,6 +43,7 @@ export function demandOf(input: DemandInput): Demand {
     since: Date.parse(wokenAt ?? metadata.creationTimestamp ?? "") || 0,
     lastHosts: service.status?.idle?.hosts,
     mayPreempt,
+    takesTurns: wokenAt !== undefined,
     limit: limitOf(model?.spec.hardware),
     runtime: requiredRuntimeName(template),
     programPath:

@@ -84,9 +84,9 @@ function noteClaims(
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): void {
-  const unusedSinceMs = idle.unusedSince(keyOf(service.metadata));
+  const offer = idle.offer(keyOf(service.metadata));
   for (const replica of replicas) {
-    const claim = claimOfReplica(replica, service, moment, unusedSinceMs);
+    const claim = claimOfReplica(replica, service, moment, offer);
     scheduler.noteClaim(claim.replica, claim);
   }
 }

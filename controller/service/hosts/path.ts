@@ -3,7 +3,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import type { Placed, Preemption } from "../../../src/capacity/placement/types.ts";
+import { serviceOfSlot, type Placed, type Preemption } from "../../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
@@ -99,15 +99,16 @@ async function reconcile(ports: HostsPathPorts, live: LiveService): Promise<Path
   };
 }
 
-/** Replicas to preempt. An unused service with spec.idle becomes idle in its next pass instead, and then stops all replicas. */
+/** Replicas to preempt. A service that gives its memory away becomes idle in its next pass instead, and then stops all replicas. */
 function ordersFor(
   { scheduler, idle, onDecided }: HostsPathPorts,
   { input }: ServiceDraft,
   key: string,
 ): readonly Preemption[] {
   const orders = scheduler.preemptions(key);
-  if (orders.length === 0 || input.desired === 0) return [];
-  if (idle.unusedSince(key) === undefined) return orders;
+  const [order] = orders;
+  if (order === undefined || input.desired === 0) return [];
+  if (!idle.yieldsTo(key, serviceOfSlot(order.for))) return orders;
   onDecided([key]);
   return [];
 }

@@ -9,7 +9,7 @@ import type { ServiceMemory } from "./memory.ts";
 export interface HostsPathPorts extends ControllerPorts {
   readonly scheduler: ControllerScheduler;
   readonly memory: ServiceMemory;
-  readonly idle: Pick<IdleServices, "unusedSince">;
+  readonly idle: Pick<IdleServices, "offer" | "yieldsTo">;
   readonly drainBlockers: DrainBlockers;
   /** Called if the reasons why replicas stay on these draining hosts have changed. */
   readonly onDrainBlockers: (hosts: readonly string[]) => void;

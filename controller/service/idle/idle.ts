@@ -3,6 +3,7 @@ import { demandLeaseName, readDemandLease } from "../../../src/api/demand-lease.
 import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { keyOf } from "../../../src/api/names.ts";
+import type { MemoryOffer } from "../../../src/capacity/placement/claims.ts";
 import { serviceOfSlot } from "../../../src/capacity/placement/types.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import { momentOf } from "../../../src/util/moment.ts";
@@ -36,7 +37,7 @@ const SHOWN_WITHIN_MS = 60_000;
 interface Known {
   readonly uid: string | undefined;
   readonly record: IdleRecord;
-  readonly unusedSinceMs: number | undefined;
+  readonly offer: MemoryOffer | undefined;
 }
 
 export function createIdleServices(ports: IdlePorts): IdleServices {
@@ -44,21 +45,29 @@ export function createIdleServices(ports: IdlePorts): IdleServices {
   const note = (key: string, mark: string | undefined): void => {
     const before = known.get(key);
     if (before === undefined) return;
-    const { record, unusedSinceMs, ...rest } = before;
-    known.set(key, {
-      ...rest,
-      record: withRequest(record, momentOf(ports.clock), mark),
-      unusedSinceMs: undefined,
-    });
+    const record = withRequest(before.record, momentOf(ports.clock), mark);
+    const isTakenBack = before.offer?.to === "all";
+    known.set(key, { ...before, record, offer: isTakenBack ? undefined : before.offer });
     // The scheduler must not give its memory away any more.
-    ports.onChange(key, unusedSinceMs === undefined ? SHOWN_WITHIN_MS : 0);
+    ports.onChange(key, isTakenBack ? 0 : SHOWN_WITHIN_MS);
+  };
+  const takesTurns = (key: string): boolean => known.get(key)?.record.state === "Waking";
+  const forget = (key: string): void => {
+    const wasQueued = known.get(key)?.record.queuedSinceMs !== undefined;
+    known.delete(key);
+    if (wasQueued) recheckTurns(key);
+  };
+  /** The turn of a loaded service depends on the services that wait. */
+  const recheckTurns = (changed: string): void => {
+    for (const [key, { record }] of known)
+      if (key !== changed && record.servingSinceMs !== undefined) ports.onChange(key, 0);
   };
   return {
     decide: (live, use) => {
       const { key, service } = live;
       const { idle, suspend, replicas } = service.spec;
       if (idle === undefined || suspend || replicas === 0) {
-        known.delete(key);
+        forget(key);
         return { live };
       }
       const { uid } = service.metadata;
@@ -67,31 +76,48 @@ export function createIdleServices(ports: IdlePorts): IdleServices {
         settings: idle,
         use,
         before: last?.uid === uid ? last?.record : undefined,
+        othersQueuedSinceMs: queuedSince(known, key),
+        takesTurns,
       });
-      known.set(key, { uid, record: plan.record, unusedSinceMs: plan.unusedSinceMs });
+      known.set(key, { uid, record: plan.record, offer: plan.offer });
+      if (plan.record.queuedSinceMs !== last?.record.queuedSinceMs) recheckTurns(key);
       return decisionOf(live, plan);
     },
     noteDemand: (key, mark) => {
       const record = known.get(key)?.record;
       if (record === undefined || record.mark === mark) return;
       // The pass compares the marks, so a renewal wakes the service exactly once.
-      if (record.state === "Idle") ports.onChange(key, 0);
+      if (record.state !== "Waking" && record.servingSinceMs === undefined) ports.onChange(key, 0);
       else note(key, mark);
     },
     noteUse: (key) => {
       if (known.get(key)?.record.state !== "Idle") note(key, undefined);
     },
-    unusedSince: (key) => known.get(key)?.unusedSinceMs,
-    forget: (key) => {
-      known.delete(key);
+    offer: (key) => known.get(key)?.offer,
+    yieldsTo: (key, to) => {
+      const offer = known.get(key)?.offer;
+      return offer?.to === "all" || (offer?.to === "turns" && takesTurns(to));
     },
+    forget,
   };
+}
+
+/** Wall time since which the first of the other services waits for memory. */
+function queuedSince(known: ReadonlyMap<string, Known>, besides: string): number | undefined {
+  const waits = [...known].map(([key, { record }]) => (key === besides ? undefined : record.queuedSinceMs));
+  const times = waits.filter((at) => at !== undefined);
+  return times.length === 0 ? undefined : Math.min(...times);
 }
 
 function planFor(
   ports: IdlePorts,
   live: LiveService,
-  known: Pick<IdleInput, "settings" | "use" | "before">,
+  {
+    takesTurns,
+    ...known
+  }: Pick<IdleInput, "settings" | "use" | "before" | "othersQueuedSinceMs"> & {
+    readonly takesTurns: (service: string) => boolean;
+  },
 ): IdlePlan {
   const { key, service, own } = live;
   const { name, namespace } = service.metadata;
@@ -99,6 +125,7 @@ function planFor(
   const replicas = own.replicas.filter((one) => !isBeingDeleted(one));
   const pods = own.pods.filter((pod) => !isBeingDeleted(pod) && answersClients(pod));
   const [order] = ports.scheduler.preemptions(key);
+  const preemptor = order && serviceOfSlot(order.for);
   return planIdle({
     ...known,
     written: service.status?.idle,
@@ -106,7 +133,7 @@ function planFor(
     isServing: replicas.some(isServingReplica) || pods.some(isReadyPod),
     isStarting: replicas.length > 0 || pods.some(({ spec }) => spec.nodeName !== undefined),
     hosts: [...new Set(replicas.map(({ spec }) => spec.template.hostName))].sort(),
-    displacedBy: order && serviceOfSlot(order.for),
+    displacedBy: preemptor === undefined ? undefined : { service: preemptor, takesTurns: takesTurns(preemptor) },
     now: momentOf(ports.clock),
   });
 }

@@ -13,6 +13,10 @@ interface Step {
   readonly hosts?: readonly string[];
   /** For this step only. */
   readonly displacedBy?: string;
+  /** Set if no requests wait for that service. */
+  readonly takesTurns?: false;
+  /** Seconds since the start at which another service began to wait. */
+  readonly othersQueued?: number;
   /** Another leader begins, which knows the last status only. */
   readonly restart?: boolean;
 }
@@ -23,6 +27,8 @@ interface Scenario {
   readonly status?: IdleStatus;
   readonly steps: readonly Step[];
 }
+
+const OFFERS = { all: "; others may have its memory", turns: "; its turn is over" };
 
 /** One line per step, and the status after the last one. */
 function run({ idle, start, status, steps }: Scenario): unknown {
@@ -42,14 +48,19 @@ function run({ idle, start, status, steps }: Scenario): unknown {
       isServing: facts.serving ?? false,
       isStarting: facts.starting ?? false,
       hosts: facts.hosts ?? [],
-      displacedBy: step.displacedBy,
+      displacedBy:
+        step.displacedBy === undefined
+          ? undefined
+          : { service: step.displacedBy, takesTurns: step.takesTurns ?? true },
+      othersQueuedSinceMs:
+        facts.othersQueued === undefined ? undefined : Date.parse(start) + facts.othersQueued * 1_000,
       now: { wallMs: Date.parse(start) + step.at * 1_000, monotonicMs: (step.at - startedAt) * 1_000 },
     });
     before = plan.record;
     written = idleStatusOf(plan.record);
-    const unused = plan.unusedSinceMs === undefined ? "" : "; others may have its memory";
+    const offer = plan.offer === undefined ? "" : OFFERS[plan.offer.to];
     const recheck = plan.recheckAfterMs === undefined ? "" : `; again in ${plan.recheckAfterMs / 1_000} s`;
-    return `${step.at} s: ${plan.record.state} (${plan.code}): ${plan.message}${unused}${recheck}`;
+    return `${step.at} s: ${plan.record.state} (${plan.code}): ${plan.message}${offer}${recheck}`;
   });
   return { lines, status: JSON.parse(JSON.stringify(written)) };
 }

@@ -3,6 +3,7 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { IdleSettings, IdleStatus } from "../../../src/api/inference-service/idle.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Moment } from "../../../src/util/moment.ts";
+import type { MemoryOffer } from "../../../src/capacity/placement/claims.ts";
 import type { Use } from "../idle-report.ts";
 import { type WindowState, windowState } from "./windows.ts";
 
@@ -19,6 +20,8 @@ export interface IdleRecord {
   readonly mark: string | undefined;
   /** Time since which a replica serves. */
   readonly servingSinceMs: number | undefined;
+  /** Wall time since which requests wait and no replica has a machine. */
+  readonly queuedSinceMs?: number | undefined;
   /** Hosts that the replicas were unloaded from. */
   readonly hosts: readonly string[];
   /** Service for whose memory the replicas were unloaded. */
@@ -37,8 +40,10 @@ export interface IdleInput {
   /** True if a replica that does not serve yet has a machine. */
   readonly isStarting: boolean;
   readonly hosts: readonly string[];
-  /** Service for which the scheduler wants to unload a replica. */
-  readonly displacedBy: string | undefined;
+  /** Service for which the scheduler wants to unload a replica; it takes turns if it is idle and requests wait for it. */
+  readonly displacedBy: { readonly service: string; readonly takesTurns: boolean } | undefined;
+  /** Wall time since which the first of the other services with spec.idle waits for a machine. */
+  readonly othersQueuedSinceMs: number | undefined;
   readonly now: Moment;
 }
 
@@ -46,8 +51,7 @@ export interface IdlePlan {
   readonly record: IdleRecord;
   readonly code: ErrorCode;
   readonly message: string;
-  /** Set if another service may have the memory: time of the last use. */
-  readonly unusedSinceMs?: number | undefined;
+  readonly offer?: MemoryOffer | undefined;
   readonly recheckAfterMs?: number | undefined;
 }
 
@@ -63,6 +67,9 @@ export function planIdle(input: IdleInput): IdlePlan {
   const hasDemand = mark !== undefined && mark !== record.mark;
   const window = windowState(settings.keepWarm ?? [], now.wallMs);
   const current = hasDemand ? withRequest(record, now, mark) : record;
+  // A service that is new or has lost its host waits for a machine as an idle one does.
+  const isWithoutMachine = current.state === "Awake" && !input.isServing && !input.isStarting;
+  if (hasDemand && isWithoutMachine) return planLoaded(input, waking(current, now), window);
   if (current.state !== "Idle") return planLoaded(input, current, window);
   if (hasDemand || window.isOpen) return planLoaded(input, waking(current, now), window);
   return idle(current, settings, window, now);
@@ -118,36 +125,50 @@ function idle(record: IdleRecord, settings: IdleSettings, window: WindowState, n
 }
 
 function planLoaded(input: IdleInput, record: IdleRecord, window: WindowState): IdlePlan {
-  const { settings, use, isServing, displacedBy, now } = input;
+  const { settings, use, displacedBy, now } = input;
   const current = { ...loaded(record, input), displacedBy: undefined };
   const hold = holdOf(current, input, window);
   if (hold !== undefined) return { record: current, ...hold };
-  const { idleAtMs, unusedAtMs } = thresholds(current, settings, isServing);
+  const times = thresholds(current, input);
+  const { idleAtMs, unusedAtMs, turnOverAtMs } = times;
   const isUnused = use === "quiet" && now.monotonicMs >= unusedAtMs;
-  const isDisplaced = isUnused && displacedBy !== undefined;
+  const isTurnOver = now.monotonicMs >= turnOverAtMs;
+  const isDisplaced = displacedBy !== undefined && (isUnused || (isTurnOver && displacedBy.takesTurns));
   if (isDisplaced || now.monotonicMs >= idleAtMs) {
     const unloaded: IdleRecord = {
       ...current,
       state: "Idle",
       sinceMs: now.wallMs,
       servingSinceMs: undefined,
+      queuedSinceMs: undefined,
       hosts: input.hosts.length > 0 ? input.hosts : current.hosts,
-      displacedBy: isDisplaced ? displacedBy : undefined,
+      displacedBy: isDisplaced ? displacedBy.service : undefined,
     };
     return idle(unloaded, settings, window, now);
   }
-  const waits = [idleAtMs, unusedAtMs].map((at) => at - now.monotonicMs).filter((ms) => ms > 0);
+  const waits = Object.values(times).map((at) => at - now.monotonicMs).filter((ms) => ms > 0);
   return {
     record: current,
     ...reasonOf(current, settings, QUEUED),
-    unusedSinceMs: isUnused ? current.usedMs : undefined,
+    offer: offerOf(current, isUnused, isTurnOver),
     recheckAfterMs: Number.isFinite(Math.min(...waits)) ? Math.min(...waits) : undefined,
   };
 }
 
+function offerOf(
+  { usedMs }: IdleRecord,
+  isUnused: boolean,
+  isTurnOver: boolean,
+): MemoryOffer | undefined {
+  if (isUnused) return { to: "all", unusedSinceMs: usedMs };
+  return isTurnOver ? { to: "turns" } : undefined;
+}
+
 /** A service serves as soon as one replica does. Its time without requests begins then, because it was loaded for one. */
-function loaded(record: IdleRecord, { use, isServing, now }: IdleInput): IdleRecord {
-  if (!isServing) return { ...record, servingSinceMs: undefined };
+function loaded(record: IdleRecord, { use, isServing, isStarting, now }: IdleInput): IdleRecord {
+  const isQueued = record.state === "Waking" && !isStarting;
+  const queuedSinceMs = isQueued ? (record.queuedSinceMs ?? now.wallMs) : undefined;
+  if (!isServing) return { ...record, queuedSinceMs, servingSinceMs: undefined };
   const isNew = record.servingSinceMs === undefined;
   const awake: IdleRecord = {
     ...record,
@@ -155,6 +176,7 @@ function loaded(record: IdleRecord, { use, isServing, now }: IdleInput): IdleRec
     sinceMs: record.state === "Awake" ? record.sinceMs : now.wallMs,
     usedMs: isNew ? now.monotonicMs : record.usedMs,
     servingSinceMs: record.servingSinceMs ?? now.monotonicMs,
+    queuedSinceMs: undefined,
   };
   if (use === "busy") return withRequest(awake, now);
   return use === "unknown" ? { ...awake, usedMs: now.monotonicMs } : awake;
@@ -187,7 +209,7 @@ function holdOf(
 
 const STARTING = "a request waits while the replicas start";
 const QUEUED =
-  "a request waits for the replicas, which start once a machine has room; services with spec.idle that have no requests are unloaded for them";
+  "a request waits for the replicas, which start once a machine has room; services with spec.idle are unloaded for them if they have no requests, or once their turn is over";
 
 function reasonOf(
   { state }: IdleRecord,
@@ -203,18 +225,27 @@ interface Thresholds {
   readonly idleAtMs: number;
   /** Time from which another service may have its memory; infinite while no replica serves. */
   readonly unusedAtMs: number;
+  /** Time from which a waiting service with spec.idle may have its memory, used or not. */
+  readonly turnOverAtMs: number;
 }
 
 function thresholds(
   { usedMs, servingSinceMs }: IdleRecord,
-  { afterMinutes, minimumResidencySeconds }: IdleSettings,
-  isServing: boolean,
+  { settings, isServing, othersQueuedSinceMs, now }: IdleInput,
 ): Thresholds {
-  const afterMs = afterMinutes * MINUTE_MS;
+  const afterMs = settings.afterMinutes * MINUTE_MS;
+  const never = Number.POSITIVE_INFINITY;
   if (!isServing || servingSinceMs === undefined)
-    return { idleAtMs: usedMs + Math.max(afterMs, HELD_MS), unusedAtMs: Number.POSITIVE_INFINITY };
-  const residentAtMs = servingSinceMs + minimumResidencySeconds * 1_000;
+    return { idleAtMs: usedMs + Math.max(afterMs, HELD_MS), unusedAtMs: never, turnOverAtMs: never };
+  const residencyMs = settings.minimumResidencySeconds * 1_000;
+  const residentAtMs = servingSinceMs + residencyMs;
+  const waitedMs = othersQueuedSinceMs === undefined ? 0 : now.wallMs - othersQueuedSinceMs;
   return {
+    // A service that has just begun to wait does not interrupt one that was loaded for hours.
+    turnOverAtMs:
+      othersQueuedSinceMs === undefined
+        ? never
+        : Math.max(residentAtMs, now.monotonicMs + residencyMs - waitedMs),
     idleAtMs: Math.max(usedMs + afterMs, residentAtMs),
     unusedAtMs: Math.max(usedMs + USE_REPORT_MS, residentAtMs),
   };

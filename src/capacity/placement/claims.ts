@@ -7,27 +7,34 @@ import { isBeingDeleted } from "../../api/metadata.ts";
 import { keyOf } from "../../api/names.ts";
 import { countsRequestsOnHosts } from "../../engines/registry.ts";
 import type { Moment } from "../../util/moment.ts";
-import { EARNED_MS, PRIORITIES, unusedPriority } from "./priority.ts";
+import { EARNED_MS, PRIORITIES, TURN_PRIORITY, unusedPriority } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
 
-/**
- * A replica whose service is unknown or being deleted cannot be preempted. `unusedSinceMs` is set if the service is not used and
- * may be unloaded: monotonic time of its last use.
- */
+/** The memory of a service with spec.idle that others may have: all others if it is not used, those that take turns if its turn is over. */
+export type MemoryOffer =
+  | {
+      readonly to: "all";
+      /** Monotonic time of the last use. */
+      readonly unusedSinceMs: number;
+    }
+  | { readonly to: "turns" };
+
+/** A replica whose service is unknown or being deleted cannot be preempted. */
 export function claimOfReplica(
   replica: InferenceReplica,
   service: InferenceService | undefined,
   moment: Moment,
-  unusedSinceMs?: number,
+  offer?: MemoryOffer,
 ): HostClaim {
   const claim = replicaClaim(replica);
   if (service === undefined || service.metadata.uid !== replica.spec.template.serviceUid) return claim;
   const { allowEviction } = service.spec.placement;
   if (!allowEviction || service.spec.evictionProtection) return claim;
-  if (unusedSinceMs !== undefined) return { ...claim, eviction: { priority: unusedPriority(unusedSinceMs) } };
+  if (offer?.to === "all") return { ...claim, eviction: { priority: unusedPriority(offer.unusedSinceMs) } };
+  const turn = offer === undefined ? undefined : TURN_PRIORITY;
   const priority = PRIORITIES[service.spec.priority];
   const earned = earnedBy(service, priority, moment);
-  return { ...claim, eviction: earned === undefined ? { priority } : { priority, earned } };
+  return { ...claim, eviction: earned === undefined ? { priority, turn } : { priority, turn, earned } };
 }
 
 /**

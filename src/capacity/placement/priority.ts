@@ -19,6 +19,9 @@ export function unusedPriority(unusedSinceMs: number): number {
   return unusedSinceMs / (unusedSinceMs + UNUSED_SCALE_MS);
 }
 
+/** Priority of replicas whose turn is over: below every class, and above all replicas that are not used. */
+export const TURN_PRIORITY = 1;
+
 /** Waiting time until the next class. */
 export const AGE_STEP_MS = 30 * 60_000;
 /** Time for which a placed service keeps the class that it earned by waiting: no service of that class or below preempts it. */

@@ -65,6 +65,8 @@ export interface HostClaim {
   /** Absent if the replica must not be preempted. */
   readonly eviction?: {
     readonly priority: number;
+    /** Set if services that take turns may preempt the replica: the priority that their slots must exceed. */
+    readonly turn?: number | undefined;
     /** The priority raised by aging (time in the queue), with its expiry. */
     readonly earned?: { readonly priority: number; readonly untilMs: number };
   };
@@ -122,6 +124,8 @@ export interface Demand {
   readonly waitingSinceMs?: number;
   /** True if the slot may preempt lower priorities; false if a replica of the slot already serves. */
   readonly mayPreempt?: boolean;
+  /** True if requests wait for an idle service, which takes turns with others that have spec.idle. */
+  readonly takesTurns?: boolean;
   /** Set if a replica of the slot was preempted: by what, and on which host. */
   readonly preempted?: { readonly by: string; readonly host: string };
   /** Maximum claim on a host according to the Model. */

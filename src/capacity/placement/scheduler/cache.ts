@@ -141,9 +141,9 @@ export function expireEarned({ hosts, changed }: SchedulerCache, now: number): n
   for (const info of hosts.values()) {
     if (info.earnedUntilMs <= now) {
       for (const [replica, claim] of info.claims) {
-        const { earned, priority = 0 } = claim.eviction ?? {};
+        const { earned, priority = 0, turn } = claim.eviction ?? {};
         if (earned !== undefined && earned.untilMs <= now)
-          info.claims.set(replica, { ...claim, eviction: { priority } });
+          info.claims.set(replica, { ...claim, eviction: { priority, turn } });
       }
       refreshHostInfo(info);
       changed.add(info.name);
@@ -168,7 +168,8 @@ function isSameClaim(a: HostClaim, b: HostClaim): boolean {
 }
 
 function withoutTime({ eviction, ...rest }: HostClaim): object {
-  return { ...rest, load: undefined, priority: eviction?.priority, earned: eviction?.earned?.priority };
+  const { priority, turn, earned } = eviction ?? {};
+  return { ...rest, load: undefined, priority, turn, earned: earned?.priority };
 }
 
 function index({ byBudget }: SchedulerCache, info: HostInfo): void {

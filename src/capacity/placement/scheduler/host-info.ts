@@ -70,7 +70,8 @@ export function refreshHostInfo(info: HostInfo): void {
       info.leavingBytes += claim.bytes;
     } else if (claim.eviction !== undefined) {
       info.evictableBytes += claim.bytes;
-      info.lowestPriority = Math.min(info.lowestPriority, claim.eviction.priority);
+      const { priority, turn = priority } = claim.eviction;
+      info.lowestPriority = Math.min(info.lowestPriority, priority, turn);
     }
   }
   info.freeBytes = freeFor(info, undefined);
@@ -106,10 +107,15 @@ export function isClaimLeaving({ preempted }: HostInfo, { replica, leaving }: Ho
   return leaving !== undefined || preempted.has(replica);
 }
 
-/** The priority that a preempting slot must exceed; infinite if none may preempt. */
-export function evictionPriority({ eviction }: HostClaim, now: number): number {
+/** The priority that this slot must exceed to preempt the claim; infinite if none may preempt. */
+export function evictionPriority(
+  { eviction }: HostClaim,
+  { takesTurns }: Pick<Demand, "takesTurns">,
+  now: number,
+): number {
   if (eviction === undefined) return Number.POSITIVE_INFINITY;
-  const { priority, earned } = eviction;
+  const { priority, turn, earned } = eviction;
+  if (takesTurns === true && turn !== undefined) return turn;
   return earned !== undefined && now < earned.untilMs ? Math.max(priority, earned.priority) : priority;
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { PRIORITIES, unusedPriority } from "../priority.ts";
+import { PRIORITIES, TURN_PRIORITY, unusedPriority } from "../priority.ts";
 import type { Demand, HostClaim, HostFacts } from "../types.ts";
 import { createScheduler } from "./scheduler.ts";
 
@@ -65,6 +65,22 @@ test("unused replicas are preempted before all others and by every priority, the
   expect(scheduler.pass(1).placed.map(({ service }) => service)).toEqual(["one"]);
   scheduler.setDemands("two", [demand("two", 10, { priority: PRIORITIES.batch })], 2);
   expect(scheduler.pass(2).preempted.map(({ service }) => service)).toEqual(["newer"]);
+});
+
+test("a replica whose turn is over is preempted for a service that takes turns, after unused ones, and for no other of its class", () => {
+  const scheduler = createScheduler();
+  scheduler.setHost(host("a", 20));
+  const used = claim("used", 10, PRIORITIES.normal);
+  scheduler.setClaim({ ...used, eviction: { priority: PRIORITIES.normal, turn: TURN_PRIORITY } });
+  scheduler.setClaim(claim("unused", 10, unusedPriority(5)));
+  scheduler.setDemands("plain", [demand("plain", 8, { priority: PRIORITIES.batch })], 0);
+  expect(scheduler.pass(0).preempted.map(({ service }) => service)).toEqual(["unused"]);
+  scheduler.removeClaim("unused-0");
+  expect(scheduler.pass(1).placed.map(({ service }) => service)).toEqual(["plain"]);
+  scheduler.setDemands("second", [demand("second", 8)], 2);
+  expect(scheduler.pass(2).preempted.map(({ service }) => service)).not.toContain("used");
+  scheduler.setDemands("waking", [demand("waking", 8, { priority: PRIORITIES.batch, takesTurns: true })], 3);
+  expect(scheduler.pass(3).preempted).toMatchObject([{ service: "used", for: "waking/0" }]);
 });
 
 test("a replica that is used again before its turn is not preempted, and the service that waits stays queued", () => {

@@ -1,6 +1,6 @@
 /** Preemption: finds the host and the victims with the lowest cost. */
 import { compareText } from "../../../util/text.ts";
-import type { HostClaim } from "../types.ts";
+import type { Demand, HostClaim } from "../types.ts";
 import { needBytes } from "../types.ts";
 import type { SchedulerCache } from "./cache.ts";
 import {
@@ -45,7 +45,7 @@ export function findCandidate(
     const info = cache.hosts.get(name);
     const candidate = info === undefined ? undefined : candidateOn(info, slot, now);
     if (candidate === undefined) continue;
-    const priced = { candidate, cost: costOf(candidate, now) };
+    const priced = { candidate, cost: costOf(candidate, slot.demand, now) };
     if (best === undefined || isCheaper(priced, best)) best = priced;
   }
   return best?.candidate;
@@ -65,8 +65,8 @@ function candidateOn(info: HostInfo, slot: PendingSlot, now: number): Preemption
   return victims && { info, victims, overtaken: overtakenBy(info, slot, victims) };
 }
 
-function isEvictable(info: HostInfo, claim: HostClaim, priority: number, now: number): boolean {
-  return claim.bytes > 0 && evictionPriority(claim, now) < priority && !isClaimLeaving(info, claim);
+function isEvictable(info: HostInfo, claim: HostClaim, demand: Demand, now: number): boolean {
+  return claim.bytes > 0 && evictionPriority(claim, demand, now) < demand.priority && !isClaimLeaving(info, claim);
 }
 
 function mayOvertake(slot: PendingSlot, nominated: PendingSlot): boolean {
@@ -100,10 +100,10 @@ function cheapest(
   need: number,
   now: number,
 ): readonly HostClaim[] | undefined {
-  const claims = [...info.claims.values()].filter((claim) => isEvictable(info, claim, demand.priority, now));
-  const steps = [...new Set(claims.map((claim) => evictionPriority(claim, now)))].sort((a, b) => a - b);
+  const claims = [...info.claims.values()].filter((claim) => isEvictable(info, claim, demand, now));
+  const steps = [...new Set(claims.map((claim) => evictionPriority(claim, demand, now)))].sort((a, b) => a - b);
   for (const step of steps) {
-    const candidates = claims.filter((claim) => evictionPriority(claim, now) <= step);
+    const candidates = claims.filter((claim) => evictionPriority(claim, demand, now) <= step);
     if (sum(candidates) >= need) return smallestSet(candidates, need);
   }
   return undefined;
@@ -147,8 +147,8 @@ function takeUntil(claims: readonly HostClaim[], need: number): readonly HostCla
   return set;
 }
 
-function costOf({ victims, overtaken }: PreemptionCandidate, now: number): Cost {
-  const highest = Math.max(0, ...victims.map((claim) => evictionPriority(claim, now)));
+function costOf({ victims, overtaken }: PreemptionCandidate, demand: Demand, now: number): Cost {
+  const highest = Math.max(0, ...victims.map((claim) => evictionPriority(claim, demand, now)));
   const services = new Set(victims.map(({ service }) => service)).size;
   return [highest, services, sum(victims), overtaken.length];
 }
