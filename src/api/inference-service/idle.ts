@@ -69,7 +69,7 @@ export const idleSchema = z.object({
     .optional(),
   minimumResidencySeconds: int32(0, 86_400)
     .describe(
-      "Minimum time in seconds that replicas stay loaded once they are Ready. After it, another service that needs their memory may unload them as soon as they have no requests, before afterMinutes. Defaults to 120.",
+      "Minimum time in seconds that replicas stay loaded once they are Ready. After it, another service that needs their memory may unload them as soon as they have no requests, before afterMinutes. It is also the turn of a service that always has requests, when requests wait for another idle service. Defaults to 120.",
     )
     .default(120),
 });
