@@ -133,7 +133,8 @@ function planFor(
     isServing: replicas.some(isServingReplica) || pods.some(isReadyPod),
     isStarting: replicas.length > 0 || pods.some(({ spec }) => spec.nodeName !== undefined),
     hosts: [...new Set(replicas.map(({ spec }) => spec.template.hostName))].sort(),
-    displacedBy: preemptor === undefined ? undefined : { service: preemptor, takesTurns: takesTurns(preemptor) },
+    displacedBy:
+      preemptor === undefined ? undefined : { service: preemptor, takesTurns: takesTurns(preemptor) },
     now: momentOf(ports.clock),
   });
 }

@@ -1,9 +1,9 @@
 /** Plans whether the replicas of a service with spec.idle stay loaded. Pure: the time is an argument, and waits are data. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { IdleSettings, IdleStatus } from "../../../src/api/inference-service/idle.ts";
+import type { MemoryOffer } from "../../../src/capacity/placement/claims.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Moment } from "../../../src/util/moment.ts";
-import type { MemoryOffer } from "../../../src/capacity/placement/claims.ts";
 import type { Use } from "../idle-report.ts";
 import { type WindowState, windowState } from "./windows.ts";
 
@@ -130,10 +130,10 @@ function planLoaded(input: IdleInput, record: IdleRecord, window: WindowState): 
   const hold = holdOf(current, input, window);
   if (hold !== undefined) return { record: current, ...hold };
   const times = thresholds(current, input);
-  const { idleAtMs, unusedAtMs, turnOverAtMs } = times;
+  const { idleAtMs, unusedAtMs, turnEndsAtMs } = times;
   const isUnused = use === "quiet" && now.monotonicMs >= unusedAtMs;
-  const isTurnOver = now.monotonicMs >= turnOverAtMs;
-  const isDisplaced = displacedBy !== undefined && (isUnused || (isTurnOver && displacedBy.takesTurns));
+  const hasTurnEnded = now.monotonicMs >= turnEndsAtMs;
+  const isDisplaced = displacedBy !== undefined && (isUnused || (hasTurnEnded && displacedBy.takesTurns));
   if (isDisplaced || now.monotonicMs >= idleAtMs) {
     const unloaded: IdleRecord = {
       ...current,
@@ -146,22 +146,20 @@ function planLoaded(input: IdleInput, record: IdleRecord, window: WindowState): 
     };
     return idle(unloaded, settings, window, now);
   }
-  const waits = Object.values(times).map((at) => at - now.monotonicMs).filter((ms) => ms > 0);
+  const waits = Object.values(times)
+    .map((at) => at - now.monotonicMs)
+    .filter((ms) => ms > 0);
   return {
     record: current,
     ...reasonOf(current, settings, QUEUED),
-    offer: offerOf(current, isUnused, isTurnOver),
+    offer: offerOf(current, isUnused, hasTurnEnded),
     recheckAfterMs: Number.isFinite(Math.min(...waits)) ? Math.min(...waits) : undefined,
   };
 }
 
-function offerOf(
-  { usedMs }: IdleRecord,
-  isUnused: boolean,
-  isTurnOver: boolean,
-): MemoryOffer | undefined {
+function offerOf({ usedMs }: IdleRecord, isUnused: boolean, hasTurnEnded: boolean): MemoryOffer | undefined {
   if (isUnused) return { to: "all", unusedSinceMs: usedMs };
-  return isTurnOver ? { to: "turns" } : undefined;
+  return hasTurnEnded ? { to: "turns" } : undefined;
 }
 
 /** A service serves as soon as one replica does. Its time without requests begins then, because it was loaded for one. */
@@ -209,7 +207,7 @@ function holdOf(
 
 const STARTING = "a request waits while the replicas start";
 const QUEUED =
-  "a request waits for the replicas, which start once a machine has room; services with spec.idle are unloaded for them if they have no requests, or once their turn is over";
+  "a request waits for the replicas, which start once a machine has room; services with spec.idle are unloaded for them if they have no requests, or once their turn has ended";
 
 function reasonOf(
   { state }: IdleRecord,
@@ -226,7 +224,7 @@ interface Thresholds {
   /** Time from which another service may have its memory; infinite while no replica serves. */
   readonly unusedAtMs: number;
   /** Time from which a waiting service with spec.idle may have its memory, used or not. */
-  readonly turnOverAtMs: number;
+  readonly turnEndsAtMs: number;
 }
 
 function thresholds(
@@ -236,13 +234,13 @@ function thresholds(
   const afterMs = settings.afterMinutes * MINUTE_MS;
   const never = Number.POSITIVE_INFINITY;
   if (!isServing || servingSinceMs === undefined)
-    return { idleAtMs: usedMs + Math.max(afterMs, HELD_MS), unusedAtMs: never, turnOverAtMs: never };
+    return { idleAtMs: usedMs + Math.max(afterMs, HELD_MS), unusedAtMs: never, turnEndsAtMs: never };
   const residencyMs = settings.minimumResidencySeconds * 1_000;
   const residentAtMs = servingSinceMs + residencyMs;
   const waitedMs = othersQueuedSinceMs === undefined ? 0 : now.wallMs - othersQueuedSinceMs;
   return {
     // A service that has just begun to wait does not interrupt one that was loaded for hours.
-    turnOverAtMs:
+    turnEndsAtMs:
       othersQueuedSinceMs === undefined
         ? never
         : Math.max(residentAtMs, now.monotonicMs + residencyMs - waitedMs),

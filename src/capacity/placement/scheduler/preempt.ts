@@ -66,7 +66,9 @@ function candidateOn(info: HostInfo, slot: PendingSlot, now: number): Preemption
 }
 
 function isEvictable(info: HostInfo, claim: HostClaim, demand: Demand, now: number): boolean {
-  return claim.bytes > 0 && evictionPriority(claim, demand, now) < demand.priority && !isClaimLeaving(info, claim);
+  return (
+    claim.bytes > 0 && evictionPriority(claim, demand, now) < demand.priority && !isClaimLeaving(info, claim)
+  );
 }
 
 function mayOvertake(slot: PendingSlot, nominated: PendingSlot): boolean {
@@ -101,7 +103,9 @@ function cheapest(
   now: number,
 ): readonly HostClaim[] | undefined {
   const claims = [...info.claims.values()].filter((claim) => isEvictable(info, claim, demand, now));
-  const steps = [...new Set(claims.map((claim) => evictionPriority(claim, demand, now)))].sort((a, b) => a - b);
+  const steps = [...new Set(claims.map((claim) => evictionPriority(claim, demand, now)))].sort(
+    (a, b) => a - b,
+  );
   for (const step of steps) {
     const candidates = claims.filter((claim) => evictionPriority(claim, demand, now) <= step);
     if (sum(candidates) >= need) return smallestSet(candidates, need);
