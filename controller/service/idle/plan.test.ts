@@ -28,7 +28,7 @@ interface Scenario {
   readonly steps: readonly Step[];
 }
 
-const OFFERS = { all: "; others may have its memory", turns: "; its turn has ended" };
+const OFFERS = { all: "; others may have its memory", turns: "; its turn has finished" };
 
 /** One line per step, and the status after the last one. */
 function run({ idle, start, status, steps }: Scenario): unknown {

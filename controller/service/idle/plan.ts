@@ -207,7 +207,7 @@ function holdOf(
 
 const STARTING = "a request waits while the replicas start";
 const QUEUED =
-  "a request waits for the replicas, which start once a machine has room; services with spec.idle are unloaded for them if they have no requests, or once their turn has ended";
+  "a request waits for the replicas, which start once a machine has room; services with spec.idle are unloaded for them if they have no requests, or once their turn has finished";
 
 function reasonOf(
   { state }: IdleRecord,

@@ -10,7 +10,7 @@ import type { Moment } from "../../util/moment.ts";
 import { EARNED_MS, PRIORITIES, TURN_PRIORITY, unusedPriority } from "./priority.ts";
 import type { HostClaim } from "./types.ts";
 
-/** The memory of a service with spec.idle that others may have: all others if it is not used, those that take turns once its turn has ended. */
+/** The memory of a service with spec.idle that others may have: all others if it is not used, those that take turns once its turn has finished. */
 export type MemoryOffer =
   | {
       readonly to: "all";

@@ -19,7 +19,7 @@ export function unusedPriority(unusedSinceMs: number): number {
   return unusedSinceMs / (unusedSinceMs + UNUSED_SCALE_MS);
 }
 
-/** Priority of replicas whose turn has ended: below every class, and above all replicas that are not used. */
+/** Priority of replicas whose turn has finished: below every class, and above all replicas that are not used. */
 export const TURN_PRIORITY = 1;
 
 /** Waiting time until the next class. */

@@ -67,7 +67,7 @@ test("unused replicas are preempted before all others and by every priority, the
   expect(scheduler.pass(2).preempted.map(({ service }) => service)).toEqual(["newer"]);
 });
 
-test("a replica whose turn has ended is preempted for a service that takes turns, after unused ones, and for no other of its class", () => {
+test("a replica whose turn has finished is preempted for a service that takes turns, after unused ones, and for no other of its class", () => {
   const scheduler = createScheduler();
   scheduler.setHost(host("a", 20));
   const used = claim("used", 10, PRIORITIES.normal);
