@@ -3,7 +3,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../../src/api/kinds.ts";
 import { keyOf } from "../../../src/api/names.ts";
-import { serviceOfSlot, type Placed, type Preemption } from "../../../src/capacity/placement/types.ts";
+import { type Placed, type Preemption, serviceOfSlot } from "../../../src/capacity/placement/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import { momentOf } from "../../../src/util/moment.ts";
 import { planPreemptions } from "../../scheduler/preempted.ts";
