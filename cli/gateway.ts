@@ -39,9 +39,14 @@ export function configureGateway(command: Command): void {
     .option("--upstream-cert <file>", "certificate chain (PEM) that the gateway presents to these replicas")
     .option("--upstream-key <file>", "private key (PEM) of --upstream-cert")
     .option("--kubernetes-tokens", "accept tokens of Kubernetes users who may use inferenceservices/use")
+    .option(
+      "--user-limits <list>",
+      "limits of each Kubernetes user, for example requestsPerMinute=60,tokensPerDay=1000000 (default: none)",
+    )
     .option("--cors-origins <origin...>", "origins of browsers that may call the gateway (default: none)")
     .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")
     .option("--counters <url>", "Redis or Valkey that gateways share for limits, as redis://HOST:PORT")
+    .option("--counters-file <file>", "file with the URL of --counters, for a URL with a password")
     .option("--otlp-endpoint <url>", "OpenTelemetry collector for a span per request, as http://HOST:4318")
     .option(
       "--user-jwt-secret-file <file>",

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import type { GatewayConfig } from "./config.ts";
+import { type GatewayConfig, readCountersUrl } from "./config.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
@@ -60,7 +60,7 @@ export function openAccounting(ports: {
 
 /** The client is loaded only where it is used: it takes 17 MB of memory. */
 export async function openSharedCounters({
-  config: { counters: url },
+  config,
   clock,
   log,
   signal,
@@ -70,6 +70,7 @@ export async function openSharedCounters({
   readonly log: Log;
   readonly signal: AbortSignal;
 }): Promise<SharedCounters | undefined> {
+  const url = await readCountersUrl(config);
   if (url === undefined) return undefined;
   const { connectSharedCounters } = await import("./limits/shared-counters.ts");
   const shared = connectSharedCounters({ url, clock, log });

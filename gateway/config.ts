@@ -3,10 +3,27 @@ import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
+import { keyLimitsSchema } from "../src/gateway/key.ts";
 
 const port = (byDefault: number, description: string) =>
   z.coerce.number().int().min(0).max(65535).default(byDefault).describe(description);
 const text = (description: string) => z.string().min(1).optional().describe(description);
+
+const COUNTERS_FORM = "must be redis://HOST:PORT, or rediss:// for TLS";
+const countersUrl = z.url({ protocol: /^rediss?$/, error: COUNTERS_FORM });
+
+/** For example `requestsPerMinute=60,tokensPerDay=1000000`. */
+const userLimits = z
+  .string()
+  .transform((list) =>
+    Object.fromEntries(
+      list.split(",").map((one) => {
+        const [name = "", value = ""] = one.split("=");
+        return [name.trim(), Number(value)];
+      }),
+    ),
+  )
+  .pipe(keyLimitsSchema);
 
 export const GATEWAY_PORT = 4000;
 
@@ -48,6 +65,11 @@ export const gatewayConfigSchema = z
       .boolean()
       .default(false)
       .describe("Accept tokens of Kubernetes users who may use inferenceservices/use."),
+    userLimits: userLimits
+      .optional()
+      .describe(
+        `Limits of each Kubernetes user, as LIMIT=NUMBER separated by commas: ${Object.keys(keyLimitsSchema.shape).join(", ")}. Default: none.`,
+      ),
     corsOrigins: z
       .array(z.string().min(1))
       .default([])
@@ -58,10 +80,10 @@ export const gatewayConfigSchema = z
       .min(1024)
       .default(32 * 2 ** 20)
       .describe("Largest JSON body of a request, in bytes."),
-    counters: z
-      .url({ protocol: /^rediss?$/, error: "must be redis://HOST:PORT, or rediss:// for TLS" })
+    counters: countersUrl
       .optional()
       .describe("Redis or Valkey that several gateways share for limits, as redis://HOST:PORT."),
+    countersFile: text("File with the URL of counters, for a URL with a password."),
     otlpEndpoint: z
       .url({ protocol: /^https?$/, error: "must be http://HOST:PORT or https://HOST:PORT" })
       .optional()
@@ -87,6 +109,10 @@ export const gatewayConfigSchema = z
   .refine(({ upstreamCert, upstreamCa }) => upstreamCert === undefined || upstreamCa !== undefined, {
     path: ["upstreamCa"],
     message: "is required with upstreamCert",
+  })
+  .refine(({ userLimits: limits, kubernetesTokens }) => limits === undefined || kubernetesTokens, {
+    path: ["userLimits"],
+    message: "requires kubernetesTokens",
   });
 
 export type GatewayConfig = Readonly<z.output<typeof gatewayConfigSchema>>;
@@ -101,16 +127,32 @@ export function parseGatewayConfig(input: unknown): GatewayConfig {
 }
 
 /** Undefined without a file. Throws MetalbridgeError if it cannot be read or is empty. */
-export async function readUserJwtSecret({
-  userJwtSecretFile: file,
-}: GatewayConfig): Promise<string | undefined> {
+export function readUserJwtSecret({ userJwtSecretFile }: GatewayConfig): Promise<string | undefined> {
+  return readSecretFile("userJwtSecretFile", userJwtSecretFile);
+}
+
+/** URL of the shared counters, from the setting or its file. Throws MetalbridgeError if the file has none. */
+export async function readCountersUrl({
+  counters,
+  countersFile,
+}: Pick<GatewayConfig, "counters" | "countersFile">): Promise<string | undefined> {
+  const url = await readSecretFile("countersFile", countersFile);
+  if (url === undefined) return counters;
+  if (counters !== undefined)
+    throw new MetalbridgeError("GatewayConfigInvalid", "countersFile: cannot be set together with counters");
+  if (countersUrl.safeParse(url).success) return url;
+  // The text may have a password.
+  throw new MetalbridgeError("GatewayConfigInvalid", `countersFile: ${countersFile} ${COUNTERS_FORM}`);
+}
+
+async function readSecretFile(setting: string, file: string | undefined): Promise<string | undefined> {
   if (file === undefined) return undefined;
   const secret = await readFile(file, "utf8").catch((cause: unknown) => {
-    throw new MetalbridgeError("GatewayConfigInvalid", `userJwtSecretFile: cannot read ${file}`, undefined, {
+    throw new MetalbridgeError("GatewayConfigInvalid", `${setting}: cannot read ${file}`, undefined, {
       cause,
     });
   });
   if (secret.trim() === "")
-    throw new MetalbridgeError("GatewayConfigInvalid", `userJwtSecretFile: ${file} is empty`);
+    throw new MetalbridgeError("GatewayConfigInvalid", `${setting}: ${file} is empty`);
   return secret.trim();
 }

@@ -144,7 +144,9 @@ function createGateway(ports: Ports) {
     keys,
     isSynced: secrets.isSynced,
     nowMs: clock.nowMs,
-    identifyUser: config.kubernetesTokens ? createUsers({ client, clock, limits: {} }) : undefined,
+    identifyUser: config.kubernetesTokens
+      ? createUsers({ client, clock, limits: config.userLimits ?? {} })
+      : undefined,
     isOpenWithoutKeys: () => !config.kubernetesTokens && edge?.isLocal() === true,
   });
   return {

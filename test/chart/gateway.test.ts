@@ -48,7 +48,13 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
       "corsOrigins={https://a.example}",
       "counters=redis://r:6379",
     ].map((value) => `gateway.${value}`),
-    ...["gateway.userJwtSecretName=webui", "gateway.kubernetesTokens=true", "metrics.serviceMonitor=true"],
+    ...[
+      "gateway.userJwtSecretName=webui",
+      "gateway.kubernetesTokens=true",
+      "gateway.userLimits.requestsPerMinute=60",
+      "gateway.userLimits.tokensPerDay=1000000",
+      "metrics.serviceMonitor=true",
+    ],
   );
   expect(kindsOf(all)).toEqual(
     [...kindsOf(plain), "HorizontalPodAutoscaler", "Service", "ServiceMonitor"].sort(),
@@ -56,7 +62,7 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
   const text = JSON.stringify(all.find(({ kind }) => kind === "Deployment"));
   for (const part of [
     '"--tls-cert=/etc/metalbridge/tls/tls.crt","--tls-key=/etc/metalbridge/tls/tls.key","--upstream-ca=/etc/metalbridge/upstream-ca/ca.crt"',
-    '"--upstream-cert=/etc/metalbridge/upstream-tls/tls.crt","--upstream-key=/etc/metalbridge/upstream-tls/tls.key","--kubernetes-tokens"',
+    '"--upstream-cert=/etc/metalbridge/upstream-tls/tls.crt","--upstream-key=/etc/metalbridge/upstream-tls/tls.key","--kubernetes-tokens","--user-limits=requestsPerMinute=60,tokensPerDay=1000000"',
     '"secretName":"hosts"',
     '"secretName":"client"',
     '"--cors-origins=https://a.example","--max-body-bytes=33554432","--counters=redis://r:6379"',
@@ -64,6 +70,10 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
   ])
     expect(text).toContain(part);
   expect(text).not.toContain('"replicas"');
+
+  const secret = JSON.stringify(await rendered("gateway.countersSecretName=redis"));
+  expect(secret).toContain('"--counters-file=/etc/metalbridge/counters/url"');
+  expect(secret).toContain('"secretName":"redis"');
 });
 
 test("the gateway's flags are arguments of its pod, but for those that only other places need", () => {
