@@ -1,5 +1,5 @@
 /** The ends of requests, from Envoy's access log: slots become free, tokens are charged, figures are counted. */
-import type { Clock } from "../src/util/ports.ts";
+import type { Clock, Log } from "../src/util/ports.ts";
 import { parseTicket } from "./decide/ticket.ts";
 import { hasReplicaFailed, speedOf, tokensOf } from "./decide/tokens.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
@@ -7,6 +7,7 @@ import type { Limits } from "./limits/limits.ts";
 import { labelsOf, observeOf, type RequestFigures } from "./metrics.ts";
 import type { Queues } from "./queue/queues.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
+import { createTlsFailures } from "./tls-failures.ts";
 
 export interface EndPorts {
   readonly queues: Queues;
@@ -15,13 +16,17 @@ export interface EndPorts {
   /** Called with the tokens of each request that was assigned to a replica. */
   readonly onUsage: (usage: TracedRequest) => void;
   readonly clock: Clock;
+  readonly log: Log;
 }
 
 export function createEnds(ports: EndPorts): (lines: readonly string[]) => void {
+  const reportTlsFailure = createTlsFailures(ports.log);
   return (lines) => {
     for (const line of lines) {
       const finished = parseAccessLogLine(line);
-      if (finished !== undefined) end(finished, ports);
+      if (finished === undefined) continue;
+      reportTlsFailure(finished);
+      end(finished, ports);
     }
   };
 }

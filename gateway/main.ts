@@ -204,7 +204,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     log,
     signal,
   });
-  const onLines = createEnds({ queues, limits, figures, onUsage, clock });
+  const onLines = createEnds({ queues, limits, figures, onUsage, clock, log });
   const edge = await openEdge({
     ...{ config, decideSocket, identity, onLines, clock, log, signal },
     models: () => models.list(),
