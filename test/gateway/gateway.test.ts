@@ -104,6 +104,25 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     expect(chunks).toBe(5);
   });
 
+  it("passes tools to the engine, and their stream whole to the client", async () => {
+    const parameters = { type: "object", properties: { city: { type: "string", enum: ["Bern"] } } };
+    const stream = await openai.chat.completions.create({
+      model: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      tools: [{ type: "function", function: { name: "weather", parameters } }],
+      tool_choice: "required",
+      max_tokens: 64,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    const chunks: OpenAI.ChatCompletionChunk[] = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    const reasons = chunks.flatMap(({ choices }) => choices[0]?.finish_reason ?? []);
+    // What a random model calls is no matter of the gateway.
+    expect(["length", "tool_calls"]).toContain(reasons.at(-1));
+    expect(chunks.at(-1)?.usage?.completion_tokens).toBeGreaterThan(0);
+  });
+
   it("sends a request that follows a stream at once, although the engine closes the stream's connection", async () => {
     for (let round = 0; round < 40; round += 1) {
       const stream = await openai.chat.completions.create(
