@@ -77,7 +77,6 @@ export async function runGateway({
     await Promise.race([gateway.synced, aborted(signal)]);
     if (signal.aborted) return;
     const edge = await startEdge(gateway, ports);
-    gateway.edge = edge;
     onListening?.({ url: edge.url(), health });
     log.info({ server: connection.server, url: edge.url(), health }, "gateway started");
     tick(gateway, ports);
@@ -193,11 +192,13 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     random: Math.random,
   });
   const decideSocket = path.join(config.dir, "decide.sock");
+  const opening = Promise.withResolvers<void>();
   await serveDecisions({
     socket: decideSocket,
     decider,
     listing: { models, authenticate: authenticator.authenticate },
     notReady: gateway.notReady,
+    opened: opening.promise,
     onDecision: (decision) => {
       if (decision.at === "refused") figures.refusals.add({ code: decision.refusal.code });
     },
@@ -212,6 +213,8 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     onAccepted: gateway.updateQueue,
     onExited: () => queues.releaseAll(),
   });
+  gateway.edge = edge;
+  opening.resolve();
   return edge;
 }
 

@@ -169,3 +169,24 @@ test("a question that Envoy repeats does not wait for its own slot", async () =>
   expect(queues.inFlight).toBe(1);
   expect(ended).toEqual(["r1"]);
 });
+
+test("an answer that does not reach Envoy frees its slot, also if the client left before the question was read", async () => {
+  const { queues, ask, ended } = rig();
+  const gone = AbortSignal.abort();
+  expect(await ask({ signal: gone })).toEqual({ at: "left" });
+  expect(queues.inFlight).toBe(0);
+  const asked = new AbortController();
+  expect(await ask({ id: "r2", signal: asked.signal })).toMatchObject({ at: "granted" });
+  asked.abort();
+  expect(queues.inFlight).toBe(0);
+  expect(ended.at(-1)).toBe("r2");
+});
+
+test("the lost answer to an earlier question about a request leaves the slot of the later one", async () => {
+  const { queues, ask } = rig();
+  const first = new AbortController();
+  await ask({ signal: first.signal });
+  expect(await ask()).toMatchObject({ at: "granted" });
+  first.abort();
+  expect(queues.inFlight).toBe(1);
+});

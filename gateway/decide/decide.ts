@@ -99,12 +99,24 @@ export class Decider {
     if (admission.at === "refused") return refuse(limitRefusal(admission));
     this.#ports.onDemand(model);
     const slot = await this.#slot(question, caller, model, waitSeconds);
-    if (slot.at === "assigned")
+    if (slot.at === "assigned") {
+      if (question.signal.aborted) {
+        this.#withdraw(question);
+        return { at: "left" };
+      }
+      question.signal.addEventListener("abort", () => this.#withdraw(question), { once: true });
       return { at: "granted", grant: this.#grant(question, caller, model, slot, engineKey) };
+    }
     this.#ports.limits.ended(question.id, NO_TOKENS, clock.nowMs());
     return slot.at === "left"
       ? { at: "left" }
       : refuse(slotRefusal(slot, model, waitSeconds, this.#ports.queues));
+  }
+
+  /** Envoy did not get the answer. The line of this request in the access log may have been read before the slot was taken. */
+  #withdraw({ id, signal }: Question): void {
+    const { queues, limits, clock } = this.#ports;
+    if (queues.withdraw(id, signal)) limits.ended(id, NO_TOKENS, clock.nowMs());
   }
 
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {

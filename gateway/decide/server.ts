@@ -28,6 +28,8 @@ export interface DecisionServerOptions {
   readonly listing: ModelListing;
   /** Why requests cannot be decided yet; undefined if they can. */
   readonly notReady: () => string | undefined;
+  /** Resolves once requests can be decided. An earlier Envoy asks before, and holds its requests until then. */
+  readonly opened: Promise<void>;
   readonly onDecision: (decision: Decision, id: string) => void;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -69,6 +71,7 @@ async function answer(
   }
   const bodyStart = await readBody(request);
   if (bodyStart === undefined) return;
+  await options.opened;
   if (!url.startsWith(`${DECIDE_PREFIX}/`)) return answerList(request, response, url, options);
   const path = url.slice(DECIDE_PREFIX.length);
   const problem = options.notReady();
@@ -79,7 +82,15 @@ async function answer(
     return;
   }
   const left = new AbortController();
-  response.once("close", () => left.abort());
+  let isSent = false;
+  response.once("finish", () => {
+    isSent = true;
+  });
+  response.once("close", () => {
+    if (!isSent) left.abort();
+  });
+  // It may have closed while the request was read.
+  if (response.destroyed || request.socket.destroyed) left.abort();
   const decision = await options.decider.decide({
     id,
     method: request.method ?? "GET",

@@ -9,6 +9,8 @@ interface InFlight {
   readonly share: Share;
   readonly address: string;
   readonly since: number;
+  /** Of the question that got the slot. Envoy may ask again for the same request. */
+  readonly signal: AbortSignal;
 }
 
 /** The end of a request was lost, for example with its Envoy: its slot must not stay taken forever. */
@@ -54,7 +56,7 @@ export class Queues {
     if (result.at === "assigned") {
       const [address = ""] = result.addresses;
       const since = this.#clock.monotonicMs();
-      this.#inFlight.set(id, { model: key, share: request.share, address, since });
+      this.#inFlight.set(id, { model: key, share: request.share, address, since, signal: request.signal });
     }
     return result;
   }
@@ -68,6 +70,11 @@ export class Queues {
     const { share, address } = request;
     this.#queues.get(request.model)?.release({ share, address, seconds, ...end });
     return true;
+  }
+
+  /** Frees the slot of a question whose answer did not reach Envoy. False if the request has a slot by another question, or none. */
+  withdraw(id: string, signal: AbortSignal): boolean {
+    return this.#inFlight.get(id)?.signal === signal && this.release(id, { hasFailed: false });
   }
 
   /** Frees the slots of all requests: their Envoy has exited. */

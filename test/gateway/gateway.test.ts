@@ -176,6 +176,44 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     expect([speech.status, await speech.json()]).toMatchObject([404, { error: { code: "unknown_path" } }]);
   });
 
+  it("holds requests while the decision service is frozen, answers them afterwards, and frees every slot", async () => {
+    const stream = await openai.chat.completions.create({
+      model: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      stream: true,
+      max_tokens: 200,
+    });
+    const { pid } = gateway.part();
+    process.kill(pid, "SIGSTOP");
+    try {
+      // Its bytes do not pass through the decision service.
+      for await (const _ of stream);
+      const held = Promise.all([ask("chat"), ask("gpt-4o"), ask("code")]);
+      const patience = new OpenAI({
+        baseURL: `${gateway.url}/v1`,
+        apiKey: "none",
+        maxRetries: 0,
+        timeout: 500,
+      });
+      const request = { messages: [{ role: "user" as const, content: "Hi" }], max_tokens: 4 };
+      await expect(patience.chat.completions.create({ model: "chat", ...request })).rejects.toThrow(
+        OpenAI.APIConnectionTimeoutError,
+      );
+      process.kill(pid, "SIGCONT");
+      for (const { usage } of await held) expect(usage?.completion_tokens).toBe(4);
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+    await until(async () => {
+      const metrics = await gateway.metrics();
+      const inFlight = [...metrics.matchAll(/^metalbridge_gateway_requests_in_flight\{.*\} (\d+)$/gm)];
+      expect(inFlight.map(([, count]) => count)).toEqual(inFlight.map(() => "0"));
+      expect(metrics).toMatch(
+        /^metalbridge_gateway_tokens_total\{.*service="chat".*type="output"\} \d{3,}$/m,
+      );
+    });
+  });
+
   it("loses only the requests on a host whose engine is killed", async () => {
     const before = await ask("code");
     expect(before.usage?.completion_tokens).toBe(4);
