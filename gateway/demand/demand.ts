@@ -33,6 +33,8 @@ interface Reported {
   at: number;
   isWriting: boolean;
   cancelRetry: (() => void) | undefined;
+  /** Message of the last failure, which is logged once. */
+  failure: string | undefined;
 }
 
 export function createDemand({ client, gateway, clock, log, signal }: DemandPorts): Demand {
@@ -42,13 +44,17 @@ export function createDemand({ client, gateway, clock, log, signal }: DemandPort
     const demand = { gateway, requestAtMs: clock.nowMs() };
     const { namespace, name, uid } = model;
     const ref = { namespace, name: demandLeaseName(name) };
-    const patched = await client.jsonPatch(LEASES, ref, demandRenewal(demand));
-    if (patched.ok) return undefined;
-    if (patched.error.kind !== "notFound") return patched.error;
+    const renew = async (): Promise<ApiFailure | undefined> => {
+      const renewed = await client.jsonPatch(LEASES, ref, demandRenewal(demand));
+      return renewed.ok ? undefined : renewed.error;
+    };
+    const failure = await renew();
+    if (failure?.kind !== "notFound") return failure;
     const lease = renderDemandLease({ metadata: { namespace, name, uid } }, demand) as Lease;
     const created = await client.create(LEASES, lease);
     if (created.ok) return undefined;
-    return created.error;
+    // Another gateway has created it in the meantime.
+    return created.error.kind === "alreadyExists" ? renew() : created.error;
   };
 
   const report = (model: ServedModel, entry: Reported): void => {
@@ -56,8 +62,11 @@ export function createDemand({ client, gateway, clock, log, signal }: DemandPort
     entry.isWriting = true;
     void write(model).then((failure) => {
       entry.isWriting = false;
+      const hasChanged = entry.failure !== failure?.message;
+      entry.failure = failure?.message;
       if (failure === undefined || signal.aborted) return;
-      log.warn({ service: model.key, failure: failure.message }, "cannot report demand; retrying");
+      if (hasChanged)
+        log.warn({ service: model.key, failure: failure.message }, "cannot report demand; retrying");
       entry.cancelRetry = clock.after(DEMAND_RENEW_MS, () => {
         entry.cancelRetry = undefined;
         if (!signal.aborted) report(model, entry);
@@ -72,6 +81,7 @@ export function createDemand({ client, gateway, clock, log, signal }: DemandPort
         at: Number.NEGATIVE_INFINITY,
         isWriting: false,
         cancelRetry: undefined,
+        failure: undefined,
       };
       reported.set(model.key, entry);
       const everyMs = model.state === "ready" ? RENEW_WHILE_READY_MS : DEMAND_RENEW_MS;
