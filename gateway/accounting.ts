@@ -3,12 +3,14 @@ import { randomUUID } from "node:crypto";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import type { LogPosition } from "./access-log/follow.ts";
 import { type GatewayConfig, readCountersUrl } from "./config.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createSpanExporter } from "./telemetry/exporter.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
+import type { CheckpointFile } from "./usage/checkpoint.ts";
 import type { UsageFacts } from "./usage/metrics.ts";
 import { createUsageRecorder } from "./usage/recorder.ts";
 import { watchRecords } from "./usage/watch-records.ts";
@@ -16,6 +18,9 @@ import { watchRecords } from "./usage/watch-records.ts";
 export interface Accounting {
   readonly limits: Limits;
   readonly onUsage: (ended: TracedRequest) => void;
+  /** Where the process before has stopped to read the access log. */
+  readonly readFrom: LogPosition | undefined;
+  readonly readUpTo: (position: LogPosition) => void;
   readonly facts: () => UsageFacts;
   /** Writes the usage that is not recorded yet, and sends the last spans. */
   readonly close: () => Promise<void>;
@@ -29,6 +34,7 @@ export function openAccounting(ports: {
   readonly gateway: string;
   readonly gateways: () => number;
   readonly shared: SharedCounters | undefined;
+  readonly checkpoint: CheckpointFile;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
@@ -47,6 +53,8 @@ export function openAccounting(ports: {
       const [of = "", name = ""] = model.split("/");
       recorder.add({ key: caller, namespace: of, model: name, host: place }, tokens);
     },
+    readFrom: ports.checkpoint.found.position,
+    readUpTo: recorder.readUpTo,
     facts: () => ({
       usage: recorder.sinceStart(),
       usageWriteFailures: recorder.writeFailures(),

@@ -1,9 +1,8 @@
 /** Envoy as the rest of the gateway uses it: the current clusters, its access log, and the address on which it may listen. */
-import path from "node:path";
 import { isLoopback } from "../src/http/loopback.ts";
 import { hostInUrl } from "../src/util/host-in-url.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { type FollowedFile, followFile } from "./access-log/follow.ts";
+import { type FollowedFile, type FollowOptions, followFile, type LogPosition } from "./access-log/follow.ts";
 import type { GatewayConfig } from "./config.ts";
 import { openEnvoy } from "./envoy/run/envoy.ts";
 import type {
@@ -25,7 +24,9 @@ export interface EdgePorts {
   /** Envoy has accepted other endpoints of a service, by `namespace/name`. */
   readonly onAccepted: (key: string) => void;
   readonly onExited: () => void;
-  readonly onLines: (lines: readonly string[]) => void;
+  /** Where the process before has stopped to read the access log. */
+  readonly readFrom: LogPosition | undefined;
+  readonly onLines: FollowOptions["onLines"];
   readonly identity: EnvoyOptions["identity"];
   readonly clock: Clock;
   readonly log: Log;
@@ -142,9 +143,11 @@ function pair(certificateFile: string | undefined, keyFile: string | undefined):
   return certificateFile === undefined || keyFile === undefined ? undefined : { certificateFile, keyFile };
 }
 
-function follow({ config, onLines, clock, log, signal }: EdgePorts, envoy: Envoy): Promise<FollowedFile> {
-  const positionFile = path.join(config.dir, "access-log-position.json");
-  return followFile({ file: envoy.accessLog.file, positionFile, onLines, clock, log, signal });
+function follow(
+  { readFrom: from, onLines, clock, log, signal }: EdgePorts,
+  envoy: Envoy,
+): Promise<FollowedFile> {
+  return followFile({ file: envoy.accessLog.file, from, onLines, clock, log, signal });
 }
 
 function addressOf({ config, mayListenPublicly }: EdgePorts): string {

@@ -21,7 +21,7 @@ import { createEngineKeys } from "./decide/engine-keys.ts";
 import { personOf } from "./decide/people.ts";
 import { serveDecisions } from "./decide/server.ts";
 import { createDemand } from "./demand/demand.ts";
-import { type Edge, openEdge } from "./edge.ts";
+import { type Edge, type EdgePorts, openEdge } from "./edge.ts";
 import { createEnds } from "./ended.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
@@ -31,6 +31,7 @@ import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createFigures, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
 import { Queues } from "./queue/queues.ts";
+import { type CheckpointFile, openCheckpoint } from "./usage/checkpoint.ts";
 
 export interface GatewayOptions {
   readonly config: GatewayConfig;
@@ -47,6 +48,7 @@ export interface GatewayOptions {
 const USER_AGENT = "metalbridge-gateway";
 const MAX_REQUESTS = 32;
 const TICK_MS = 10_000;
+const CHECKPOINT = "access-log-position.json";
 
 /** Resolves after `signal` was aborted and requests in flight have finished. Rejects if it cannot start: kubeconfig, Envoy, ports. */
 export async function runGateway({
@@ -71,7 +73,9 @@ export async function runGateway({
     await mkdir(config.dir, { recursive: true, mode: 0o700 });
     const jwtSecret = await readUserJwtSecret(config);
     const shared = await openSharedCounters({ config, clock, log, signal: ending.signal });
-    const ports = { config, connection, identity, clock, log, signal: ending.signal, jwtSecret, shared };
+    const checkpoint = await openCheckpoint(path.join(config.dir, CHECKPOINT), log);
+    const common = { config, connection, identity, clock, log, signal: ending.signal };
+    const ports = { ...common, jwtSecret, shared, checkpoint };
     const gateway = createGateway(ports);
     const health = await listenForHealth(gateway, ports, apiRequests);
     await Promise.race([gateway.synced, aborted(signal)]);
@@ -98,6 +102,7 @@ interface Ports {
   readonly signal: AbortSignal;
   readonly jwtSecret: string | undefined;
   readonly shared: SharedCounters | undefined;
+  readonly checkpoint: CheckpointFile;
 }
 
 type Gateway = ReturnType<typeof createGateway>;
@@ -176,7 +181,7 @@ function createGateway(ports: Ports) {
 /** The decision service, then Envoy: it must not accept requests before they can be decided. */
 async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
   const { models, queues, accounting, authenticator, figures, isKeyRequired } = gateway;
-  const { limits, onUsage } = accounting;
+  const { limits, onUsage, readFrom, readUpTo } = accounting;
   const { config, identity, clock, log, signal, jwtSecret } = ports;
   const decider = new Decider({
     models,
@@ -205,9 +210,13 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     log,
     signal,
   });
-  const onLines = createEnds({ queues, limits, figures, onUsage, clock, log });
+  const count = createEnds({ queues, limits, figures, onUsage, clock, log });
+  const onLines: EdgePorts["onLines"] = (lines, position) => {
+    count(lines);
+    readUpTo(position);
+  };
   const edge = await openEdge({
-    ...{ config, decideSocket, identity, onLines, clock, log, signal },
+    ...{ config, decideSocket, identity, readFrom, onLines, clock, log, signal },
     models: () => models.list(),
     mayListenPublicly: isKeyRequired,
     onAccepted: gateway.updateQueue,

@@ -1,23 +1,29 @@
 /** Follows a file to which another process appends lines, also when it is renamed and opened again. */
 import { watch } from "node:fs";
-import { type FileHandle, open, readFile, stat } from "node:fs/promises";
+import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import path from "node:path";
-import { writeFileAtomic } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { repeat } from "../../src/util/repeat.ts";
 
 export interface FollowOptions {
   readonly file: string;
-  /** Keeps the position, so that the next process continues there. */
-  readonly positionFile: string;
-  readonly onLines: (lines: readonly string[]) => void;
+  /** Where the process before has stopped. Without it, reading starts at the end. */
+  readonly from: LogPosition | undefined;
+  /** Called with new lines, and the position after them. The first call, without lines, has the position of the start. */
+  readonly onLines: (lines: readonly string[], position: LogPosition) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
 }
 
+/** The end of a whole line, in a file that may have been renamed since. */
+export interface LogPosition {
+  readonly inode: number;
+  readonly offset: number;
+}
+
 export interface FollowedFile {
-  /** Reads all lines up to now, and keeps the position. */
+  /** Reads all lines up to now. */
   readonly settle: () => Promise<void>;
   /** Bytes in the file. */
   readonly size: () => number;
@@ -27,16 +33,11 @@ const CHUNK_BYTES = 256 * 1024;
 /** The file system reports changes at once; this is for one that does not. */
 const RECHECK_MS = 1_000;
 
-interface Position {
-  readonly inode: number;
-  readonly offset: number;
-}
-
-/** Resolves once it follows. Existing lines after the kept position are read first; without one, reading starts at the end. */
+/** Resolves once it follows. */
 export async function followFile(options: FollowOptions): Promise<FollowedFile> {
   const follower = new Follower(options);
   await follower.start();
-  return { settle: () => follower.settle(), size: () => follower.offset };
+  return { settle: () => follower.read(), size: () => follower.offset };
 }
 
 class Follower {
@@ -48,39 +49,28 @@ class Follower {
   #buffer = Buffer.alloc(CHUNK_BYTES);
   #reading: Promise<void> | undefined;
   #isAgain = false;
-  #kept: Position = { inode: 0, offset: 0 };
 
   constructor(options: FollowOptions) {
     this.#options = options;
   }
 
   async start(): Promise<void> {
-    const { file, signal, log } = this.#options;
-    const kept = await readPosition(this.#options.positionFile);
-    await this.#open();
-    if (this.#handle !== undefined) {
-      const { size } = await this.#handle.stat();
-      this.offset =
-        kept?.inode === this.#inode && kept.offset <= size ? kept.offset : kept === undefined ? size : 0;
-    }
+    const { file, signal, log, onLines } = this.#options;
+    await this.#openFrom(this.#options.from);
+    onLines([], this.#position());
     const watcher = watch(path.dirname(file), { signal, persistent: false }, (_, name) => {
-      if (name === null || name === path.basename(file)) void this.#read();
+      if (name === null || name === path.basename(file)) void this.read();
     });
     watcher.on("error", (err) =>
       log.warn({ err, file }, "cannot watch the access log; it is read once a second"),
     );
     signal.addEventListener("abort", () => void this.#handle?.close().catch(() => {}), { once: true });
-    repeat(this.#options, RECHECK_MS, () => this.settle());
-    await this.#read();
-  }
-
-  async settle(): Promise<void> {
-    await this.#read();
-    await this.#keep();
+    repeat(this.#options, RECHECK_MS, () => this.read());
+    await this.read();
   }
 
   /** One read at a time; a change during a read causes another one. */
-  #read(): Promise<void> {
+  read(): Promise<void> {
     if (this.#reading !== undefined) {
       this.#isAgain = true;
       return this.#reading;
@@ -105,13 +95,21 @@ class Follower {
   async #readOnce(): Promise<void> {
     await this.#readToEnd();
     const found = await stat(this.#options.file).catch(() => undefined);
-    if (found === undefined || found.ino === this.#inode) return;
+    if (found === undefined) return;
+    if (found.ino === this.#inode) {
+      if (found.size < this.offset) await this.#readFromStart();
+      return;
+    }
     // The writer has opened a new file, so the old one is complete.
     await this.#readToEnd();
     await this.#handle?.close();
+    await this.#open(this.#options.file);
+    await this.#readFromStart();
+  }
+
+  async #readFromStart(): Promise<void> {
     this.offset = 0;
     this.#rest = "";
-    await this.#open();
     await this.#readToEnd();
   }
 
@@ -122,30 +120,42 @@ class Follower {
       this.offset += result.bytesRead;
       const lines = (this.#rest + this.#buffer.toString("utf8", 0, result.bytesRead)).split("\n");
       this.#rest = lines.pop() ?? "";
-      if (lines.length > 0) this.#options.onLines(lines);
+      if (lines.length > 0) this.#options.onLines(lines, this.#position());
     }
   }
 
-  async #open(): Promise<void> {
-    this.#handle = await open(this.#options.file, "r").catch(() => undefined);
+  /** The file may have been renamed while nobody followed it: it is read to its end first. */
+  async #openFrom(from: LogPosition | undefined): Promise<void> {
+    const { file } = this.#options;
+    await this.#open(file);
+    const { size = 0 } = (await this.#handle?.stat()) ?? {};
+    if (from === undefined) this.offset = size;
+    else if (from.inode === this.#inode) this.offset = from.offset <= size ? from.offset : 0;
+    else {
+      const renamed = await fileOf(from.inode, file);
+      if (renamed === undefined) return;
+      await this.#handle?.close();
+      await this.#open(renamed);
+      this.offset = from.offset;
+    }
+  }
+
+  async #open(file: string): Promise<void> {
+    this.#handle = await open(file, "r").catch(() => undefined);
     this.#inode = (await this.#handle?.stat())?.ino ?? 0;
   }
 
-  async #keep(): Promise<void> {
-    const position = { inode: this.#inode, offset: this.offset - Buffer.byteLength(this.#rest) };
-    if (position.inode === this.#kept.inode && position.offset === this.#kept.offset) return;
-    this.#kept = position;
-    await writeFileAtomic(this.#options.positionFile, JSON.stringify(position)).catch((err: unknown) =>
-      this.#options.log.warn({ err }, "cannot keep the position in the access log"),
-    );
+  #position(): LogPosition {
+    return { inode: this.#inode, offset: this.offset - Buffer.byteLength(this.#rest) };
   }
 }
 
-async function readPosition(file: string): Promise<Position | undefined> {
-  try {
-    const { inode, offset } = JSON.parse(await readFile(file, "utf8")) as Partial<Position>;
-    return typeof inode === "number" && typeof offset === "number" ? { inode, offset } : undefined;
-  } catch {
-    return undefined;
+/** The file of that inode among those whose names begin as that of the log. */
+async function fileOf(inode: number, log: string): Promise<string | undefined> {
+  const names = await readdir(path.dirname(log)).catch(() => []);
+  for (const name of names.filter((one) => one.startsWith(`${path.basename(log)}.`))) {
+    const file = path.join(path.dirname(log), name);
+    if ((await stat(file).catch(() => undefined))?.ino === inode) return file;
   }
+  return undefined;
 }

@@ -4,6 +4,7 @@ import { readUsageRecord, recordName, renderUsageRecord } from "../../src/gatewa
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { ApiFailure, ApiResult, KubeClient } from "../../src/kube/types.ts";
+import type { UnwrittenDay } from "./checkpoint.ts";
 import { createUsageCounters, type UsageCounters } from "./counters.ts";
 
 export interface DayRecord {
@@ -11,6 +12,8 @@ export interface DayRecord {
   readonly name: string;
   readonly add: (of: UsageOf, counts: UsageCounts) => void;
   readonly hasUnwritten: () => boolean;
+  /** What a later process has to write, if this one ends now. */
+  readonly unwritten: () => UnwrittenDay;
   /** Undefined once everything is written; else the failure, after which a later call continues. */
   readonly write: () => Promise<ApiFailure | undefined>;
   /** Tokens of the key: not yet in the ConfigMap, and in it; undefined if this process has not read it. */
@@ -21,6 +24,13 @@ export interface DayRecord {
 const ANNOTATION_WRITE = "metalbridge.dev/usage-write";
 /** Another process of the same name may write at the same time. */
 const ATTEMPTS = 4;
+
+const NOT_KEPT: ApiFailure = {
+  kind: "unexpected",
+  status: 0,
+  reason: "",
+  message: "the checkpoint cannot be written",
+};
 
 interface Pending {
   readonly id: string;
@@ -34,12 +44,19 @@ export function createDayRecord(ports: {
   readonly day: string;
   /** A text that no other call returns. */
   readonly newId: () => string;
+  /** What the process before has not written. */
+  readonly found?: UnwrittenDay | undefined;
+  /** Called before each write. False defers the write. */
+  readonly keep: () => Promise<boolean>;
 }): DayRecord {
-  const { client, namespace, gateway, day, newId } = ports;
+  const { client, namespace, gateway, day, newId, found, keep } = ports;
   const name = recordName(gateway, day);
-  let counters = createUsageCounters();
+  let counters = createUsageCounters(found?.rows);
   /** A write without a known result. */
-  let pending: Pending | undefined;
+  let pending: Pending | undefined = found?.pending && {
+    id: found.pending.id,
+    counters: createUsageCounters(found.pending.rows),
+  };
   let stored: { readonly object: ConfigMap | undefined; readonly counters: UsageCounters } | undefined;
 
   const read = async (): Promise<ApiFailure | undefined> => {
@@ -60,6 +77,11 @@ export function createDayRecord(ports: {
     const sum = createUsageCounters([...stored.counters.rows(), ...counters.rows()]);
     pending = { id, counters };
     counters = createUsageCounters();
+    if (!(await keep())) {
+      // A read shows that this write was not begun.
+      stored = undefined;
+      return NOT_KEPT;
+    }
     const record = renderUsageRecord({ namespace, gateway, day }, sum.rows());
     const result = await put(client, object, withMark(record, id));
     if (!result.ok) {
@@ -83,6 +105,11 @@ export function createDayRecord(ports: {
       }
       return failure;
     },
+    unwritten: () => ({
+      day,
+      rows: counters.rows(),
+      pending: pending && { id: pending.id, rows: pending.counters.rows() },
+    }),
     tokens: (key) => ({
       unwritten: counters.tokens(key) + (pending?.counters.tokens(key) ?? 0),
       written: stored?.counters.tokens(key),

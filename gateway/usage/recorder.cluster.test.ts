@@ -1,5 +1,8 @@
 /** Usage records in the real API server. */
 import { randomUUID } from "node:crypto";
+import { mkdtempDisposable } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { readUsageRecord, renderUsageRecord } from "../../src/gateway/usage-record.ts";
 import { connect } from "../../src/kube/client/connect.ts";
@@ -11,6 +14,7 @@ import type { Clock } from "../../src/util/ports.ts";
 import { must } from "../../test/bed/must.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
+import { type CheckpointFile, openCheckpoint } from "./checkpoint.ts";
 import { createUsageRecorder, type UsageRecorder } from "./recorder.ts";
 import { watchRecords } from "./watch-records.ts";
 
@@ -19,6 +23,11 @@ const OF = { key: "ada", namespace: "team-a", model: "chat", host: "mac-1" };
 const TEN = { tokensIn: 7, tokensOut: 3, cached: 2, isEstimated: false };
 const NOON = Date.parse("2026-11-27T12:00:00Z");
 const lost: ApiFailure = { kind: "unreachable", status: 0, reason: "", message: "no answer" };
+
+const noCheckpoint: CheckpointFile = {
+  found: { position: undefined, days: [] },
+  save: async () => true,
+};
 
 async function openFarm() {
   const stack = new AsyncDisposableStack();
@@ -30,13 +39,17 @@ async function openFarm() {
   let nowMs = NOON;
   const clock: Clock = { ...systemClock, nowMs: () => nowMs };
   /** A process of a gateway; the earlier one of the same name is gone. */
-  const start = (gateway: string, changed: Partial<KubeClient> = {}): UsageRecorder => {
+  const start = (
+    gateway: string,
+    changed: Partial<KubeClient> = {},
+    checkpoint = noCheckpoint,
+  ): UsageRecorder => {
     const ending = new AbortController();
     stack.defer(() => ending.abort());
     const ports = { connection, clock, log: quietLog, signal: ending.signal, namespace };
     const watched = watchRecords(ports);
     const own = { ...client, ...changed };
-    return createUsageRecorder({ ...ports, client: own, gateway, newId: randomUUID, watched });
+    return createUsageRecorder({ ...ports, client: own, gateway, newId: randomUUID, watched, checkpoint });
   };
   const tokens = async () => {
     const records = must(
@@ -175,4 +188,64 @@ test("records are removed once three later months have passed", async () => {
   const gateway = farm.start("gateway-1");
   await gateway.clean();
   expect((await farm.tokens()).map(([name]) => name)).toEqual(["gateway-usage-2026-08-01-gone"]);
+});
+
+test.each([
+  ["before a write", "before"],
+  ["before the API server has stored a write", "unstored"],
+  ["after the API server has stored a write", "stored"],
+] as const)("a process that is killed %s counts each line of the access log once", async (_, when) => {
+  await using farm = await openFarm();
+  await using folder = await mkdtempDisposable(path.join(tmpdir(), "mb-usage-"));
+  const file = path.join(folder.path, "checkpoint.json");
+  const { client } = farm;
+  let isKilled = false;
+  const dying =
+    <Args extends readonly unknown[], R>(call: (...args: Args) => Promise<R>) =>
+    async (...args: Args): Promise<R> => {
+      if (!isKilled) return call(...args);
+      if (when === "stored") await call(...args);
+      return new Promise<R>(() => {});
+    };
+  const changed = {
+    create: dying(client.create) as KubeClient["create"],
+    update: dying(client.update) as KubeClient["update"],
+  };
+  const first = farm.start("gateway-1", changed, await openCheckpoint(file, quietLog));
+  first.add(OF, TEN);
+  first.readUpTo({ inode: 1, offset: 100 });
+  await first.flush();
+  isKilled = true;
+  first.add(OF, TEN);
+  first.readUpTo({ inode: 1, offset: 200 });
+  if (when !== "before") void first.flush();
+  await vi.waitFor(
+    async () => expect((await openCheckpoint(file, quietLog)).found.position?.offset).toBe(200),
+    within,
+  );
+  if (when === "stored") await vi.waitFor(async () => expect((await farm.tokens())[0]?.[1]).toBe(20), within);
+  // The file does not have this line: the next process reads it again.
+  first.add(OF, TEN);
+
+  const found = await openCheckpoint(file, quietLog);
+  expect(found.found.position).toEqual({ inode: 1, offset: 200 });
+  const second = farm.start("gateway-1", {}, found);
+  second.add(OF, TEN);
+  await second.flush();
+  expect(await farm.tokens()).toEqual([["gateway-usage-2026-11-27-gateway-1", 30]]);
+  expect((await openCheckpoint(file, quietLog)).found.days).toEqual([]);
+});
+
+test("a checkpoint that cannot be written defers the record, and nothing is counted twice afterwards", async () => {
+  await using farm = await openFarm();
+  let isFull = true;
+  const checkpoint: CheckpointFile = { ...noCheckpoint, save: async () => !isFull };
+  const gateway = farm.start("gateway-1", {}, checkpoint);
+  gateway.add(OF, TEN);
+  await gateway.flush();
+  expect(await farm.tokens()).toEqual([]);
+  expect(gateway.writeFailures()).toBe(1);
+  isFull = false;
+  await gateway.flush();
+  expect(await farm.tokens()).toEqual([["gateway-usage-2026-11-27-gateway-1", 10]]);
 });

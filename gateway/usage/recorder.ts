@@ -7,13 +7,17 @@ import type { KubeClient } from "../../src/kube/types.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { repeat } from "../../src/util/repeat.ts";
 import { createSerializer } from "../../src/util/serializer.ts";
+import type { LogPosition } from "../access-log/follow.ts";
 import type { Spent } from "../limits/budget.ts";
 import type { TokenUsage } from "../limits/limits.ts";
+import type { CheckpointFile } from "./checkpoint.ts";
 import { createUsageCounters } from "./counters.ts";
 import { createDayRecord, type DayRecord } from "./day-record.ts";
 import type { WatchedRecords } from "./watch-records.ts";
 
 export interface UsageRecorder {
+  /** Up to here, the access log is counted. To be called with each of its parts, after its requests were added. */
+  readonly readUpTo: (position: LogPosition) => void;
   /** Counts one finished request. */
   readonly add: (of: UsageOf, usage: TokenUsage) => void;
   /** Tokens of the key on all gateways: exact for this one, up to half a minute old for the others. */
@@ -22,7 +26,7 @@ export interface UsageRecorder {
   readonly sinceStart: () => readonly UsageRow[];
   /** Number of failed writes. */
   readonly writeFailures: () => number;
-  /** Writes everything that is counted so far. */
+  /** Writes everything that is counted so far into the records. */
   readonly flush: () => Promise<void>;
   /** Removes old records, once a month. */
   readonly clean: () => Promise<void>;
@@ -39,15 +43,26 @@ export interface RecorderPorts {
   readonly gateway: string;
   readonly newId: () => string;
   readonly watched: WatchedRecords;
+  readonly checkpoint: CheckpointFile;
 }
 
 const WRITE_MS = 30_000;
+const KEEP_MS = 1_000;
 /** Months before the current one whose records are kept. */
 const MONTHS_KEPT = 3;
 
 export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
-  const { clock, log, watched } = ports;
+  const { clock, log, watched, checkpoint } = ports;
+  let { position } = checkpoint.found;
   const days = new Map<string, DayRecord>();
+  const serializeKeep = createSerializer();
+  const keep = (): Promise<boolean> =>
+    serializeKeep(() => {
+      const unwritten = [...days.values()].filter((one) => one.hasUnwritten()).map((one) => one.unwritten());
+      return checkpoint.save({ position, days: unwritten });
+    });
+  for (const found of checkpoint.found.days)
+    days.set(found.day, createDayRecord({ ...ports, day: found.day, found, keep }));
   const total = createUsageCounters();
   const serialize = createSerializer();
   let failures = 0;
@@ -55,7 +70,7 @@ export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
   let cleanedMonth = "";
   const dayRecord = (nowMs: number): DayRecord => {
     const day = dayOf(nowMs);
-    const found = days.get(day) ?? createDayRecord({ ...ports, day });
+    const found = days.get(day) ?? createDayRecord({ ...ports, day, keep });
     days.set(day, found);
     return found;
   };
@@ -77,6 +92,7 @@ export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
   const flush = (): Promise<void> =>
     serialize(async () => {
       for (const record of [...days.values()]) await writeDay(record);
+      await keep();
     });
   const clean = async (): Promise<void> => {
     const month = monthOf(dayOf(clock.nowMs()));
@@ -87,7 +103,13 @@ export function createUsageRecorder(ports: RecorderPorts): UsageRecorder {
     await flush();
     await clean();
   });
+  repeat(ports, KEEP_MS, async () => {
+    await keep();
+  });
   return {
+    readUpTo: (read) => {
+      position = read;
+    },
     add: (of, usage) => {
       const counts = countsOf(usage);
       dayRecord(clock.nowMs()).add(of, counts);

@@ -125,6 +125,25 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     await until(async () => expect((await refusal(budget)).message).toMatch(/tokens per day/));
   });
 
+  it("counts requests exactly once although the gateway is killed before it has recorded them", async () => {
+    const key = await run("key", "create", "exact", "--all");
+    await until(async () => expect((await ask(key)).usage?.completion_tokens).toBe(4));
+    for (let count = 0; count < 5; count += 1) await ask(key);
+    await until(async () =>
+      expect(await gateway.metrics()).toMatch(/_tokens_total\{key="exact",.*type="output"\} 24$/m),
+    );
+    await gateway.part().kill("SIGKILL");
+    const late = Promise.all([ask(key), ask(key)]);
+    await gateway.restart();
+    await late;
+    await gateway.part().kill("SIGTERM");
+    const lines: { key: string; requests: number; tokensOut: number }[] = JSON.parse(
+      await run("usage", "--by", "key", "-o", "json"),
+    );
+    expect(lines.find((line) => line.key === "exact")).toMatchObject({ requests: 8, tokensOut: 32 });
+    await gateway.restart();
+  });
+
   it("lets a stream of a revoked key finish, and refuses its next request", async () => {
     const key = await run("key", "create", "leaver", "--all");
     await until(async () => expect((await ask(key)).usage?.completion_tokens).toBe(4));

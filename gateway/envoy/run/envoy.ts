@@ -5,6 +5,7 @@ import { mkdir, rename, rm, watch, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { explainListenError } from "../../../src/http/listener.ts";
+import { ifExists } from "../../../src/util/atomic-file.ts";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { hostInUrl } from "../../../src/util/host-in-url.ts";
 import { serveEndpoints } from "../eds/server.ts";
@@ -109,7 +110,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
       file: paths.accessLog,
       rotate: async () => {
         if (processes?.hasPredecessor() === true) return;
-        await rename(paths.accessLog, `${paths.accessLog}.1`);
+        // A gateway that was killed between both steps has renamed it already.
+        await ifExists(rename(paths.accessLog, `${paths.accessLog}.1`));
         if (!(await admin.post("/reopen_logs")))
           log.warn({}, "envoy does not answer; its access log is not reopened");
       },
