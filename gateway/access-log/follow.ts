@@ -124,7 +124,7 @@ class Follower {
     }
   }
 
-  /** The file may have been renamed while nobody followed it: it is read to its end first. */
+  /** If the file was renamed while no gateway ran, it is read to its end first. */
   async #openFrom(from: LogPosition | undefined): Promise<void> {
     const { file } = this.#options;
     await this.#open(file);

@@ -9,7 +9,7 @@ interface InFlight {
   readonly share: Share;
   readonly address: string;
   readonly since: number;
-  /** Of the question that got the slot. Envoy may ask again for the same request. */
+  /** Identifies the question that got the slot. Envoy may ask again for the same request. */
   readonly signal: AbortSignal;
 }
 
