@@ -191,7 +191,10 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     engineKey: createEngineKeys(gateway.client, clock),
     personOf: (headers) =>
       jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
-    speaksTls: config.upstreamCa !== undefined,
+    upstreamTls: {
+      hasTrust: config.upstreamCa !== undefined,
+      hasCertificate: config.upstreamCert !== undefined,
+    },
     onDemand: gateway.demand.note,
     clock,
     random: Math.random,

@@ -168,6 +168,7 @@ function isSameListener(a: GateRoute, b: GateRoute): boolean {
     listenKey(a) === listenKey(b) &&
     a.service === b.service &&
     (a.tls === undefined) === (b.tls === undefined) &&
+    a.tls?.clientCAFile === b.tls?.clientCAFile &&
     JSON.stringify(a.limits) === JSON.stringify(b.limits)
   );
 }

@@ -1,13 +1,13 @@
 /** Creates a route's HTTP server with the route's limits. */
 import { createServer, type Server, type ServerOptions } from "node:http";
-import type { GateLimits } from "./routes.ts";
+import type { GateLimits, GateRoute } from "./routes.ts";
 
 const HEADER_BYTES = 16 * 1024;
 const KEEPALIVE_PROBE_MS = 30_000;
 
 export function createListener(
   { headMs, requestMs, idleMs, connections }: GateLimits,
-  hasTls: boolean,
+  tls: GateRoute["tls"],
 ): Server {
   const options: ServerOptions = {
     insecureHTTPParser: false,
@@ -21,9 +21,16 @@ export function createListener(
     keepAlive: true,
     keepAliveInitialDelay: KEEPALIVE_PROBE_MS,
   };
-  const server = hasTls
-    ? tlsServers()({ ...options, handshakeTimeout: headMs, ALPNProtocols: ["http/1.1"] })
-    : createServer(options);
+  const server =
+    tls === undefined
+      ? createServer(options)
+      : tlsServers()({
+          ...options,
+          handshakeTimeout: headMs,
+          ALPNProtocols: ["http/1.1"],
+          requestCert: tls.clientCAFile !== undefined,
+          rejectUnauthorized: true,
+        });
   // Unlimited: Node would drop headers from the list, such as a length, that its parser still honors.
   server.maxHeadersCount = 0;
   server.maxConnections = connections;

@@ -68,12 +68,12 @@ export class RouteServer {
     this.#ports = ports;
     this.#limits = { ...DEFAULT_LIMITS, ...route.limits };
     this.#target = { ...route.target, key: undefined, pool: createRelayPool() };
-    this.#server = this.#createServer(route.tls !== undefined);
+    this.#server = this.#createServer(route.tls);
     this.update(route);
   }
 
-  #createServer(hasTls: boolean): Server {
-    const server = createListener(this.#limits, hasTls);
+  #createServer(tls: GateRoute["tls"]): Server {
+    const server = createListener(this.#limits, tls);
     // Makes room for the client's next attempt, unless all connections are busy.
     server.on("drop", () => this.#connections.closeIdle());
     server.on("request", (request, response) => this.#handle(request, response));
@@ -116,7 +116,11 @@ export class RouteServer {
     if (tls !== undefined) {
       const server = this.#server as TlsServer;
       const install = (): true => {
-        server.setSecureContext({ cert: readFileSync(tls.certFile), key: readFileSync(tls.keyFile) });
+        server.setSecureContext({
+          cert: readFileSync(tls.certFile),
+          key: readFileSync(tls.keyFile),
+          ca: tls.clientCAFile && readFileSync(tls.clientCAFile),
+        });
         return true;
       };
       this.#hasCertificate = this.#read("tls", install, this.#hasCertificate);

@@ -39,8 +39,13 @@ export interface GateRoute {
   readonly state: PassState;
   /** Files with one accepted key per line, the old and the new one during a rotation. Absent: no key is required. */
   readonly keyFiles?: readonly string[];
-  /** PEM files, whose content may change. A route neither gains nor loses TLS while it exists. */
-  readonly tls?: { readonly certFile: string; readonly keyFile: string };
+  /** PEM files, whose content may change. A route gains and loses none of them while it exists. */
+  readonly tls?: {
+    readonly certFile: string;
+    readonly keyFile: string;
+    /** CA certificates, of which one must have signed the certificate of a client. Absent: clients need none. */
+    readonly clientCAFile?: string | undefined;
+  };
   readonly limits?: Partial<GateLimits>;
 }
 

@@ -1,13 +1,17 @@
 import { once } from "node:events";
-import { writeFileSync } from "node:fs";
+import { copyFileSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { expect, test } from "vitest";
 import { until } from "../../test/bed/until.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
-import { createTestAuthority, whyNoAuthority } from "../../test/fixtures/test-authority.ts";
-import { openRaw, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
+import {
+  createTestAuthority,
+  type TestAuthority,
+  whyNoAuthority,
+} from "../../test/fixtures/test-authority.ts";
+import { CHAT_PATH, openRaw, startPair, statusFor, steppedStream } from "./fixtures/route.ts";
 
 interface Answer {
   readonly status: number | undefined;
@@ -113,5 +117,58 @@ test.skipIf(whyNoAuthority())(
     expect(await ended).not.toBe("end");
     socket.destroy();
     await until(() => expect(pair.counters.requests[599]).toBe(1));
+  },
+);
+
+test.skipIf(whyNoAuthority())(
+  "with a CA of clients, only clients with a certificate of it are served, and a new CA drops no connection",
+  async () => {
+    await using folder = await temporaryFolder();
+    const [first, second] = [createTestAuthority(), createTestAuthority()];
+    const { certificate, key } = first.issue("gate", { organization: "gate" });
+    const [file, clientCAFile] = [join(folder.path, "pem"), join(folder.path, "ca")];
+    writeFileSync(file, `${certificate}\n${key}`);
+    copyFileSync(first.certificateFile, clientCAFile);
+    await using pair = await startPair({ tls: { certFile: file, keyFile: file, clientCAFile } });
+    const agentFor = (authority?: TestAuthority): Agent => {
+      const issued = authority?.issue("client", { organization: "clients" });
+      return new Agent({
+        cert: issued?.certificate,
+        key: issued?.key,
+        keepAlive: true,
+        rejectUnauthorized: false,
+      });
+    };
+    const ask = async (agent: Agent): Promise<number | string | undefined> => {
+      const call = request({ host: "127.0.0.1", port: pair.port, path: CHAT_PATH, method: "POST", agent });
+      call.end("{}");
+      try {
+        const [response] = await once(call, "response");
+        for await (const _ of response);
+        return response.statusCode;
+      } catch (error) {
+        return (error as NodeJS.ErrnoException).code;
+      }
+    };
+    const kept = agentFor(first);
+    expect(await ask(kept)).toBe(200);
+    expect(await ask(agentFor())).toBe("ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED");
+    expect(await ask(agentFor(second))).toBe("ECONNRESET");
+
+    copyFileSync(second.certificateFile, clientCAFile);
+    pair.server.update(pair.route);
+    expect(await ask(agentFor(second))).toBe(200);
+    expect(await ask(kept)).toBe(200);
+    expect(await ask(agentFor(first))).toBe("ECONNRESET");
+
+    // Without its CA the gate keeps the last one.
+    rmSync(clientCAFile);
+    pair.server.update(pair.route);
+    expect(pair.server.status().problems).toEqual([expect.stringMatching(/^tls: /)]);
+    expect(await ask(agentFor(second))).toBe(200);
+    expect(await ask(agentFor())).toBe("ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED");
+    expect(pair.daemon.received).toHaveLength(4);
+    kept.destroy();
+    for (const authority of [first, second]) authority.remove();
   },
 );

@@ -56,6 +56,7 @@ export function replicaSecretsOf({ spec: { template } }: InferenceReplica): read
     ...weightsOfTemplate(template).map(({ secretRef }) => secretRef?.name),
     template.auth?.secretName,
     template.tls?.secretName,
+    template.tls?.clientCASecretName,
   ];
   return [...new Set(names.filter((name) => name !== undefined))].sort();
 }

@@ -7,7 +7,7 @@ import type { Admission } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
 import { Queues } from "../queue/queues.ts";
 import { manualClock } from "../testing/manual-clock.ts";
-import { Decider, type Question } from "./decide.ts";
+import { Decider, type DecisionPorts, type Question } from "./decide.ts";
 import { parseTicket } from "./ticket.ts";
 
 interface Given {
@@ -16,7 +16,7 @@ interface Given {
   readonly isReady?: boolean;
   readonly authentication?: Authentication;
   readonly admission?: Admission;
-  readonly speaksTls?: boolean;
+  readonly upstreamTls?: DecisionPorts["upstreamTls"];
 }
 
 /** One service, apps/chat, with one replica and one slot. */
@@ -26,7 +26,7 @@ function rig({
   isReady = true,
   authentication,
   admission,
-  speaksTls = false,
+  upstreamTls = { hasTrust: false, hasCertificate: false },
 }: Given = {}) {
   const clock = manualClock(Date.parse("2026-11-01T12:00:00Z"));
   const queues = new Queues(clock);
@@ -62,7 +62,7 @@ function rig({
     },
     engineKey: async (model) => (model.engineKey === undefined ? undefined : "engine-key"),
     personOf: () => undefined,
-    speaksTls,
+    upstreamTls,
     onDemand: () => {},
     clock,
     random: () => 0,
@@ -143,11 +143,17 @@ test.each([
   expect(decision.at === "refused" ? decision.refusal.retryAfterSeconds : 0).toBe(retryAfterSeconds);
 });
 
-test("a service with HTTPS is served by a gateway that can verify it", async () => {
-  const spec = { endpoint: { tls: { secretRef: { name: "t" } } } };
-  expect(await rig({ spec, speaksTls: true }).ask()).toMatchObject({
-    at: "granted",
-    grant: { cluster: "apps/chat" },
+test("a service with HTTPS is served by a gateway that can verify it, and has a certificate where one is required", async () => {
+  const asked = (tls: object, hasCertificate: boolean) => {
+    const spec = { endpoint: { tls: { secretRef: { name: "t" }, ...tls } } };
+    return rig({ spec, upstreamTls: { hasTrust: true, hasCertificate } }).ask();
+  };
+  const granted = { at: "granted", grant: { cluster: "apps/chat" } };
+  const mutual = { clientCASecretRef: { name: "ca" } };
+  expect(await asked({}, false)).toMatchObject(granted);
+  expect(await asked(mutual, true)).toMatchObject(granted);
+  expect(await asked(mutual, false)).toMatchObject({
+    refusal: { code: "model_unavailable", message: expect.stringContaining("--upstream-cert") },
   });
 });
 

@@ -50,8 +50,8 @@ export interface DecisionPorts {
   readonly engineKey: (model: ServedModel) => Promise<string | undefined | Refusal>;
   /** A person behind the key, from a signed header. */
   readonly personOf: (headers: RequestHeaders) => string | undefined;
-  /** The gateway has a trust bundle, so it can verify replicas that serve HTTPS. */
-  readonly speaksTls: boolean;
+  /** What the gateway has for replicas that serve HTTPS: a trust bundle, and a certificate of its own. */
+  readonly upstreamTls: { readonly hasTrust: boolean; readonly hasCertificate: boolean };
   /** Called for each request of a service, before it waits. */
   readonly onDemand: (model: ServedModel) => void;
   readonly clock: Clock;
@@ -120,11 +120,15 @@ export class Decider {
   }
 
   async #find(call: Call, caller: Authenticated): Promise<ServedModel | Refusal> {
-    const { models, speaksTls, random } = this.#ports;
+    const { models, upstreamTls, random } = this.#ports;
     const model = await resolveModel(call, models, permissionsOf(models, caller), random);
     if ("code" in model) return model;
-    if (model.tlsName !== undefined && !speaksTls) {
+    if (model.tlsName !== undefined && !upstreamTls.hasTrust) {
       const message = `${model.key} serves HTTPS, and this gateway has no CA to verify it. Ask an administrator to start the gateway with --upstream-ca (gateway.upstream.caSecretName in the chart).`;
+      return { code: "model_unavailable", message };
+    }
+    if (model.needsClientCertificate && !upstreamTls.hasCertificate) {
+      const message = `${model.key} requires a client certificate, and this gateway has none. Ask an administrator to start the gateway with --upstream-cert and --upstream-key (gateway.upstream.tlsSecretName in the chart).`;
       return { code: "model_unavailable", message };
     }
     if (model.paths === undefined || model.paths.has(call.path)) return model;

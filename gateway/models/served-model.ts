@@ -43,6 +43,7 @@ export interface ServedModel {
   readonly isIdleCapable: boolean;
   /** Its replicas serve HTTPS, with a certificate for this DNS name. */
   readonly tlsName: string | undefined;
+  readonly needsClientCertificate: boolean;
   /** The engine requires this key of a Secret in its namespace. */
   readonly engineKey: { readonly secret: string; readonly key: string } | undefined;
 }
@@ -76,6 +77,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",
     isIdleCapable: spec.idle !== undefined,
     tlsName: spec.endpoint.tls && `${name}.${namespace}.svc`,
+    needsClientCertificate: spec.endpoint.tls?.clientCASecretRef !== undefined,
     engineKey: spec.auth && { secret: spec.auth.secretRef.name, key: spec.auth.key },
   };
 }

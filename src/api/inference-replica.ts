@@ -131,6 +131,9 @@ const replicaTemplateSchema = z.object({
   tls: z
     .object({
       secretName: objectName("Name of the Secret with tls.crt and tls.key, in the replica's namespace."),
+      clientCASecretName: objectName(
+        "Name of the Secret with ca.crt, in the replica's namespace. If absent, clients need no certificate.",
+      ).optional(),
     })
     .describe("TLS certificate of the gate. If absent, the gate serves plain HTTP.")
     .optional(),

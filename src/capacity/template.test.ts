@@ -68,7 +68,7 @@ test("a template holds all that an agent needs, and is what the API server would
   const template = toReplicaTemplate({
     service: service({
       auth: { secretRef: { name: "keys" } },
-      endpoint: { gate: "Always", tls: { secretRef: { name: "cert" } } },
+      endpoint: { gate: "Always", tls: { secretRef: { name: "cert" }, clientCASecretRef: { name: "ca" } } },
     }),
     runtime: "llamacpp",
     model: toReplicaModel(model, "gguf"),
@@ -80,7 +80,7 @@ test("a template holds all that an agent needs, and is what the API server would
     engine: { contextSize: 512 },
     auth: { secretName: "keys", key: "apiKey" },
     gate: "Always",
-    tls: { secretName: "cert" },
+    tls: { secretName: "cert", clientCASecretName: "ca" },
   });
   expect(template.revision).toMatch(/^[0-9a-f]{10}$/);
   const whole = { ...template, hostName: "mac-1" };

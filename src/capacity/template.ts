@@ -144,7 +144,7 @@ export function toReplicaTemplate(input: TemplateInput): TemplateWithoutHost {
     engine: settings({ gguf: model.gguf, gpuLayers }),
     auth: auth === undefined ? undefined : { secretName: auth.secretRef.name, key: auth.key },
     gate: gate === "Auto" ? undefined : gate,
-    tls: tls === undefined ? undefined : { secretName: tls.secretRef.name },
+    tls: tls && defined({ secretName: tls.secretRef.name, clientCASecretName: tls.clientCASecretRef?.name }),
   });
   checkGate(template);
   // The default context may depend on the header, and reading a header later must not restart an engine.

@@ -59,6 +59,9 @@ const POD_FIELDS: Readonly<Record<string, object>> = {
 const SECRETS: Readonly<Record<string, object>> = {
   "the key of clients": { auth: secret },
   "a certificate": { endpoint: { tls: secret } },
+  "a CA of clients": {
+    endpoint: { tls: { secretRef: { name: "own" }, clientCASecretRef: { name: "keys" } } },
+  },
   "a token for vLLM": { vllmConfig: { hfTokenSecretRef: { name: "keys", key: "a" } } },
   "a token for TGI": { tgiConfig: { hfTokenSecretRef: { name: "keys", key: "a" } } },
   "a token for SGLang": { sglangConfig: { hfTokenSecretRef: { name: "keys", key: "a" } } },

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { createCertificate } from "../../../src/crypto/certificate.ts";
 import { temporaryFolder } from "../../../test/fixtures/temporary-folder.ts";
 import { whyNoAuthority } from "../../../test/fixtures/test-authority.ts";
-import { certificateProblem } from "./gate-files.ts";
+import { certificateProblem, clientCAProblem } from "./gate-files.ts";
 
 const LIMIT = 64 * 1024;
 
@@ -27,6 +27,17 @@ test("a chain of up to 10 certificates and 64 KiB is served, and a longer one is
     }),
     { numRuns: 60 },
   );
+});
+
+test("a CA of clients that cannot verify a client is refused", () => {
+  const { cert } = createCertificate({ name: "ca" });
+  const now = Date.now();
+  expect(clientCAProblem(cert.repeat(2), now)).toBeUndefined();
+  expect(clientCAProblem("text", now)).toBe("ca.crt has no certificate");
+  expect(clientCAProblem(cert.repeat(11), now)).toBe("ca.crt has 11 certificates; the maximum is 10");
+  expect(clientCAProblem(cert.padEnd(LIMIT + 1, "\n"), now)).toContain("64 KiB, the maximum");
+  expect(clientCAProblem(cert.replace(/M/g, "A"), now)).toMatch(/^ca\.crt cannot be read/);
+  expect(clientCAProblem(cert, Number.MAX_SAFE_INTEGER)).toContain("have expired");
 });
 
 test.skipIf(whyNoAuthority() !== undefined)("RSA keys of more than 4,096 bits are refused", async () => {

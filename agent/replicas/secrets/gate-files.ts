@@ -9,6 +9,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { engineDescription, isGated } from "../../../src/engines/registry.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { writeFileAtomic } from "../../../src/util/atomic-file.ts";
+import { errorMessage } from "../../../src/util/error-message.ts";
 import type { GateFiles } from "../../engines/engine.ts";
 import type { RunnerContext } from "../context.ts";
 import { recordReplicaEvent } from "../report/events.ts";
@@ -31,6 +32,7 @@ const ACCEPTED_KEYS = "gate-keys";
 const RETIRED_KEYS = "left-keys";
 /** Chain and key in one file, so that the gate never reads halves of two certificates. */
 const CERTIFICATE = "gate-tls.pem";
+const CLIENT_CA = "gate-client-ca.pem";
 
 /**
  * Behind the gate, an engine that checks API keys gets a separate key that only the gate and the probes know: clients cannot
@@ -106,10 +108,21 @@ async function refreshGateFiles(
       if (error instanceof MetalbridgeError) return { isChanged: false, error };
       throw error;
     });
-  const certificate = refreshCertificate(client, replica, dir, rotation.nowMs);
+  const { namespace = "" } = replica.metadata;
+  const { secretName, clientCASecretName } = replica.spec.template.tls ?? {};
+  const refresh = async (
+    file: string,
+    secret: string | undefined,
+    readPem: typeof readCertificate,
+  ): Promise<Refreshed> => {
+    if (secret === undefined) return { isChanged: false };
+    const pem = () => readPem(client, namespace, secret, rotation.nowMs);
+    return { isChanged: await refreshPem(join(dir, file), pem) };
+  };
   const results = await Promise.all([
     read(refreshKeys(client, replica, dir, rotation)),
-    read(certificate.then((isChanged) => ({ isChanged }))),
+    read(refresh(CERTIFICATE, secretName, readCertificate)),
+    read(refresh(CLIENT_CA, clientCASecretName, readClientCA)),
   ]);
   const { error } = results.find((result) => result.error !== undefined) ?? {};
   const isChanged = results.some((result) => result.isChanged);
@@ -117,10 +130,12 @@ async function refreshGateFiles(
 }
 
 function gateFilesOf({ spec: { template } }: InferenceReplica, dir: string): GateFiles {
+  const { auth, tls } = template;
   const file = join(dir, CERTIFICATE);
+  const clientCAFile = tls?.clientCASecretName && join(dir, CLIENT_CA);
   return {
-    keyFiles: template.auth === undefined ? undefined : [join(dir, ACCEPTED_KEYS)],
-    tls: template.tls === undefined ? undefined : { certFile: file, keyFile: file },
+    keyFiles: auth === undefined ? undefined : [join(dir, ACCEPTED_KEYS)],
+    tls: tls === undefined ? undefined : { certFile: file, keyFile: file, clientCAFile },
   };
 }
 
@@ -151,19 +166,11 @@ async function refreshKeys(
   return { isChanged, error };
 }
 
-async function refreshCertificate(
-  client: KubeClient | undefined,
-  { metadata, spec }: InferenceReplica,
-  dir: string,
-  nowMs: number,
-): Promise<boolean> {
-  const { tls } = spec.template;
-  if (tls === undefined) return false;
-  const path = join(dir, CERTIFICATE);
-  const namespace = metadata.namespace ?? "";
+/** Keeps the file while the Secret cannot be read. */
+async function refreshPem(path: string, read: () => Promise<string>): Promise<boolean> {
   const before = textIn(path);
   try {
-    const pem = await readCertificate(client, namespace, tls.secretName, nowMs);
+    const pem = await read();
     if (pem === before) return false;
     await writeFileAtomic(path, pem);
     return true;
@@ -195,6 +202,21 @@ async function readCertificate(
   throw new MetalbridgeError("CertificateInvalid", `Secret ${namespace}/${name}: ${why}`);
 }
 
+async function readClientCA(
+  client: KubeClient | undefined,
+  namespace: string,
+  name: string,
+  nowMs: number,
+): Promise<string> {
+  const create = { type: "generic", flags: "--from-file=ca.crt" };
+  const pem = decodeSecret((await readSecret(client, namespace, name, create))["ca.crt"] ?? "");
+  if (pem === "")
+    throw new MetalbridgeError("SecretIncomplete", `Secret ${namespace}/${name} has no key ca.crt`);
+  const why = clientCAProblem(pem, nowMs);
+  if (why === undefined) return `${pem}\n`;
+  throw new MetalbridgeError("CertificateInvalid", `Secret ${namespace}/${name}: ${why}`);
+}
+
 /** Each handshake sends the chain and signs with the key, which delays all services of the host. */
 const MAX_PEM_LENGTH = 64 * 1024;
 const MAX_CERTIFICATES = 10;
@@ -220,6 +242,21 @@ export function certificateProblem(chain: string, key: string, nowMs: number): s
     return undefined;
   } catch (error) {
     return `tls.crt or tls.key cannot be read: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+/** Why the gate cannot verify clients with these CA certificates; undefined if there is no problem. */
+export function clientCAProblem(pem: string, nowMs: number): string | undefined {
+  if (pem.length > MAX_PEM_LENGTH) return "ca.crt is larger than 64 KiB, the maximum";
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  if (blocks.length === 0) return "ca.crt has no certificate";
+  if (blocks.length > MAX_CERTIFICATES)
+    return `ca.crt has ${blocks.length} certificates; the maximum is ${MAX_CERTIFICATES}`;
+  try {
+    const ends = blocks.map((block) => new X509Certificate(block).validToDate.getTime());
+    return ends.every((end) => end <= nowMs) ? "all certificates in ca.crt have expired" : undefined;
+  } catch (error) {
+    return `ca.crt cannot be read: ${errorMessage(error)}`;
   }
 }
 

@@ -19,7 +19,7 @@ const POD_FIELDS = [
 const LISTED_RUNTIMES = Object.keys(HOST_ENGINE_INSTALLS);
 
 const SERVICE_SECRETS = [
-  ...["auth.secretRef.name", "endpoint.tls.secretRef.name"],
+  ...["auth.secretRef.name", "endpoint.tls.secretRef.name", "endpoint.tls.clientCASecretRef.name"],
   ...["vllm", "tgi", "sglang", "personaPlex"].map((runtime) => `${runtime}Config.hfTokenSecretRef.name`),
 ];
 

@@ -200,6 +200,11 @@ const cases: readonly Case[] = [
     /endpoint\.tls is served by the gate/,
   ],
   [
+    "a CA of clients without a certificate",
+    { "spec.endpoint": { tls: { clientCASecretRef: { name: "ca" } } } },
+    /spec\.endpoint\.tls\.secretRef: Required/,
+  ],
+  [
     "autoscaling without a maximum",
     { "spec.autoscaling": { minReplicas: 1 } },
     /spec\.autoscaling\.maxReplicas: Required/,

@@ -78,8 +78,8 @@ export const engineErrors = {
     do: "remove spec.endpoint.gate, or set it to Auto",
   },
   CertificateInvalid: {
-    what: "The certificate in the Secret of spec.endpoint.tls cannot be used: it is unreadable, expired or too large, or does not match the key.",
-    do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, both PEM; the agent reads the Secret again within 5 s",
+    what: "A certificate in a Secret of spec.endpoint.tls cannot be used: it is unreadable, expired or too large, or does not match the key.",
+    do: "put a valid certificate chain in tls.crt and its unencrypted key in tls.key, or CA certificates in ca.crt of clientCASecretRef, all PEM; the agent reads the Secret again within 5 s",
     command: "kubectl create secret tls NAME -n NAMESPACE --cert=tls.crt --key=tls.key",
   },
   EngineFlagRefused: {

@@ -51,6 +51,10 @@ export const endpointSchema = z
           "Secret of type kubernetes.io/tls, with the certificate chain in tls.crt and its private key in tls.key.",
           "Name of the Secret, in the service's namespace.",
         ),
+        clientCASecretRef: localReference(
+          "Secret with CA certificates in ca.crt. Clients must present a certificate that one of them has signed. If absent, clients need none.",
+          "Name of the Secret, in the service's namespace.",
+        ).optional(),
       })
       .describe("TLS certificate with which the gate serves HTTPS. If absent, clients use plain HTTP.")
       .optional(),
