@@ -47,6 +47,8 @@ export interface Edge {
   readonly relisten: () => Promise<void>;
   /** Renames a large access log. To be called from time to time. */
   readonly rotate: () => Promise<void>;
+  /** Requests in flight of each service; undefined if Envoy cannot tell. */
+  readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;
   readonly metrics: () => Promise<string | undefined>;
   /** Waits for requests in flight. A second call shortens the wait. */
   readonly stop: (options?: EnvoyStopOptions) => Promise<void>;
@@ -96,6 +98,7 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
       if (accessLog.size() < ROTATE_BYTES) return;
       await envoy.accessLog.rotate();
     },
+    activeRequests: () => envoy.activeRequests(),
     metrics: () => envoy.metrics(),
     stop: async (options) => {
       await envoy.stop(options);

@@ -258,12 +258,29 @@ function tick(gateway: Gateway, ports: Ports): void {
   const { log } = ports;
   repeat(ports, TICK_MS, async () => {
     queues.releaseLost();
+    await releaseEnded(gateway, ports);
     for (const [key, { inFlight, waiting }] of queues.list()) {
       const model = models.get(key);
       if (model !== undefined && inFlight + waiting > 0) demand.note(model);
     }
     await edge?.rotate().catch((err: unknown) => log.warn({ err }, "cannot rotate the access log of Envoy"));
   });
+}
+
+const NO_TOKENS = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
+
+/** Envoy drops lines of the access log while the disk is full. */
+async function releaseEnded({ queues, accounting, edge }: Gateway, { clock, log }: Ports): Promise<void> {
+  if (!queues.hasOld()) return;
+  const active = await edge?.activeRequests();
+  if (active === undefined) return;
+  const released = queues.releaseBeyond(active);
+  for (const id of released) accounting.limits.ended(id, NO_TOKENS, clock.nowMs());
+  if (released.length > 0)
+    log.warn(
+      { requests: released.length },
+      "requests ended without a line in the access log; their slots are free",
+    );
 }
 
 async function aborted(signal: AbortSignal): Promise<void> {

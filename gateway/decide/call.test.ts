@@ -39,6 +39,7 @@ test("a form names its model in a field", () => {
   const form = {
     path: "/v1/audio/transcriptions",
     contentType: "multipart/form-data; boundary=x",
+    isBodyInvalid: true,
     bodyStart,
   };
   expect(readCall(checked({ ...form, model: undefined }))).toMatchObject({ target: { model: "whisper" } });

@@ -67,13 +67,13 @@ export function readCall(request: CheckedRequest): Call | RefusedCall {
 }
 
 function modelOf(request: CheckedRequest): string | Refusal {
-  if (request.isBodyInvalid) {
+  const isForm = request.contentType?.startsWith("multipart/form-data") === true;
+  // Envoy reads no form, and says that it is invalid.
+  if (request.isBodyInvalid && !isForm) {
     const message = "The body is not valid JSON. Send one JSON object with content-type application/json.";
     return { code: "invalid_json", message };
   }
-  const model = request.contentType?.startsWith("multipart/form-data")
-    ? modelOfForm(request.bodyStart)
-    : request.model;
+  const model = isForm ? modelOfForm(request.bodyStart) : request.model;
   if (model === undefined || model === "") {
     const message =
       "The request names no model. Set `model` to a name that GET /v1/models lists, or use the base URL of a service, /s/NAMESPACE/NAME/v1.";

@@ -115,6 +115,8 @@ export interface Envoy {
   readonly listening: Promise<void>;
   /** Changes the address. Connections of the earlier one are closed within 10 s; resolves when none is left. */
   readonly listenAt: (listen: ListenAddress) => Promise<void>;
+  /** Requests that each cluster has in flight; undefined while Envoy does not answer, or while an earlier one finishes its own. */
+  readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;
   /** False while it is restarting. */
   readonly isRunning: () => boolean;
   readonly accessLog: {

@@ -5,10 +5,10 @@ import { Queues } from "./queues.ts";
 
 const model = exampleModel(["a"]);
 
-function rig() {
+function rig(slots = 1) {
   const clock = manualClock();
   const queues = new Queues(clock);
-  queues.update(model.key, model, 1);
+  queues.update(model.key, { ...model, slots }, 1);
   const acquire = (id: string) =>
     queues.acquire(model, id, {
       share: { flow: "key", weight: 1, priority: 0, person: undefined },
@@ -38,6 +38,22 @@ test("a slot whose request was lost with its Envoy is freed after hours", async 
   clock.advance(1);
   queues.releaseLost();
   expect(queues.inFlight).toBe(0);
+});
+
+test("old requests that Envoy no longer has lose their slots, the oldest first, and never more than it lacks", async () => {
+  const { clock, queues, acquire } = rig(4);
+  for (const id of ["1", "2", "3"]) {
+    await acquire(id);
+    clock.advance(10_000);
+  }
+  expect(queues.hasOld()).toBe(false);
+  clock.advance(5_001);
+  expect(queues.hasOld()).toBe(true);
+  expect(queues.releaseBeyond(new Map([[model.key, 3]]))).toEqual([]);
+  await acquire("4");
+  // The last one is on its way to Envoy, and the third one is not old enough to be sure.
+  expect(queues.releaseBeyond(new Map())).toEqual(["1"]);
+  expect(queues.inFlight).toBe(3);
 });
 
 test("an Envoy that exited frees all slots, and a deleted model refuses what waits", async () => {

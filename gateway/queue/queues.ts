@@ -15,6 +15,10 @@ interface InFlight {
 
 /** The end of a request was lost, for example with its Envoy: its slot must not stay taken forever. */
 const MAX_REQUEST_MS = 4 * 3_600_000;
+/** Envoy is asked about requests of this age. */
+const OLD_MS = 30_000;
+/** From its slot to the replica, a request needs less. */
+const SETTLED_MS = 1_000;
 
 export class Queues {
   readonly #queues = new Map<string, ModelQueue>();
@@ -87,6 +91,30 @@ export class Queues {
     const now = this.#clock.monotonicMs();
     for (const [id, { since }] of this.#inFlight)
       if (now - since > MAX_REQUEST_MS) this.release(id, { hasFailed: false });
+  }
+
+  /** True if a request is so old that its end may have been lost, for example because the disk of the access log was full. */
+  hasOld(): boolean {
+    const [oldest] = this.#inFlight.values();
+    return oldest !== undefined && this.#clock.monotonicMs() - oldest.since > OLD_MS;
+  }
+
+  /** Frees the slots of old requests that Envoy no longer has, given its number of requests by model. Returns their ids. */
+  releaseBeyond(active: ReadonlyMap<string, number>): readonly string[] {
+    const now = this.#clock.monotonicMs();
+    const settled = new Map<string, number>();
+    for (const { model, since } of this.#inFlight.values())
+      if (now - since > SETTLED_MS) settled.set(model, (settled.get(model) ?? 0) + 1);
+    const released: string[] = [];
+    // The oldest come first.
+    for (const [id, { model, since }] of this.#inFlight) {
+      const left = settled.get(model) ?? 0;
+      if (now - since <= OLD_MS || left <= (active.get(model) ?? 0)) continue;
+      settled.set(model, left - 1);
+      this.release(id, { hasFailed: false });
+      released.push(id);
+    }
+    return released;
   }
 
   #queueOf(key: string): ModelQueue {

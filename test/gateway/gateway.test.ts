@@ -5,6 +5,7 @@ import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
@@ -82,6 +83,28 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     });
     expect(answer.usage?.completion_tokens).toBe(4);
     expect((await own.models.list()).data.map(({ id }) => id)).toEqual(["default/code", "code"]);
+  });
+
+  it("keeps an alias at the older of two services that request it, and says so at the other one", async () => {
+    await on.farm.kubectl([
+      ...["patch", "isvc/code", "--type", "merge", "-p"],
+      '{"spec":{"endpoint":{"modelNames":[{"name":"gpt-4o"},{"name":"coder"}]}}}',
+    ]);
+    await until(async () =>
+      expect(await openai.models.retrieve("coder")).toMatchObject({ service: "default/code" }),
+    );
+    await until(async () => {
+      const { status } = await on.farm.objects.read(INFERENCE_SERVICES, "code");
+      const refused = status?.conditions?.find(
+        ({ type }: { readonly type: string }) => type === "ModelNamesAccepted",
+      );
+      expect(refused).toMatchObject({
+        status: "False",
+        message: expect.stringMatching(/gpt-4o.*default\/chat/),
+      });
+    });
+    expect(await openai.models.retrieve("gpt-4o")).toMatchObject({ service: "default/chat" });
+    expect((await ask("coder")).usage?.completion_tokens).toBe(4);
   });
 
   it("streams tokens as the engine sends them, and a client that leaves ends the work of the engine", async () => {

@@ -79,6 +79,59 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     await until(async () => expect((await refusal(key)).message).toMatch(/was revoked/));
   });
 
+  it("refuses bad input in the dialect of the client, and tells it nothing about other tenants", async () => {
+    const key = await run("key", "create", "stranger", "--namespaces", "elsewhere");
+    await until(async () => expect((await clientOf(key).models.list()).data).toEqual([]));
+    const send = async (path: string, body: string | FormData, type?: string) => {
+      const headers = { authorization: `Bearer ${key}`, ...(type !== undefined && { "content-type": type }) };
+      const response = await fetch(`${gateway.url}${path}`, { method: "POST", headers, body });
+      return { status: response.status, text: await response.text() };
+    };
+    const form = new FormData();
+    form.append("language", "en");
+    const named = new FormData();
+    named.append("model", "chat");
+    const json = "application/json";
+    const cases = [
+      ["/v1/chat/completions", '{"messages":[]}', json, 400, /"code":"model_required"/],
+      ["/v1/chat/completions", "{", json, 400, /"code":"invalid_json"/],
+      ["/v1/chat/completions", '{"model":"chat"}', json, 404, /"code":"model_not_found"/],
+      ["/v1/chat/completions", '{"model":"default/chat"}', json, 404, /"code":"model_not_found"/],
+      [
+        "/v1/chat/completions",
+        '{"model":"elsewhere/x","model":"single"}',
+        json,
+        404,
+        /"code":"model_not_found"/,
+      ],
+      ["/s/default/chat/v1/chat/completions", '{"model":"chat"}', json, 404, /"code":"model_not_found"/],
+      ["/v1/messages", '{"model":"chat"}', json, 404, /"type":"not_found_error"/],
+      ["/v1/messages", "[]", json, 400, /"type":"invalid_request_error"/],
+      ["/api/chat", '{"model":"chat"}', json, 404, /^\{"error":"/],
+      ["/v1/audio/transcriptions", form, undefined, 400, /"code":"model_required"/],
+      ["/v1/audio/transcriptions", named, undefined, 404, /"code":"model_not_found"/],
+      ["/v1/fine_tuning/jobs", "{}", json, 404, /"code":"unknown_path"/],
+    ] as const;
+    for (const [path, body, type, status, text] of cases) {
+      const answer = await send(path, body, type);
+      expect(answer, path).toEqual({ status, text: expect.stringMatching(text) });
+      expect(answer.text).not.toMatch(/mac-1|llamacpp|not allowed|permission/);
+    }
+  });
+
+  it("ignores a Secret that is no key, and says so in its metrics", async () => {
+    const name = "broken";
+    const labels = { "metalbridge.dev/gateway-key": "true" };
+    const metadata = { name, namespace: "metalbridge-system", labels };
+    await on.apply({ apiVersion: "v1", kind: "Secret", metadata, stringData: { "key.json": "mbk_plain" } });
+    await until(async () =>
+      expect(await gateway.metrics()).toMatch(/^metalbridge_gateway_keys\{.*invalid.*\} 1$/m),
+    );
+    expect((await refusal("mbk_plain")).status).toBe(401);
+    expect(gateway.part().log()).toMatch(/key\.json is not JSON/);
+    expect(gateway.part().log()).not.toContain("mbk_plain");
+  });
+
   it("enforces requests per minute, concurrent requests and the budget of a day, each with its own answer", async () => {
     const rate = await run("key", "create", "rate", "--all", "--requests-per-minute", "2");
     await until(() => ask(rate));

@@ -20,6 +20,7 @@ import type {
   EnvoyStopOptions,
   ListenAddress,
 } from "../types.ts";
+import { ACTIVE_STATS, parseActiveRequests } from "./active-requests.ts";
 import { createAdmin, type EnvoyAdmin } from "./admin.ts";
 import { type EnvoyPaths, envoyPaths } from "./paths.ts";
 import { createEnvoyProcesses, type EnvoyProcesses } from "./processes.ts";
@@ -108,17 +109,29 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     isRunning: () => processes?.isRunning() ?? true,
     accessLog: {
       file: paths.accessLog,
-      rotate: async () => {
-        if (processes?.hasPredecessor() === true) return;
-        // A gateway that was killed between both steps has renamed it already.
-        await ifExists(rename(paths.accessLog, `${paths.accessLog}.1`));
-        if (!(await admin.post("/reopen_logs")))
-          log.warn({}, "envoy does not answer; its access log is not reopened");
-      },
+      rotate: () => rotateAccessLog(paths.accessLog, admin, processes, log),
+    },
+    activeRequests: async () => {
+      if (processes?.hasPredecessor() === true) return undefined;
+      const stats = await admin.get(`/stats?usedonly&filter=${encodeURIComponent(ACTIVE_STATS)}`);
+      return stats === undefined ? undefined : parseActiveRequests(stats);
     },
     metrics: () => admin.get("/stats/prometheus?usedonly"),
     stop: ({ drainMs = DRAIN_MS }: EnvoyStopOptions = {}) => stop(options, admin, processes, drainMs),
   };
+}
+
+async function rotateAccessLog(
+  file: string,
+  admin: EnvoyAdmin,
+  processes: EnvoyProcesses | undefined,
+  log: EnvoyOptions["log"],
+): Promise<void> {
+  if (processes?.hasPredecessor() === true) return;
+  // A gateway that was killed between both steps has renamed it already.
+  await ifExists(rename(file, `${file}.1`));
+  if (!(await admin.post("/reopen_logs")))
+    log.warn({}, "envoy does not answer; its access log is not reopened");
 }
 
 function upstreamFiles(paths: EnvoyPaths, { upstreamTls }: EnvoyOptions): XdsFilesOptions["upstreamTls"] {
