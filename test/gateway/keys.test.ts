@@ -79,7 +79,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     await until(async () => expect((await refusal(key)).message).toMatch(/was revoked/));
   });
 
-  it("refuses bad input in the dialect of the client, and tells it nothing about other tenants", async () => {
+  it("refuses bad input in the dialect of the client, and mentions no other tenant", async () => {
     const key = await run("key", "create", "stranger", "--namespaces", "elsewhere");
     await until(async () => expect((await clientOf(key).models.list()).data).toEqual([]));
     const send = async (path: string, body: string | FormData, type?: string) => {

@@ -305,7 +305,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     }
   });
 
-  it("tells how many requests each service has in flight", async () => {
+  it("reports how many requests each service has in flight", async () => {
     const answer = Promise.withResolvers<Answer>();
     first.answer = second.answer = () => answer.promise;
     const calls = [chat({ model: "a" }), chat({ model: "a" })];
