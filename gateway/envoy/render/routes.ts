@@ -44,9 +44,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
       {
         name: "all",
         domains: ["*"],
-        ...(cors === undefined
-          ? {}
-          : { typed_per_filter_config: { "envoy.filters.http.cors": corsPolicy(cors) } }),
+        typed_per_filter_config: cors && { "envoy.filters.http.cors": corsPolicy(cors) },
         routes: [
           ...OWN_PATHS.map((path) => ownRoute({ path })),
           ownRoute({ path_separated_prefix: "/v1/models" }),
