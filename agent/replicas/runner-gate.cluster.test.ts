@@ -156,6 +156,58 @@ it(
 );
 
 it(
+  "clients are verified by the CA of its Secret, also after the agent has restarted and the CA has changed",
+  withBench(async ({ bench, authority, secret, certificate }) => {
+    const ca = readFileSync(authority.certificateFile);
+    const others = createTestAuthority();
+    const [own, foreign] = [authority, others].map((one) => {
+      const { certificate: cert, key } = one.issue("client", { organization: "clients" });
+      return { cert, key };
+    });
+    const reach = (replica: InferenceReplica, client: object = {}) =>
+      new Promise<number | string | undefined>((resolve) => {
+        const { address: host } = bench;
+        const to = {
+          host,
+          port: replica.status?.port,
+          path: "/v1/models",
+          ca,
+          agent: false,
+          servername: "chat",
+        };
+        request({ ...to, ...client }, (response) => resolve(response.resume().statusCode))
+          .once("error", ({ message }) => resolve(message))
+          .end();
+      });
+    await secret("cert", certificate("first"));
+    const agent = await bench.startAgent({ timings: quick });
+    await bench.createReplica("chat-0-m", ({ template }) =>
+      Object.assign(template, { tls: { secretName: "cert", clientCASecretName: "ca" } }),
+    );
+    const missing = await bench.untilReason("chat-0-m", "SecretMissing");
+    expect(missing.status?.message).toContain("kubectl create secret generic ca -n ");
+    await secret("ca", { "ca.crt": "garbage" });
+    const unusable = await bench.untilReason("chat-0-m", "CertificateInvalid");
+    expect(unusable.status?.message).toContain("ca.crt has no certificate");
+    await secret("ca", { "ca.crt": ca.toString() });
+    const ready = await bench.untilPhase("chat-0-m", "Ready");
+    expect(await reach(ready, own)).toBe(200);
+    expect(await reach(ready)).toContain("certificate required");
+    expect(typeof (await reach(ready, foreign))).toBe("string");
+
+    await agent.end();
+    expect(await reach(ready)).toContain("certificate required");
+    await bench.startAgent({ timings: quick });
+    await secret("ca", { "ca.crt": readFileSync(others.certificateFile, "utf8") });
+    await vi.waitFor(async () => expect(await reach(ready, foreign)).toBe(200), WAIT);
+    expect(typeof (await reach(ready, own))).toBe("string");
+    const after = await bench.replica("chat-0-m");
+    expect(after?.status).toMatchObject({ phase: "Ready", pid: ready.status?.pid, restarts: 0 });
+    others.remove();
+  }),
+);
+
+it(
   "a replica whose gate cannot be started again leaves its Service, and returns with the gate",
   withBench(async ({ bench }) => {
     const at = (name: string) => join(bench.place.root, name);
