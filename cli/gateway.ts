@@ -52,10 +52,10 @@ export function configureGateway(command: Command): void {
       "--user-jwt-secret-file <file>",
       "file with the secret by which Open WebUI signs its users, for a queue that is fair between them",
     )
-    .option("--health-address <ip>", "address of /healthz, /readyz and /metrics (default: loopback)")
+    .option("--health-address <ip>", "address of /healthz, /readyz, /metrics and /queues (default: loopback)")
     .option(
       "--health-port <n>",
-      "port of /healthz, /readyz and /metrics; 0 chooses a free port (default: 9468)",
+      "port of /healthz, /readyz, /metrics and /queues; 0 chooses a free port (default: 9468)",
     )
     .action(gateway);
 }

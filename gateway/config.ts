@@ -4,6 +4,7 @@ import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { keyLimitsSchema } from "../src/gateway/key.ts";
+import { GATEWAY_HEALTH_PORT } from "../src/gateway/request-queues.ts";
 
 const port = (byDefault: number, description: string) =>
   z.coerce.number().int().min(0).max(65535).default(byDefault).describe(description);
@@ -95,8 +96,11 @@ export const gatewayConfigSchema = z
       .string()
       .min(1)
       .default("127.0.0.1")
-      .describe("Address of /healthz, /readyz and /metrics."),
-    healthPort: port(9468, "Port of /healthz, /readyz and /metrics. 0 selects a free port."),
+      .describe("Address of /healthz, /readyz, /metrics and /queues."),
+    healthPort: port(
+      GATEWAY_HEALTH_PORT,
+      "Port of /healthz, /readyz, /metrics and /queues. 0 selects a free port.",
+    ),
   })
   .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
     path: ["tlsKey"],

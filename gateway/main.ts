@@ -3,10 +3,11 @@ import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import path from "node:path";
+import { REQUEST_QUEUES_PATH } from "../src/gateway/request-queues.ts";
 import { healthRoutes, listen } from "../src/http/listener.ts";
 import { processFacts } from "../src/http/metrics/process-facts.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
-import { metricsRoute } from "../src/http/metrics/route.ts";
+import { costlyRoute, metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally, type Tally } from "../src/http/metrics/tally.ts";
 import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
@@ -31,6 +32,7 @@ import type { SharedCounters } from "./limits/shared-counters.ts";
 import { createFigures, gatewayFamilies } from "./metrics.ts";
 import { Models } from "./models/models.ts";
 import { Queues } from "./queue/queues.ts";
+import { reportQueues } from "./queue/report.ts";
 import { type CheckpointFile, openCheckpoint } from "./usage/checkpoint.ts";
 
 export interface GatewayOptions {
@@ -248,7 +250,8 @@ async function listenForHealth(
     return missing === undefined ? [] : [`waiting for ${missing}`];
   };
   const metrics = metricsRoute(() => renderFamilies(gatewayFamilies, facts()), clock);
-  const routes = healthRoutes({ notReady, metrics });
+  const waiting = costlyRoute(() => JSON.stringify(reportQueues(queues)), clock, "application/json");
+  const routes = { ...healthRoutes({ notReady, metrics }), [REQUEST_QUEUES_PATH]: waiting };
   return listen({ address: config.healthAddress, port: config.healthPort, routes, signal });
 }
 

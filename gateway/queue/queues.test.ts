@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { exampleModel } from "../testing/example-model.ts";
 import { manualClock } from "../testing/manual-clock.ts";
 import { Queues } from "./queues.ts";
+import { reportQueues } from "./report.ts";
 
 const model = exampleModel(["a"]);
 
@@ -9,9 +10,9 @@ function rig(slots = 1) {
   const clock = manualClock();
   const queues = new Queues(clock);
   queues.update(model.key, { ...model, slots }, 1);
-  const acquire = (id: string) =>
+  const acquire = (id: string, flow = "key", person?: string) =>
     queues.acquire(model, id, {
-      share: { flow: "key", weight: 1, priority: 0, person: undefined },
+      share: { flow, weight: 1, priority: 0, person },
       affinity: undefined,
       deadlineMs: clock.monotonicMs() + 60_000,
       signal: new AbortController().signal,
@@ -65,4 +66,31 @@ test("an Envoy that exited frees all slots, and a deleted model refuses what wai
   const third = acquire("3");
   queues.update(model.key, undefined, 1);
   expect(await third).toEqual({ at: "off" });
+});
+
+test("the report has slots, waits and the next position of each key, and no people", async () => {
+  const { clock, queues, acquire } = rig();
+  expect(reportQueues(queues)).toEqual({
+    queues: [
+      {
+        ...{ service: model.key, waiting: 0, longestWaitSeconds: 0 },
+        slots: { used: 0, total: 1 },
+        keys: [],
+      },
+    ],
+  });
+  await acquire("1", "many");
+  for (const id of ["2", "3", "4"]) void acquire(id, "many", "ann");
+  clock.advance(1_500);
+  void acquire("5", "one");
+  clock.advance(250);
+  const { queues: [report] = [] } = reportQueues(queues);
+  expect(report).toEqual({
+    ...{ service: model.key, waiting: 4, longestWaitSeconds: 1.8, slots: { used: 1, total: 1 } },
+    keys: [
+      { key: "one", waiting: 1, position: 1, longestWaitSeconds: 0.3 },
+      { key: "many", waiting: 3, position: 2, longestWaitSeconds: 1.8 },
+    ],
+  });
+  expect(JSON.stringify(report)).not.toContain("ann");
 });

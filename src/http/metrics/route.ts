@@ -1,4 +1,4 @@
-/** The metrics route of a part with facts of a cluster, whose page has megabytes and takes a tenth of a second to render. */
+/** Routes with facts of a cluster, such as metrics, whose page has megabytes and takes a tenth of a second to render. */
 import type { Clock } from "../../util/ports.ts";
 import type { HttpResponse, RouteHandler } from "../listener.ts";
 import { METRICS_TYPE } from "./render.ts";
@@ -6,14 +6,22 @@ import { METRICS_TYPE } from "./render.ts";
 /** A page is reused for this many times its rendering time, so that scrapes take at most a fifth of a core. */
 const REUSE_PER_COST = 4;
 
-/** Scrapes share one buffer, so that a page for several slow clients is in memory once. */
 export function metricsRoute(render: () => string, clock: Pick<Clock, "monotonicMs">): RouteHandler {
+  return costlyRoute(render, clock, METRICS_TYPE);
+}
+
+/** Requests share one buffer, so that a page for several slow clients is in memory once. */
+export function costlyRoute(
+  render: () => string,
+  clock: Pick<Clock, "monotonicMs">,
+  type: string,
+): RouteHandler {
   let page: HttpResponse | undefined;
   let goodUntilMs = 0;
   return () => {
     const startedMs = clock.monotonicMs();
     if (page !== undefined && startedMs < goodUntilMs) return page;
-    page = { status: 200, body: Buffer.from(render()), type: METRICS_TYPE };
+    page = { status: 200, body: Buffer.from(render()), type };
     const nowMs = clock.monotonicMs();
     goodUntilMs = nowMs + REUSE_PER_COST * (nowMs - startedMs);
     return page;
