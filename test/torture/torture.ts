@@ -74,7 +74,7 @@ async function observe(
   const engines = watchEngines(recorder, hosts, [...bed.nodes.values()]);
   cleanups.push(engines.stop, watchLag(recorder), watchProxy(recorder, bed.network.station(CLIENTS)));
   cleanups.push(watchAudit(recorder, bed.auditFile, bed.network.station(CLIENTS)));
-  const load = startLoad(recorder, bed.network.station(CLIENTS), seed);
+  const load = startLoad(recorder, bed.network.station(CLIENTS), seed, bed.gateway);
   cleanups.push(load.stop);
   const cluster = await watchCluster(recorder, bed.connection, signal);
   const context: FaultContext = { engine, bed, recorder, engines, cluster, load };
@@ -92,6 +92,12 @@ async function begin(context: FaultContext): Promise<void> {
   });
   controller.start();
   recorder.note({ type: "part", part: "controller", change: "started" });
+  const { part: gateway } = bed.gateway;
+  gateway.onUnasked((code) => {
+    recorder.note({ type: "part", part: "gateway", change: "endedUnasked", detail: `code ${code}` });
+  });
+  gateway.start();
+  recorder.note({ type: "part", part: "gateway", change: "started" });
   for (const { agent, name: host } of bed.hosts.values()) {
     agent.onUnasked((code) => {
       recorder.note({ type: "part", part: "agent", host, change: "endedUnasked", detail: `code ${code}` });

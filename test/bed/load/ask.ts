@@ -11,6 +11,10 @@ export interface Question {
   readonly agent: Agent;
   readonly maxTokens: number;
   readonly timeoutMs: number;
+  /** Of the gateway. */
+  readonly by?:
+    | { readonly key: string; readonly model: string; readonly deadlineSeconds: number }
+    | undefined;
 }
 
 export interface Answer {
@@ -41,8 +45,10 @@ export function ask({
   agent,
   maxTokens,
   timeoutMs,
+  by,
 }: Question): Promise<Answer> {
   const body = JSON.stringify({
+    model: by?.model,
     messages: [{ role: "user", content }],
     max_tokens: maxTokens,
     stream: isStreamed,
@@ -58,14 +64,14 @@ export function ask({
     };
     const call = request(
       `${url}/v1/chat/completions`,
-      { method: "POST", agent, headers: { "content-type": "application/json" } },
+      { method: "POST", agent, headers: { "content-type": "application/json", ...headersOf(by) } },
       (response) => {
         seen.status = response.statusCode ?? 0;
         response.on("data", (chunk: Buffer) => {
           seen.firstByteAt ??= monotonicEpochMs();
           text += chunk.toString();
         });
-        response.once("end", () => end(complaint(response.statusCode ?? 0, text, isStreamed)));
+        response.once("end", () => end(complaint(response.statusCode ?? 0, text, isStreamed, by?.model)));
         response.once("error", (error) => end(`cut: ${error.message}`));
       },
     );
@@ -86,9 +92,16 @@ export function ask({
   });
 }
 
+function headersOf(by: Question["by"]): Readonly<Record<string, string>> {
+  if (by === undefined) return {};
+  return { authorization: `Bearer ${by.key}`, "x-request-deadline": String(by.deadlineSeconds) };
+}
+
 /** Why an answer that came is none, or "". */
-export function complaint(status: number, text: string, isStreamed: boolean): string {
+export function complaint(status: number, text: string, isStreamed: boolean, model?: string): string {
   if (status !== 200) return `status ${status}: ${text.slice(0, 200)}`;
+  if (model !== undefined && !text.includes(`"model":"${model}"`))
+    return `the answer of another model: ${text.slice(0, 200)}`;
   if (isStreamed) return text.trimEnd().endsWith("data: [DONE]") ? "" : "the stream ended without [DONE]";
   try {
     const { choices } = JSON.parse(text) as { choices?: readonly unknown[] };

@@ -26,6 +26,7 @@ import { quietLog } from "../../cluster/quiet-log.ts";
 import { auditWatches } from "../observe/proxy.ts";
 import { type EngineName, HOSTS, nodeNames, type ServiceName, servicesWith } from "../plan/catalog.ts";
 import { type FleetObjects, fleetObjects } from "./fleet-objects.ts";
+import { prepareGateway, type TestGateway } from "./gateway.ts";
 import { prepareHost, type TestHost } from "./host.ts";
 import { serveModels } from "./models.ts";
 import { oneThreadOllama } from "./one-thread-ollama.ts";
@@ -45,6 +46,7 @@ export interface Bed extends AsyncDisposable {
   readonly kubectl: Kubectl;
   readonly services: readonly ServiceName[];
   readonly controller: ControlledPart;
+  readonly gateway: TestGateway;
   readonly releases: readonly [Release, Release];
 }
 
@@ -120,6 +122,9 @@ async function build(
     ],
   });
   keep(controller.dispose);
+  const station = network.station(CLIENTS);
+  const gateway = await prepareGateway({ dir, station, kubeconfig, client, release: releases[0] });
+  keep(gateway.dispose);
   const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0], engine }, keep);
   const nodes = await joinNodes(
     nodeCount,
@@ -136,6 +141,7 @@ async function build(
     nodes,
     kubectl,
     controller,
+    gateway,
     releases,
     services: servicesWith(nodeCount),
     auditFile: audit.file,

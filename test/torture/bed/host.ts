@@ -1,5 +1,5 @@
 /** One host of the farm: a namespace with a small disk of its own, and the agent in it. */
-import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { agentArgs } from "../../bed/agent.ts";
 import { killEngines } from "../../bed/engines.ts";
@@ -7,6 +7,7 @@ import { giveIdentity } from "../../bed/identity.ts";
 import type { Network, Station } from "../../bed/network.ts";
 import type { Release } from "../../bed/release.ts";
 import { run } from "../../bed/run.ts";
+import { fill, unmount } from "./disk.ts";
 import { type LinkState, moveAddress, setLink } from "./link.ts";
 import { type ControlledPart, controlPart } from "./process-control.ts";
 
@@ -87,28 +88,4 @@ function agentOf(
   const { kubeconfig, stateDir } = place;
   const args = agentArgs({ hostName: name, kubeconfig, stateDir, config: ours });
   return controlPart({ name: `agent-${name}`, dir: place.dir, args, inside: place.inside, release });
-}
-
-const BLOCK = Buffer.alloc(1 << 20);
-
-function fill(file: string): void {
-  const descriptor = openSync(file, "a");
-  try {
-    for (let size = BLOCK.length; size >= 4_096; size /= 4) writeUntilFull(descriptor, size);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
-function writeUntilFull(descriptor: number, size: number): void {
-  try {
-    while (writeSync(descriptor, BLOCK, 0, size) === size);
-  } catch {
-    // ENOSPC: that is what was wanted.
-  }
-}
-
-/** A process that still writes there, such as the shim of a just killed engine, exits within a moment. */
-async function unmount(disk: string): Promise<void> {
-  await run("umount", [disk]).catch(() => run("umount", ["--lazy", disk]).catch(() => {}));
 }

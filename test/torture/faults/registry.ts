@@ -8,6 +8,7 @@ import { addressChange, leaseExpiry, networkCut, networkLossy, networkSlow } fro
 import { engineKill } from "./process/engine-kill.ts";
 import { enginePause, runnerPause } from "./process/engine-pause.ts";
 import { gateKill } from "./process/gate-kill.ts";
+import { envoyKill, gatewayDiskFull, gatewayKill, gatewayPause, keyRevoke } from "./process/gateway.ts";
 import {
   agentClockStep,
   agentKill,
@@ -68,4 +69,9 @@ export const FAULTS: Readonly<Record<FaultKind, Fault>> = {
   "pods-restart": restart,
   "pods-revision": newRevision,
   "pods-scale": scale,
+  "envoy-kill": envoyKill,
+  "gateway-kill": gatewayKill,
+  "gateway-pause": gatewayPause,
+  "gateway-disk-full": gatewayDiskFull,
+  "key-revoke": keyRevoke,
 };

@@ -89,6 +89,32 @@ const stories: Readonly<Record<string, { good: readonly RecordedEvent[]; bad: re
     good: [...serving, gateKilled, at(19, "part", { part: "gate" })],
     bad: [...serving, gateKilled, at(21, "part", { part: "gate" })],
   },
+  "gateway-requests": {
+    good: [
+      ...serving,
+      ...[at(10, "part", { part: "envoy", change: "ended" }), at(12, "part", { part: "envoy" })],
+      at(11, "gatewayRequest", { startedAt: 10_500, failure: "ECONNREFUSED" }),
+      // A decision service that is away for a moment loses nothing, so this excuses nothing.
+      ...[at(20, "part", { part: "gateway", change: "ended" }), at(22, "part", { part: "gateway" })],
+    ],
+    bad: [
+      ...serving,
+      ...[at(20, "part", { part: "gateway", change: "ended" }), at(22, "part", { part: "gateway" })],
+      at(21, "gatewayRequest", { startedAt: 20_500, failure: "status 503" }),
+    ],
+  },
+  "gateway-returns": {
+    good: [at(10, "part", { part: "gateway", change: "ended" }), at(19, "part", { part: "gateway" })],
+    bad: [at(10, "part", { part: "envoy", change: "ended" }), at(21, "part", { part: "envoy" })],
+  },
+  "gateway-accounts": {
+    good: [at(5, "gatewayRequest"), at(6, "gatewayRequest"), at(20, "gatewayEnd", { recorded: 2 })],
+    bad: [at(5, "gatewayRequest"), at(6, "gatewayRequest"), at(20, "gatewayEnd", { recorded: 3 })],
+  },
+  "revoked-keys": {
+    good: [at(10, "revocation", { refusedAfterMs: 900 })],
+    bad: [at(10, "revocation", { refusedAfterMs: 1_100 })],
+  },
   convergence: {
     good: [at(10, "round", { change: "healed" }), at(69, "round", { change: "converged" })],
     bad: [at(10, "round", { change: "healed" }), at(71, "round", { change: "converged" })],
@@ -265,4 +291,21 @@ describe("a pod on a node", () => {
     expect(broken(...up, stopped, ...left(29), without(33), back)).toEqual([]);
     expect(broken(...up, stopped, ...left(20), without(24), back)).toEqual(["requests"]);
   });
+});
+
+test("usage lacks only requests whose lines a killed Envoy or a full disk has lost, and no slot stays taken", () => {
+  const answered = at(9.5, "gatewayRequest");
+  const end = at(20, "gatewayEnd", { recorded: 0 });
+  expect(broken(answered, end)).toEqual(["gateway-accounts"]);
+  const envoy = [at(10, "part", { part: "envoy", change: "ended" }), at(12, "part", { part: "envoy" })];
+  expect(broken(answered, ...envoy, end)).toEqual([]);
+  const disk = [at(9, "disk", { host: "gateway" }), at(12, "disk", { host: "gateway", isFull: false })];
+  expect(broken(answered, ...disk, end)).toEqual([]);
+  expect(broken(at(20, "gatewayEnd", { inFlight: 1 }))).toEqual(["gateway-accounts"]);
+});
+
+test("the stream of a revoked key ends normally, unless its engine was killed", () => {
+  const cutStream = at(11, "revocation", { startedAt: 9_000, streamFailure: "cut: ECONNRESET" });
+  expect(broken(...serving, cutStream)).toEqual(["revoked-keys"]);
+  expect(broken(...serving, killed, ...reported, cutStream)).toEqual([]);
 });

@@ -1,5 +1,6 @@
 /** All invariants, in the order of the report. */
 import { convergence } from "./convergence.ts";
+import { gatewayAccounts, gatewayRequests, gatewayReturns, revokedKeys } from "./gateway.ts";
 import type { Invariant } from "./invariant.ts";
 import { leftovers, orphans } from "./leftovers.ts";
 import { oneEngine } from "./one-engine.ts";
@@ -24,6 +25,10 @@ export const INVARIANTS: readonly Invariant[] = [
   orphans,
   partsLive,
   gateReturns,
+  gatewayRequests,
+  gatewayReturns,
+  gatewayAccounts,
+  revokedKeys,
   convergence,
   leftovers,
 ];

@@ -21,14 +21,22 @@ const WORKER = path.join(import.meta.dirname, "worker.ts");
 
 /** Requests per second of each service: enough to be in flight at every fault, little enough for two cores. */
 const PACE: Readonly<Record<ServiceName, number>> = {
-  steady: 3,
-  elastic: 3,
-  brief: 2,
-  podded: 2,
-  mixed: 2,
+  steady: 2,
+  elastic: 2,
+  brief: 1.5,
+  podded: 1.5,
+  mixed: 1.5,
 };
+/** Beside those, by the gateway. */
+const GATEWAY_PACE = 0.75;
 
-export function startLoad(recorder: Recorder, station: Station, seed: number): Load {
+/** Where the gateway answers, and a key of it. */
+export interface LoadGateway {
+  readonly url: string;
+  readonly key: string;
+}
+
+export function startLoad(recorder: Recorder, station: Station, seed: number, gateway: LoadGateway): Load {
   const [program = "nsenter", ...prefix] = station.inside;
   const child = spawn(program, [...prefix, process.execPath, WORKER, String(seed)], {
     stdio: ["pipe", "pipe", "inherit"],
@@ -38,7 +46,12 @@ export function startLoad(recorder: Recorder, station: Station, seed: number): L
   const targets = new Map<ServiceName, Target>();
   let factor = 1;
   const tell = (): void => {
-    const hurried = [...targets.values()].map((target) => ({
+    const { url, key } = gateway;
+    const both = [...targets.values()].flatMap((target): readonly Target[] => [
+      target,
+      { service: target.service, url, key, requestsPerSecond: GATEWAY_PACE },
+    ]);
+    const hurried = both.map((target) => ({
       ...target,
       requestsPerSecond: target.requestsPerSecond * factor,
     }));
@@ -71,7 +84,16 @@ export function startLoad(recorder: Recorder, station: Station, seed: number): L
 }
 
 function note(recorder: Recorder, result: Result): void {
-  const { startedAt, endedAt, firstByteAt, failure, service, ...rest } = result;
+  const { startedAt, endedAt, firstByteAt, failure, service, isByGateway, ...rest } = result;
+  if (isByGateway) {
+    const { id, status } = rest;
+    const times = { startedAt: recorder.fromEpoch(startedAt) };
+    recorder.note(
+      { type: "gatewayRequest", id, service: service as ServiceName, failure, status, ...times },
+      recorder.fromEpoch(endedAt),
+    );
+    return;
+  }
   recorder.note(
     {
       type: "request",

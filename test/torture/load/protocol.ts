@@ -9,12 +9,15 @@ export interface Target {
   readonly service: string;
   readonly url: string;
   readonly requestsPerSecond: number;
+  /** Of the gateway, which is asked for the service as its model; absent: the URL is that of the service. */
+  readonly key?: string;
 }
 
 /** From the load: one finished request. Times are milliseconds since the epoch on a clock that no step moves. */
 export interface Result {
   readonly id: number;
   readonly service: string;
+  readonly isByGateway: boolean;
   readonly isStreamed: boolean;
   readonly isKeptAlive: boolean;
   readonly startedAt: number;

@@ -8,6 +8,8 @@ import { createRandom } from "../../bed/random.ts";
 import type { Orders, Result, Target } from "./protocol.ts";
 
 const TIMEOUT_MS = 45_000;
+/** Shorter than our own, so that the gateway says why. */
+const DEADLINE_SECONDS = 30;
 const random = createRandom(Number(process.argv[2] ?? 1));
 const tracking = startTracking();
 const kept = new Map<string, Agent>();
@@ -22,7 +24,7 @@ createInterface({ input: process.stdin })
   .on("close", () => process.exit(0));
 
 function follow(orders: Orders): void {
-  const wanted = new Map(orders.targets.map((target) => [target.service, target]));
+  const wanted = new Map(orders.targets.map((target) => [nameOf(target), target]));
   for (const service of targets.keys()) if (!wanted.has(service)) stop(service);
   for (const [service, target] of wanted) {
     if (targets.get(service)?.url !== target.url) stop(service);
@@ -38,6 +40,11 @@ function stop(service: string): void {
   kept.delete(service);
 }
 
+/** A service has up to two targets. */
+function nameOf({ service, key }: Target): string {
+  return key === undefined ? service : `${service} by the gateway`;
+}
+
 /** The pace is the clients', whatever the answers take. */
 function next(service: string): void {
   const target = targets.get(service);
@@ -50,21 +57,26 @@ function next(service: string): void {
   );
 }
 
-async function send({ service, url }: Target): Promise<void> {
+async function send(target: Target): Promise<void> {
+  const { service, url, key } = target;
   lastId += 1;
   const id = lastId;
   const isStreamed = random.next() < 0.5;
   const isKeptAlive = random.next() < 0.5;
   const maxTokens = isStreamed ? random.integer(20, 200) : random.integer(4, 40);
   const startedAt = monotonicEpochMs();
-  const agent = isKeptAlive ? keptAgent(service) : freshAgent();
-  const answer = await ask({ url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS });
+  const agent = isKeptAlive ? keptAgent(nameOf(target)) : freshAgent();
+  const answer = await ask({
+    ...{ url, isStreamed, agent, maxTokens, timeoutMs: TIMEOUT_MS },
+    by: key === undefined ? undefined : { key, model: service, deadlineSeconds: DEADLINE_SECONDS },
+  });
   const endedAt = monotonicEpochMs();
   const { localPort, ...rest } = answer;
-  const endpoint = await tracking.endpointFor(answer, startedAt);
+  const endpoint = key === undefined ? await tracking.endpointFor(answer, startedAt) : undefined;
   const result: Result = {
     id,
     service,
+    isByGateway: key !== undefined,
     isStreamed,
     isKeptAlive,
     startedAt,

@@ -29,7 +29,7 @@ export interface EngineEvent extends At {
 
 export interface PartEvent extends At {
   readonly type: "part";
-  readonly part: "agent" | "controller" | "gate" | "kubelet";
+  readonly part: "agent" | "controller" | "gate" | "kubelet" | "gateway" | "envoy";
   readonly host?: string;
   readonly change: "started" | "ended" | "paused" | "resumed" | "endedUnasked";
   readonly detail?: string;
@@ -146,6 +146,37 @@ export interface RequestEvent extends At {
   readonly endpoint?: string;
 }
 
+/** One request of the load through the gateway. */
+export interface GatewayRequestEvent extends At {
+  readonly type: "gatewayRequest";
+  readonly id: number;
+  readonly service: ServiceName;
+  readonly startedAt: number;
+  /** "" if it was answered. */
+  readonly failure: string;
+  readonly status?: number;
+}
+
+/** A key was revoked while a stream of it was on its way. */
+export interface RevocationEvent extends At {
+  readonly type: "revocation";
+  readonly service: ServiceName;
+  readonly startedAt: number;
+  /** Absent: its requests were still accepted after 10 s. */
+  readonly refusedAfterMs?: number | undefined;
+  readonly streamFailure: string;
+}
+
+/** The gateway after the last request. */
+export interface GatewayEndEvent extends At {
+  readonly type: "gatewayEnd";
+  /** Requests with a slot, and requests in a queue. */
+  readonly inFlight: number;
+  readonly queued: number;
+  /** Requests of the load in the records of usage. */
+  readonly recorded: number;
+}
+
 /** Where kube-proxy sends new connections, of all Services together. */
 export interface ProxyEvent extends At {
   readonly type: "proxy";
@@ -201,6 +232,9 @@ export type RecordedEvent =
   | ServiceEvent
   | HostEvent
   | RequestEvent
+  | GatewayRequestEvent
+  | RevocationEvent
+  | GatewayEndEvent
   | ProxyEvent
   | ProxyWatchEvent
   | LoadEvent

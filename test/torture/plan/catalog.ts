@@ -174,13 +174,31 @@ export const NODE_FAULTS = [
   { kind: "pods-scale", weight: 4, on: "service", services: NODE_SERVICES, lock: "service:*" },
 ] as const satisfies readonly FaultEntry[];
 
+/** Beside those in every farm, one after the other. */
+export const GATEWAY_FAULTS = [
+  { kind: "envoy-kill", weight: 1, on: "cluster", lock: "gateway", lasts: seconds(0, 1) },
+  { kind: "key-revoke", weight: 1, on: "cluster", lock: "gateway" },
+  { kind: "gateway-pause", weight: 1, on: "cluster", lock: "gateway", lasts: seconds(1, 6) },
+  { kind: "gateway-kill", weight: 1, on: "cluster", lock: "gateway", lasts: seconds(0, 2) },
+  { kind: "gateway-disk-full", weight: 1, on: "cluster", lock: "gateway", lasts: seconds(2, 6) },
+] as const satisfies readonly FaultEntry[];
+
 /** What all hosts of a farm run. */
 export const ENGINES = ["llamacpp", "ollama"] as const;
 export type EngineName = (typeof ENGINES)[number];
 
-export type FaultKind = (typeof CATALOG | typeof DAEMON_FAULTS | typeof NODE_FAULTS)[number]["kind"];
+export type FaultKind = (
+  | typeof CATALOG
+  | typeof DAEMON_FAULTS
+  | typeof NODE_FAULTS
+  | typeof GATEWAY_FAULTS
+)[number]["kind"];
 type Entry = FaultEntry & { readonly kind: FaultKind };
 
+/** Every kind of fault that any farm has. */
+export const ALL_FAULTS: readonly Entry[] = [...CATALOG, ...DAEMON_FAULTS, ...NODE_FAULTS, ...GATEWAY_FAULTS];
+
+/** Those that are drawn by weight. */
 export function faultsFor(engine: EngineName, nodes = 0): readonly Entry[] {
   return [...CATALOG, ...(engine === "ollama" ? DAEMON_FAULTS : []), ...(nodes > 0 ? NODE_FAULTS : [])];
 }

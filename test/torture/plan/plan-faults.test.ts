@@ -1,10 +1,19 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { CATALOG, DAEMON_FAULTS, faultsFor, HOSTS, NODE_FAULTS, SERVICES } from "./catalog.ts";
+import {
+  CATALOG,
+  DAEMON_FAULTS,
+  faultsFor,
+  GATEWAY_FAULTS,
+  HOSTS,
+  NODE_FAULTS,
+  SERVICES,
+} from "./catalog.ts";
 import { FIXED_SEEDS } from "./fixed-seeds.ts";
 import { lockOf, type PlannedFault, planFaults } from "./plan-faults.ts";
 
 const LEASE_MS = 40_000;
+const kindsOf = (entries: readonly { readonly kind: string }[]) => new Set(entries.map(({ kind }) => kind));
 const seeds = fc.integer({ min: 0, max: 2 ** 31 });
 
 test("a seed gives the same schedule each time, another seed another one", () => {
@@ -48,14 +57,14 @@ test("targets are hosts, services or nothing, as the catalog says", () => {
 test("an hour draws every kind, and long rounds go past a Lease", () => {
   const rounds = planFaults(1, 60).rounds;
   const faults = rounds.flatMap((round) => round.faults);
-  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOG.map(({ kind }) => kind)));
+  expect(new Set(faults.map(({ kind }) => kind))).toEqual(kindsOf([...CATALOG, ...GATEWAY_FAULTS]));
   expect(Math.max(...faults.map(({ forMs }) => forMs))).toBeGreaterThan(60_000);
 });
 
 test("what only shared daemons have is drawn for farms that run them, and for no others", () => {
   const kinds = (engine: "llamacpp" | "ollama") =>
     new Set(planFaults(1, 60, engine).rounds.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
-  expect(kinds("ollama")).toEqual(new Set(faultsFor("ollama").map(({ kind }) => kind)));
+  expect(kinds("ollama")).toEqual(kindsOf([...faultsFor("ollama"), ...GATEWAY_FAULTS]));
   for (const { kind } of DAEMON_FAULTS) expect(kinds("llamacpp")).not.toContain(kind);
 });
 
@@ -85,8 +94,16 @@ test("the fixed seeds draw every kind together, and some that outlast a Lease", 
   const faults = ours.flatMap(({ seed, minutes }) =>
     planFaults(seed, minutes).rounds.flatMap((round) => round.faults),
   );
-  expect(new Set(faults.map(({ kind }) => kind))).toEqual(new Set(CATALOG.map(({ kind }) => kind)));
+  expect(new Set(faults.map(({ kind }) => kind))).toEqual(kindsOf([...CATALOG, ...GATEWAY_FAULTS]));
   const outlasting = faults.filter(({ forMs }) => forMs > LEASE_MS).map(({ kind }) => kind);
   expect(outlasting).toContain("lease-expiry");
   expect(outlasting).toContain("engine-pause");
+});
+
+test("each fixed seed draws every fault of the gateway", () => {
+  for (const { seed, minutes, engine, nodes } of FIXED_SEEDS) {
+    const { rounds } = planFaults(seed, minutes, engine, nodes);
+    const kinds = rounds.flatMap(({ faults }) => faults.map(({ kind }) => kind));
+    expect(kinds).toEqual(expect.arrayContaining([...kindsOf(GATEWAY_FAULTS)]));
+  }
 });

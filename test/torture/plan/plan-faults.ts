@@ -2,10 +2,12 @@
 
 import { createRandom, type Random } from "../../bed/random.ts";
 import {
+  ALL_FAULTS,
   type EngineName,
   type FaultEntry,
   type FaultKind,
   faultsFor,
+  GATEWAY_FAULTS,
   HOSTS,
   nodeNames,
   SERVICES,
@@ -61,11 +63,14 @@ export function planFaults(
   const rounds: Round[] = [];
   let left = minutes * 60_000;
   let id = 1;
+  let gatewayId = GATEWAY_IDS;
   while (rounds.length === 0 || left > 0) {
     const isLong = rounds.length % 2 === 1 && left >= LONG_MS;
     const round = planRound({ random, catalog, nodes }, rounds.length, isLong, id);
-    rounds.push(round);
+    const ofGateway = planGatewayFaults(seed, round, gatewayId);
+    rounds.push({ ...round, faults: [...round.faults, ...ofGateway] });
     id += round.faults.length;
+    gatewayId += ofGateway.length;
     left -= round.lengthMs + QUIET_MS;
   }
   return { seed, minutes, engine, nodes, rounds };
@@ -91,6 +96,30 @@ function planRound(source: Source, index: number, isLong: boolean, firstId: numb
     atMs += random.integer(GAP_MS.least, GAP_MS.most);
   }
   return { index, isLong, lengthMs, faults };
+}
+
+/** The first id of a fault of the gateway. */
+const GATEWAY_IDS = 10_000;
+const GATEWAY_GAP_MS = { least: 5_000, most: 8_000 } as const;
+/** A process that starts, or a stream that ends, on a busy machine. */
+const GATEWAY_ROOM_MS = 10_000;
+
+/** In turn, so that a short run has every kind. Drawn by themselves: a schedule of the other faults stays as it was. */
+function planGatewayFaults(
+  seed: number,
+  { index, lengthMs }: Round,
+  firstId: number,
+): readonly PlannedFault[] {
+  const random = createRandom(seed + GATEWAY_IDS * (index + 1));
+  const faults: PlannedFault[] = [];
+  for (let atMs = random.integer(2_000, 5_000); atMs < lengthMs - GATEWAY_ROOM_MS; ) {
+    const id = firstId + faults.length;
+    const { kind, ...entry } = GATEWAY_FAULTS[id % GATEWAY_FAULTS.length] ?? GATEWAY_FAULTS[0];
+    const forMs = "lasts" in entry ? random.integer(entry.lasts.leastMs, entry.lasts.mostMs) : 0;
+    faults.push({ id, kind, atMs, forMs, chance: random.next() });
+    atMs += forMs + random.integer(GATEWAY_GAP_MS.least, GATEWAY_GAP_MS.most);
+  }
+  return faults;
 }
 
 /** Longer than any short fault. */
@@ -153,6 +182,6 @@ function meets(one: PlannedFault, other: PlannedFault): boolean {
 
 /** What it holds while it lasts. */
 export function lockOf({ kind, target }: Pick<PlannedFault, "kind" | "target">): string {
-  const entry = faultsFor("ollama", 1).find((one) => one.kind === kind);
+  const entry = ALL_FAULTS.find((one) => one.kind === kind);
   return (entry?.lock ?? kind).replace("*", target ?? "");
 }

@@ -1,14 +1,12 @@
 /** A violation for people: what was broken, the faults in force then, and the last things that happened to whom it concerns. */
 import type { Violation } from "../invariants/invariant.ts";
 import { type EventOf, eventsOf, type RecordedEvent, type Recording } from "../observe/recording.ts";
-import { faultsFor } from "../plan/catalog.ts";
+import { ALL_FAULTS } from "../plan/catalog.ts";
 import { describeEvent, timeOf } from "./timeline.ts";
 
 const LAST = 15;
 const LASTING = new Set<string>(
-  faultsFor("ollama", 1)
-    .filter(({ lasts }) => lasts !== undefined)
-    .map(({ kind }) => kind),
+  ALL_FAULTS.filter(({ lasts }) => lasts !== undefined).map(({ kind }) => kind),
 );
 
 export function explain(violation: Violation, recording: Recording): string {

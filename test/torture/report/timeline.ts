@@ -38,6 +38,12 @@ const WORDS: Words = {
     `   host ${name}: reachable ${reachable} (${reason}), lost ${lost}`,
   request: ({ id, service, outcome, failure, endpoint = "no endpoint" }) =>
     outcome === "answered" ? undefined : `!  request ${id} to ${service} failed: ${failure} (${endpoint})`,
+  gatewayRequest: ({ id, service, failure }) =>
+    failure === "" ? undefined : `!  request ${id} to ${service} by the gateway failed: ${failure}`,
+  revocation: ({ refusedAfterMs = "not", streamFailure }) =>
+    `   revoked key refused after ${refusedAfterMs} ms; its stream: ${streamFailure || "complete"}`,
+  gatewayEnd: ({ inFlight, queued, recorded }) =>
+    `   gateway: ${inFlight} in flight, ${queued} queued, ${recorded} requests recorded`,
   proxy: ({ endpoints }) => `   kube-proxy sends to ${endpoints.join(", ") || "no endpoint"}`,
   proxyWatch: ({ resource, isOpen }) => `   kube-proxy's watch of ${resource} ${isOpen ? "begins" : "ends"}`,
   load: ({ service, isOn }) => `   load on ${service} ${isOn ? "on" : "off"}`,
