@@ -41,7 +41,12 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     const requests = loop(bed);
     await requests.some();
     await bed.decisions[Symbol.asyncDispose]();
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    // Envoy has asked more than once for a request that it holds.
+    await until(
+      async () =>
+        expect(await bed.envoy.metrics()).toMatch(/_upstream_rq_retry\{.*metalbridge-decide"\} ([3-9]|\d\d)/),
+      QUICK,
+    );
     rmSync(bed.decisionSocket, { force: true });
     const next = await startServer(bed.decisionSocket, () => grant("default/a"));
     await requests.some();

@@ -15,14 +15,14 @@ import { seconds } from "./truth/claims.ts";
 
 /** After an outage, watches resume within this time. */
 const RESUMES_MS = 5_000;
-/** Envoy repeats its question for so long. */
+/** Envoy repeats its question for this time. */
 const ASKS_MS = 4_000;
 const RETURNS_WITHIN_MS = 10_000;
 /** Lines of the access log that a killed Envoy had not written. */
 const UNWRITTEN_MS = 1_000;
 const REFUSED_WITHIN_MS = 1_000;
 const PROPAGATION_MS = 3_000;
-/** A request may wait for so long for a replica that was lost before it. */
+/** A request may wait for this time for a replica that was lost before. */
 const MISSED_MS = 90_000;
 
 export const gatewayRequests: Invariant = {

@@ -23,6 +23,8 @@ test("an answer is complete, or the request has failed", () => {
   expect(complaint(200, '{"choices":[', false)).toContain("not JSON");
   expect(complaint(200, '{"error":1}', false)).toContain("not an answer");
   expect(complaint(503, "loading", false)).toContain("503");
+  expect(complaint(200, '{"model":"chat","choices":[{}]}', false, "chat")).toBe("");
+  expect(complaint(200, '{"model":"other","choices":[{}]}', false, "chat")).toContain("of another model");
   expect(complaint(200, "data: {}\n\ndata: [DONE]\n\n", true)).toBe("");
   expect(complaint(200, "data: {}\n\n", true)).toContain("without [DONE]");
 });

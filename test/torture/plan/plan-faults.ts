@@ -104,7 +104,7 @@ const GATEWAY_GAP_MS = { least: 5_000, most: 8_000 } as const;
 /** A process that starts, or a stream that ends, on a busy machine. */
 const GATEWAY_ROOM_MS = 10_000;
 
-/** In turn, so that a short run has every kind. Drawn by themselves: a schedule of the other faults stays as it was. */
+/** In turn, so that a short run has every kind. Drawn from a second seed, so that the schedule of the other faults does not depend on them. */
 function planGatewayFaults(
   seed: number,
   { index, lengthMs }: Round,
