@@ -11,6 +11,7 @@ import { measureDensity } from "./scenarios/density.ts";
 import { measureDrains } from "./scenarios/drain.ts";
 import { measureFleet } from "./scenarios/fleet.ts";
 import { measureGate } from "./scenarios/gate.ts";
+import { measureGateway } from "./scenarios/gateway/gateway.ts";
 import { measureHostBenchmark } from "./scenarios/host-benchmark.ts";
 import { measureIdle, measureIdleAsMac, measureIdleWithOrder } from "./scenarios/idle.ts";
 import { measureInstall } from "./scenarios/install.ts";
@@ -46,6 +47,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   restart: measureControlPlaneRestart,
   address: measureAddressChanges,
   gate: measureGate,
+  gateway: measureGateway,
   daemon: measureDaemon,
   fleet: measureFleet,
   pods: measurePods,

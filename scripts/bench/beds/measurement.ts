@@ -1,6 +1,16 @@
 /** What a scenario measures, and the figures drawn from it. */
 
-export type Unit = "ms" | "%" | "MB" | "ratio" | "1/min" | "requests" | "slices" | "services" | "restarts";
+export type Unit =
+  | "ms"
+  | "%"
+  | "MB"
+  | "ratio"
+  | "1/min"
+  | "requests"
+  | "requests/s"
+  | "slices"
+  | "services"
+  | "restarts";
 export type Statistic = "p50" | "p99" | "max";
 export type Limits = Partial<Readonly<Record<Statistic, number>>>;
 

@@ -1,12 +1,9 @@
 /** Measures the gate's overhead, alternating direct and gated requests in one run, and whether restarts and upgrades lose a request. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { fileURLToPath } from "node:url";
 import { type Gate, openGate } from "../../../agent/gate/gate.ts";
 import type { GateRoute } from "../../../agent/gate/routes.ts";
 import { createInstances } from "../../../agent/instances/instances.ts";
@@ -15,6 +12,7 @@ import { systemClock } from "../../../src/kube/system-clock.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { bundleInto } from "../../bundle/bundle.ts";
 import { figuresOf, type Measurement, measured } from "../beds/measurement.ts";
+import { startPacedDaemon } from "../beds/paced-daemon.ts";
 
 const BLOCKS = 10;
 const REQUESTS = 300;
@@ -76,7 +74,8 @@ interface GateBed extends AsyncDisposable {
 async function openGateBed(): Promise<GateBed> {
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-gate-"));
   await bundleInto(path.join(dir, "dist"));
-  const { daemon, port } = await startDaemon();
+  const daemon = await startPacedDaemon();
+  const { port } = daemon;
   const listen = { address: "127.0.0.1", port: await freePort() };
   const target = { host: "127.0.0.1", port };
   const limits = { idleMs: 2_000 };
@@ -136,17 +135,10 @@ async function openGateBed(): Promise<GateBed> {
     },
     [Symbol.asyncDispose]: async () => {
       await gate.stopBy(performance.now() + 5_000);
-      daemon.stdin?.end();
+      await daemon[Symbol.asyncDispose]();
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-async function startDaemon(): Promise<{ readonly daemon: ChildProcess; readonly port: number }> {
-  const worker = fileURLToPath(new URL("../workers/paced-daemon.ts", import.meta.url));
-  const daemon = spawn(process.execPath, ["--import", "tsx", worker], { stdio: ["pipe", "pipe", "inherit"] });
-  const [first] = await once(daemon.stdout, "data");
-  return { daemon, port: Number(first) };
 }
 
 /** One request at a time on a kept-alive connection, direct and through the gate in turn. */

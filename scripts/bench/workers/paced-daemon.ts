@@ -1,11 +1,16 @@
 /**
  * A daemon whose speed does not depend on this machine's cores, as that of a GPU does not: it answers at once, or streams
- * `tokens` chunks, one every `everyMs`; 0 is as fast as they are taken. Ends with its standard input.
+ * `tokens` chunks, one every `everyMs`, each with the time at which it was sent; 0 is as fast as they are taken. Answers name
+ * its port. Listens on the address that is its argument. Ends with its standard input.
  */
 import { createServer, type ServerResponse } from "node:http";
 
-const token = (index: number) =>
-  `data: {"choices":[{"index":0,"delta":{"content":"token ${index}"},"finish_reason":null}],"created":1,"id":"x","model":"m"}\n\n`;
+const [address = "127.0.0.1"] = process.argv.slice(2);
+/** Longer than clients keep an unused connection. */
+const KEEP_ALIVE_MS = 600_000;
+
+const token = (index: number, created = 1) =>
+  `data: {"choices":[{"index":0,"delta":{"content":"token ${index}"},"finish_reason":null}],"created":${created},"id":"x","model":"m"}\n\n`;
 
 const server = createServer((request, response) => {
   let body = "";
@@ -16,7 +21,9 @@ const server = createServer((request, response) => {
     const { stream, tokens = 0, everyMs = 0 } = JSON.parse(body);
     if (stream !== true) {
       response.setHeader("content-type", "application/json");
-      response.end(JSON.stringify({ choices: [{ message: { content: "done" } }] }));
+      response.end(
+        JSON.stringify({ id: String(request.socket.localPort), choices: [{ message: { content: "done" } }] }),
+      );
       return;
     }
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -28,7 +35,7 @@ const server = createServer((request, response) => {
 function paced(response: ServerResponse, tokens: number, everyMs: number): void {
   let sent = 0;
   const timer = setInterval(() => {
-    response.write(token(sent));
+    response.write(token(sent, performance.timeOrigin + performance.now()));
     sent += 1;
     if (sent < tokens) return;
     clearInterval(timer);
@@ -46,8 +53,9 @@ function flood(response: ServerResponse, tokens: number, from = 0): void {
   response.end("data: [DONE]\n\n");
 }
 
-server.listen(0, "127.0.0.1", () => {
-  const address = server.address();
-  if (typeof address === "object" && address !== null) console.log(address.port);
+server.keepAliveTimeout = KEEP_ALIVE_MS;
+server.listen(0, address, () => {
+  const bound = server.address();
+  if (typeof bound === "object" && bound !== null) console.log(bound.port);
 });
 process.stdin.on("end", () => process.exit(0)).resume();
