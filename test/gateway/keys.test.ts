@@ -1,4 +1,5 @@
 /** Keys, limits and usage through the real gateway, its Envoy and a real engine. */
+import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import OpenAI, { type APIError } from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
@@ -185,6 +186,11 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     await until(async () =>
       expect(await gateway.metrics()).toMatch(/_tokens_total\{key="exact",.*type="output"\} 24$/m),
     );
+    // The process has noted that it has read these lines, and no record has them yet.
+    await until(() => {
+      const { offset } = JSON.parse(readFileSync(path.join(gateway.dir, "access-log-position.json"), "utf8"));
+      expect(offset).toBe(statSync(path.join(gateway.dir, "access.log")).size);
+    });
     await gateway.part().kill("SIGKILL");
     const late = Promise.all([ask(key), ask(key)]);
     await gateway.restart();
