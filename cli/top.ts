@@ -1,37 +1,71 @@
-/** `metalbridge top`: shows hosts, memory, services and the queue live. */
+/** `metalbridge top`: shows hosts, memory, services and queues live. */
 
-import type { Command } from "commander";
-import { createLogUpdate } from "log-update";
+import { type Command, InvalidArgumentError } from "commander";
+import { silentLog } from "../local/terminal-log.ts";
+import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { terminalText } from "../src/util/terminal-text.ts";
+import { systemClock } from "../src/kube/system-clock.ts";
+import { repeat } from "../src/util/repeat.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
-import { addClusterFlags, type ClusterFlags, parseName } from "./cluster/flags.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type OutputFormat,
+  outputFlag,
+  parseName,
+} from "./cluster/flags.ts";
 import { type Follower, follow } from "./cluster/follow.ts";
-import { printLine, printNote } from "./program/output.ts";
+import { printNote, printResult } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
-import { topLines } from "./top/view.ts";
+import { overviewOf } from "./status/overview.ts";
+import { type ReadQueues, readRequestQueues } from "./top/request-queues.ts";
+import { openScreen } from "./top/screen.ts";
+import { type TopInput, topLines } from "./top/view.ts";
+
+interface TopFlags extends ClusterFlags {
+  readonly gateway: readonly URL[];
+  readonly gatewayNamespace: string;
+  readonly output: OutputFormat;
+}
 
 /** Minimum time between two redraws. */
 const REDRAW_MS = 200;
-/** q, Ctrl-C and Ctrl-D. In raw mode the terminal sends no signals. */
-const QUIT_KEYS = ["q", "\u0003", "\u0004"];
-const ALTERNATE_SCREEN = { enter: "\u001b[?1049h", leave: "\u001b[?1049l" };
-/** Clears the screen and moves the cursor to its start: the cursor keeps its position on the alternate screen. */
-const EMPTY = "\u001b[2J\u001b[H";
+/** Between two readings of the gateways, which have no watch. */
+const READ_MS = 2_000;
 
 /** Options and action of the verb. */
 export function configureTop(command: Command): void {
   addClusterFlags(command)
     .option("-n, --namespace <name>", "show services and replicas of one namespace only", parseName)
+    .option(
+      "--gateway <url...>",
+      "health ports of gateways outside the cluster, such as http://127.0.0.1:9468 (default: the pods of the chart)",
+      (text: string, before: readonly URL[]) => [...before, parseGateway(text)],
+      [],
+    )
+    .option(
+      "--gateway-namespace <name>",
+      "namespace with the pods of the gateway",
+      parseName,
+      NAMESPACE_SYSTEM,
+    )
+    .addOption(outputFlag())
     .action(top);
 }
 
+function parseGateway(text: string): URL {
+  const url = URL.parse(text);
+  if (url?.protocol === "http:") return url;
+  throw new InvalidArgumentError("It must be a URL such as http://127.0.0.1:9468.");
+}
+
 /** Without a terminal it prints one screen and exits. */
-async function top(flags: ClusterFlags): Promise<void> {
+async function top(flags: TopFlags): Promise<void> {
+  const { output, namespace } = flags;
   await withCluster("top", flags, async (cluster) => {
     const stop = listenForStop();
-    const scope = { namespace: flags.namespace };
-    const screen = process.stdout.isTTY === true ? openScreen(stop.stop) : undefined;
+    const isLive = output === "text" && process.stdout.isTTY === true;
+    const screen = isLive ? openScreen(stop.stop) : undefined;
     let problem = "";
     let redraw = (): void => {};
     const onProblem = (message: string): void => {
@@ -42,21 +76,23 @@ async function top(flags: ClusterFlags): Promise<void> {
     const begin = ({ watch, finish }: Follower<void>): void => {
       let timer: NodeJS.Timeout | undefined;
       let isSynced = false;
+      let requests: ReadQueues | undefined;
+      const inputNow = (): TopInput | undefined =>
+        isSynced && requests !== undefined
+          ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list(), requests }
+          : undefined;
       const show = (): void => {
         timer = undefined;
-        const title = titleOf(cluster, { isLive: screen !== undefined });
-        const input = isSynced
-          ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list() }
-          : undefined;
-        const lines = topLines(input, { title, problem }, screen?.size() ?? UNLIMITED);
-        if (screen !== undefined) screen.draw(lines);
+        const input = inputNow();
+        const head = { title: titleOf(cluster, { isLive }), problem };
+        if (screen !== undefined) screen.draw(topLines(input, head, screen.size()));
         else if (input !== undefined) {
-          printLine(lines.join("\n"));
+          printResult(output, jsonOf(input), () => topLines(input, head, UNLIMITED).join("\n"));
           finish();
         }
       };
       redraw = () => {
-        timer ??= setTimeout(show, screen === undefined ? 0 : REDRAW_MS);
+        timer ??= setTimeout(show, isLive ? REDRAW_MS : 0);
       };
       const changed = (): void => {
         isSynced = true;
@@ -64,18 +100,43 @@ async function top(flags: ClusterFlags): Promise<void> {
         redraw();
       };
       const hosts = watch(HOSTS, {}, changed);
-      const services = watch(INFERENCE_SERVICES, scope, changed);
-      const replicas = watch(INFERENCE_REPLICAS, scope, changed);
+      const services = watch(INFERENCE_SERVICES, { namespace }, changed);
+      const replicas = watch(INFERENCE_REPLICAS, { namespace }, changed);
+      followQueues(cluster, flags, stop.signal, (read) => {
+        requests = read;
+        redraw();
+      });
       screen?.onResize(redraw);
       stop.signal.addEventListener("abort", () => clearTimeout(timer));
     };
     try {
       await follow<void>(cluster, { signal: stop.signal, onProblem }, begin);
     } finally {
+      stop.stop();
       screen?.close();
     }
     process.exitCode = stop.exitCode();
   });
+}
+
+/** Reads the queues of one namespace, or of all, from time to time. */
+function followQueues(
+  cluster: Cluster,
+  { gateway: urls, gatewayNamespace, namespace: only }: TopFlags,
+  signal: AbortSignal,
+  onRead: (read: ReadQueues) => void,
+): void {
+  const read = async (): Promise<void> => {
+    const found = await readRequestQueues(cluster, { urls, namespace: gatewayNamespace }, signal);
+    const queues = found.queues.filter(({ service }) => only === undefined || service.startsWith(`${only}/`));
+    if (!signal.aborted) onRead({ ...found, queues });
+  };
+  void read();
+  repeat({ clock: systemClock, log: silentLog, signal }, READ_MS, read);
+}
+
+function jsonOf({ hosts, services, replicas, requests }: TopInput): object {
+  return { ...overviewOf(hosts, services, replicas), requests };
 }
 
 function titleOf({ connection }: Cluster, { isLive }: { readonly isLive: boolean }): string {
@@ -84,36 +145,3 @@ function titleOf({ connection }: Cluster, { isLive }: { readonly isLive: boolean
 }
 
 const UNLIMITED = { columns: Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY };
-
-/** Uses the alternate screen, so that the terminal is restored afterwards. */
-function openScreen(quit: () => void) {
-  const { stdin, stdout } = process;
-  const update = createLogUpdate(stdout);
-  const resizes = new AbortController();
-  stdout.write(ALTERNATE_SCREEN.enter + EMPTY);
-  if (stdin.isTTY) stdin.setRawMode(true);
-  stdin.on("data", (keys: Buffer) => {
-    if (QUIT_KEYS.some((key) => keys.includes(key))) quit();
-  });
-  return {
-    draw: (lines: readonly string[]): void => update(terminalText(lines.join("\n"))),
-    size: () => ({ columns: stdout.columns, rows: stdout.rows - 1 }),
-    onResize: (changed: () => void): void => {
-      const listener = () => {
-        update.clear();
-        stdout.write(EMPTY);
-        changed();
-      };
-      stdout.on("resize", listener);
-      resizes.signal.addEventListener("abort", () => stdout.off("resize", listener));
-    },
-    close: (): void => {
-      resizes.abort();
-      update.clear();
-      update.done();
-      if (stdin.isTTY) stdin.setRawMode(false);
-      stdin.pause();
-      stdout.write(ALTERNATE_SCREEN.leave);
-    },
-  };
-}

@@ -25,7 +25,7 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       load: async () => (await import("./get.ts")).configureGet,
     },
     top: {
-      summary: "Show hosts, memory, services and the queue live",
+      summary: "Show hosts, memory, services and queues live",
       load: async () => (await import("./top.ts")).configureTop,
     },
     describe: {

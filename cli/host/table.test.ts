@@ -38,7 +38,7 @@ test("what a host reports about itself reaches no terminal as a control sequence
   const screens = [
     renderHostTable(hostEntries([host], replicas), 0),
     topLines(
-      { hosts: [host], services: [], replicas },
+      { hosts: [host], services: [], replicas, requests: { gateways: 0, answered: 0, queues: [] } },
       { title: "", problem: "" },
       { columns: 500, rows: 50 },
     ).join("\n"),

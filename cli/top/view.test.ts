@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { requestLines } from "./request-lines.ts";
 import { topLines } from "./view.ts";
 
 const GIB = 2 ** 30;
@@ -50,6 +51,7 @@ const input = {
     service("both", { phase: "Ready", readyReplicas: 2, desiredReplicas: 2, on: "Hosts+Pods" }),
   ],
   replicas: [replica("chat-0", "Ready"), replica("chat-1", "Ready"), replica("chat-2", "Starting")],
+  requests: { gateways: 0, answered: 0, queues: [] },
 };
 
 test("hosts with their memory, services with the speed of their ready replicas, the queue", () => {
@@ -76,4 +78,35 @@ test("fits into any terminal, and counts what it leaves out", () => {
   expect(lines).toHaveLength(5);
   expect(lines.at(-1)).toBe("… 10 more lines");
   for (const line of lines) expect(line.length).toBeLessThanOrEqual(20);
+});
+
+test("services with requests, and each key that waits with the position of its next request", () => {
+  const queues = [
+    {
+      ...{ service: "team/chat", waiting: 3, longestWaitSeconds: 34.2, slots: { used: 4, total: 4 } },
+      keys: [
+        { key: "ada", waiting: 2, position: 1, longestWaitSeconds: 34.2 },
+        { key: "bob", waiting: 1, position: 3, longestWaitSeconds: 0.5 },
+      ],
+    },
+    { service: "team/code", waiting: 0, longestWaitSeconds: 0, slots: { used: 1, total: 2 }, keys: [] },
+    { service: "team/idle", waiting: 0, longestWaitSeconds: 0, slots: { used: 0, total: 2 }, keys: [] },
+  ];
+  expect(requestLines({ gateways: 2, answered: 1, problem: "pod g-2: timeout", queues })).toEqual([
+    "",
+    "cannot read the queues of requests: 1 of 2 gateways answered: pod g-2: timeout",
+    "",
+    "REQUESTS   SLOTS  WAITING  LONGEST WAIT",
+    "team/chat  4/4    3        34s",
+    "team/code  1/2    0        -",
+    "",
+    "WAITING    KEY  REQUESTS  NEXT  LONGEST WAIT",
+    "team/chat  ada  2         1     34s",
+    "team/chat  bob  1         3     0.5s",
+  ]);
+  expect(requestLines({ gateways: 1, answered: 1, queues: [] })).toEqual([]);
+  expect(requestLines({ gateways: 0, answered: 0, queues: [], problem: "no right" })).toEqual([
+    "",
+    "cannot read the queues of requests: no right",
+  ]);
 });

@@ -6,11 +6,14 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { keyOf } from "../../src/api/names.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
+import { requestLines } from "./request-lines.ts";
+import type { ReadQueues } from "./request-queues.ts";
 
 export interface TopInput {
   readonly hosts: readonly Host[];
   readonly services: readonly InferenceService[];
   readonly replicas: readonly InferenceReplica[];
+  readonly requests: ReadQueues;
 }
 
 export interface TopHead {
@@ -69,6 +72,7 @@ function tablesOf(input: TopInput): readonly string[] {
       }),
     ]),
     ...(queue.length === 0 ? [] : ["", ...alignColumns([["QUEUE", "ON", "SERVICE", "WAITS FOR"], ...queue])]),
+    ...requestLines(input.requests),
   ];
 }
 

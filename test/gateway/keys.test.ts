@@ -3,6 +3,7 @@ import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import OpenAI, { type APIError } from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { GATEWAY_HEALTH_PORT, type RequestQueue } from "../../src/gateway/request-queues.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
@@ -30,7 +31,12 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
       model("chat", file),
       service("chat", "mac-1", { contextSize: 4096, parallelSlots: 4, rollout: { drainSeconds: 5 } }),
     );
-    [gateway] = await Promise.all([startGateway(on.cluster.kubeconfig), on.services.untilReady("chat")]);
+    // An API server proxies to no loopback address.
+    const health = { address: on.network.hostAddress, port: GATEWAY_HEALTH_PORT };
+    [gateway] = await Promise.all([
+      startGateway(on.cluster.kubeconfig, [], health),
+      on.services.untilReady("chat"),
+    ]);
   }, 4 * MINUTE);
 
   afterAll(async () => {
@@ -55,6 +61,20 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
       () => Promise.reject(new Error("the request was admitted")),
       (error: APIError) => error,
     );
+
+  const addGatewayPod = async (name: string): Promise<void> => {
+    const { kubectl } = on.cluster;
+    const labels = { "app.kubernetes.io/name": "metalbridge", "app.kubernetes.io/component": "gateway" };
+    const spec = {
+      automountServiceAccountToken: false,
+      containers: [{ name: "gateway", image: "example/gateway" }],
+    };
+    const metadata = { name, namespace: "metalbridge-system", labels };
+    await until(() => on.apply({ apiVersion: "v1", kind: "Pod", metadata, spec }));
+    const podIP = on.network.hostAddress;
+    const status = JSON.stringify({ status: { phase: "Running", podIP, podIPs: [{ ip: podIP }] } });
+    await kubectl(["patch", "pod", name, "-n", metadata.namespace, "--subresource=status", "-p", status]);
+  };
 
   it("needs a key from the first one on, and refuses a revoked one at once, in the dialect of the client", async () => {
     expect((await ask("none")).usage?.completion_tokens).toBe(4);
@@ -219,6 +239,53 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     }
     expect(tokens).toBeGreaterThan(300);
     expect((await refusal(key)).status).toBe(401);
+  });
+
+  it("shows in top who waits and at which position, from an address and from pods through the API server", async () => {
+    const [one, many] = [
+      await run("key", "create", "waits-once", "--all"),
+      await run("key", "create", "waits-often", "--all"),
+    ];
+    await until(async () => expect((await ask(many)).usage?.completion_tokens).toBe(4));
+    const leaving = new AbortController();
+    const send = (apiKey: string) =>
+      clientOf(apiKey).chat.completions.create(
+        { model: "single", messages: [{ role: "user", content: "Hi" }], stream: true, max_tokens: 3_000 },
+        { signal: leaving.signal },
+      );
+    const running = await until(() => send(many));
+    const waiting = [send(many), send(many), send(many), send(one)].map((sent) =>
+      sent.catch(() => undefined),
+    );
+    type Top = { requests: { gateways: number; answered: number; queues: RequestQueue[] } };
+    const top = async (...args: string[]): Promise<Top> =>
+      JSON.parse(await run("top", "-o", "json", ...args));
+    const whole = {
+      ...{ service: "default/single", waiting: 4, slots: { used: 1, total: 1 } },
+      longestWaitSeconds: expect.any(Number),
+      keys: expect.arrayContaining([
+        expect.objectContaining({ key: "waits-often", waiting: 3 }),
+        expect.objectContaining({ key: "waits-once", waiting: 1 }),
+      ]),
+    };
+    const queueOf = ({ requests }: Top) => requests.queues.find(({ service }) => service === whole.service);
+    await until(async () => expect(queueOf(await top("--gateway", gateway.health))).toEqual(whole));
+    expect((await top("--gateway", gateway.health, "-n", "other")).requests.queues).toEqual([]);
+    expect((await top()).requests).toEqual({ gateways: 0, answered: 0, queues: [] });
+
+    for (const name of ["gateway-1", "gateway-2"]) await addGatewayPod(name);
+    const both = (await top()).requests;
+    expect(both).toMatchObject({ gateways: 2, answered: 2 });
+    // Both pods have the address of the one gateway.
+    expect(queueOf({ requests: both })).toMatchObject({ waiting: 8, slots: { used: 2, total: 2 } });
+    const text = await run("top");
+    expect(text).toMatch(/^default\/single +2\/2 +8 +\d+(\.\d)?s$/m);
+    expect(text).toMatch(/^default\/single +waits-once +2 +[1-4] +\d+(\.\d)?s$/m);
+
+    running.controller.abort();
+    leaving.abort();
+    await Promise.all(waiting);
+    await until(async () => expect(queueOf(await top())).toMatchObject({ waiting: 0, keys: [] }));
   });
 
   it("gives two keys of equal weight equal turns, whether one or twenty clients wait behind them", async () => {

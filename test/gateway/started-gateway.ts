@@ -16,6 +16,8 @@ export interface StartedGateway extends AsyncDisposable {
   readonly part: () => Part;
   /** Starts the program again with the same folder and ports. */
   readonly restart: () => Promise<Part>;
+  /** Base URL of /metrics and /queues. */
+  readonly health: string;
   readonly metrics: () => Promise<string>;
 }
 
@@ -23,24 +25,27 @@ export interface StartedGateway extends AsyncDisposable {
 export const whyNoGateway: string | undefined =
   envoyPath === undefined ? "no envoy: npm run setup -- --for test" : undefined;
 
-/** Resolves once it answers. */
+/** Resolves once it answers. `at` is the health port; by default a free one on loopback. */
 export async function startGateway(
   kubeconfig: string,
   args: readonly string[] = [],
+  at: { readonly address: string; readonly port: number } | undefined = undefined,
 ): Promise<StartedGateway> {
   const dir = await mkdtemp(path.join(tmpdir(), "mb-gateway-"));
-  const [port, health] = [await freePort(), await freePort()];
+  const port = await freePort();
+  const { address, port: healthPort } = at ?? { address: "127.0.0.1", port: await freePort() };
+  const health = `http://${address}:${healthPort}`;
   const url = `http://127.0.0.1:${port}`;
   const flags = [
     ...["--kubeconfig", kubeconfig, "--dir", path.join(dir, "run"), "--envoy", envoyPath ?? "envoy"],
-    ...["--port", String(port), "--health-port", String(health), ...args],
+    ...["--port", String(port), "--health-address", address, "--health-port", String(healthPort), ...args],
   ];
   const start = () => startPart(["gateway", ...flags], path.join(dir, "gateway.log"));
   let part = start();
   const untilReady = async (): Promise<void> => {
     await until(async () => {
       if (!part.isRunning()) throw new Error(`the gateway has exited: ${part.log()}`);
-      expect((await fetch(`http://127.0.0.1:${health}/readyz`)).status).toBe(200);
+      expect((await fetch(`${health}/readyz`)).status).toBe(200);
       expect((await fetch(`${url}/healthz`)).status).toBe(200);
     });
   };
@@ -55,7 +60,8 @@ export async function startGateway(
       await untilReady();
       return part;
     },
-    metrics: async () => (await fetch(`http://127.0.0.1:${health}/metrics`)).text(),
+    health,
+    metrics: async () => (await fetch(`${health}/metrics`)).text(),
     [Symbol.asyncDispose]: async () => {
       await part.kill("SIGTERM");
       await rm(dir, { recursive: true, force: true });
