@@ -47,7 +47,10 @@ export function configureGateway(command: Command): void {
     .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")
     .option("--counters <url>", "Redis or Valkey that gateways share for limits, as redis://HOST:PORT")
     .option("--counters-file <file>", "file with the URL of --counters, for a URL with a password")
-    .option("--otlp-endpoint <url>", "OpenTelemetry collector for a span per request, as http://HOST:4318")
+    .option(
+      "--otlp-endpoint <url>",
+      "OpenTelemetry collector for spans and metrics of requests, as http://HOST:4318",
+    )
     .option(
       "--user-jwt-secret-file <file>",
       "file with the secret by which Open WebUI signs its users, for a queue that is fair between them",

@@ -23,7 +23,7 @@ import { openScreen } from "./top/screen.ts";
 import { type TopInput, topLines } from "./top/view.ts";
 
 interface TopFlags extends ClusterFlags {
-  readonly gateway: readonly URL[];
+  readonly gateway?: readonly URL[];
   readonly gatewayNamespace: string;
   readonly output: OutputFormat;
 }
@@ -40,8 +40,7 @@ export function configureTop(command: Command): void {
     .option(
       "--gateway <url...>",
       "health ports of gateways outside the cluster, such as http://127.0.0.1:9468 (default: the pods of the chart)",
-      (text: string, before: readonly URL[]) => [...before, parseGateway(text)],
-      [],
+      (text: string, before: readonly URL[] = []) => [...before, parseGateway(text)],
     )
     .option(
       "--gateway-namespace <name>",
@@ -122,7 +121,7 @@ async function top(flags: TopFlags): Promise<void> {
 /** Reads the queues of one namespace, or of all, from time to time. */
 function followQueues(
   cluster: Cluster,
-  { gateway: urls, gatewayNamespace, namespace: only }: TopFlags,
+  { gateway: urls = [], gatewayNamespace, namespace: only }: TopFlags,
   signal: AbortSignal,
   onRead: (read: ReadQueues) => void,
 ): void {

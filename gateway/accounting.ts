@@ -8,7 +8,7 @@ import { type GatewayConfig, readCountersUrl } from "./config.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
-import { createSpanExporter } from "./telemetry/exporter.ts";
+import { createTelemetryExporter } from "./telemetry/exporter.ts";
 import type { TracedRequest } from "./telemetry/span.ts";
 import type { CheckpointFile } from "./usage/checkpoint.ts";
 import type { UsageFacts } from "./usage/metrics.ts";
@@ -22,7 +22,7 @@ export interface Accounting {
   readonly readFrom: LogPosition | undefined;
   readonly readUpTo: (position: LogPosition) => void;
   readonly facts: () => UsageFacts;
-  /** Writes the usage that is not recorded yet, and sends the last spans. */
+  /** Writes the usage that is not recorded yet, and sends the last spans and metrics. */
   readonly close: () => Promise<void>;
 }
 
@@ -41,7 +41,7 @@ export function openAccounting(ports: {
 }): Accounting {
   const { gateways, shared } = ports;
   const { namespace, otlpEndpoint: endpoint } = ports.config;
-  const spans = endpoint === undefined ? undefined : createSpanExporter({ ...ports, endpoint });
+  const telemetry = endpoint === undefined ? undefined : createTelemetryExporter({ ...ports, endpoint });
   const watched = watchRecords({ ...ports, namespace });
   const recorder = createUsageRecorder({ ...ports, namespace, newId: randomUUID, watched });
   const { spent } = recorder;
@@ -49,7 +49,7 @@ export function openAccounting(ports: {
     limits: createLimits({ ...ports, gateways, spent, shared }),
     onUsage: (ended) => {
       const { caller, model, place, tokens } = ended;
-      spans?.add(ended);
+      telemetry?.add(ended);
       const [of = "", name = ""] = model.split("/");
       recorder.add({ key: caller, namespace: of, model: name, host: place }, tokens);
     },
@@ -61,7 +61,7 @@ export function openAccounting(ports: {
       areCountersShared: shared?.isAvailable(),
     }),
     close: async () => {
-      await Promise.all([recorder.flush(), spans?.flush()]);
+      await Promise.all([recorder.flush(), telemetry?.flush()]);
     },
   };
 }

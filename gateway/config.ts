@@ -88,7 +88,7 @@ export const gatewayConfigSchema = z
     otlpEndpoint: z
       .url({ protocol: /^https?$/, error: "must be http://HOST:PORT or https://HOST:PORT" })
       .optional()
-      .describe("Collector of OpenTelemetry (OTLP over HTTP) that receives a span per request."),
+      .describe("Collector of OpenTelemetry (OTLP over HTTP) that receives spans and metrics of requests."),
     userJwtSecretFile: text(
       "File with the secret by which Open WebUI signs X-OpenWebUI-User-Jwt. The queue is then fair between its users.",
     ),

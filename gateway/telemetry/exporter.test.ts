@@ -1,9 +1,9 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { createSpanExporter } from "./exporter.ts";
+import { createTelemetryExporter } from "./exporter.ts";
 import { readTraceParent, spanOf, type TracedRequest } from "./span.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -53,38 +53,100 @@ test("a failed request has the status of an error", () => {
   });
 });
 
-test("a collector gets spans in batches, and one that fails only loses them", async () => {
-  const bodies: { resourceSpans: { scopeSpans: { spans: object[] }[] }[] }[] = [];
-  let status = 200;
+type Point = { attributes: { key: string; value: { stringValue: string } }[]; count: string };
+interface Body {
+  resourceSpans?: { scopeSpans: { spans: object[] }[] }[];
+  resourceMetrics?: { scopeMetrics: { metrics: { name: string; histogram: { dataPoints: Point[] } }[] }[] }[];
+}
+
+/** A collector, and an exporter that sends to it. */
+async function startCollector() {
+  const bodies: { path: string | undefined; body: Body }[] = [];
+  const answer = { status: 200 };
   const server = createServer((request, response) => {
-    let body = "";
-    request.setEncoding("utf8").on("data", (text: string) => (body += text));
+    let text = "";
+    request.setEncoding("utf8").on("data", (part: string) => (text += part));
     request.on("end", () => {
-      expect(request.url).toBe("/v1/traces");
-      bodies.push(JSON.parse(body));
-      response.writeHead(status).end();
+      bodies.push({ path: request.url, body: JSON.parse(text) });
+      response.writeHead(answer.status).end();
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const ending = new AbortController();
-  try {
-    const { port } = server.address() as AddressInfo;
-    const ports = { gateway: "g1", clock: systemClock, log: quietLog, signal: ending.signal };
-    const exporter = createSpanExporter({ ...ports, endpoint: `http://127.0.0.1:${port}/` });
-    exporter.add(ended);
-    exporter.add(ended);
-    await exporter.flush();
-    expect(bodies[0]?.resourceSpans[0]?.scopeSpans[0]?.spans).toHaveLength(2);
-    await exporter.flush();
-    status = 500;
-    for (let index = 0; index < 5_000; index += 1) exporter.add(ended);
-    await exporter.flush();
-    expect(bodies[1]?.resourceSpans[0]?.scopeSpans[0]?.spans).toHaveLength(4_096);
-    await exporter.flush();
-    expect(bodies).toHaveLength(2);
-  } finally {
+  onTestFinished(() => {
     ending.abort();
     server.closeAllConnections();
     server.close();
-  }
+  });
+  const { port } = server.address() as AddressInfo;
+  const ports = { gateway: "g1", clock: systemClock, log: quietLog, signal: ending.signal };
+  const exporter = createTelemetryExporter({ ...ports, endpoint: `http://127.0.0.1:${port}/` });
+  const sent = (path: string) => bodies.filter((one) => one.path === path).map(({ body }) => body);
+  return { exporter, answer, sent };
+}
+
+test("a collector gets spans in batches, and one that fails only loses them", async () => {
+  const { exporter, answer, sent } = await startCollector();
+  const batches = () =>
+    sent("/v1/traces").map(({ resourceSpans }) => resourceSpans?.[0]?.scopeSpans[0]?.spans.length);
+  exporter.add(ended);
+  exporter.add(ended);
+  await exporter.flush();
+  await exporter.flush();
+  answer.status = 500;
+  for (let index = 0; index < 5_000; index += 1) exporter.add(ended);
+  await exporter.flush();
+  await exporter.flush();
+  expect(batches()).toEqual([2, 4_096]);
+});
+
+test("a collector gets histograms since the start, of requests, first bytes and tokens that are not estimated", async () => {
+  const { exporter, answer, sent } = await startCollector();
+  await exporter.flush();
+  expect(sent("/v1/metrics")).toEqual([]);
+  answer.status = 500;
+  exporter.add({ ...ended, finished: { ...ended.finished, firstByteMs: 300 } });
+  await exporter.flush();
+  answer.status = 200;
+  exporter.add({ ...ended, tokens: { ...ended.tokens, isEstimated: true } });
+  exporter.add({ ...ended, finished: { ...ended.finished, status: 503, firstByteMs: 1 } });
+  await exporter.flush();
+  const last = sent("/v1/metrics").at(-1)?.resourceMetrics?.[0]?.scopeMetrics[0]?.metrics ?? [];
+  const points = (name: string) => last.find((one) => one.name === name)?.histogram.dataPoints ?? [];
+  const attribute = (point: Point | undefined, key: string) =>
+    point?.attributes.find((one) => one.key === key)?.value.stringValue;
+  const [whole, failed] = points("gen_ai.server.request.duration");
+  expect([whole, failed].map((point) => [attribute(point, "error.type"), point?.count])).toEqual([
+    [undefined, "2"],
+    ["503", "1"],
+  ]);
+  expect(last.find(({ name }) => name === "gen_ai.server.request.duration")).toMatchObject({
+    unit: "s",
+    histogram: {
+      aggregationTemporality: 2,
+      dataPoints: [
+        {
+          sum: 3,
+          // 1.5 s is in the bucket up to 2.56 s, the ninth one.
+          bucketCounts: [..."000000002000000"],
+          explicitBounds: expect.toSatisfy((bounds: number[]) => bounds.length === 14 && bounds[8] === 2.56),
+          startTimeUnixNano: expect.stringMatching(/^\d{19}$/),
+          timeUnixNano: expect.stringMatching(/^\d{19}$/),
+        },
+        {},
+      ],
+    },
+  });
+  expect(attribute(whole, "gen_ai.operation.name")).toBe("chat");
+  expect(attribute(whole, "gen_ai.request.model")).toBe("chat");
+  expect(points("gen_ai.server.time_to_first_token")).toMatchObject([{ count: "1", sum: 0.3 }]);
+  expect(points("gen_ai.client.token.usage").map((point) => attribute(point, "gen_ai.token.type"))).toEqual([
+    "input",
+    "output",
+  ]);
+  expect(points("gen_ai.client.token.usage")).toMatchObject([
+    { count: "2", sum: 24 },
+    { count: "2", sum: 68 },
+  ]);
+  expect(JSON.stringify(last)).not.toContain("ada");
 });

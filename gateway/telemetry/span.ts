@@ -29,7 +29,8 @@ export interface Span {
   readonly status: { readonly code?: number };
 }
 
-interface Attribute {
+/** An attribute in the JSON of OTLP. */
+export interface Attribute {
   readonly key: string;
   readonly value:
     | { readonly stringValue: string }
@@ -78,19 +79,9 @@ export function spanOf(
 ): Span | undefined {
   const parent = traceParent === undefined ? undefined : parseTraceParent(traceParent);
   if (parent?.isSampled === false) return undefined;
-  const { path, status, startedMs, durationMs, flags } = finished;
-  const operation = OPERATIONS.find(([end]) => path.endsWith(end))?.[1] ?? "other";
-  const [namespace = "", name = ""] = model.split("/");
-  const hasFailed = status === 0 || status >= FIRST_ERROR;
-  const strings = {
-    "gen_ai.operation.name": operation,
-    "gen_ai.provider.name": "metalbridge",
-    "gen_ai.request.model": name,
-    "metalbridge.namespace": namespace,
-    "metalbridge.host": place,
-    "metalbridge.key": caller,
-    ...(hasFailed && { "error.type": flags ?? String(status) }),
-  };
+  const { status, startedMs, durationMs } = finished;
+  const { attributes, error } = describeRequest({ model, finished });
+  const strings = { ...attributes, "metalbridge.host": place, "metalbridge.key": caller, ...error };
   const counts = {
     "gen_ai.usage.input_tokens": tokens.tokensIn,
     "gen_ai.usage.output_tokens": tokens.tokensOut,
@@ -100,7 +91,7 @@ export function spanOf(
     traceId: parent?.traceId ?? randomHex(16),
     spanId: randomHex(8),
     parentSpanId: parent?.spanId,
-    name: `${operation} ${name}`,
+    name: `${attributes["gen_ai.operation.name"]} ${attributes["gen_ai.request.model"]}`,
     kind: CLIENT,
     startTimeUnixNano: nanos(startedMs),
     endTimeUnixNano: nanos(startedMs + durationMs),
@@ -109,10 +100,27 @@ export function spanOf(
       ...Object.entries(counts).map(([key, count]) => ({ key, value: { intValue: String(count) } })),
       { key: "metalbridge.tokens_estimated", value: { boolValue: tokens.isEstimated } },
     ],
-    status: hasFailed ? { code: ERROR } : {},
+    status: error === undefined ? {} : { code: ERROR },
   };
 }
 
-function nanos(ms: number): string {
+/** The attributes that spans and metrics share, and the one of a failed request. */
+export function describeRequest({ model, finished }: Pick<TracedRequest, "model" | "finished">) {
+  const { path, status, flags } = finished;
+  const [namespace = "", name = ""] = model.split("/");
+  const hasFailed = status === 0 || status >= FIRST_ERROR;
+  return {
+    attributes: {
+      "gen_ai.operation.name": OPERATIONS.find(([end]) => path.endsWith(end))?.[1] ?? "other",
+      "gen_ai.provider.name": "metalbridge",
+      "gen_ai.request.model": name,
+      "metalbridge.namespace": namespace,
+    },
+    error: hasFailed ? { "error.type": flags ?? String(status) } : undefined,
+  };
+}
+
+/** Nanoseconds, as OTLP's JSON has them. */
+export function nanos(ms: number): string {
   return String(BigInt(Math.round(ms)) * NANOS_PER_MS);
 }
