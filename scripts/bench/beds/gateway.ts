@@ -18,6 +18,8 @@ export interface BenchGateway {
   /** Without /v1. */
   readonly url: string;
   readonly dir: string;
+  /** Its program. */
+  readonly envoy: string;
   readonly part: () => Part;
   /** Starts the program again, with more flags; the one before must have exited. */
   readonly restart: (...more: readonly string[]) => Promise<void>;
@@ -81,6 +83,7 @@ export async function startBenchGateway(plane: Plane): Promise<BenchGateway> {
   return {
     url,
     dir,
+    envoy,
     part: () => part,
     restart: async (...more) => {
       part = await start(more);

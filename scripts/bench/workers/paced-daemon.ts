@@ -12,18 +12,24 @@ const KEEP_ALIVE_MS = 600_000;
 const token = (index: number, created = 1) =>
   `data: {"choices":[{"index":0,"delta":{"content":"token ${index}"},"finish_reason":null}],"created":${created},"id":"x","model":"m"}\n\n`;
 
+const ANSWER = {
+  object: "chat.completion",
+  created: 1,
+  model: "m",
+  choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content: "done" } }],
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+};
+
 const server = createServer((request, response) => {
   let body = "";
   request.setEncoding("utf8").on("data", (chunk: string) => {
     body += chunk;
   });
   request.on("end", () => {
-    const { stream, tokens = 0, everyMs = 0 } = JSON.parse(body);
+    const { stream, tokens = 0, everyMs = 0 } = JSON.parse(body || "{}");
     if (stream !== true) {
       response.setHeader("content-type", "application/json");
-      response.end(
-        JSON.stringify({ id: String(request.socket.localPort), choices: [{ message: { content: "done" } }] }),
-      );
+      response.end(JSON.stringify({ id: String(request.socket.localPort), ...ANSWER }));
       return;
     }
     response.writeHead(200, { "content-type": "text/event-stream" });

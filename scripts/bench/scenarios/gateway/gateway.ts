@@ -1,14 +1,29 @@
 /** What the gateway costs and what it keeps, with a real Envoy and decision service. */
+import { Agent } from "node:http";
+import { until } from "../../../../test/bed/until.ts";
 import { type GatewayBed, openGatewayBed, serveAt } from "../../beds/gateway.ts";
 import type { Measurement } from "../../beds/measurement.ts";
+import { measureBeside } from "./beside.ts";
+import { createBenchKey, createKeyNamespace } from "./keys.ts";
 import { type GatewayWays, measureLatency, SERVICE } from "./latency.ts";
-import { chatPath } from "./requests.ts";
+import { measureLosses } from "./losses.ts";
+import { ask, chatPath } from "./requests.ts";
+import { measureScale } from "./scale.ts";
 import { measureStreams } from "./streams.ts";
 
 export async function measureGateway(): Promise<readonly Measurement[]> {
   await using bed = await openGatewayBed();
   const ways = await openWays(bed);
-  return [...(await measureLatency(ways)), ...(await measureStreams(ways))];
+  const latency = await measureLatency(ways);
+  const streams = await measureStreams(ways);
+  const beside = await measureBeside(bed, ways);
+  // From the first key on, every request needs one.
+  await createKeyNamespace(bed);
+  const keyed = { ...ways.gateway, headers: await createBenchKey(bed, "bench") };
+  await until(() => ask(keyed, new Agent(), JSON.stringify({ model: SERVICE })));
+  const losses = await measureLosses(bed, keyed);
+  const scale = await measureScale(bed, keyed);
+  return [...latency, ...streams, ...beside, ...losses, ...scale];
 }
 
 async function openWays(bed: GatewayBed): Promise<GatewayWays> {
