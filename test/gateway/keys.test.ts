@@ -253,45 +253,48 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
       await run("key", "create", "waits-often", "--all"),
     ];
     await until(async () => expect((await ask(many)).usage?.completion_tokens).toBe(4));
+    // No host has its replica, so that its requests wait as long as the test takes.
+    await on.apply(model("later", path.join(on.farm.modelsDir, "tiny.gguf")), service("later", "mac-9"));
     const leaving = new AbortController();
     const send = (apiKey: string) =>
       clientOf(apiKey).chat.completions.create(
-        { model: "single", messages: [{ role: "user", content: "Hi" }], stream: true, max_tokens: 3_000 },
+        { model: "later", messages: [{ role: "user", content: "Hi" }] },
         { signal: leaving.signal },
       );
-    const running = await until(() => send(many));
-    const waiting = [send(many), send(many), send(many), send(one)].map((sent) =>
-      sent.catch(() => undefined),
-    );
+    const isListed = async () => (await clientOf(one).models.list()).data.some(({ id }) => id === "later");
+    await until(async () => expect(await isListed()).toBe(true));
+    const waiting = [many, many, many, one].map((key) => send(key).catch(() => undefined));
     type Top = { requests: { gateways: number; answered: number; queues: RequestQueue[] } };
     const top = async (...args: string[]): Promise<Top> =>
       JSON.parse(await run("top", "-o", "json", ...args));
-    const whole = {
-      ...{ service: "default/single", waiting: 4, slots: { used: 1, total: 1 } },
-      longestWaitSeconds: expect.any(Number),
-      keys: expect.arrayContaining([
-        expect.objectContaining({ key: "waits-often", waiting: 3 }),
-        expect.objectContaining({ key: "waits-once", waiting: 1 }),
-      ]),
-    };
-    const queueOf = ({ requests }: Top) => requests.queues.find(({ service }) => service === whole.service);
-    await until(async () => expect(queueOf(await top("--gateway", gateway.health))).toEqual(whole));
+    const queueOf = ({ requests }: Top, name: string) =>
+      requests.queues.find(({ service }) => service === `default/${name}`);
+    await until(async () =>
+      expect(queueOf(await top("--gateway", gateway.health), "later")).toEqual({
+        ...{ service: "default/later", waiting: 4, slots: { used: 0, total: 0 } },
+        longestWaitSeconds: expect.any(Number),
+        keys: expect.arrayContaining([
+          expect.objectContaining({ key: "waits-often", waiting: 3 }),
+          expect.objectContaining({ key: "waits-once", waiting: 1 }),
+        ]),
+      }),
+    );
     expect((await top("--gateway", gateway.health, "-n", "other")).requests.queues).toEqual([]);
     expect((await top()).requests).toEqual({ gateways: 0, answered: 0, queues: [] });
 
     for (const name of ["gateway-1", "gateway-2"]) await addGatewayPod(name);
-    const both = (await top()).requests;
-    expect(both).toMatchObject({ gateways: 2, answered: 2 });
+    const both = await top();
+    expect(both.requests).toMatchObject({ gateways: 2, answered: 2 });
     // Both pods have the address of the one gateway.
-    expect(queueOf({ requests: both })).toMatchObject({ waiting: 8, slots: { used: 2, total: 2 } });
+    expect(queueOf(both, "later")).toMatchObject({ waiting: 8 });
+    expect(queueOf(both, "chat")?.slots.total).toBe(8);
     const text = await run("top");
-    expect(text).toMatch(/^default\/single +2\/2 +8 +\d+(\.\d)?s$/m);
-    expect(text).toMatch(/^default\/single +waits-once +2 +[1-4] +\d+(\.\d)?s$/m);
+    expect(text).toMatch(/^default\/later +0\/0 +8 +\d+(\.\d)?s$/m);
+    expect(text).toMatch(/^default\/later +waits-once +2 +[1-4] +\d+(\.\d)?s$/m);
 
-    running.controller.abort();
     leaving.abort();
     await Promise.all(waiting);
-    await until(async () => expect(queueOf(await top())).toMatchObject({ waiting: 0, keys: [] }));
+    await until(async () => expect(queueOf(await top(), "later")).toMatchObject({ waiting: 0, keys: [] }));
   });
 
   it("gives two keys of equal weight equal turns, whether one or twenty clients wait behind them", async () => {
