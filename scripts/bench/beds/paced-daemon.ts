@@ -5,6 +5,8 @@ import { fileURLToPath } from "node:url";
 
 export interface PacedDaemon extends AsyncDisposable {
   readonly port: number;
+  /** As a host that loses power, but its connections are reset. */
+  readonly kill: () => Promise<void>;
 }
 
 const WORKER = fileURLToPath(new URL("../workers/paced-daemon.ts", import.meta.url));
@@ -14,12 +16,16 @@ export async function startPacedDaemon(address = "127.0.0.1"): Promise<PacedDaem
     stdio: ["pipe", "pipe", "inherit"],
   });
   const [first] = await once(daemon.stdout, "data");
+  const exited = once(daemon, "exit");
   return {
     port: Number(first),
+    kill: async () => {
+      daemon.kill("SIGKILL");
+      await exited;
+    },
     [Symbol.asyncDispose]: async () => {
-      const ended = once(daemon, "exit");
       daemon.stdin.end();
-      await ended;
+      await exited;
     },
   };
 }

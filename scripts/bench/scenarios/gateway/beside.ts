@@ -8,7 +8,7 @@ import { addedTo, type GatewayWays, SERVICE, timesOf } from "./latency.ts";
 import { ask, chatPath, type Way } from "./requests.ts";
 
 const BYTES = 2_000;
-const PACE = { perSecond: 20, requests: 60 };
+const PACE = { perSecond: 10, requests: 40 };
 const BLOCKS = 5;
 /** Ours, to LiteLLM's. */
 const SHARE = { max: 0.1 };

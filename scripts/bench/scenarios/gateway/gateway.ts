@@ -4,6 +4,8 @@ import { until } from "../../../../test/bed/until.ts";
 import { type GatewayBed, openGatewayBed, serveAt } from "../../beds/gateway.ts";
 import type { Measurement } from "../../beds/measurement.ts";
 import { measureBeside } from "./beside.ts";
+import { measureFairness } from "./fairness.ts";
+import { measureHostKills } from "./hosts.ts";
 import { createBenchKey, createKeyNamespace } from "./keys.ts";
 import { type GatewayWays, measureLatency, SERVICE } from "./latency.ts";
 import { measureLosses } from "./losses.ts";
@@ -22,8 +24,10 @@ export async function measureGateway(): Promise<readonly Measurement[]> {
   const keyed = { ...ways.gateway, headers: await createBenchKey(bed, "bench") };
   await until(() => ask(keyed, new Agent(), JSON.stringify({ model: SERVICE })));
   const losses = await measureLosses(bed, keyed);
+  const hosts = await measureHostKills(bed, keyed);
+  const fairness = await measureFairness(bed);
   const scale = await measureScale(bed, keyed);
-  return [...latency, ...streams, ...beside, ...losses, ...scale];
+  return [...latency, ...streams, ...beside, ...losses, ...hosts, fairness, ...scale];
 }
 
 async function openWays(bed: GatewayBed): Promise<GatewayWays> {
