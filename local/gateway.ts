@@ -7,6 +7,7 @@ import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { GATEWAY_PORT } from "../gateway/config.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { GATEWAY_HEALTH_PORT } from "../src/gateway/request-queues.ts";
 import { hash } from "../src/util/hash.ts";
 
 export interface GatewayPlan {
@@ -22,9 +23,10 @@ const MAX_FOLDER = 80;
 const READY_MS = 60_000;
 const CHECK_MS = 50;
 
-/** Uses the usual port, or a free one if another program has it. */
+/** Uses the usual ports, or free ones if another program has them. */
 export async function planGateway(dir: string, envoy: string, address = LOOPBACK): Promise<GatewayPlan> {
   const port = (await freePort(GATEWAY_PORT)) ?? (await freePort(0)) ?? GATEWAY_PORT;
+  const healthPort = (await freePort(GATEWAY_HEALTH_PORT)) ?? 0;
   const folder = path.join(dir, "gateway");
   const short =
     folder.length <= MAX_FOLDER ? folder : path.join(tmpdir(), `metalbridge-gateway-${hash(folder, 10)}`);
@@ -38,7 +40,7 @@ export async function planGateway(dir: string, envoy: string, address = LOOPBACK
     "--port",
     String(port),
     "--health-port",
-    "0",
+    String(healthPort),
   ];
   return { url: `http://${LOOPBACK}:${port}`, args };
 }
