@@ -39,7 +39,11 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
 
 /** Wall time at which the engine's own /health first said 200, asked from outside the agent. */
 export async function healthyAt(bed: Bed, name: string): Promise<number> {
-  const dir = await bed.changed.until(`a replica of ${name}`, () => runDirectory(bed, name));
+  return healthyIn(await bed.changed.until(`a replica of ${name}`, () => runDirectory(bed, name)));
+}
+
+/** The same for the engine of a run directory. */
+export async function healthyIn(dir: string): Promise<number> {
   for (;;) {
     const record = readEngineRecord(dir);
     const port = typeof record === "object" && record !== null ? Reflect.get(record, "port") : undefined;

@@ -12,8 +12,13 @@ import { measureLosses } from "./losses.ts";
 import { ask, chatPath } from "./requests.ts";
 import { measureScale } from "./scale.ts";
 import { measureStreams } from "./streams.ts";
+import { measureWakes } from "./wake.ts";
 
 export async function measureGateway(): Promise<readonly Measurement[]> {
+  return [...(await measureDaemons()), ...(await measureWakes())];
+}
+
+async function measureDaemons(): Promise<readonly Measurement[]> {
   await using bed = await openGatewayBed();
   const ways = await openWays(bed);
   const latency = await measureLatency(ways);
