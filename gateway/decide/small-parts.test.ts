@@ -100,6 +100,14 @@ const sign = (claims: object, secret = "s3cret") => {
 
 test("a person is known by a token that the secret has signed", () => {
   expect(personOf(sign({ id: "ann", email: "a@example.com" }), "s3cret", NOW)).toBe("ann");
+  const claims = {
+    sub: "u-1",
+    email: "a@example.com",
+    role: "user",
+    iss: "open-webui",
+    exp: NOW / 1_000 + 300,
+  };
+  expect(personOf(sign(claims), "s3cret", NOW)).toBe("u-1");
   expect(personOf(sign({ id: "ann", exp: NOW / 1_000 - 1 }), "s3cret", NOW)).toBeUndefined();
   expect(personOf(sign({ id: "ann" }, "other"), "s3cret", NOW)).toBeUndefined();
   expect(personOf({ "x-openwebui-user-jwt": "a.b" }, "s3cret", NOW)).toBeUndefined();
