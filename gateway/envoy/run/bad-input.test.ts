@@ -85,11 +85,15 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
 
 /** Everything that arrives on a connection until the other side closes it. */
 function raw(port: number, text: string): Promise<string> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const socket = connect(port, "127.0.0.1");
     let received = "";
     socket.on("data", (chunk) => {
       received += chunk.toString();
+    });
+    // Envoy resets a connection whose request it has refused and not read to its end.
+    socket.on("error", (error) => {
+      if (received === "") reject(error);
     });
     socket.once("close", () => resolve(received));
     socket.write(text);
