@@ -74,6 +74,17 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
     // A failed write is retried by the Envoy part, and logged there.
     void envoy.apply(clustersOf(ports.models()));
   };
+  let moving: Promise<void> | undefined;
+  const move = async (): Promise<void> => {
+    for (let wanted = addressOf(ports); wanted !== address; wanted = addressOf(ports)) {
+      log.info({ from: address, to: wanted }, "the gateway listens on another address");
+      address = wanted;
+      // Both addresses count while one replaces the other.
+      isLocal = isLocal && isLoopback(wanted);
+      await envoy.listenAt({ address, port: config.port });
+      isLocal = isLoopback(address);
+    }
+  };
   return {
     url: () => urlOf(config, address),
     isRunning: () => envoy.isRunning(),
@@ -84,15 +95,11 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
       isDue = true;
       setImmediate(apply);
     },
-    relisten: async () => {
-      const wanted = addressOf(ports);
-      if (wanted === address) return;
-      log.info({ from: address, to: wanted }, "the gateway listens on another address");
-      address = wanted;
-      // Both addresses count while one replaces the other.
-      isLocal = isLocal && isLoopback(wanted);
-      await envoy.listenAt({ address, port: config.port });
-      isLocal = isLoopback(address);
+    relisten: () => {
+      moving ??= move().finally(() => {
+        moving = undefined;
+      });
+      return moving;
     },
     rotate: async () => {
       if (accessLog.size() < ROTATE_BYTES) return;
@@ -107,18 +114,15 @@ export async function openEdge(ports: EdgePorts): Promise<Edge> {
   };
 }
 
-async function open(
-  ports: EdgePorts,
-  address: string,
-  onAccepted: EnvoyOptions["onAccepted"],
-): Promise<Envoy> {
+function open(ports: EdgePorts, address: string, onAccepted: EnvoyOptions["onAccepted"]): Promise<Envoy> {
   const { config, decideSocket, identity, models, clock, log, signal } = ports;
-  const envoy = await openEnvoy({
+  return openEnvoy({
     dir: config.dir,
     envoy: config.envoy,
     listen: { address, port: config.port },
     tls: pair(config.tlsCert, config.tlsKey),
     upstreamTls: upstreamTlsOf(config),
+    clusters: clustersOf(models()),
     decideSocket,
     identity,
     onAccepted,
@@ -129,8 +133,6 @@ async function open(
     log,
     signal,
   });
-  await envoy.apply(clustersOf(models()));
-  return envoy;
 }
 
 function upstreamTlsOf({

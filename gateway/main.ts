@@ -25,6 +25,7 @@ import { createDemand } from "./demand/demand.ts";
 import { type Edge, type EdgePorts, openEdge } from "./edge.ts";
 import { createEnds } from "./ended.ts";
 import type { EnvoyOptions } from "./envoy/types.ts";
+import { createFolderWait, type FolderWait } from "./folder-wait.ts";
 import { createAuthenticator } from "./keys/authenticator.ts";
 import { createUsers } from "./keys/users.ts";
 import { watchKeys } from "./keys/watch-keys.ts";
@@ -72,17 +73,19 @@ export async function runGateway({
   });
   const ending = new AbortController();
   try {
-    await mkdir(config.dir, { recursive: true, mode: 0o700 });
     const jwtSecret = await readUserJwtSecret(config);
     const shared = await openSharedCounters({ config, clock, log, signal: ending.signal });
     const checkpoint = await openCheckpoint(path.join(config.dir, CHECKPOINT), log);
-    const common = { config, connection, identity, clock, log, signal: ending.signal };
+    const lifetime = { clock, log, signal: ending.signal };
+    const folder = createFolderWait({ ...lifetime, folder: config.dir, stopping: signal });
+    const common = { config, connection, identity, folder, ...lifetime };
     const ports = { ...common, jwtSecret, shared, checkpoint };
     const gateway = createGateway(ports);
     const health = await listenForHealth(gateway, ports, apiRequests);
     await Promise.race([gateway.synced, aborted(signal)]);
     if (signal.aborted) return;
     const edge = await startEdge(gateway, ports);
+    if (edge === undefined) return;
     onListening?.({ url: edge.url(), health });
     log.info({ server: connection.server, url: edge.url(), health }, "gateway started");
     tick(gateway, ports);
@@ -101,7 +104,9 @@ interface Ports {
   readonly identity: EnvoyOptions["identity"];
   readonly clock: Clock;
   readonly log: Log;
+  /** The lifetime of all parts. */
   readonly signal: AbortSignal;
+  readonly folder: FolderWait;
   readonly jwtSecret: string | undefined;
   readonly shared: SharedCounters | undefined;
   readonly checkpoint: CheckpointFile;
@@ -111,7 +116,7 @@ type Gateway = ReturnType<typeof createGateway>;
 
 /** The parts without Envoy. Watches start at once. */
 function createGateway(ports: Ports) {
-  const { config, connection, clock } = ports;
+  const { config, connection, clock, folder } = ports;
   const client = createClient(connection, { userAgent: USER_AGENT });
   const queues = new Queues(clock);
   let edge: Edge | undefined;
@@ -166,7 +171,8 @@ function createGateway(ports: Ports) {
     demand: createDemand({ ...ports, client, gateway: hostname() }),
     figures: createFigures(),
     synced: Promise.all(reflectors.map((one) => one.whenSynced())),
-    notReady: () => (reflectors.every((one) => one.isSynced()) ? undefined : "the first list of the cluster"),
+    notReady: () =>
+      reflectors.every((one) => one.isSynced()) ? folder.waitsFor() : "the first list of the cluster",
     updateQueue,
     get edge() {
       return edge;
@@ -180,16 +186,53 @@ function createGateway(ports: Ports) {
   };
 }
 
-/** The decision service, then Envoy: it must not accept requests before they can be decided. */
-async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
-  const { models, queues, accounting, authenticator, figures, isKeyRequired } = gateway;
+/**
+ * The decision service, then Envoy: it must not accept requests before they can be decided. Waits while the disk is full.
+ * Resolves to undefined if the gateway stops meanwhile.
+ */
+async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge | undefined> {
+  const { models, queues, accounting, figures, isKeyRequired } = gateway;
   const { limits, onUsage, readFrom, readUpTo } = accounting;
-  const { config, identity, clock, log, signal, jwtSecret } = ports;
+  const { config, identity, folder, clock, log } = ports;
+  const decideSocket = path.join(config.dir, "decide.sock");
+  const opening = Promise.withResolvers<void>();
+  const count = createEnds({ queues, limits, figures, onUsage, clock, log });
+  const onLines: EdgePorts["onLines"] = (lines, position) => {
+    count(lines);
+    readUpTo(position);
+  };
+  let isServing = false;
+  const edge = await folder.until(async (signal) => {
+    await mkdir(config.dir, { recursive: true, mode: 0o700 });
+    // It runs on while Envoy cannot be started, and says why to clients of an earlier Envoy.
+    if (!isServing) await openDecisions(gateway, ports, decideSocket, opening.promise);
+    isServing = true;
+    return openEdge({
+      ...{ config, decideSocket, identity, readFrom, onLines, clock, log, signal },
+      models: () => models.list(),
+      mayListenPublicly: isKeyRequired,
+      onAccepted: gateway.updateQueue,
+      onExited: () => queues.releaseAll(),
+    });
+  });
+  if (edge === undefined) return undefined;
+  gateway.edge = edge;
+  opening.resolve();
+  return edge;
+}
+
+function openDecisions(
+  gateway: Gateway,
+  { config, folder, clock, log, signal, jwtSecret }: Ports,
+  socket: string,
+  opened: Promise<void>,
+): Promise<void> {
+  const { models, queues, accounting, authenticator, figures } = gateway;
   const decider = new Decider({
     models,
     queues,
     authenticator: () => authenticator,
-    limits,
+    limits: accounting.limits,
     engineKey: createEngineKeys(gateway.client, clock),
     personOf: (headers) =>
       jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
@@ -201,35 +244,19 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge> {
     clock,
     random: Math.random,
   });
-  const decideSocket = path.join(config.dir, "decide.sock");
-  const opening = Promise.withResolvers<void>();
-  await serveDecisions({
-    socket: decideSocket,
+  return serveDecisions({
+    socket,
     decider,
     listing: { models, authenticate: authenticator.authenticate },
-    notReady: gateway.notReady,
-    opened: opening.promise,
+    // Clients do not learn the path of the folder.
+    notReady: () => (folder.waitsFor() === undefined ? gateway.notReady() : "its disk"),
+    opened,
     onDecision: (decision) => {
       if (decision.at === "refused") figures.refusals.add({ code: decision.refusal.code });
     },
     log,
     signal,
   });
-  const count = createEnds({ queues, limits, figures, onUsage, clock, log });
-  const onLines: EdgePorts["onLines"] = (lines, position) => {
-    count(lines);
-    readUpTo(position);
-  };
-  const edge = await openEdge({
-    ...{ config, decideSocket, identity, readFrom, onLines, clock, log, signal },
-    models: () => models.list(),
-    mayListenPublicly: isKeyRequired,
-    onAccepted: gateway.updateQueue,
-    onExited: () => queues.releaseAll(),
-  });
-  gateway.edge = edge;
-  opening.resolve();
-  return edge;
 }
 
 async function listenForHealth(

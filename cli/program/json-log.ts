@@ -17,6 +17,8 @@ const REDACTED = [
 ];
 
 /** Every line has the `bindings`, which identify this process among others of its kind. */
+const MAX_UNWRITTEN_BYTES = 64 << 10;
+
 export function createJsonLog(
   level: string,
   bindings: Readonly<Record<string, unknown>> = {},
@@ -30,6 +32,13 @@ export function createJsonLog(
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
-    file ?? pino.destination({ fd: 2, sync: true }),
+    file ?? standardError(),
   );
+}
+
+/** A file on a full disk loses lines, and the program runs on. */
+function standardError(): ReturnType<typeof pino.destination> {
+  const destination = pino.destination({ fd: 2, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
+  destination.on("error", () => {});
+  return destination;
 }

@@ -58,12 +58,17 @@ class Follower {
     const { file, signal, log, onLines } = this.#options;
     await this.#openFrom(this.#options.from);
     onLines([], this.#position());
-    const watcher = watch(path.dirname(file), { signal, persistent: false }, (_, name) => {
-      if (name === null || name === path.basename(file)) void this.read();
-    });
-    watcher.on("error", (err) =>
-      log.warn({ err, file }, "cannot watch the access log; it is read once a second"),
-    );
+    const unwatched = (err: unknown): void =>
+      log.warn({ err, file }, "cannot watch the access log; it is read once a second");
+    try {
+      const watcher = watch(path.dirname(file), { signal, persistent: false }, (_, name) => {
+        if (name === null || name === path.basename(file)) void this.read();
+      });
+      watcher.on("error", unwatched);
+    } catch (error) {
+      // Linux limits the watches of each user, and reports ENOSPC.
+      unwatched(error);
+    }
     signal.addEventListener("abort", () => void this.#handle?.close().catch(() => {}), { once: true });
     repeat(this.#options, RECHECK_MS, () => this.read());
     await this.read();

@@ -4,7 +4,7 @@ import { rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Log } from "../../src/util/ports.ts";
 import { listModels, type ModelListing } from "../models/list.ts";
-import { shown } from "./call.ts";
+import { type CheckedRequest, shown } from "./call.ts";
 import { type Decider, type Decision, refusalOfCaller } from "./decide.ts";
 import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.ts";
 
@@ -49,6 +49,8 @@ export async function serveDecisions(options: DecisionServerOptions): Promise<vo
   });
   server.listen(socket);
   await once(server, "listening");
+  // For example, too many files are open. Envoy connects again.
+  server.on("error", (err) => log.warn({ err }, "the decision service cannot accept a connection"));
   const close = (): void => {
     server.closeAllConnections();
     server.close();
@@ -71,16 +73,26 @@ async function answer(
   }
   const bodyStart = await readBody(request);
   if (bodyStart === undefined) return;
-  await options.opened;
-  if (!url.startsWith(`${DECIDE_PREFIX}/`)) return answerList(request, response, url, options);
-  const path = url.slice(DECIDE_PREFIX.length);
+  if (options.notReady() === undefined) await options.opened;
+  const isList = !url.startsWith(`${DECIDE_PREFIX}/`);
+  const path = isList ? url : url.slice(DECIDE_PREFIX.length);
   const problem = options.notReady();
-  const id = header(request, "x-request-id") ?? "";
   if (problem !== undefined) {
     const message = `The gateway is starting: it waits for ${problem}. Retry in a few seconds.`;
-    refuse(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, dialectOf(path), id);
-    return;
+    const starting = { code: "gateway_starting", message, retryAfterSeconds: 1 } as const;
+    return (isList ? respond : refuse)(response, starting, dialectOf(path), idOf(request));
   }
+  if (isList) await answerList(request, response, url, options);
+  else await answerDecision(request, response, { path, bodyStart }, options);
+}
+
+async function answerDecision(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { path, bodyStart }: Pick<CheckedRequest, "path" | "bodyStart">,
+  options: DecisionServerOptions,
+): Promise<void> {
+  const id = idOf(request);
   const left = new AbortController();
   let isSent = false;
   response.once("finish", () => {
@@ -128,7 +140,7 @@ async function answerList(
 ): Promise<void> {
   const [path = ""] = url.split("?", 1);
   const match = MODELS_PATH.exec(path);
-  const id = header(request, "x-request-id") ?? "";
+  const id = idOf(request);
   if (match === null || request.method !== "GET") {
     const message = `${request.method} ${path} is not a path of this gateway.`;
     respond(response, { code: "unknown_path", message }, "openai", id);
@@ -179,6 +191,10 @@ async function readBody(request: IncomingMessage): Promise<string | undefined> {
     return undefined;
   }
   return body;
+}
+
+function idOf(request: IncomingMessage): string {
+  return header(request, "x-request-id") ?? "";
 }
 
 function header(request: IncomingMessage, name: string): string | undefined {

@@ -75,6 +75,8 @@ export interface EnvoyOptions {
   /** Program to run as a child that outlives a killed gateway; "external": another container runs it, with this folder. */
   readonly envoy: string | "external";
   readonly listen: ListenAddress;
+  /** Those of the start. */
+  readonly clusters: readonly EnvoyCluster[];
   readonly tls?: EnvoyTls;
   readonly upstreamTls?: EnvoyUpstreamTls | undefined;
   /** To find an Envoy again that outlived an earlier gateway. */
@@ -113,7 +115,10 @@ export interface Envoy {
   readonly apply: (clusters: readonly EnvoyCluster[]) => Promise<void>;
   /** Resolves once it accepts connections. */
   readonly listening: Promise<void>;
-  /** Changes the address. Connections of the earlier one are closed within 10 s; resolves when none is left. */
+  /**
+   * Changes the address. Connections of the earlier one are closed within 10 s; resolves when none is left. If the disk is full,
+   * writing is retried.
+   */
   readonly listenAt: (listen: ListenAddress) => Promise<void>;
   /** Requests that each cluster has in flight; undefined while Envoy does not answer, or while an earlier one finishes its own. */
   readonly activeRequests: () => Promise<ReadonlyMap<string, number> | undefined>;

@@ -23,8 +23,12 @@ function livingIn(folder: string): ReadonlyMap<string, number> {
 
 /** Kills the engines, their daemons and the gate that an agent under test left running, as it is designed to, when the test finishes. */
 export function killEngines(stateDir: string): void {
-  const folders = [ENGINES_FOLDER, DAEMONS_FOLDER, GATE_FOLDER].map((name) => path.join(stateDir, name));
-  for (const pid of folders.flatMap((folder) => [...livingIn(folder).values()])) {
-    send(pid, "SIGKILL");
-  }
+  const folderOf = (name: string) => path.join(stateDir, name);
+  const processes = [ENGINES_FOLDER, GATE_FOLDER].flatMap((name) => [...livingIn(folderOf(name)).values()]);
+  // With their shims, because Ollama's runners outlive a killed server.
+  const groups = [...livingIn(folderOf(DAEMONS_FOLDER)).keys()].flatMap((name) => {
+    const { session } = readRunFiles(path.join(folderOf(DAEMONS_FOLDER), name));
+    return session === undefined ? [] : [-session.pid];
+  });
+  for (const pid of [...processes, ...groups]) send(pid, "SIGKILL");
 }

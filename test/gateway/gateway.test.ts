@@ -9,8 +9,10 @@ import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { freePort } from "../bed/ports.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
+import { smallDisk } from "../fixtures/small-disk.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type StartedGateway, startGateway, whyNoGateway } from "./started-gateway.ts";
 
@@ -265,6 +267,34 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     isDone = true;
     await loop;
     expect(new Set(results)).toEqual(new Set([200]));
+  });
+
+  it("starts on a full disk once there is room, and says until then what it waits for", async ({ skip }) => {
+    using disk = smallDisk() ?? skip("this process may not mount file systems");
+    disk.fill();
+    const dir = path.join(disk.path, "run");
+    const at = { address: "127.0.0.1", port: await freePort() };
+    const starting = startGateway(on.cluster.kubeconfig, ["--dir", dir], at);
+    const waiting = until(async () => {
+      const ready = await fetch(`http://127.0.0.1:${at.port}/readyz`);
+      expect([ready.status, await ready.text()]).toEqual([503, `waiting for space in ${dir}\n`]);
+    });
+    await Promise.race([waiting, starting]);
+    disk.free();
+    await using started = await starting;
+    const client = new OpenAI({ baseURL: `${started.url}/v1`, apiKey: "none" });
+    const { usage } = await client.chat.completions.create({
+      model: "chat",
+      messages: [{ role: "user", content: "Hi" }],
+      max_tokens: 4,
+    });
+    expect(usage?.completion_tokens).toBe(4);
+    expect(
+      started
+        .part()
+        .log()
+        .match(/"code":"StateDiskFull"/g),
+    ).toHaveLength(1);
   });
 
   it("stops with its Envoy", async () => {

@@ -1,5 +1,6 @@
 /** The end of a run: everything is deleted, and nothing may be left. */
 import { setTimeout as pause } from "node:timers/promises";
+import { until } from "../bed/until.ts";
 import type { Bed } from "./bed/bed.ts";
 import type { FaultContext } from "./faults/fault.ts";
 import { leftoversOfHosts, leftoversOfServices } from "./observe/leftovers.ts";
@@ -37,7 +38,8 @@ async function endGateway({ gateway }: Bed, recorder: Recorder): Promise<void> {
     const metrics = await gateway.metrics();
     return { inFlight: sumOf(metrics, "requests_in_flight"), queued: sumOf(metrics, "queued_requests") };
   };
-  let left = await look();
+  // One that has just been restarted answers soon.
+  let left = await until(look, { timeoutMs: COUNTED_WITHIN_MS });
   while (left.inFlight + left.queued > 0 && performance.now() < deadline) {
     await pause(LOOK_MS);
     left = await look();

@@ -95,6 +95,9 @@ async function begin(context: FaultContext): Promise<void> {
   const { part: gateway } = bed.gateway;
   gateway.onUnasked((code) => {
     recorder.note({ type: "part", part: "gateway", change: "endedUnasked", detail: `code ${code}` });
+    // As launchd does.
+    gateway.start();
+    recorder.note({ type: "part", part: "gateway", change: "started" });
   });
   gateway.start();
   recorder.note({ type: "part", part: "gateway", change: "started" });

@@ -67,6 +67,8 @@ export async function serveEndpoints({
   });
   server.listen(socket);
   await once(server, "listening");
+  // For example, too many files are open. Envoy connects again.
+  server.on("error", (err) => log.warn({ err }, "the endpoint server cannot accept a connection"));
   const close = (): void => {
     server.close();
     for (const session of sessions) session.destroy();

@@ -38,6 +38,7 @@ const READY_CHECK_MS = 20;
 const DRAIN_CHECK_MS = 50;
 const DRAIN_MS = 30_000;
 const WRITE_RETRY_MS = 1_000;
+const UNRECORDED_ENDS_MS = 5_000;
 /** A replaced Envoy finishes its requests for this long. */
 const REPLACED_SECONDS = 900;
 const DRAIN_SECONDS = 10;
@@ -47,10 +48,10 @@ const DRAIN_DONE = "drained";
 
 /**
  * Resolves when the files are written and Envoy is starting; `listening` follows. Throws PortTaken or another error of the
- * address, unless an earlier Envoy of this folder has it.
+ * address, unless an earlier Envoy of this folder has it, and the system error of a file that cannot be written.
  */
 export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
-  const { dir, log, signal, tls } = options;
+  const { dir, log, signal, onAccepted = () => undefined, onExited = () => undefined } = options;
   const paths = envoyPaths(dir);
   const limits = { ...DEFAULTS, ...options.limits };
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -69,33 +70,30 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     maxClientConnections: limits.maxClientConnections,
   });
   await putSecrets(files, paths, options);
-  const secretFile = tls === undefined ? undefined : paths.secret;
+  const secretFile = options.tls === undefined ? undefined : paths.secret;
   const putListener = (listen: ListenAddress) =>
     files.put(
       paths.listeners,
       renderListeners({ ...limits, listen, cors: options.cors, accessLogFile: paths.accessLog, secretFile }),
     );
   await putListener(options.listen);
+  const processes =
+    options.envoy === "external" ? undefined : processesOf(options, options.envoy, paths, bootstrap);
+  const isFound = processes !== undefined && (await processes.find()) > 0;
+  if (!isFound) await files.putClusters(options.clusters);
+  // The last one: the container of Envoy waits for it.
   await files.put(paths.bootstrap, bootstrap);
 
   const admin = createAdmin(paths.admin);
-  const processes =
-    options.envoy === "external" ? undefined : processesOf(options, options.envoy, paths, bootstrap);
-  const { onAccepted = () => undefined, onExited = () => undefined } = options;
   const endpoints = await serveEndpoints({ socket: paths.endpoints, onAccepted, onExited, log, signal });
+  endpoints.update(options.clusters);
   const write = createWriter(files, options);
-  if (processes === undefined) {
-    await files.putClusters([]);
-    // The kubelet has a limit of its own.
-    await followDrain(dir, () => drain(options, admin, Number.POSITIVE_INFINITY), signal);
-  } else {
-    // Clusters of an Envoy that runs on stay until the first apply.
-    if ((await processes.find()) === 0) {
-      await files.putClusters([]);
-      await requireFree(options);
-    }
-    await processes.start();
-  }
+  // The clusters of an Envoy that runs on stay active until the disk has room.
+  if (isFound) void write(options.clusters);
+  else if (processes !== undefined) await freeAddress(options, admin);
+  // The kubelet has a limit of its own.
+  else await followDrain(dir, () => drain(options, admin, Number.POSITIVE_INFINITY), signal);
+  await processes?.start();
   return {
     apply: (clusters) => {
       // Before a new cluster asks for them.
@@ -104,7 +102,8 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     },
     listening: waitForListener(options, admin, options.listen),
     listenAt: async (listen) => {
-      if (await putListener(listen)) await waitForListener(options, admin, listen);
+      const isChanged = await untilWritten(() => putListener(listen), options);
+      if (isChanged === true) await waitForListener(options, admin, listen);
     },
     isRunning: () => processes?.isRunning() ?? true,
     accessLog: {
@@ -192,6 +191,22 @@ function baseId(dir: string): number {
   return Number.parseInt(sha256Hex(dir).slice(0, 7), 16);
 }
 
+/** Ends an Envoy that an earlier gateway could not record, because its disk was full. */
+async function freeAddress(options: EnvoyOptions, admin: EnvoyAdmin): Promise<void> {
+  const { clock, log } = options;
+  const isEnding = await admin.post("/quitquitquit");
+  if (isEnding) log.warn({}, "ending an envoy of an earlier gateway: there is no record of its process");
+  const deadline = clock.monotonicMs() + UNRECORDED_ENDS_MS;
+  for (;;) {
+    try {
+      return await requireFree(options);
+    } catch (error) {
+      if (!isEnding || clock.monotonicMs() > deadline) throw error;
+    }
+    await pause(clock, READY_CHECK_MS);
+  }
+}
+
 /** Envoy itself would share the port with another process of this user. */
 async function requireFree({ listen: { address, port } }: EnvoyOptions): Promise<void> {
   const server = createServer();
@@ -205,25 +220,18 @@ async function requireFree({ listen: { address, port } }: EnvoyOptions): Promise
 }
 
 /** One write at a time; of several waiting ones, only the newest is written. */
-function createWriter(files: XdsFiles, { clock, log, signal }: EnvoyOptions): Envoy["apply"] {
+function createWriter(files: XdsFiles, options: EnvoyOptions): Envoy["apply"] {
   let wanted: readonly EnvoyCluster[] | undefined;
   let writing: Promise<void> | undefined;
   const writeAll = async (): Promise<void> => {
-    let isFailing = false;
-    while (wanted !== undefined && !signal.aborted) {
-      const clusters = wanted;
-      wanted = undefined;
-      try {
-        await files.putClusters(clusters);
-        if (isFailing) log.info({}, "envoy's configuration can be written again");
-        isFailing = false;
-      } catch (err) {
-        if (!isFailing)
-          log.error({ err }, "cannot write envoy's configuration; the previous one stays active; retrying");
-        isFailing = true;
-        wanted ??= clusters;
-        await pause(clock, WRITE_RETRY_MS);
-      }
+    while (wanted !== undefined && !options.signal.aborted) {
+      let clusters = wanted;
+      const write = (): Promise<boolean> => {
+        clusters = wanted ?? clusters;
+        wanted = undefined;
+        return files.putClusters(clusters);
+      };
+      await untilWritten(write, options);
     }
   };
   return (clusters) => {
@@ -233,6 +241,25 @@ function createWriter(files: XdsFiles, { clock, log, signal }: EnvoyOptions): En
     });
     return writing;
   };
+}
+
+/** Repeats a failing write, while Envoy keeps what it has. Resolves to undefined once the signal is aborted. */
+async function untilWritten<T>(
+  write: () => Promise<T>,
+  { clock, log, signal }: EnvoyOptions,
+): Promise<T | undefined> {
+  for (let failures = 0; !signal.aborted; failures += 1) {
+    try {
+      const result = await write();
+      if (failures > 0) log.info({}, "envoy's configuration can be written again");
+      return result;
+    } catch (err) {
+      if (failures === 0)
+        log.error({ err }, "cannot write envoy's configuration; the previous one stays active; retrying");
+      await pause(clock, WRITE_RETRY_MS);
+    }
+  }
+  return undefined;
 }
 
 /** Until Envoy listens there, and connections of an earlier address are closed. */

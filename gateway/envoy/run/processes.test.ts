@@ -1,18 +1,8 @@
-/** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates, a full disk. */
-import { execFileSync, spawn } from "node:child_process";
+/** The life of Envoy and of its configuration: faults of the decision service, changes of endpoints, restarts, upgrades, certificates. */
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
-import { tmpdir } from "node:os";
 import path from "node:path";
 import { connect as connectTls } from "node:tls";
 import { expect, it } from "vitest";
@@ -26,6 +16,7 @@ import {
   type EnvoyBed,
   grant,
   JSON_TYPE,
+  serve,
   startEngine,
   startEnvoyBed,
   startServer,
@@ -200,43 +191,6 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     await until(async () => expect(await certificateOf(bed.port)).toBe(two), QUICK);
   });
 
-  it("keeps the previous configuration while the disk is full, says so once, and continues when there is room", async ({
-    skip,
-  }) => {
-    const disk = mkdtempSync(path.join(tmpdir(), "mb-disk-"));
-    try {
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m", "tmpfs", disk], { stdio: "ignore" });
-      mkdirSync(path.join(disk, "gateway"));
-    } catch {
-      rmSync(disk, { recursive: true });
-      return skip("this process may not mount file systems");
-    }
-    try {
-      await using old = await startEngine();
-      await using fresh = await startEngine();
-      await using bed = await startEnvoyBed({ dir: path.join(disk, "gateway") });
-      await serve(bed, old);
-      const ballast = path.join(disk, "ballast");
-      execFileSync("sh", ["-c", `cat /dev/zero > ${ballast} 2>/dev/null || true`]);
-      const added = { name: "default/b", endpoints: [fresh], slowStartMs: 0 };
-      const applied = bed.envoy.apply([{ name: "default/a", endpoints: [old], slowStartMs: 0 }, added]);
-      await until(
-        () => expect(bed.logged.at(-1)?.message).toMatch(/^cannot write envoy's configuration/),
-        QUICK,
-      );
-      await bed.chat();
-      rmSync(ballast);
-      await applied;
-      expect(bed.logged.filter(({ level }) => level === "error")).toHaveLength(1);
-      bed.decisions.answer = () => grant("default/b");
-      await until(() => bed.chat(), QUICK);
-      expect(fresh.received.length).toBeGreaterThan(0);
-    } finally {
-      execFileSync("umount", ["-l", disk]);
-      rmSync(disk, { recursive: true });
-    }
-  });
-
   it("moves to another address without a restart, and closes the connections of the earlier one", async () => {
     await using engine = await startEngine();
     await using bed = await startEnvoyBed();
@@ -327,13 +281,6 @@ describeUnless(whyNoEnvoy, "the life of Envoy", () => {
     }
   });
 });
-
-/** Resolves when the service's requests reach this engine. */
-async function serve(bed: EnvoyBed, engine: Awaited<ReturnType<typeof startEngine>>): Promise<void> {
-  await bed.envoy.apply([{ name: "default/a", endpoints: [engine], slowStartMs: 0 }]);
-  await until(() => bed.chat(), QUICK);
-  engine.received.length = 0;
-}
 
 interface Loop {
   /** Resolves after twenty more requests. */

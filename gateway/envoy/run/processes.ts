@@ -17,6 +17,7 @@ const RESTARTS = { firstMs: 100, capMs: 10_000 };
 const STABLE_MS = 30_000;
 const ADOPTED_CHECK_MS = 250;
 const END_GRACE_MS = 5_000;
+const RECORD_RETRY_MS = 1_000;
 /** Envoy allows three processes at a time in a chain of replacements. */
 const MAX_PREDECESSORS = 1;
 const MAX_OUTPUT_BYTES = 4 << 20;
@@ -62,6 +63,7 @@ class Chain implements EnvoyProcesses {
   #running: Recorded[] = [];
   #failures = 0;
   #isEnding = false;
+  #isUnrecorded = false;
 
   constructor(options: EnvoyProcessesOptions) {
     this.#options = options;
@@ -148,7 +150,10 @@ class Chain implements EnvoyProcesses {
     const cancel = clock.after(backoffMs(this.#failures, RESTARTS), () => {
       signal.removeEventListener("abort", cancel);
       if (this.#isEnding || signal.aborted) return;
-      this.#spawn(0).catch((err: unknown) => log.error({ err }, "cannot start envoy"));
+      this.#spawn(0).catch((err: unknown) => {
+        log.error({ err }, "cannot start envoy; retrying");
+        this.#restartLater(clock.monotonicMs());
+      });
     });
     signal.addEventListener("abort", cancel, { once: true });
   }
@@ -170,10 +175,25 @@ class Chain implements EnvoyProcesses {
   }
 
   async #record(): Promise<void> {
-    const { paths, log } = this.#options;
-    await writeFileAtomic(paths.processes, JSON.stringify(this.#running)).catch((err: unknown) =>
-      log.error({ err }, "cannot record the running envoy; the next gateway will not find it"),
-    );
+    const { paths, clock, log, signal } = this.#options;
+    try {
+      await writeFileAtomic(paths.processes, JSON.stringify(this.#running));
+      this.#isUnrecorded = false;
+    } catch (err) {
+      // A record of exited processes does no harm.
+      if (this.#isEnding || signal.aborted) return;
+      if (!this.#isUnrecorded)
+        log.error(
+          { err },
+          "cannot record the running envoy, so the next gateway would not find it; retrying",
+        );
+      this.#isUnrecorded = true;
+      const cancel = clock.after(RECORD_RETRY_MS, () => {
+        signal.removeEventListener("abort", cancel);
+        if (!signal.aborted) void this.#record();
+      });
+      signal.addEventListener("abort", cancel, { once: true });
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 /** Writes the files that Envoy follows: only those that differ, each replaced by one rename. */
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { sha256Hex } from "../../../src/util/hash.ts";
 import { type ClusterOptions, joinClusters, renderCluster, renderDecideCluster } from "../render/clusters.ts";
@@ -31,10 +31,11 @@ export function createXdsFiles({ paths, ...options }: XdsFilesOptions): XdsFiles
 
   const put = async (path: string, text: string): Promise<boolean> => {
     const hash = sha256Hex(text);
-    if (hashes.get(path) === hash) return false;
-    await replace(path, text, paths.partial);
+    // An earlier gateway may have written the same, and the disk may be full now.
+    const found = hashes.get(path) ?? (await readFile(path, "utf8").then(sha256Hex, () => undefined));
+    if (found !== hash) await replace(path, text, paths.partial);
     hashes.set(path, hash);
-    return true;
+    return found !== hash;
   };
   return {
     put,
