@@ -6,7 +6,7 @@ import { DEMO_ENGINES } from "../local/demo/engine.ts";
 import { type DemoOptions, type DemoResult, type RunningDemo, runDemo } from "../local/demo/run.ts";
 import { createDemoScreen } from "../local/demo/screen.ts";
 import { shellWord } from "../local/shell-word.ts";
-import { countParser } from "./cluster/flags.ts";
+import { countParser, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { printLine } from "./program/output.ts";
 import { failureFields } from "./program/report.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
@@ -36,6 +36,7 @@ export function configureDemo(command: Command): void {
       countParser(5, 86_400),
       900,
     )
+    .addOption(userJwtSecretFileOption())
     .option("--once", "stop everything after the first answer")
     .addOption(
       new Option("--output <format>", "output format; json prints one JSON object, also on failure")

@@ -6,7 +6,7 @@ import { runGateway } from "../gateway/main.ts";
 import { readPartsConfig } from "../local/control-plane/config.ts";
 import { findEnvoy } from "../local/control-plane/engine-programs.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { addDaemonFlags, type DaemonFlags } from "./cluster/flags.ts";
+import { addDaemonFlags, type DaemonFlags, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
@@ -51,10 +51,7 @@ export function configureGateway(command: Command): void {
       "--otlp-endpoint <url>",
       "OpenTelemetry collector for spans and metrics of requests, as http://HOST:4318",
     )
-    .option(
-      "--user-jwt-secret-file <file>",
-      "file with the secret by which Open WebUI signs its users, for a queue that is fair between them",
-    )
+    .addOption(userJwtSecretFileOption())
     .option("--health-address <ip>", "address of /healthz, /readyz, /metrics and /queues (default: loopback)")
     .option(
       "--health-port <n>",

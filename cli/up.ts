@@ -25,7 +25,7 @@ import { createTerminalLog } from "../local/terminal-log.ts";
 import { customResourceDefinitions } from "../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { errorMessage } from "../src/util/error-message.ts";
-import { parsePort } from "./cluster/flags.ts";
+import { parsePort, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
@@ -37,6 +37,7 @@ interface UpOptions {
   readonly schedulerConfig?: string;
   readonly gateway: boolean;
   readonly gatewayAddress?: string;
+  readonly userJwtSecretFile?: string;
   readonly detach?: boolean;
 }
 
@@ -58,6 +59,7 @@ export function configureUp(command: Command): void {
       "--gateway-address <ip>",
       "address on which the gateway listens as soon as there is a key (default: loopback)",
     )
+    .addOption(userJwtSecretFileOption())
     .option("--detach", "run in the background, and return when the control plane is ready")
     .addHelpText(
       "after",
@@ -78,13 +80,23 @@ async function up(options: UpOptions): Promise<void> {
   const config = readPartsConfig();
   const parts = findClusterParts(config);
   if (schedulerConfig !== undefined) requireScheduler(parts, config);
-  const { port, gateway, gatewayAddress } = options;
+  const { port, gateway, gatewayAddress, userJwtSecretFile } = options;
   if (options.detach === true) {
-    const info = await startDetached({ dir, port, schedulerConfig: schedulerFile, gateway, gatewayAddress });
+    const info = await startDetached({
+      dir,
+      port,
+      schedulerConfig: schedulerFile,
+      gateway,
+      gatewayAddress,
+      userJwtSecretFile,
+    });
     return announce(info, "running");
   }
   const envoy = gateway ? findEnvoy(config) : undefined;
-  const plan = envoy === undefined ? undefined : await planGateway(dir, envoy, gatewayAddress);
+  const plan =
+    envoy === undefined
+      ? undefined
+      : await planGateway(dir, envoy, { address: gatewayAddress, userJwtSecretFile });
   await runInForeground({ dir, port, parts, schedulerConfig }, plan);
 }
 

@@ -131,7 +131,9 @@ export function parseGatewayConfig(input: unknown): GatewayConfig {
 }
 
 /** Undefined without a file. Throws MetalbridgeError if it cannot be read or is empty. */
-export function readUserJwtSecret({ userJwtSecretFile }: GatewayConfig): Promise<string | undefined> {
+export function readUserJwtSecret({
+  userJwtSecretFile,
+}: Pick<GatewayConfig, "userJwtSecretFile">): Promise<string | undefined> {
   return readSecretFile("userJwtSecretFile", userJwtSecretFile);
 }
 

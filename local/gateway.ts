@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { GATEWAY_PORT } from "../gateway/config.ts";
+import { GATEWAY_PORT, readUserJwtSecret } from "../gateway/config.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { GATEWAY_HEALTH_PORT } from "../src/gateway/request-queues.ts";
 import { hash } from "../src/util/hash.ts";
@@ -17,14 +17,26 @@ export interface GatewayPlan {
   readonly args: readonly string[];
 }
 
+export interface GatewayPlanOptions {
+  /** Used as soon as there is a key. Default: loopback. */
+  readonly address?: string | undefined;
+  /** File with the secret by which Open WebUI signs its users. */
+  readonly userJwtSecretFile?: string | undefined;
+}
+
 const LOOPBACK = "127.0.0.1";
 /** The path of a Unix socket has at most 103 bytes; the longest in this folder has 20 more. */
 const MAX_FOLDER = 80;
 const READY_MS = 60_000;
 const CHECK_MS = 50;
 
-/** Uses the usual ports, or free ones if another program has them. */
-export async function planGateway(dir: string, envoy: string, address = LOOPBACK): Promise<GatewayPlan> {
+/** Uses the usual ports, or free ones if another program has them. Throws GatewayConfigInvalid if a file cannot be read. */
+export async function planGateway(
+  dir: string,
+  envoy: string,
+  { address = LOOPBACK, userJwtSecretFile }: GatewayPlanOptions = {},
+): Promise<GatewayPlan> {
+  await readUserJwtSecret({ userJwtSecretFile });
   const port = (await freePort(GATEWAY_PORT)) ?? (await freePort(0)) ?? GATEWAY_PORT;
   const healthPort = (await freePort(GATEWAY_HEALTH_PORT)) ?? 0;
   const folder = path.join(dir, "gateway");
@@ -42,6 +54,7 @@ export async function planGateway(dir: string, envoy: string, address = LOOPBACK
     "--health-port",
     String(healthPort),
   ];
+  if (userJwtSecretFile !== undefined) args.push("--user-jwt-secret-file", path.resolve(userJwtSecretFile));
   return { url: `http://${LOOPBACK}:${port}`, args };
 }
 

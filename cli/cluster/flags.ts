@@ -50,6 +50,13 @@ export function logLevelOption(...more: readonly string[]): Option {
   return new Option("--log-level <level>", "log level").choices([...more, ...LOG_LEVELS]);
 }
 
+/** `--user-jwt-secret-file` of the verbs that start a gateway. */
+export function userJwtSecretFileOption(): Option {
+  const what =
+    "file with the secret by which Open WebUI signs its users, for a queue that is fair between them";
+  return new Option("--user-jwt-secret-file <file>", what);
+}
+
 /** `--output text|json`, and the other formats of a verb. */
 export function outputFlag(...others: readonly string[]): Option {
   return formatOption("text", ...others, "json").default("text");

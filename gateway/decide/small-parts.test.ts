@@ -1,6 +1,6 @@
-import { createHmac } from "node:crypto";
 import { expect, test } from "vitest";
 import type { FinishedRequest } from "../envoy/access-log.ts";
+import { userJwtHeaders } from "../testing/user-jwt.ts";
 import { readWaitSeconds } from "./deadline.ts";
 import { personOf } from "./people.ts";
 import { parseTicket, renderTicket, type Ticket } from "./ticket.ts";
@@ -90,13 +90,7 @@ test("a failed connection counts against the replica, an error of the engine or 
   expect(hasReplicaFailed(finished({ status: 0, flags: "DC" }))).toBe(false);
 });
 
-const sign = (claims: object, secret = "s3cret") => {
-  const parts = [{ alg: "HS256", typ: "JWT" }, claims].map((part) =>
-    Buffer.from(JSON.stringify(part)).toString("base64url"),
-  );
-  const signature = createHmac("sha256", secret).update(parts.join(".")).digest("base64url");
-  return { "x-openwebui-user-jwt": [...parts, signature].join(".") };
-};
+const sign = (claims: object, secret = "s3cret") => userJwtHeaders(claims, secret);
 
 test("a person is known by a token that the secret has signed", () => {
   expect(personOf(sign({ id: "ann", email: "a@example.com" }), "s3cret", NOW)).toBe("ann");

@@ -21,6 +21,7 @@ export async function startDetached(options: {
   readonly schedulerConfig?: string | undefined;
   readonly gateway: boolean;
   readonly gatewayAddress?: string | undefined;
+  readonly userJwtSecretFile?: string | undefined;
 }): Promise<SessionInfo> {
   const layout = controlPlaneLayoutOf(options.dir);
   await ensureFolder(layout.dir);
@@ -28,9 +29,10 @@ export async function startDetached(options: {
   const logFile = layout.log("up");
   const log = openSync(logFile, "w", 0o600);
   const port = options.port === undefined ? [] : ["--port", String(options.port)];
-  const { schedulerConfig, gateway, gatewayAddress } = options;
+  const { schedulerConfig, gateway, gatewayAddress, userJwtSecretFile } = options;
   const gatewayFlags = gateway ? [] : ["--no-gateway"];
   if (gatewayAddress !== undefined) gatewayFlags.push("--gateway-address", gatewayAddress);
+  if (userJwtSecretFile !== undefined) gatewayFlags.push("--user-jwt-secret-file", userJwtSecretFile);
   const scheduler = schedulerConfig === undefined ? [] : ["--scheduler-config", schedulerConfig];
   const program = path.join(packageRoot(), "cli", "metalbridge.mjs");
   const child = spawn(

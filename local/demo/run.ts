@@ -29,6 +29,7 @@ export interface DemoOptions {
   readonly prompt: string;
   readonly address?: string;
   readonly timeoutSeconds: number;
+  readonly userJwtSecretFile?: string;
 }
 
 export interface DemoResult {
@@ -68,7 +69,8 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
   const manifests = await readDemoManifests(source, options.engine);
   screen.title(`Metalbridge: a model on this machine, behind a Kubernetes Service   (state: ${options.dir})`);
   const envoy = findEnvoy(readPartsConfig());
-  const gateway = envoy === undefined ? undefined : await planGateway(options.dir, envoy);
+  const { dir, userJwtSecretFile } = options;
+  const gateway = envoy === undefined ? undefined : await planGateway(dir, envoy, { userJwtSecretFile });
   const system = await openDemoSystem({
     dir: options.dir,
     address,

@@ -5,10 +5,10 @@ import { expect, test } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
 
 test.each([
-  [["--only", "foo"], "interop: --only foo: no such engine\n  → choose one of llamacpp, vllm\n"],
+  [["--only", "foo"], "interop: --only foo: unknown\n  → choose one of llamacpp, vllm, open-webui\n"],
   [
     ["--fast"],
-    /^interop: Unknown option '--fast'.*\n {2}→ npm run interop -- \[--only ENGINE\] \[--write\]\n$/s,
+    /^interop: Unknown option '--fast'.*\n {2}→ npm run interop -- \[--only NAME\] \[--write\]\n$/s,
   ],
 ])("refuses %j, and says what is accepted", (args, message) => {
   const program = path.join(packageRoot(), "test", "interop", "main.ts");

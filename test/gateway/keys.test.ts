@@ -1,9 +1,14 @@
 /** Keys, limits and usage through the real gateway, its Envoy and a real engine. */
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import OpenAI, { type APIError } from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { GATEWAY_HEALTH_PORT, type RequestQueue } from "../../src/gateway/request-queues.ts";
+import { userJwtHeaders } from "../../gateway/testing/user-jwt.ts";
+import {
+  GATEWAY_HEALTH_PORT,
+  type RequestQueue,
+  requestQueuesSchema,
+} from "../../src/gateway/request-queues.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
@@ -14,6 +19,7 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type StartedGateway, startGateway, whyNoGateway } from "./started-gateway.ts";
 
 const MINUTE = 60_000;
+const USER_JWT_SECRET = "signs-users";
 
 describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => {
   let on: System;
@@ -33,8 +39,10 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     );
     // An API server proxies to no loopback address.
     const health = { address: on.network.hostAddress, port: GATEWAY_HEALTH_PORT };
+    const secretFile = path.join(on.farm.dir, "user-jwt-secret");
+    writeFileSync(secretFile, USER_JWT_SECRET);
     [gateway] = await Promise.all([
-      startGateway(on.cluster.kubeconfig, [], health),
+      startGateway(on.cluster.kubeconfig, ["--user-jwt-secret-file", secretFile], health),
       on.services.untilReady("chat"),
     ]);
   }, 4 * MINUTE);
@@ -320,5 +328,25 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     };
     await Promise.all([loop("one", one), ...Array.from({ length: 20 }, () => loop("many", many))]);
     expect(Math.abs(served.one - served.many), JSON.stringify(served)).toBeLessThanOrEqual(12);
+  });
+
+  it("gives two people behind one key equal turns, known by the header that Open WebUI signs", async () => {
+    const key = await run("key", "create", "people", "--all");
+    await until(async () => expect((await ask(key)).usage?.completion_tokens).toBe(4));
+    const served: string[] = [];
+    const send = async (sub: string): Promise<void> => {
+      const request = { messages: [{ role: "user" as const, content: "Hi" }], max_tokens: 150 };
+      const headers = userJwtHeaders({ sub, iss: "open-webui" }, USER_JWT_SECRET);
+      await clientOf(key).chat.completions.create({ model: "single", ...request }, { headers });
+      served.push(sub);
+    };
+    const waiting = async (): Promise<number> => {
+      const { queues } = requestQueuesSchema.parse(await (await fetch(`${gateway.health}/queues`)).json());
+      return queues.find(({ service }) => service === "default/single")?.waiting ?? 0;
+    };
+    const ann = Array.from({ length: 5 }, () => send("ann"));
+    await until(async () => expect(await waiting()).toBe(4), { everyMs: 10 });
+    await Promise.all([...ann, send("bob")]);
+    expect(served.indexOf("bob"), served.join(", ")).toBeLessThanOrEqual(2);
   });
 });

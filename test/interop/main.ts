@@ -1,4 +1,4 @@
-/** `npm run interop`: tries the containers of pods on real engines, prints where our tables differ, and with --write records what it saw. */
+/** `npm run interop`: tries the containers of pods on real engines, and examples/open-webui on a real Open WebUI; prints where they differ, and with --write records what it saw of engines. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { setPriority } from "node:os";
 import path from "node:path";
@@ -8,7 +8,11 @@ import {
   type TriedRuntime,
   triedCommands,
 } from "../../controller/workload/fixtures/interop-cases.ts";
-import { checkInterop, type InteropFacts } from "../../controller/workload/fixtures/interop-facts.ts";
+import {
+  checkInterop,
+  type InteropCheck,
+  type InteropFacts,
+} from "../../controller/workload/fixtures/interop-facts.ts";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { readArguments, runCommand, UsageError } from "../../scripts/project/release-error.ts";
@@ -21,45 +25,66 @@ import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
 import { observe, type Subject } from "./observe.ts";
+import { tryOpenWebUI } from "./open-webui/points.ts";
+import { ensureOpenWebUI, OPEN_WEBUI_VERSION } from "./open-webui/program.ts";
 import { inFolder, KEY } from "./pod-process.ts";
 import { ensureVllm, parseArguments } from "./vllm-cpu.ts";
 
 const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
+/** The application that is tried beside engines. */
+const OPEN_WEBUI = "open-webui";
 const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
 
 await runCommand(main, "interop");
 
 async function main(): Promise<void> {
   const options = { only: { type: "string" }, write: { type: "boolean", default: false } } as const;
-  const { only, write } = readArguments({ options }, "npm run interop -- [--only ENGINE] [--write]").values;
-  const tried = Object.keys(PODS) as TriedRuntime[];
-  const chosen = tried.filter((runtime) => only === undefined || only === runtime);
+  const { only, write } = readArguments({ options }, "npm run interop -- [--only NAME] [--write]").values;
+  const tried = [...(Object.keys(PODS) as TriedRuntime[]), OPEN_WEBUI] as const;
+  const chosen = tried.filter((name) => only === undefined || only === name);
   if (chosen.length === 0)
-    throw new UsageError(`--only ${only}: no such engine`, `choose one of ${tried.join(", ")}`);
+    throw new UsageError(`--only ${only}: unknown`, `choose one of ${tried.join(", ")}`);
   // Other work on this machine goes first.
   setPriority(10);
   let differences = 0;
-  for (const runtime of chosen) {
-    const facts = runtime === "vllm" ? await vllmFacts() : await llamacppFacts();
-    if (typeof facts === "string") process.stdout.write(`| ${runtime} | | not had: ${facts} |\n`);
-    else differences += report(runtime, facts, write);
-  }
+  for (const name of chosen)
+    differences += name === OPEN_WEBUI ? await reportOpenWebUI() : await reportEngine(name, write);
   if (differences > 0) process.exitCode = 1;
+}
+
+async function reportEngine(runtime: TriedRuntime, write: boolean): Promise<number> {
+  const facts = runtime === "vllm" ? await vllmFacts() : await llamacppFacts();
+  if (typeof facts !== "string") return report(runtime, facts, write);
+  process.stdout.write(`| ${runtime} | | not had: ${facts} |\n`);
+  return 0;
+}
+
+async function reportOpenWebUI(): Promise<number> {
+  const say = (text: string) => note(`${OPEN_WEBUI}: ${text}`);
+  const installed = await ensureOpenWebUI(say);
+  if (typeof installed === "string") {
+    process.stdout.write(`| ${OPEN_WEBUI} | | not had: ${installed} |\n`);
+    return 0;
+  }
+  return printPoints(`${OPEN_WEBUI} ${OPEN_WEBUI_VERSION}`, await tryOpenWebUI(installed.bin, say));
 }
 
 /** Prints each point; returns how many differ. */
 function report(runtime: TriedRuntime, facts: InteropFacts, write: boolean): number {
-  let differences = 0;
   const expected = { pod: PODS[runtime], served: SERVED, commands: triedCommands(runtime) };
-  for (const { point, differs } of checkInterop(facts, expected)) {
-    if (differs !== undefined) differences += 1;
-    const verdict = differs === undefined ? "ok" : `differs: ${differs}`;
-    process.stdout.write(`| ${runtime} ${facts.version} | ${point} | ${verdict} |\n`);
-  }
+  const differences = printPoints(`${runtime} ${facts.version}`, checkInterop(facts, expected));
   if (!write) return differences;
   const file = new URL(`../../src/engines/${runtime}/fixtures/interop.json`, import.meta.url);
   writeFileSync(file, `${JSON.stringify(facts, null, 2)}\n`);
   return differences;
+}
+
+function printPoints(what: string, points: readonly InteropCheck[]): number {
+  for (const { point, differs } of points) {
+    const verdict = differs === undefined ? "ok" : `differs: ${differs}`;
+    process.stdout.write(`| ${what} | ${point} | ${verdict} |\n`);
+  }
+  return points.filter(({ differs }) => differs !== undefined).length;
 }
 
 async function llamacppFacts(): Promise<InteropFacts | string> {
