@@ -16,9 +16,9 @@ const REDACTED = [
   "*.password",
 ];
 
-/** Every line has the `bindings`, which identify this process among others of its kind. */
 const MAX_UNWRITTEN_BYTES = 64 << 10;
 
+/** Every line has the `bindings`, which identify this process among others of its kind. */
 export function createJsonLog(
   level: string,
   bindings: Readonly<Record<string, unknown>> = {},
