@@ -45,7 +45,8 @@ async function bench(only: readonly string[]): Promise<void> {
     : undefined;
   console.log(values.output === "json" ? JSON.stringify(report) : renderBenchReport(report, baseline));
   if (!values.save) return;
-  const kept = only.length > 0 && baseline !== undefined ? mergeReports(baseline, report) : report;
+  const had = { ...report, lines: report.lines.filter(({ figures }) => figures.n > 0) };
+  const kept = only.length > 0 && baseline !== undefined ? mergeReports(baseline, had) : had;
   writeFileSync(BASELINE, `${JSON.stringify(kept, undefined, 2)}\n`);
 }
 

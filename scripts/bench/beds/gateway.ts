@@ -1,4 +1,5 @@
 /** The gateway of the installation with a real Envoy, and daemons that a slice makes replicas of a service. */
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { readPartsConfig } from "../../../local/control-plane/config.ts";
 import { findEnvoy } from "../../../local/control-plane/engine-programs.ts";
@@ -21,6 +22,8 @@ export interface BenchGateway {
   /** Its program. */
   readonly envoy: string;
   readonly part: () => Part;
+  /** The one that accepts connections. */
+  readonly envoyPid: () => number;
   /** Starts the program again, with more flags; the one before must have exited. */
   readonly restart: (...more: readonly string[]) => Promise<void>;
 }
@@ -85,6 +88,10 @@ export async function startBenchGateway(plane: Plane): Promise<BenchGateway> {
     dir,
     envoy,
     part: () => part,
+    envoyPid: () => {
+      const processes = JSON.parse(readFileSync(path.join(dir, "processes.json"), "utf8"));
+      return processes.at(-1).pid;
+    },
     restart: async (...more) => {
       part = await start(more);
     },

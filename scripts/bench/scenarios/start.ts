@@ -39,15 +39,15 @@ export async function measureStarts(bed: Bed, count: number): Promise<readonly M
 
 /** Wall time at which the engine's own /health first said 200, asked from outside the agent. */
 export async function healthyAt(bed: Bed, name: string): Promise<number> {
-  return healthyIn(await bed.changed.until(`a replica of ${name}`, () => runDirectory(bed, name)));
+  return (await healthyIn(await bed.changed.until(`a replica of ${name}`, () => runDirectory(bed, name)))).at;
 }
 
-/** The same for the engine of a run directory. */
-export async function healthyIn(dir: string): Promise<number> {
+/** The same for the engine of a run directory, and its port. */
+export async function healthyIn(dir: string): Promise<{ readonly at: number; readonly port: number }> {
   for (;;) {
     const record = readEngineRecord(dir);
     const port = typeof record === "object" && record !== null ? Reflect.get(record, "port") : undefined;
-    if (typeof port === "number" && (await isHealthy(port))) return Date.now();
+    if (typeof port === "number" && (await isHealthy(port))) return { at: Date.now(), port };
     await pause(HEALTH_POLL_MS);
   }
 }

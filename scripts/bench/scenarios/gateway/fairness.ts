@@ -7,36 +7,58 @@ import { NAMESPACE } from "../../beds/plane.ts";
 import { createBenchKey } from "./keys.ts";
 import { ask, chatPath, closeConnections, openConnections, type Way } from "./requests.ts";
 
-const FAIR = "fair";
-const CLIENTS = [1, 100] as const;
 const LOAD_MS = 20_000;
-/** Keys of equal weight. */
-const SHARE = 1 / CLIENTS.length;
+const PAIRS = [
+  [
+    { clients: 1, weight: 1 },
+    { clients: 100, weight: 1 },
+  ],
+  // One client alone cannot have more than every second answer of a slot.
+  [
+    { clients: 50, weight: 3 },
+    { clients: 50, weight: 1 },
+  ],
+] as const;
 
-export async function measureFairness(bed: GatewayBed): Promise<Measurement> {
-  const ways: Way[] = [];
-  for (const clients of CLIENTS) {
-    const headers = await createBenchKey(bed, `with-${clients}`);
-    ways.push({ name: `${clients} clients`, url: chatPath(bed.gateway.url), headers });
-  }
-  const { port } = await bed.startDaemon();
-  await serveAt(bed, FAIR, port, ways[0]?.headers);
+interface Contender {
+  readonly clients: number;
+  readonly weight: number;
+}
+
+/** Of each pair. */
+export async function measureFairness(bed: GatewayBed): Promise<readonly Measurement[]> {
+  const rows: Measurement[] = [];
+  for (const [index, pair] of PAIRS.entries()) rows.push(await measurePair(bed, `fair-${index}`, pair));
+  return rows;
+}
+
+async function measurePair(
+  bed: GatewayBed,
+  service: string,
+  [first, second]: readonly [Contender, Contender],
+): Promise<Measurement> {
+  const open = async (name: string, { clients, weight }: Contender) => {
+    const headers = await createBenchKey(bed, `${service}-${name}`, weight);
+    return { clients, way: { name, url: chatPath(bed.gateway.url), headers } };
+  };
+  const [one, other] = [await open("first", first), await open("second", second)];
+  await serveAt(bed, service, (await bed.startDaemon()).port, one.way.headers);
   const slots = [{ op: "add" as const, path: "/spec/parallelSlots", value: 1 }];
-  must(await bed.client.jsonPatch(INFERENCE_SERVICES, { name: FAIR, namespace: NAMESPACE }, slots));
+  must(await bed.client.jsonPatch(INFERENCE_SERVICES, { name: service, namespace: NAMESPACE }, slots));
   const until = performance.now() + LOAD_MS;
-  const answered = await Promise.all(
-    CLIENTS.map((clients, index) => answersUntil(until, ways[index] as Way, clients)),
+  const [ofFirst = 0, ofSecond = 0] = await Promise.all(
+    [one, other].map(({ clients, way }) => answersUntil(until, way, clients, service)),
   );
-  const [one = 0, many = 0] = answered;
-  const off = Math.abs(one / (one + many) / SHARE - 1) * 100;
-  const name = `gateway, keys with ${CLIENTS[0]} and ${CLIENTS[1]} clients for one slot`;
+  const share = ofFirst / (ofFirst + ofSecond);
+  const off = Math.abs((share * (first.weight + second.weight)) / first.weight - 1) * 100;
+  const name = `gateway, keys of weight ${first.weight} and ${second.weight} with ${first.clients} and ${second.clients} clients for one slot`;
   return measured(`${name}: share of the first, off its weight`, "%", [off], { max: 10 });
 }
 
-async function answersUntil(until: number, way: Way, clients: number): Promise<number> {
+async function answersUntil(until: number, way: Way, clients: number, model: string): Promise<number> {
   const connections = openConnections(clients);
   // A stream of 50 ms: as from an engine, the slot is the limit and not the machine.
-  const body = JSON.stringify({ model: FAIR, stream: true, tokens: 5, everyMs: 10 });
+  const body = JSON.stringify({ model, stream: true, tokens: 5, everyMs: 10 });
   let answered = 0;
   await Promise.all(
     connections.map(async (agent) => {

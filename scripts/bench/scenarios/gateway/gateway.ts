@@ -4,6 +4,7 @@ import { until } from "../../../../test/bed/until.ts";
 import { type GatewayBed, openGatewayBed, serveAt } from "../../beds/gateway.ts";
 import type { Measurement } from "../../beds/measurement.ts";
 import { measureBeside } from "./beside.ts";
+import { measureCosts } from "./costs.ts";
 import { measureFairness } from "./fairness.ts";
 import { measureHostKills } from "./hosts.ts";
 import { createBenchKey, createKeyNamespace } from "./keys.ts";
@@ -22,6 +23,7 @@ async function measureDaemons(): Promise<readonly Measurement[]> {
   await using bed = await openGatewayBed();
   const ways = await openWays(bed);
   const latency = await measureLatency(ways);
+  const costs = await measureCosts(bed.gateway, ways.gateway);
   const streams = await measureStreams(ways);
   const beside = await measureBeside(bed, ways);
   // From the first key on, every request needs one.
@@ -32,7 +34,7 @@ async function measureDaemons(): Promise<readonly Measurement[]> {
   const hosts = await measureHostKills(bed, keyed);
   const fairness = await measureFairness(bed);
   const scale = await measureScale(bed, keyed);
-  return [...latency, ...streams, ...beside, ...losses, ...hosts, fairness, ...scale];
+  return [...latency, ...costs, ...streams, ...beside, ...losses, ...hosts, ...fairness, ...scale];
 }
 
 async function openWays(bed: GatewayBed): Promise<GatewayWays> {

@@ -111,7 +111,7 @@ const SENTENCE = "Tell me about the sea. ";
 
 export const SERVICE = "bench";
 
-function promptOf(bytes: number): Buffer {
+export function promptOf(bytes: number): Buffer {
   const content = SENTENCE.repeat(Math.ceil(bytes / SENTENCE.length));
   return Buffer.from(JSON.stringify({ model: SERVICE, messages: [{ role: "user", content }] }));
 }

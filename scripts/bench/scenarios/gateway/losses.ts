@@ -1,5 +1,5 @@
 /** What clients see of kills and restarts of the decision service, of upgrades of Envoy, and of new services and keys. */
-import { constants, readFileSync } from "node:fs";
+import { constants } from "node:fs";
 import { copyFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -28,12 +28,12 @@ export async function measureLosses(bed: GatewayBed, way: Way): Promise<readonly
   const other = path.join(bed.dir, "envoy");
   await copyFile(bed.gateway.envoy, other, constants.COPYFILE_FICLONE);
   for (let upgrade = 1; upgrade <= UPGRADES; upgrade += 1) {
-    const before = envoyPid(bed);
+    const before = bed.gateway.envoyPid();
     await bed.gateway.part().kill("SIGKILL");
     // An upgrade is another program file; the limit is a setting of the listener.
     const program = upgrade % 2 === 1 ? other : bed.gateway.envoy;
     await bed.gateway.restart("--envoy", program, "--max-body-bytes", String(2 ** 25 + upgrade));
-    if (envoyPid(bed) === before) throw new Error("Envoy was not replaced");
+    if (bed.gateway.envoyPid() === before) throw new Error("Envoy was not replaced");
     await pause(BETWEEN_MS);
   }
   const { port } = await bed.startDaemon();
@@ -74,9 +74,4 @@ function startClients(way: Way) {
       return { answered, failures };
     },
   };
-}
-
-function envoyPid(bed: GatewayBed): number | undefined {
-  const file = path.join(bed.gateway.dir, "processes.json");
-  return (JSON.parse(readFileSync(file, "utf8")) as { readonly pid: number }[]).at(-1)?.pid;
 }
