@@ -38,6 +38,7 @@ const READY_CHECK_MS = 20;
 const DRAIN_CHECK_MS = 50;
 const DRAIN_MS = 30_000;
 const WRITE_RETRY_MS = 1_000;
+const WRITE_GAP_MS = 100;
 const UNRECORDED_ENDS_MS = 5_000;
 /** A replaced Envoy finishes its requests for this long. */
 const REPLACED_SECONDS = 900;
@@ -219,19 +220,24 @@ async function requireFree({ listen: { address, port } }: EnvoyOptions): Promise
   await once(server, "close");
 }
 
-/** One write at a time; of several waiting ones, only the newest is written. */
+/** One write at a time, with a pause between two; of several waiting ones, only the newest is written. */
 function createWriter(files: XdsFiles, options: EnvoyOptions): Envoy["apply"] {
+  const { clock, signal } = options;
   let wanted: readonly EnvoyCluster[] | undefined;
   let writing: Promise<void> | undefined;
+  let nextMs = 0;
   const writeAll = async (): Promise<void> => {
-    while (wanted !== undefined && !options.signal.aborted) {
+    while (wanted !== undefined && !signal.aborted) {
+      const waitMs = nextMs - clock.monotonicMs();
+      if (waitMs > 0) await pause(clock, waitMs);
       let clusters = wanted;
       const write = (): Promise<boolean> => {
         clusters = wanted ?? clusters;
         wanted = undefined;
         return files.putClusters(clusters);
       };
-      await untilWritten(write, options);
+      // Envoy reads the whole file each time.
+      if (await untilWritten(write, options)) nextMs = clock.monotonicMs() + WRITE_GAP_MS;
     }
   };
   return (clusters) => {

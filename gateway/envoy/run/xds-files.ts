@@ -37,11 +37,22 @@ export function createXdsFiles({ paths, ...options }: XdsFilesOptions): XdsFiles
     hashes.set(path, hash);
     return found !== hash;
   };
+  let written: readonly string[] = [];
   return {
     put,
-    putClusters: (clusters) =>
-      put(paths.clusters, joinClusters([renderDecideCluster(options), ...clusters.map(textOf)])),
+    putClusters: async (wanted) => {
+      const clusters = [renderDecideCluster(options), ...wanted.map(textOf)];
+      // Endpoints change far more often than clusters, of which a thousand are megabytes.
+      if (isSame(clusters, written)) return false;
+      const isWritten = await put(paths.clusters, joinClusters(clusters));
+      written = clusters;
+      return isWritten;
+    },
   };
+}
+
+function isSame(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((text, index) => text === others[index]);
 }
 
 export async function makeXdsFolders({ xds, partial }: EnvoyPaths): Promise<void> {
