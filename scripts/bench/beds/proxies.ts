@@ -51,6 +51,47 @@ http {
   return answering(url, {});
 }
 
+/** Envoy alone, the same program, which only forwards: what of the gateway's time is Envoy's own. It ends with the plane. */
+export async function startPlainEnvoy(
+  plane: Plane,
+  program: string,
+  upstream: string,
+): Promise<OtherProxy | string> {
+  const dir = path.join(plane.dir, "plain-envoy");
+  mkdirSync(dir, { recursive: true });
+  const port = await freePort();
+  const file = path.join(dir, "envoy.json");
+  writeFileSync(file, JSON.stringify(plainEnvoy(port, new URL(`http://${upstream}`))));
+  plane.use(
+    startPart(["--use-dynamic-base-id", "-l", "warning"], path.join(dir, "log"), file, [program, "-c"]),
+  );
+  return answering(`http://127.0.0.1:${port}`, {});
+}
+
+function plainEnvoy(port: number, upstream: URL) {
+  const at = (address: string, portValue: number) => ({ socket_address: { address, port_value: portValue } });
+  const type = (name: string) => ({ "@type": `type.googleapis.com/envoy.extensions.filters.${name}` });
+  const manager = {
+    ...type("network.http_connection_manager.v3.HttpConnectionManager"),
+    stat_prefix: "plain",
+    http_filters: [{ name: "envoy.filters.http.router", typed_config: type("http.router.v3.Router") }],
+    route_config: {
+      virtual_hosts: [
+        { name: "all", domains: ["*"], routes: [{ match: { prefix: "/" }, route: { cluster: "daemon" } }] },
+      ],
+    },
+  };
+  const filters = [{ name: "envoy.filters.network.http_connection_manager", typed_config: manager }];
+  const endpoint = { address: at(upstream.hostname, Number(upstream.port)) };
+  const assignment = { cluster_name: "daemon", endpoints: [{ lb_endpoints: [{ endpoint }] }] };
+  return {
+    static_resources: {
+      listeners: [{ name: "plain", address: at("127.0.0.1", port), filter_chains: [{ filters }] }],
+      clusters: [{ name: "daemon", type: "STATIC", load_assignment: assignment }],
+    },
+  };
+}
+
 /** Serves one model. It ends with the plane. A text: why it cannot be had here. */
 export async function startLiteLlm(
   plane: Plane,

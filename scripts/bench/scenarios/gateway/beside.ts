@@ -1,9 +1,9 @@
-/** The same prompts through nginx and LiteLLM, at a rate that LiteLLM keeps up with. */
+/** The same prompts through nginx, Envoy alone and LiteLLM, at a rate that LiteLLM keeps up with. */
 
 import { Agent } from "node:http";
 import type { GatewayBed } from "../../beds/gateway.ts";
 import { figuresOf, type Measurement, measured } from "../../beds/measurement.ts";
-import { type OtherProxy, startLiteLlm, startNginx } from "../../beds/proxies.ts";
+import { type OtherProxy, startLiteLlm, startNginx, startPlainEnvoy } from "../../beds/proxies.ts";
 import { addedTo, type GatewayWays, SERVICE, timesOf } from "./latency.ts";
 import { ask, chatPath, type Way } from "./requests.ts";
 
@@ -19,8 +19,9 @@ export async function measureBeside(
 ): Promise<readonly Measurement[]> {
   const upstream = new URL(direct.url).host;
   const nginx = await wayOf("nginx", await startNginx(bed, upstream));
+  const envoy = await wayOf("Envoy alone", await startPlainEnvoy(bed, bed.gateway.envoy, upstream));
   const liteLlm = await wayOf("LiteLLM", await startLiteLlm(bed, upstream, SERVICE));
-  const others = [nginx, liteLlm].filter((way) => typeof way !== "string");
+  const others = [nginx, envoy, liteLlm].filter((way) => typeof way !== "string");
   const times = await timesOf([direct, gateway, ...others], BYTES, PACE, BLOCKS);
   const name = `prompt of 2 KB, ${PACE.perSecond} requests/s: added p50 per block`;
   const added = (way: Way) => addedTo(times(direct), times(way), "p50");
@@ -28,7 +29,12 @@ export async function measureBeside(
     typeof way === "string"
       ? measured(`${what}, ${name}: not had: ${way}`, "ms", [])
       : measured(`${what}, ${name}`, "ms", added(way));
-  const rows = [row("gateway", gateway), row("nginx", nginx), row("LiteLLM", liteLlm)];
+  const rows = [
+    row("gateway", gateway),
+    row("nginx", nginx),
+    row("Envoy alone", envoy),
+    row("LiteLLM", liteLlm),
+  ];
   if (typeof liteLlm === "string") return rows;
   const share = figuresOf(added(gateway)).p50 / figuresOf(added(liteLlm)).p50;
   return [...rows, measured(`gateway, ${name}, to that of LiteLLM`, "ratio", [share], SHARE)];

@@ -15,6 +15,8 @@ const PER_SECOND = 20;
 const BEFORE_MS = 1_000;
 const AFTER_MS = 3_000;
 const SLICES = 20;
+const LONG = { stream: true, tokens: 1_000, everyMs: 20 };
+const BUSY_MS = 50;
 const ASK_EVERY_MS = 2;
 const WITHDRAWN_MS = 500;
 const BODY = JSON.stringify({ model: PAIR, stream: true, tokens: 10, everyMs: 20 });
@@ -66,10 +68,15 @@ async function measureSlices(bed: GatewayBed, way: Way): Promise<readonly Measur
   const first: number[] = [];
   const last: number[] = [];
   for (let round = 0; round < SLICES; round += 1) {
+    // With a request in flight on the first host, the next one is for the second.
+    const busy = openConnections(1);
+    for (const one of busy) ask(way, one, JSON.stringify({ model: PAIR, ...LONG })).catch(() => {});
+    await pause(BUSY_MS);
     const createdAt = performance.now();
     const slice = await addSlice(bed, `${PAIR}-second-${round}`, daemon.port);
     while (!(await reaches(way, agent, daemon.port))) await pause(ASK_EVERY_MS);
     first.push(performance.now() - createdAt);
+    closeConnections(busy);
     const removedAt = performance.now();
     await slice.remove();
     let lastAt = removedAt;
@@ -82,7 +89,7 @@ async function measureSlices(bed: GatewayBed, way: Way): Promise<readonly Measur
   }
   closeConnections(connections);
   return [
-    measured("gateway, slice of a second host created → a request reaches it", "ms", first, { p50: 100 }),
+    measured("gateway, slice of a second host created → a request reaches it", "ms", first, { max: 100 }),
     measured("gateway, slice of a second host deleted → the last request to it", "ms", last, { max: 100 }),
   ];
 }
