@@ -8,7 +8,7 @@ import { askAtPace, closeConnections, openConnections, type Way } from "./reques
 const BYTES = 2_000;
 const PACE = { perSecond: 200, requests: 2_000 };
 
-/** Of the decision service and of Envoy. */
+/** One row each for the decision service and Envoy. */
 export async function measureCosts(gateway: BenchGateway, way: Way): Promise<readonly Measurement[]> {
   const pids = { "decision service": gateway.part().pid, Envoy: gateway.envoyPid() };
   const connections = openConnections();

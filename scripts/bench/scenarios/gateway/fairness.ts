@@ -25,7 +25,7 @@ interface Contender {
   readonly weight: number;
 }
 
-/** Of each pair. */
+/** One row per pair. */
 export async function measureFairness(bed: GatewayBed): Promise<readonly Measurement[]> {
   const rows: Measurement[] = [];
   for (const [index, pair] of PAIRS.entries()) rows.push(await measurePair(bed, `fair-${index}`, pair));

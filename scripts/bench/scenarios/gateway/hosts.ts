@@ -1,4 +1,4 @@
-/** One of two hosts dies under load and its slice stays ready; a slice comes and goes. */
+/** One of two hosts dies under load and its slice stays ready; a slice is created and deleted. */
 import type { Agent } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { ENDPOINT_SLICES } from "../../../../src/kube/kinds.ts";
