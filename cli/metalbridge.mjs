@@ -103,7 +103,17 @@ function entry() {
 
 function newestSourceMs() {
   let newest = 0;
-  for (const folder of ["src", "fitness", "agent", "controller", "gateway", "server", "launchd", "local", "cli"]) {
+  for (const folder of [
+    "src",
+    "fitness",
+    "agent",
+    "controller",
+    "gateway",
+    "server",
+    "launchd",
+    "local",
+    "cli",
+  ]) {
     if (!existsSync(join(root, folder))) continue;
     for (const name of readdirSync(join(root, folder), { recursive: true })) {
       if (!name.endsWith(".ts") || name.endsWith(".test.ts")) continue;
