@@ -172,7 +172,8 @@ function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
     const known = clusters.get(model);
     if (known !== undefined) return known;
     const endpoints = model.endpoints.map(({ ip, port }) => ({ address: ip, port, isHealthy: true }));
-    const cluster = { name: model.key, endpoints, tlsName: model.tlsName };
+    const { key: name, tlsName, keepsConnections } = model;
+    const cluster = { name, endpoints, tlsName, keepsConnections };
     clusters.set(model, cluster);
     return cluster;
   });

@@ -29,6 +29,8 @@ export interface EnvoyCluster {
   readonly slowStartMs?: number;
   /** Its endpoints serve HTTPS with a certificate for this DNS name. Absent: plain HTTP. Requires `EnvoyOptions.upstreamTls`. */
   readonly tlsName?: string | undefined;
+  /** Its endpoints keep a connection without requests for 5 s and longer. Absent: each request has a connection of its own. */
+  readonly keepsConnections?: boolean;
 }
 
 /** Files that Envoy follows when another file is renamed over them, or their folder's `..data` link changes, as cert-manager's do. */

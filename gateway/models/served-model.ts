@@ -33,6 +33,8 @@ export interface ServedModel {
   /** Paths that the engine answers; undefined if its program determines them. */
   readonly paths: ReadonlySet<string> | undefined;
   readonly runtime: string | undefined;
+  /** Its engine keeps a connection open after a request. */
+  readonly keepsConnections: boolean;
   readonly endpoints: readonly ModelEndpoint[];
   readonly state: ModelState;
   /** Why no replica answers, for the client. */
@@ -48,7 +50,7 @@ export interface ServedModel {
   readonly engineKey: { readonly secret: string; readonly key: string } | undefined;
 }
 
-/** Engines that batch continuously take many requests at once, unless the service says otherwise. */
+/** Engines that batch continuously take many requests at once, unless the service says otherwise, and keep connections. */
 const BATCHED_SLOTS = 256;
 const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
 /** The number is not known, so the gateway only guards against floods. */
@@ -72,6 +74,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     slots: slotsOf(spec, runtime),
     paths: paths.length === 0 ? undefined : new Set(paths),
     runtime,
+    keepsConnections: runtime !== undefined && BATCHING.has(runtime),
     endpoints,
     ...stateOf(service, endpoints),
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",

@@ -19,6 +19,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     prefersPrefix: false,
     isIdleCapable: false,
     tlsName: undefined,
+    keepsConnections: false,
     needsClientCertificate: false,
     engineKey: undefined,
     ...given,

@@ -11,10 +11,12 @@ const MAX_DECISIONS = 100_000;
 /** A host that is off does not answer at all; one in the same network answers within milliseconds. */
 const CONNECT_TIMEOUT_MS = 1_000;
 /**
- * Each request has a connection of its own: llama-server closes the connection after a stream without a header that announces it,
+ * Unless the engine is known to keep connections: llama-server closes the connection after a stream without a header that announces it,
  * and a request that meets a closing connection cannot be repeated safely. Connecting takes one round trip in the local network.
  */
-const REQUESTS_PER_CONNECTION = 1;
+const ONE_REQUEST = { max_requests_per_connection: 1 };
+/** Python's web servers close a connection after 5 s without a request, so that Envoy has to be the first. */
+const KEPT = { idle_timeout: "2s" };
 
 export interface ClusterOptions {
   readonly decideSocket: string;
@@ -40,6 +42,7 @@ export function renderDecideCluster({ decideSocket }: ClusterOptions): string {
 
 function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: ClusterOptions): Config {
   const { name, maxConnections = DEFAULT_MAX_CONNECTIONS, slowStartMs = DEFAULT_SLOW_START_MS } = cluster;
+  const { keepsConnections = false } = cluster;
   return typedMessage("config.cluster.v3.Cluster", {
     name,
     type: "EDS",
@@ -59,7 +62,7 @@ function clusterOf(cluster: EnvoyCluster, { maxBodyBytes, upstreamTls }: Cluster
       "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": typedMessage(
         "extensions.upstreams.http.v3.HttpProtocolOptions",
         {
-          common_http_protocol_options: { max_requests_per_connection: REQUESTS_PER_CONNECTION },
+          common_http_protocol_options: keepsConnections ? KEPT : ONE_REQUEST,
           explicit_http_config: { http_protocol_options: {} },
         },
       ),

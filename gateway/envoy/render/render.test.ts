@@ -18,7 +18,13 @@ const CLUSTERS: readonly EnvoyCluster[] = [
     ],
     maxConnections: 64,
   },
-  { name: "team-a/embed", endpoints: [], slowStartMs: 0, tlsName: "embed.team-a.svc" },
+  {
+    name: "team-a/embed",
+    endpoints: [],
+    slowStartMs: 0,
+    tlsName: "embed.team-a.svc",
+    keepsConnections: true,
+  },
 ];
 
 /** All files for a gateway in this folder. */

@@ -15,6 +15,8 @@ const UPGRADES = 2;
 /** A fifth of a second of tokens. */
 const STREAM = { stream: true, tokens: 10, everyMs: 20 };
 const BETWEEN_MS = 1_000;
+/** A third Envoy ends the first one, and a request held there when the decision service was killed asks again at random intervals. */
+const BETWEEN_UPGRADES_MS = 10_000;
 const PAUSE_MS = 20;
 
 /** Half of the clients request streams. `way` has a key. */
@@ -34,7 +36,7 @@ export async function measureLosses(bed: GatewayBed, way: Way): Promise<readonly
     const program = upgrade % 2 === 1 ? other : bed.gateway.envoy;
     await bed.gateway.restart("--envoy", program, "--max-body-bytes", String(2 ** 25 + upgrade));
     if (bed.gateway.envoyPid() === before) throw new Error("Envoy was not replaced");
-    await pause(BETWEEN_MS);
+    await pause(BETWEEN_UPGRADES_MS);
   }
   const { port } = await bed.startDaemon();
   const headers = await createBenchKey(bed, "added");

@@ -16,6 +16,7 @@ const CROWDED = "sleeper-4";
 const WAITING = 100;
 const IDLE_LIMIT_MS = 180_000;
 const POLL_MS = 3;
+const SETTLE_MS = 3_000;
 const SPEC = {
   parallelSlots: 4,
   contextSize: 1_024,
@@ -35,6 +36,8 @@ export async function measureWakes(): Promise<readonly Measurement[]> {
   const waits: number[] = [];
   const later: number[] = [];
   for (const name of ALONE) {
+    // What came before needs the cores for a moment.
+    await pause(SETTLE_MS);
     const { answerMs, engineMs } = await wake(bed, way, name);
     waits.push(answerMs);
     later.push(answerMs - engineMs);
