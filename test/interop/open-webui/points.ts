@@ -31,6 +31,7 @@ const POINTS: readonly (readonly [string, (tried: Tried) => Promise<void> | void
   ["administrator and user chat, streamed by the engine", chats],
   ["tokens are counted for the key", countsTokens],
   ["a user does not wait behind five requests of another one", sharesTurns],
+  ["a chat that the page starts is stored with its answer, and the model is asked for its title", storesChat],
   ["a user sees what the gateway says of a revoked key", showsRefusal],
   ["needs less memory than the limit of the example", staysBelowLimit],
 ];
@@ -97,6 +98,18 @@ async function countsTokens({ farm }: Tried): Promise<void> {
     const counted = new RegExp(`_tokens_total\\{key="${KEY}",.*type="output"\\} ${2 * SHORT}$`, "m");
     assert.match(await farm.metrics(), counted);
   });
+}
+
+async function storesChat({ farm, webui }: Tried): Promise<void> {
+  const before = await answered(farm);
+  assert.match(await (await signIn(webui.url, BOB)).startChat(SERVICE, SHORT), /^(?!error: )./);
+  await until(async () => assert.ok((await answered(farm)) >= before + 2, "no request for a title"));
+}
+
+async function answered(farm: Farm): Promise<number> {
+  const [, count] =
+    /^metalbridge_gateway_requests_total\{.*code="200"\} (\d+)$/m.exec(await farm.metrics()) ?? [];
+  return Number(count);
 }
 
 /** All are behind one key, and the service has one slot: in the order of arrival, the user would be the last. */
