@@ -79,10 +79,16 @@ export class FairQueue<T> {
     if (turns === undefined || flow === undefined || person === undefined || waiting === undefined)
       return undefined;
     this.#size -= 1;
+    this.start(waiting.share, expectedSeconds);
+    return waiting;
+  }
+
+  /** Charges a request that gets a slot. Usage before it is no debt to others that arrive now: they did not want these slots. */
+  start(share: Share, expectedSeconds: number): void {
+    const { turns, flow, person } = this.#find(share);
     turns.floor = Math.max(turns.floor, flow.used);
     flow.floor = Math.max(flow.floor, person.used);
-    this.charge(waiting.share, expectedSeconds);
-    return waiting;
+    this.charge(share, expectedSeconds);
   }
 
   /** Adds time of slots to a key; negative if a request took less than expected. */

@@ -120,3 +120,32 @@ test("keys alternate while both wait", async () => {
   await Promise.all(all);
   expect(order.slice(0, 4).filter((flow) => flow === "one")).toHaveLength(2);
 });
+
+test("slots that were free are not counted against the key and the person who used them", async () => {
+  for (const [busy, other] of [
+    [newShare("busy"), newShare("other")],
+    [
+      { ...newShare(), person: "busy" },
+      { ...newShare(), person: "other" },
+    ],
+  ] as const) {
+    const { queue, request, release } = rig(["a"]);
+    for (let count = 0; count < 50; count += 1) {
+      const share = { ...busy };
+      expect(queue.acquire(request({ share }))).toMatchObject({ at: "assigned" });
+      release(share, "a");
+    }
+    const first = { ...other };
+    void queue.acquire(request({ share: first }));
+    const served: Share[] = [];
+    for (const share of [{ ...other }, { ...other }, { ...other }, { ...other }, { ...busy }])
+      void Promise.resolve(queue.acquire(request({ share }))).then(() => {
+        served.push(share);
+        release(share, "a");
+      });
+    release(first, "a");
+    await new Promise(setImmediate);
+    const nameOf = ({ flow, person }: Share) => person ?? flow;
+    expect(served.map(nameOf).indexOf("busy")).toBeLessThanOrEqual(1);
+  }
+});

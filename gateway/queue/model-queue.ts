@@ -94,7 +94,8 @@ export class ModelQueue {
     if (this.#queue.size === 0) {
       const addresses = this.#replicas.take(now, request.affinity);
       if (addresses !== undefined) {
-        this.#charge(request.share);
+        this.#charged.set(request.share, this.#meanSeconds);
+        this.#queue.start(request.share, this.#meanSeconds);
         return { at: "assigned", addresses, waitedMs: 0 };
       }
     }
@@ -171,11 +172,6 @@ export class ModelQueue {
       this.#charged.set(next.share, this.#meanSeconds);
       next.item.answer({ at: "assigned", addresses, waitedMs: now - next.item.since });
     }
-  }
-
-  #charge(share: Share): void {
-    this.#charged.set(share, this.#meanSeconds);
-    this.#queue.charge(share, this.#meanSeconds);
   }
 
   #answerAll(result: SlotResult): void {
