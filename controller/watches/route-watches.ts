@@ -1,5 +1,6 @@
 /** The watches for routes on gateways of other projects. Many clusters lack the kinds; they may be installed at any time. */
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import type { HttpRoute } from "../../src/kube/gateway-objects.ts";
 import { AI_GATEWAY_ROUTES, HTTP_ROUTES } from "../../src/kube/kinds.ts";
 import type { Reflector } from "../../src/kube/types.ts";
@@ -63,4 +64,9 @@ export function routeKindsOf(watches: Pick<RouteWatches, "routeKind"> & RouteObj
 export function relistRoutes(watches: Pick<RouteWatches, "httpRoutes"> & RouteObjectWatches): void {
   for (const what of ROUTE_OBJECTS) watches[what].relist();
   watches.httpRoutes.relist();
+}
+
+/** For services whose slices and pods are not at hand. */
+export function hasReadyReplicas(service: Pick<InferenceService, "status"> | undefined): boolean {
+  return (service?.status?.readyReplicas ?? 0) > 0;
 }

@@ -44,6 +44,7 @@ import { createGrouping, type Grouping, groupOf } from "./grouping.ts";
 import { createPodGroupings, type PodGroupings, type PodWatches, startPodWatches } from "./pod-watches.ts";
 import {
   areRoutesInstalled,
+  hasReadyReplicas,
   ROUTE_OBJECTS,
   type RouteKinds,
   type RouteWatches,
@@ -147,7 +148,9 @@ export function startWatches(
         const models = groupings.servicesOfModel.note(key, object, before);
         if (weightsPlaceOf(object) !== weightsPlaceOf(before)) emit((on) => models.forEach(on.onWeights));
         const renamed = notePublicNames(groupings.publicNames, object, before);
-        emit((on) => new Set([key, ...renamed]).forEach(on.onService));
+        const sharers =
+          hasReadyReplicas(object) === hasReadyReplicas(before) ? [] : sharersOf(groupings.publicNames, key);
+        emit((on) => new Set([key, ...renamed, ...sharers]).forEach(on.onService));
         if (specVersionOf(object) !== specVersionOf(before)) emit((on) => on.onBenchmarkFacts());
       },
     }),
@@ -184,6 +187,11 @@ function notePublicNames(
   const [names, old] = [object, before].map((service) => service && serviceNamesOf(service));
   if (isDeepEqual(names, old)) return [];
   return names === undefined ? table.remove(old?.key ?? "") : table.set(names);
+}
+
+/** The services that share a name with it: the route of the oldest leaves out those without replicas. */
+function sharersOf({ namesOf, sharesOf }: PublicNames, key: string): readonly string[] {
+  return namesOf(key).flatMap((name) => sharesOf(name).map((share) => share.key));
 }
 
 type Further<T> = (key: string, object: T | undefined, before: T | undefined) => boolean;

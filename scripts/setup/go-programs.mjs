@@ -80,3 +80,34 @@ export const { find: findLws, ensure: ensureLws } = goProgram({
   brew: "",
   flags: STRIPPED,
 });
+
+/** The controllers that `npm run interop -- --only envoy-ai-gateway` runs; setup does not build them. */
+export const { find: findEnvoyGateway, ensure: ensureEnvoyGateway } = goProgram({
+  program: "envoy-gateway",
+  variable: "METALBRIDGE_ENVOY_GATEWAY",
+  module: "github.com/envoyproxy/gateway/cmd/envoy-gateway",
+  version: "v1.8.1",
+  brew: "",
+  flags: STRIPPED,
+  firstBuild: "ten minutes",
+});
+export const { find: findAIGatewayController, ensure: ensureAIGatewayController } = goProgram({
+  program: "ai-gateway-controller",
+  variable: "METALBRIDGE_AI_GATEWAY_CONTROLLER",
+  module: "github.com/envoyproxy/ai-gateway",
+  folder: "cmd/controller",
+  version: "v1.0.0",
+  brew: "",
+  flags: STRIPPED,
+  firstBuild: "five minutes",
+});
+export const { find: findAIGatewayExtproc, ensure: ensureAIGatewayExtproc } = goProgram({
+  program: "ai-gateway-extproc",
+  variable: "METALBRIDGE_AI_GATEWAY_EXTPROC",
+  module: "github.com/envoyproxy/ai-gateway",
+  folder: "cmd/extproc",
+  version: "v1.0.0",
+  brew: "",
+  flags: STRIPPED,
+  firstBuild: "five minutes",
+});

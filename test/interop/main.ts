@@ -24,6 +24,7 @@ import { vllmPod } from "../../src/engines/vllm/pod.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { writeTinyMlx } from "../fixtures/tiny-mlx.ts";
+import { tryEnvoyAIGateway } from "./envoy-ai-gateway/try.ts";
 import { observe, type Subject } from "./observe.ts";
 import { tryOpenWebUI } from "./open-webui/points.ts";
 import { ensureOpenWebUI, OPEN_WEBUI_VERSION } from "./open-webui/program.ts";
@@ -33,6 +34,7 @@ import { ensureVllm, parseArguments } from "./vllm-cpu.ts";
 const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
 /** The application that is tried beside engines. */
 const OPEN_WEBUI = "open-webui";
+const ENVOY_AI_GATEWAY = "envoy-ai-gateway";
 const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
 
 await runCommand(main, "interop");
@@ -42,6 +44,7 @@ async function main(): Promise<void> {
   const { only, write } = readArguments({ options }, "npm run interop -- [--only NAME] [--write]").values;
   const tried = [...(Object.keys(PODS) as TriedRuntime[]), OPEN_WEBUI] as const;
   const chosen = tried.filter((name) => only === undefined || only === name);
+  if (only === ENVOY_AI_GATEWAY) return tryGateways();
   if (chosen.length === 0)
     throw new UsageError(`--only ${only}: unknown`, `choose one of ${tried.join(", ")}`);
   // Other work on this machine goes first.
@@ -67,6 +70,17 @@ async function reportOpenWebUI(): Promise<number> {
     return 0;
   }
   return printPoints(`${OPEN_WEBUI} ${OPEN_WEBUI_VERSION}`, await tryOpenWebUI(installed.bin, say));
+}
+
+/** Only a run by name: the controllers take minutes to build. */
+async function tryGateways(): Promise<void> {
+  setPriority(10);
+  let differences = 0;
+  const why = await tryEnvoyAIGateway(note, (version, point) => {
+    differences += printPoints(`${ENVOY_AI_GATEWAY} ${version}`, [point]);
+  });
+  if (why !== undefined) process.stdout.write(`| ${ENVOY_AI_GATEWAY} | | not had: ${why} |\n`);
+  if (differences > 0) process.exitCode = 1;
 }
 
 /** Prints each point; returns how many differ. */

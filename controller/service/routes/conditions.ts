@@ -39,7 +39,7 @@ export function routeCondition({ gateway, endpoints, route, httpRoute }: RouteRe
   if (waiting !== undefined)
     return { type: GATEWAY_READY, ...NOT_EVALUATED, message: `${waiting} has not evaluated the route yet` };
   const on = `the route is attached to Gateway ${gateway.namespace}/${gateway.name}`;
-  const without = endpoints === 0 ? ", which answers 503 until a replica is ready" : "";
+  const without = endpoints === 0 ? ", which answers 500 until a replica is ready" : "";
   return { type: GATEWAY_READY, status: "True", reason: "RouteAccepted", message: `${on}${without}` };
 }
 

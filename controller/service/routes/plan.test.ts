@@ -25,7 +25,9 @@ function service(name: string, spec: object = {}, minute = 0) {
 function namesIn(services: readonly ReturnType<typeof service>[], of = services[0], adapters: string[] = []) {
   const table = createPublicNames();
   for (const one of services) table.set(serviceNamesOf(one));
-  return routeNamesOf(of ?? service("none"), adapters, table, (key) => key !== "apps/unrouted");
+  const isRouted = (key: string) => key !== "apps/unrouted";
+  const hasEndpoints = (key: string) => !key.endsWith("-idle");
+  return routeNamesOf(of ?? service("none"), adapters, table, { isRouted, hasEndpoints });
 }
 
 describe("the Gateway of a service", () => {
@@ -86,7 +88,7 @@ test("a route matches all names of the service, and replaces those that the engi
   ]);
   expect(policy.spec).toMatchObject({
     targetRefs: [{ kind: "HTTPRoute", name: "chat" }],
-    healthCheck: { active: { type: "HTTP", http: { path: "/health" } } },
+    healthCheck: { active: { type: "HTTP", http: { path: "/health" } }, panicThreshold: 1 },
   });
 });
 
@@ -113,6 +115,17 @@ test("the oldest service has the rule for a shared name, with the others of its 
     { name: "stable", modelNameOverride: "stable", weight: 90 },
     { name: "canary", modelNameOverride: "canary", weight: 10 },
   ]);
+});
+
+test("a service without endpoints gets no part of a shared name, unless no other has some", () => {
+  const shared = (name: string, minute: number) =>
+    service(name, { endpoint: { modelNames: [{ name: "gpt", weight: 1 }] } }, minute);
+  const [old, young, idle] = [shared("old", 0), shared("young", 1), shared("b-idle", 2)];
+  const sharers = (...services: ReturnType<typeof service>[]) =>
+    namesIn(services).shared.map(({ shares }) => shares.map((share) => share.service));
+  expect(sharers(old, young, idle)).toEqual([["old", "young"]]);
+  expect(sharers(shared("a-idle", 0), young)).toEqual([["young"]]);
+  expect(sharers(shared("a-idle", 0), idle)).toEqual([["a-idle", "b-idle"]]);
 });
 
 test("the name of an adapter reaches the engine, which selects it by that name", () => {
@@ -209,7 +222,7 @@ describe("GatewayReady", () => {
       report([accepted], [accepted, condition("ResolvedRefs", "True")]),
       /^True RouteAccepted: the route is attached to Gateway infra\/gw$/,
     ],
-    [report([accepted], [accepted], 0), /^True RouteAccepted: .* answers 503 until a replica is ready$/],
+    [report([accepted], [accepted], 0), /^True RouteAccepted: .* answers 500 until a replica is ready$/],
     [
       report([condition("NotAccepted", "False", "gateway infra/gw not found")]),
       /^False GatewayRouteNotAccepted: R: gateway infra\/gw not found; check that the Gateway exists/,

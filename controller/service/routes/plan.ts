@@ -27,6 +27,8 @@ const GATEWAY_API = "gateway.networking.k8s.io";
 const MODEL_HEADER = "x-ai-eg-model";
 /** Explicit, because requests without a timeout of their own end after 60 s. It includes the wait for the first token. */
 const REQUEST_TIMEOUT = "1h";
+/** Dead machines get requests only if no other is healthy: by default Envoy ignores health checks once most of them fail. */
+const PANIC_PERCENT = 1;
 /** The maximum of a Backend. */
 const ENDPOINTS_MAX = 256;
 const TOKEN_COSTS = [
@@ -76,15 +78,23 @@ export function gatewayOf(
   return name === undefined ? (gateway ?? "unset") : { namespace, name };
 }
 
+/** The services with which a service may share a name. */
+export interface Sharers {
+  /** It is on the same Gateway. */
+  readonly isRouted: (key: string) => boolean;
+  readonly hasEndpoints: (key: string) => boolean;
+}
+
 /**
- * The names of a service. The oldest of the services that share a name has the rule for it, with those of the others that `isRouted`
- * says are on the same Gateway.
+ * The names of a service. The oldest of the services that share a name has the rule for it. Services without endpoints are left
+ * out while another has some: Envoy Gateway would answer their part of the requests with 503, and would give each other service
+ * a cluster of a kind that Envoy AI Gateway does not know, so that their names would not be replaced.
  */
 export function routeNamesOf(
   { metadata: { name, namespace = "default" } }: Pick<InferenceService, "metadata">,
   adapters: readonly string[],
   { namesOf, sharesOf }: Pick<PublicNames, "namesOf" | "sharesOf">,
-  isRouted: (key: string) => boolean,
+  { isRouted, hasEndpoints }: Sharers,
 ): RouteNames {
   const key = keyOf({ namespace, name });
   const names = namesOf(key).map((one) => ({ one, shares: sharesOf(one) }));
@@ -96,11 +106,18 @@ export function routeNamesOf(
     replaced: alone.flatMap(({ one }) => (isKnown(one) ? [] : [one])),
     shared: shared.map(({ one, shares }) => ({
       name: one,
-      shares: shares
-        .filter((share) => share.key === key || isRouted(share.key))
-        .map((share) => ({ service: share.key.slice(namespace.length + 1), weight: share.weight })),
+      shares: preferred(
+        shares.filter((share) => share.key === key || isRouted(share.key)),
+        (share) => hasEndpoints(share.key),
+      ).map((share) => ({ service: share.key.slice(namespace.length + 1), weight: share.weight })),
     })),
   };
+}
+
+/** Those that pass, or all if none does. */
+function preferred<T>(all: readonly T[], isPreferred: (one: T) => boolean): readonly T[] {
+  const found = all.filter(isPreferred);
+  return found.length > 0 ? found : all;
 }
 
 export function routeObjects(input: RouteInput): RouteObjects {
@@ -112,7 +129,7 @@ export function routeObjects(input: RouteInput): RouteObjects {
   };
 }
 
-/** Without endpoints the Gateway answers 503. */
+/** Without endpoints the Gateway answers 500. */
 function backendOf({ service, endpoints }: RouteInput): GatewayBackend {
   const { name, namespace } = service.metadata;
   const { tls } = service.spec.endpoint;
@@ -192,7 +209,7 @@ function policyOf({ service }: RouteInput): BackendTrafficPolicy {
         retryOn: { triggers: ["connect-failure", "refused-stream", "reset-before-request"] },
       },
       timeout: { http: { streamIdleTimeout: REQUEST_TIMEOUT } },
-      healthCheck: { active: healthCheckOf(service) },
+      healthCheck: { active: healthCheckOf(service), panicThreshold: PANIC_PERCENT },
     },
   };
 }

@@ -5,6 +5,7 @@ import type { InferenceService, InferenceServiceStatus } from "../../../src/api/
 import { modelNamesOf } from "../../../src/api/inference-service/roles.ts";
 import { isDeepEqual } from "../../../src/util/deep-equal.ts";
 import type { ControllerPorts } from "../../watches/ports.ts";
+import { hasReadyReplicas } from "../../watches/route-watches.ts";
 import { applyServiceSteps } from "../apply/apply.ts";
 import { describeRejections, type Rejection } from "../apply/rejection.ts";
 import type { OwnedObjects } from "../owned/observe.ts";
@@ -60,8 +61,10 @@ async function apply(
     const found = watches.services.get(other);
     return found !== undefined && isDeepEqual(gatewayOf(found, ports.routes), gateway);
   };
-  const names = routeNamesOf(service, adapters, watches.publicNames, isRouted);
   const endpoints = readyEndpoints(service.metadata.name, own);
+  const hasEndpoints = (other: string) =>
+    other === key ? endpoints.length > 0 : hasReadyReplicas(watches.services.get(other));
+  const names = routeNamesOf(service, adapters, watches.publicNames, { isRouted, hasEndpoints });
   const objects = routeObjects({ service, gateway, endpoints, names });
   const { rejections } = await applyServiceSteps(ports, stepsOfRoute(objects, own));
   const [rejection] = rejections;
