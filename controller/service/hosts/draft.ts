@@ -77,16 +77,26 @@ function findingsOn(
   };
 }
 
-/** Updates the claims of running replicas, because their priority and protection follow the service. */
-function noteClaims(
-  { scheduler, idle }: HostsPathPorts,
+interface ClaimPorts {
+  readonly scheduler: Pick<HostsPathPorts["scheduler"], "noteClaim">;
+  readonly idle: Pick<HostsPathPorts["idle"], "offer">;
+  readonly watches: { readonly replicas: Pick<Watches["replicas"], "get"> };
+}
+
+/**
+ * Updates the claims of running replicas, because their priority and protection follow the service. The pass may have waited since
+ * it observed them: a claim of a replica that is gone would never be removed.
+ */
+export function noteClaims(
+  { scheduler, idle, watches }: ClaimPorts,
   service: InferenceService,
   replicas: readonly InferenceReplica[],
   moment: Moment,
 ): void {
   const offer = idle.offer(keyOf(service.metadata));
-  for (const replica of replicas) {
-    const claim = claimOfReplica(replica, service, moment, offer);
-    scheduler.noteClaim(claim.replica, claim);
+  for (const { metadata } of replicas) {
+    const current = watches.replicas.get(keyOf(metadata));
+    if (current?.metadata.uid !== metadata.uid) continue;
+    scheduler.noteClaim(keyOf(metadata), claimOfReplica(current, service, moment, offer));
   }
 }
