@@ -96,7 +96,7 @@ export function noteClaims(
   const offer = idle.offer(keyOf(service.metadata));
   for (const { metadata } of replicas) {
     const current = watches.replicas.get(keyOf(metadata));
-    if (current?.metadata.uid !== metadata.uid) continue;
+    if (current === undefined || current.metadata.uid !== metadata.uid) continue;
     scheduler.noteClaim(keyOf(metadata), claimOfReplica(current, service, moment, offer));
   }
 }
