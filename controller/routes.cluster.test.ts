@@ -126,6 +126,12 @@ withKinds("a canary is a rule with the weights of both services, on the route of
   );
   await bench.apply(inferenceService(NS, "b-canary", { replicas: 0, ...weighted(50) }));
   await until(async () => expect(await refs("a-stable")).toMatchObject([{ weight: 90 }, { weight: 50 }]));
+  // A service without endpoints has no part, also not on the route of another service.
+  const scale = (name: string) => bench.cluster.kubectl(["scale", "isvc", name, "-n", NS, "--replicas=1"]);
+  await scale("b-canary");
+  await until(async () => expect(await refs("a-stable")).toMatchObject([{ name: "b-canary" }]));
+  await scale("a-stable");
+  await until(async () => expect(await refs("a-stable")).toMatchObject([{ weight: 90 }, { weight: 50 }]));
   await bench.cluster.kubectl(["delete", "isvc", "a-stable", "b-canary", "-n", NS]);
 });
 
