@@ -8,6 +8,7 @@ import { inlineCode, type Page, root } from "./pages.ts";
 
 /** Which files a script's options are read in. */
 const SCRIPT_SOURCES: Readonly<Record<string, string>> = {
+  interop: "test/interop/main.ts",
   simulate: "scripts/simulate.ts",
   claims: "scripts/claims.ts",
   build: "scripts/build.ts",

@@ -22,6 +22,8 @@ const RETRYING = [
   "DownloadingModel",
   "ReadingSource",
   "ResolvingModel",
+  // On a busy machine a request may stall.
+  "SourceStalled",
 ];
 /** Beside each other, and not so many that they wait for each other's engines. */
 const AT_ONCE = 5;
