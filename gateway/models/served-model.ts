@@ -50,9 +50,11 @@ export interface ServedModel {
   readonly engineKey: { readonly secret: string; readonly key: string } | undefined;
 }
 
-/** Engines that batch continuously take many requests at once, unless the service says otherwise, and keep connections. */
+/** Engines that batch continuously take many requests at once, unless the service says otherwise. */
 const BATCHED_SLOTS = 256;
 const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
+/** Their web servers keep a connection without requests for at least 5 s. Others close it earlier, or are not known to keep it. */
+const KEEPING_CONNECTIONS: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
 /** The number is not known, so the gateway only guards against floods. */
 const UNKNOWN_SLOTS = 32;
 const OFF_PHASES: ReadonlySet<string> = new Set(["Stopped", "Suspended", "Failed"]);
@@ -74,7 +76,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     slots: slotsOf(spec, runtime),
     paths: paths.length === 0 ? undefined : new Set(paths),
     runtime,
-    keepsConnections: runtime !== undefined && BATCHING.has(runtime),
+    keepsConnections: runtime !== undefined && KEEPING_CONNECTIONS.has(runtime),
     endpoints,
     ...stateOf(service, endpoints),
     prefersPrefix: spec.endpoint.balancing === "PrefixAffinity",

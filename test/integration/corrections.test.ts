@@ -22,8 +22,6 @@ const RETRYING = [
   "DownloadingModel",
   "ReadingSource",
   "ResolvingModel",
-  // On a busy machine a request may stall.
-  "SourceStalled",
 ];
 /** Beside each other, and not so many that they wait for each other's engines. */
 const AT_ONCE = 5;
@@ -89,7 +87,9 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
     const failingSince = performance.now();
     const haveFailed = () => expect(performance.now() - failingSince).toBeGreaterThan(FAILING_MS);
     await until(haveFailed, { timeoutMs: 2 * FAILING_MS });
-    for (const row of rows) expect([row.reason, ...RETRYING], row.name).toContain(await reasonOf(row));
+    // An attempt may fail otherwise on a busy machine; the one after it must not.
+    for (const row of rows)
+      await until(async () => expect([row.reason, ...RETRYING], row.name).toContain(await reasonOf(row)));
     const times = new Map<string, number | undefined>();
     await someAtOnce(async (row) => {
       times.set(`${row.name} (${row.reason})`, await shownAfterMs(row));

@@ -34,6 +34,7 @@ import { ensureVllm, parseArguments } from "./vllm-cpu.ts";
 const PODS = { llamacpp: llamacppPod, vllm: vllmPod } satisfies Record<TriedRuntime, PodRuntime>;
 /** The application that is tried beside engines. */
 const OPEN_WEBUI = "open-webui";
+/** The two controllers that route to services; tried only by name. */
 const ENVOY_AI_GATEWAY = "envoy-ai-gateway";
 const PATHS = ["/health", "/metrics", "/v1/models", "POST /v1/chat/completions", "POST /tokenize"];
 
@@ -46,7 +47,10 @@ async function main(): Promise<void> {
   const chosen = tried.filter((name) => only === undefined || only === name);
   if (only === ENVOY_AI_GATEWAY) return tryGateways();
   if (chosen.length === 0)
-    throw new UsageError(`--only ${only}: unknown`, `choose one of ${tried.join(", ")}`);
+    throw new UsageError(
+      `--only ${only}: unknown`,
+      `choose one of ${[...tried, ENVOY_AI_GATEWAY].join(", ")}`,
+    );
   // Other work on this machine goes first.
   setPriority(10);
   let differences = 0;

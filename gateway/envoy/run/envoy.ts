@@ -196,7 +196,7 @@ function baseId(dir: string): number {
 async function freeAddress(options: EnvoyOptions, admin: EnvoyAdmin): Promise<void> {
   const { clock, log } = options;
   const isEnding = await admin.post("/quitquitquit");
-  if (isEnding) log.warn({}, "ending an envoy of an earlier gateway: there is no record of its process");
+  if (isEnding) log.warn({}, "ending an envoy of an earlier gateway, which could not record its process");
   const deadline = clock.monotonicMs() + UNRECORDED_ENDS_MS;
   for (;;) {
     try {

@@ -5,11 +5,14 @@ import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
 import { smallDisk } from "../../../test/fixtures/small-disk.ts";
-import { grant, serve, startEngine, startEnvoyBed } from "./fixtures/envoy-bed.ts";
+import { type EnvoyBed, grant, serve, startEngine, startEnvoyBed } from "./fixtures/envoy-bed.ts";
 import { envoyPaths } from "./paths.ts";
 
 const NO_MOUNT = "this process may not mount file systems";
 const QUICK = { everyMs: 5, timeoutMs: 20_000 } as const;
+
+const untilRefused = ({ logged }: EnvoyBed) =>
+  until(() => expect(logged.at(-1)?.message).toMatch(/^cannot write envoy's configuration/), QUICK);
 
 describeUnless(whyNoEnvoy, "Envoy on a full disk", () => {
   it("keeps the previous configuration while the disk is full, says so once, and continues when there is room", async ({
@@ -23,10 +26,7 @@ describeUnless(whyNoEnvoy, "Envoy on a full disk", () => {
     disk.fill();
     const added = { name: "default/b", endpoints: [fresh], slowStartMs: 0 };
     const applied = bed.envoy.apply([{ name: "default/a", endpoints: [old], slowStartMs: 0 }, added]);
-    await until(
-      () => expect(bed.logged.at(-1)?.message).toMatch(/^cannot write envoy's configuration/),
-      QUICK,
-    );
+    await untilRefused(bed);
     await bed.chat();
     disk.free();
     await applied;
@@ -44,10 +44,7 @@ describeUnless(whyNoEnvoy, "Envoy on a full disk", () => {
     disk.fill();
     const { listeners } = envoyPaths(bed.dir);
     void bed.envoy.listenAt({ address: "0.0.0.0", port: bed.port });
-    await until(
-      () => expect(bed.logged.at(-1)?.message).toMatch(/^cannot write envoy's configuration/),
-      QUICK,
-    );
+    await untilRefused(bed);
     await bed.chat();
     disk.free();
     await until(() => expect(readFileSync(listeners, "utf8")).toContain("0.0.0.0"), QUICK);

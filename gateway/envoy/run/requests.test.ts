@@ -32,6 +32,7 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     ]);
     await bed.envoy.apply([
       { name: "default/a", endpoints: [first, second], slowStartMs: 0 },
+      { name: "default/kept", endpoints: [first], slowStartMs: 0, keepsConnections: true },
       { name: "default/off", endpoints: [{ address: "127.0.0.1", port: offPort, isHealthy: true }] },
       {
         name: "default/half",
@@ -54,6 +55,19 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
   afterAll(async () => {
     await bed[Symbol.asyncDispose]();
     await Promise.all([first, second].map((engine) => engine[Symbol.asyncDispose]()));
+  });
+
+  it("asks an engine that keeps connections on open ones, and every other on one connection per request", async () => {
+    const connections = async (cluster: string): Promise<number> => {
+      bed.decisions.answer = () => grant(cluster);
+      for (const server of [first, second]) server.received.length = 0;
+      for (let count = 0; count < 8; count += 1) await bed.chat();
+      return new Set([first, second].flatMap(({ received }) => received.map(({ clientPort }) => clientPort)))
+        .size;
+    };
+    expect(await connections("default/a")).toBe(8);
+    // One per worker of Envoy at most.
+    expect(await connections("default/kept")).toBeLessThan(8);
   });
 
   const chat = (

@@ -89,8 +89,10 @@ export async function startBenchGateway(plane: Plane): Promise<BenchGateway> {
     envoy,
     part: () => part,
     envoyPid: () => {
-      const processes = JSON.parse(readFileSync(path.join(dir, "processes.json"), "utf8"));
-      return processes.at(-1).pid;
+      const file = path.join(dir, "processes.json");
+      const newest = (JSON.parse(readFileSync(file, "utf8")) as { readonly pid: number }[]).at(-1);
+      if (newest === undefined) throw new Error("no Envoy is recorded");
+      return newest.pid;
     },
     restart: async (...more) => {
       part = await start(more);

@@ -20,7 +20,7 @@ interface Manifest {
   readonly spec: { readonly template: { readonly spec: object } };
 }
 
-/** Of the pods, in place of the cluster's. */
+/** The name server that the pods use in place of the cluster's. */
 export interface Dns {
   readonly host: string;
   readonly server: NameServer;

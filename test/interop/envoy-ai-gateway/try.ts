@@ -97,7 +97,7 @@ type Points = readonly (readonly [string, Check])[];
 
 const HI = [{ role: "user", content: "hi" }];
 const MANY = 40;
-/** Of two that fail, with their timeouts. */
+/** Two failed checks, with their timeouts. */
 const HEALTH_CHECKS_SECONDS = 6;
 
 function pointsOf(bed: PodsBed, place: GatewayPlace): Points {

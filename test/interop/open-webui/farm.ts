@@ -14,7 +14,7 @@ import { writeTinyGguf } from "../../fixtures/tiny-gguf.ts";
 export const SERVICE = "quickstart";
 
 export interface Farm extends AsyncDisposable {
-  /** Of the gateway, without a path. */
+  /** The URL of the gateway, without a path. */
   readonly url: string;
   /** Runs `metalbridge` on its cluster; resolves with what it prints. */
   readonly run: (...args: string[]) => Promise<string>;
