@@ -5,7 +5,10 @@ import { expect, test } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
 
 test.each([
-  [["--only", "foo"], "interop: --only foo: unknown\n  → choose one of llamacpp, vllm, open-webui, envoy-ai-gateway\n"],
+  [
+    ["--only", "foo"],
+    "interop: --only foo: unknown\n  → choose one of llamacpp, vllm, open-webui, envoy-ai-gateway\n",
+  ],
   [
     ["--fast"],
     /^interop: Unknown option '--fast'.*\n {2}→ npm run interop -- \[--only NAME\] \[--write\]\n$/s,
