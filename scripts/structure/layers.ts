@@ -47,6 +47,7 @@ export const LAYERS: readonly Layer[] = [
   { folder: "src/capacity/devices/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
   { folder: "src/doctor/", imports: ["src/api/", "src/engines/", "src/util/"], isPure: true },
   { folder: "src/gateway/", imports: ["src/api/", "src/util/", ...KUBE_TYPES], isPure: true },
+  { folder: "src/console/", imports: ["src/api/"], isPure: true },
   { folder: "src/kube/", imports: ["src/api/", "src/util/"] },
   { folder: "src/hub/", imports: ["src/api/", "src/models/", "src/util/"] },
   { folder: "src/http/", imports: ["src/api/", "src/util/"] },

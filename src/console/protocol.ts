@@ -1,0 +1,88 @@
+/** The console's own API: paths, the session, the stream of topics. Everything else is the Kubernetes API or the density API. */
+import type { FarmRow, HostRow, ModelRow, QueueRow, ServiceRow } from "./rows.ts";
+
+export const CONSOLE_PATH = "/console";
+
+/**
+ * Sent with every request but page loads. A page of another origin cannot set it without a preflight, which the server
+ * refuses: together with the SameSite cookie it stops cross-site requests.
+ */
+export const CONSOLE_HEADER = "x-metalbridge-console";
+
+/** GET /console/session. 401 without a session: `SignIn` tells how to get one. */
+export interface Session {
+  readonly user: string;
+  readonly isReadOnly: boolean;
+  /** False if no gateway is configured: the playground is not available. */
+  readonly hasGateway: boolean;
+  /** URL that clients outside use, for snippets. */
+  readonly gatewayUrl: string;
+  readonly version: string;
+  /** ISO time at which the token expires, if it states one. */
+  readonly expiresAt?: string;
+}
+
+/** Body of a 401. */
+export interface SignIn {
+  readonly code: "SignInNeeded";
+  readonly message: string;
+  /** token: paste one. oidc: GET /console/sign-in. code: open the address that `metalbridge console` printed. */
+  readonly by: "token" | "oidc" | "code";
+}
+
+/** Body of any other refusal of the console's own API. */
+export interface Refusal {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy?: string;
+}
+
+/** One question of POST /console/rights: `{questions: AccessQuestion[]}`, at most 64; answered by `{allowed: boolean[]}`. */
+export interface AccessQuestion {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly subresource?: string;
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
+/** Topics with one row type each. */
+export interface ListTopics {
+  readonly hosts: HostRow;
+  readonly services: ServiceRow;
+  readonly models: ModelRow;
+  readonly farm: FarmRow;
+  readonly queues: QueueRow;
+}
+
+/**
+ * Topics of one object, whose rows are whole objects of the API (without managedFields):
+ * `service/NAMESPACE/NAME`: `service`, `replica/NAME`, `pod/NAME`.
+ * `host/NAME`: `host`, `replica/NAMESPACE/NAME`. `node/NAME`: `node`, `pod/NAMESPACE/NAME`.
+ * `model/NAMESPACE/NAME`: `model`.
+ */
+export type Topic =
+  | keyof ListTopics
+  | `service/${string}/${string}`
+  | `host/${string}`
+  | `node/${string}`
+  | `model/${string}/${string}`;
+
+/**
+ * Events of GET /console/stream (server-sent; `data` is JSON). The first is `hello`; POST /console/stream/<id> with
+ * `{topics: Topic[]}` then replaces the topics of the stream. `beat` follows every 15 s.
+ */
+export type StreamEvent =
+  | { readonly event: "hello"; readonly data: { readonly id: string; readonly nowMs: number } }
+  | { readonly event: "beat"; readonly data: { readonly nowMs: number } }
+  | { readonly event: "rows"; readonly data: RowsEvent }
+  | { readonly event: "refused"; readonly data: Refusal & { readonly topic: Topic } };
+
+export interface RowsEvent {
+  readonly topic: Topic;
+  /** The rows are all there are: those received before are gone. */
+  readonly isAll?: boolean;
+  readonly set: readonly (readonly [key: string, row: unknown])[];
+  readonly gone: readonly string[];
+}
