@@ -9,7 +9,7 @@ export const CONSOLE_PATH = "/console";
  */
 export const CONSOLE_HEADER = "x-metalbridge-console";
 
-/** GET /console/session. 401 without a session: `SignIn` tells how to get one. */
+/** GET /console/session. 401 without a session: `SignIn` says how to get one. */
 export interface Session {
   readonly user: string;
   readonly isReadOnly: boolean;
