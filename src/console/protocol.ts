@@ -83,6 +83,8 @@ export interface RowsEvent {
   readonly topic: Topic;
   /** The rows are all there are: those received before are gone. */
   readonly isAll?: boolean;
+  /** More rows of this state follow in the next events of the topic: sums and empty states are not final. */
+  readonly hasMore?: boolean;
   readonly set: readonly (readonly [key: string, row: unknown])[];
   readonly gone: readonly string[];
 }

@@ -45,7 +45,7 @@ export interface HostRow {
   readonly cores: number;
   readonly gpus: number;
   readonly totalBytes: number;
-  /** Memory that engines may claim; 0 while unknown. */
+  /** Memory for engines, including `reserveBytes`; 0 while unknown. */
   readonly budgetBytes: number;
   /** Part of the budget that is kept free (`spec.memory.systemReserve`). */
   readonly reserveBytes: number;
@@ -55,7 +55,7 @@ export interface HostRow {
   readonly claims: readonly ClaimRow[];
   readonly engines: readonly { readonly name: string; readonly version: string }[];
   readonly agentVersion: string;
-  /** ISO time of the last report. */
+  /** ISO time of the last report of a stale host. Absent while it is not stale: it reports every few seconds. */
   readonly lastSeen?: string;
   readonly diskFreeBytes?: number;
   readonly diskTotalBytes?: number;
@@ -125,7 +125,9 @@ export interface ModelRow {
 export interface FarmRow {
   readonly hosts: { readonly ready: number; readonly total: number };
   readonly services: { readonly ready: number; readonly total: number };
+  /** 0 for a reader who may not list hosts, as are the hosts. */
   readonly claimedBytes: number;
+  /** Without the memory that is kept free. */
   readonly budgetBytes: number;
   readonly tokensPerSecond: number;
   readonly requestsInFlight: number;
@@ -140,6 +142,7 @@ export interface QueueRow {
   readonly longestWaitSeconds: number;
   readonly slotsUsed: number;
   readonly slotsTotal: number;
+  /** Empty for a reader who may not list the services of all namespaces. */
   readonly keys: readonly {
     readonly key: string;
     readonly waiting: number;
