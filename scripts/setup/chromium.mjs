@@ -1,5 +1,5 @@
 /** Chromium for tests of the console: Debian's packages with their libraries and fonts, unpacked into the cache, not installed. */
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { cacheDir } from "./cache.mjs";
 import { findOnPath, isExecutable } from "./command.mjs";
@@ -72,7 +72,6 @@ async function unpackChromium(work) {
   writeFileSync(join(prefix, "fonts.conf"), FONTS);
   writeFileSync(launcherIn(prefix), launcher(libraryFolders(prefix)));
   chmodSync(launcherIn(prefix), 0o755);
-  mkdirSync(join(prefix, "fonts-cache"));
   return prefix;
 }
 
@@ -92,7 +91,7 @@ function launcher(folders) {
   return `#!/bin/sh
 prefix=$(dirname "$(readlink -f "$0")")
 export LD_LIBRARY_PATH="${path}"
-export FONTCONFIG_FILE="$prefix/fonts.conf"
+export FONTCONFIG_FILE="$prefix/fonts.conf" XDG_CACHE_HOME="$prefix/var/cache"
 exec "$prefix/usr/lib/chromium/chromium" "$@"
 `;
 }
@@ -102,7 +101,7 @@ const FONTS = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>
   <dir prefix="relative">usr/share/fonts</dir>
-  <cachedir prefix="relative">fonts-cache</cachedir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
   <alias binding="same"><family>system-ui</family><prefer><family>Inter</family></prefer></alias>
   <alias><family>sans-serif</family><prefer><family>Inter</family><family>DejaVu Sans</family></prefer></alias>
   <alias><family>serif</family><prefer><family>DejaVu Serif</family></prefer></alias>
