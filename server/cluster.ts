@@ -1,30 +1,21 @@
 /** The watches of the cluster that keep the density state current. */
 
-import type { Density, HeldMemory } from "../fitness/density/density.ts";
+import type { Density } from "../fitness/density/density.ts";
 import { machineFromHost, machineFromNode } from "../fitness/density/place.ts";
 import { withReport } from "../fitness/density/reported.ts";
-import { GPU_RESOURCES } from "../fitness/scoring/node.ts";
-import { parseQuantity } from "../src/api/fields/quantity.ts";
-import {
-  LABEL_NODE_REPORT,
-  LABEL_SERVICE,
-  LABEL_SERVICE_UID,
-  NAMESPACE_HOSTS,
-  NAMESPACE_SYSTEM,
-} from "../src/api/group.ts";
-import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { mainModelOf } from "../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
 import { nodeOfReport, nodeReportName, reportInConfigMap } from "../src/api/node-report.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../src/capacity/benchmark/table.ts";
-import { claimOfReplica } from "../src/capacity/placement/claims.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
 import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
-import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import { memoryOfPod, memoryOfReplica } from "./held-memory.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;
@@ -108,34 +99,4 @@ function noteRenewal(density: Density, lease: Lease | undefined, clock: Clock): 
   const renewedAtMs = Date.parse(lease.spec?.renewTime ?? "");
   const moment = { wallMs: clock.nowMs(), monotonicMs: clock.monotonicMs() };
   density.leaseRenewed(lease.metadata.name, Number.isNaN(renewedAtMs) ? undefined : renewedAtMs, moment);
-}
-
-/** The larger of the claim and the measured use. */
-export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
-  const { bytes, load } = claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 });
-  return {
-    namespace: replica.metadata.namespace ?? "default",
-    service: replica.spec.template.serviceName,
-    phase: replica.status?.phase ?? "Pending",
-    bytes,
-    gpus: 0,
-    load,
-  };
-}
-
-/** The requests of its containers. */
-export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
-  const requested = (resource: string) =>
-    spec.containers.reduce((sum, { resources }) => {
-      const quantity = resources?.requests?.[resource] ?? resources?.limits?.[resource];
-      return sum + (quantity === undefined ? 0 : (parseQuantity(quantity) ?? 0));
-    }, 0);
-  const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
-  return {
-    namespace: metadata.namespace ?? "default",
-    service: metadata.labels?.[LABEL_SERVICE] ?? metadata.name,
-    phase: isReady === true ? "Ready" : (status?.phase ?? "Pending"),
-    bytes: requested("memory"),
-    gpus: GPU_RESOURCES.reduce((sum, resource) => sum + requested(resource), 0),
-  };
 }

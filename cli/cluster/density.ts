@@ -3,7 +3,7 @@
 import type { Density } from "../../fitness/density/density.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
-import { memoryOfPod, memoryOfReplica } from "../../server/cluster.ts";
+import { memoryOfPod, memoryOfReplica } from "../../server/held-memory.ts";
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";

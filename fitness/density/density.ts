@@ -54,7 +54,7 @@ export interface Density {
   readonly speedsOf: (record: CatalogRecord) => Readonly<Record<string, number>>;
   /** Sorted by name, without hosts that no agent has joined; `site` finds these too, and a Host before a Node of the same name. */
   readonly sites: () => readonly DensitySite[];
-  readonly site: (name: string) => DensitySite | undefined;
+  readonly site: (name: string, kind?: DensityMachine["kind"]) => DensitySite | undefined;
   readonly modelOf: (held: HeldMemory) => {
     readonly name: string;
     readonly record: CatalogRecord | undefined;
@@ -221,7 +221,8 @@ class DensityState implements Density {
     return this.#sorted;
   }
 
-  site(name: string): Known | undefined {
+  site(name: string, kind?: DensityMachine["kind"]): Known | undefined {
+    if (kind !== undefined) return this.#known.get(`${kind}/${name}`);
     return this.#known.get(`Host/${name}`) ?? this.#known.get(`Node/${name}`);
   }
 

@@ -183,7 +183,13 @@ export interface Node extends KubeObject {
     capacity?: Readonly<Record<string, string>>;
     allocatable?: Readonly<Record<string, string>>;
     conditions?: readonly (StatusCondition & { lastHeartbeatTime?: string })[];
-    nodeInfo?: { architecture?: string; operatingSystem?: string };
+    nodeInfo?: {
+      architecture?: string;
+      operatingSystem?: string;
+      osImage?: string;
+      kubeletVersion?: string;
+    };
+    addresses?: readonly { readonly type: string; readonly address: string }[];
   };
 }
 

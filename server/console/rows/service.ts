@@ -1,0 +1,208 @@
+/** The row of a service, from the service and its replicas and pods. Pure. */
+import { getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
+import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
+import { isBeingDeleted } from "../../../src/api/metadata.ts";
+import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
+import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
+import { memoryOfPod, memoryOfReplica } from "../../held-memory.ts";
+import { attentionOf, type BadCondition, conditionFinding, endsByItself, type Finding } from "./attention.ts";
+import { downloadWord } from "./download.ts";
+
+export interface ServiceObjects {
+  readonly service: InferenceService;
+  readonly replicas: readonly InferenceReplica[];
+  readonly pods: readonly Pod[];
+}
+
+export function serviceRow(objects: ServiceObjects): ServiceRow {
+  const { service, replicas, pods } = objects;
+  const { metadata, spec, status } = service;
+  const living = pods.filter((pod) => !hasPodEnded(pod));
+  const desired = desiredOf(service);
+  const attention = serviceAttention(objects);
+  const places = [
+    ...replicas.map((replica) => replica.spec.template.hostName),
+    ...living.flatMap((pod) => pod.spec.nodeName ?? []),
+  ];
+  const claims = [...replicas.map(memoryOfReplica), ...living.map(memoryOfPod)];
+  const phase = status?.phase ?? "Pending";
+  return {
+    namespace: metadata.namespace ?? "default",
+    name: metadata.name,
+    state: serviceState(objects, attention),
+    phase,
+    message: status?.message ?? "",
+    attention,
+    ready: status?.readyReplicas ?? 0,
+    desired,
+    model: mainModelOf(spec),
+    quantization: status?.model?.quantization ?? "",
+    runtime: status?.runtime ?? spec.runtime ?? "",
+    on: status?.on ?? "",
+    mode: status?.mode ?? spec.mode ?? "chat",
+    endpoint: status?.endpoint ?? "",
+    hosts: [...new Set(places)].sort(),
+    rollout: isRollingOut(service) ? { updated: status?.updatedReplicas ?? 0, desired } : undefined,
+    performance: performanceOf(service),
+    claimedBytes: claims.reduce((sum, { bytes }) => sum + bytes, 0),
+    createdAt: metadata.creationTimestamp ?? "",
+    resourceVersion: metadata.resourceVersion ?? "",
+  };
+}
+
+/** Ready if all desired replicas are. A service that rests, such as an idle one, is neither ready nor missing. */
+export function servingOf(service: InferenceService): "ready" | "notReady" | "resting" {
+  const desired = desiredOf(service);
+  if (desired === 0 || RESTING.has(service.status?.phase ?? "")) return "resting";
+  return (service.status?.readyReplicas ?? 0) >= desired ? "ready" : "notReady";
+}
+
+function desiredOf({ spec, status }: InferenceService): number {
+  return status?.desiredReplicas ?? (spec.suspend ? 0 : spec.replicas);
+}
+
+function performanceOf({ status }: InferenceService): ServiceRow["performance"] {
+  const { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight } = status?.performance ?? {};
+  return { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight };
+}
+
+/** A rollout that stopped is still one: old replicas serve beside the new ones. */
+function isRollingOut({ status }: InferenceService): boolean {
+  const reason = getCondition(status?.conditions, "Progressing")?.reason;
+  return reason === "NewRevisionRollingOut" || reason === "RolloutStopped";
+}
+
+/** Deliberate states. */
+const RESTING: ReadonlySet<string> = new Set(["Idle", "Stopped", "Suspended"]);
+
+/** Faults of a service that serves. Notes about its spec, such as ignored fields, are not among them. */
+const WARNINGS: readonly BadCondition[] = [
+  { type: "CPUFallback", bad: "True", level: "warn" },
+  { type: "ModelNamesAccepted", bad: "False", level: "warn" },
+  { type: "GatewayReady", bad: "False", level: "warn" },
+  { type: "ScalingActive", bad: "False", level: "warn" },
+];
+
+function serviceAttention({ service, replicas }: ServiceObjects): Attention | undefined {
+  const { metadata, spec, status } = service;
+  if (isBeingDeleted(service) || RESTING.has(status?.phase ?? "")) return undefined;
+  const finding =
+    degradedFinding(service) ??
+    waitingFinding(service) ??
+    replicaFinding(service, replicas) ??
+    noted(service);
+  if (finding === undefined) return undefined;
+  const { namespace, name } = metadata;
+  return attentionOf(finding, { namespace, service: name, model: mainModelOf(spec) });
+}
+
+function levelOf({ status }: InferenceService): Attention["level"] {
+  return (status?.readyReplicas ?? 0) > 0 ? "warn" : "bad";
+}
+
+function degradedFinding(service: InferenceService): Finding | undefined {
+  const { phase, reason = "", message = "", conditions } = service.status ?? {};
+  const level = levelOf(service);
+  const found = conditionFinding(conditions, { type: "Degraded", bad: "True", level });
+  if (found !== undefined || (phase !== "Failed" && phase !== "Degraded")) return found;
+  return { level, reason, message, since: getCondition(conditions, "Ready")?.lastTransitionTime };
+}
+
+/** Not while memory is being freed for the service. */
+function waitingFinding(service: InferenceService): Finding | undefined {
+  const { phase, reason = "", message = "", conditions } = service.status ?? {};
+  if (phase !== "WaitingForCapacity" && phase !== "WaitingForGPU") return undefined;
+  if (reason === "MakingRoom") return undefined;
+  const notPlaced = getCondition(conditions, "Placed");
+  const since = (notPlaced?.status === "False" ? notPlaced : getCondition(conditions, "Ready"))
+    ?.lastTransitionTime;
+  return { level: levelOf(service), reason, message, since };
+}
+
+/** A replica that cannot start, which the controller does not count as degraded before the service has served. */
+function replicaFinding(
+  service: InferenceService,
+  replicas: readonly InferenceReplica[],
+): Finding | undefined {
+  for (const { spec, status } of replicas) {
+    const { phase, reason = "", message = "", transitions } = status ?? {};
+    if (phase !== "Waiting" || spec.drain !== undefined || endsByItself(reason)) continue;
+    return { level: levelOf(service), reason, message, since: transitions?.at(-1)?.at };
+  }
+  return undefined;
+}
+
+function noted({ status }: InferenceService): Finding | undefined {
+  for (const one of WARNINGS) {
+    const found = conditionFinding(status?.conditions, one);
+    if (found !== undefined && found.reason !== "ScalingDisabled") return found;
+  }
+  return undefined;
+}
+
+function serviceState(objects: ServiceObjects, attention: Attention | undefined): StateWord {
+  const { service } = objects;
+  if (isBeingDeleted(service)) return { word: "Deleting", level: "busy" };
+  const phase = service.status?.phase ?? "Pending";
+  switch (phase) {
+    case "Ready":
+      return { word: "Ready", level: "ok" };
+    case "Idle":
+    case "Stopped":
+    case "Suspended":
+      return { word: phase, level: "idle" };
+    case "Failed":
+      return { word: "Failed", level: "bad" };
+    case "Degraded":
+      return { word: "Degraded", level: levelOf(service) };
+    case "WaitingForCapacity":
+    case "WaitingForGPU":
+      return { word: waitingWord(service), level: attention?.level ?? "busy" };
+    case "Pending":
+    case "Creating":
+    case "Progressing":
+      return startingState(objects, attention, phase);
+    default:
+      return phase satisfies never;
+  }
+}
+
+const MEMORY_REASONS: ReadonlySet<string> = new Set([
+  "NoHostWithMemory",
+  "HostMemoryShort",
+  "InsufficientMemory",
+  "MemoryPressure",
+]);
+
+function waitingWord({ status }: InferenceService): string {
+  const { phase, reason = "", waitingFor = "" } = status ?? {};
+  if (phase === "WaitingForGPU") return "Waiting for a GPU";
+  if (reason === "MakingRoom") return "Making room";
+  if (reason === "WaitingForQuota") return "Waiting for quota";
+  const isForMemory = MEMORY_REASONS.has(reason) || waitingFor.startsWith("memory");
+  return isForMemory ? "Waiting for memory" : "Waiting for capacity";
+}
+
+function startingState(
+  { service, replicas }: ServiceObjects,
+  attention: Attention | undefined,
+  phase: string,
+): StateWord {
+  if (attention !== undefined) {
+    const isWaiting = replicas.some(({ status }) => status?.phase === "Waiting");
+    const word = MEMORY_REASONS.has(attention.reason) ? "Waiting for memory" : "Waiting";
+    return { word: isWaiting ? word : phase, level: attention.level };
+  }
+  const { updatedReplicas = 0, conditions } = service.status ?? {};
+  if (isConditionTrue(conditions, "Progressing") && isRollingOut(service))
+    return { word: `Rolling out ${updatedReplicas}/${desiredOf(service)}`, level: "busy" };
+  const fetching = replicas.filter(({ status }) => status?.phase === "Fetching");
+  if (fetching.length > 0) {
+    const progress = fetching.flatMap(({ status }) => status?.progress ?? []);
+    return { word: downloadWord(progress), level: "busy" };
+  }
+  const isStarting = replicas.some(({ status }) => /^(Admitting|Starting)$/.test(status?.phase ?? ""));
+  return { word: isStarting ? "Starting" : phase, level: "busy" };
+}

@@ -1,0 +1,39 @@
+/** The memory that a replica holds on its host, and a pod on its node. Pure. */
+
+import type { HeldMemory } from "../fitness/density/density.ts";
+import { GPU_RESOURCES } from "../fitness/scoring/node.ts";
+import { parseQuantity } from "../src/api/fields/quantity.ts";
+import { LABEL_SERVICE } from "../src/api/group.ts";
+import type { InferenceReplica } from "../src/api/inference-replica.ts";
+import { claimOfReplica } from "../src/capacity/placement/claims.ts";
+import type { Pod } from "../src/kube/workload-objects.ts";
+
+/** The larger of the claim and the measured use. */
+export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
+  const { bytes, load } = claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 });
+  return {
+    namespace: replica.metadata.namespace ?? "default",
+    service: replica.spec.template.serviceName,
+    phase: replica.status?.phase ?? "Pending",
+    bytes,
+    gpus: 0,
+    load,
+  };
+}
+
+/** The requests of its containers. */
+export function memoryOfPod({ metadata, spec, status }: Pod): HeldMemory {
+  const requested = (resource: string) =>
+    spec.containers.reduce((sum, { resources }) => {
+      const quantity = resources?.requests?.[resource] ?? resources?.limits?.[resource];
+      return sum + (quantity === undefined ? 0 : (parseQuantity(quantity) ?? 0));
+    }, 0);
+  const isReady = status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
+  return {
+    namespace: metadata.namespace ?? "default",
+    service: metadata.labels?.[LABEL_SERVICE] ?? metadata.name,
+    phase: isReady === true ? "Ready" : (status?.phase ?? "Pending"),
+    bytes: requested("memory"),
+    gpus: GPU_RESOURCES.reduce((sum, resource) => sum + requested(resource), 0),
+  };
+}
