@@ -1,6 +1,7 @@
 /** `metalbridge server`: runs the density API server in the foreground, inside or outside the cluster. */
-import type { Command } from "commander";
-import { packageVersion } from "../local/package-root.ts";
+import path from "node:path";
+import { type Command, Option } from "commander";
+import { packageRoot, packageVersion } from "../local/package-root.ts";
 import { parseServerConfig } from "../server/config.ts";
 import { runServer } from "../server/main.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
@@ -30,8 +31,32 @@ export function configureServer(command: Command): void {
       "--score-weights <pairs>",
       "weights of the controller in the score of machines (default: tps=0.7,utilization=0.2,cost=0.1)",
     )
-    .addOption(catalogOption())
+    .addOption(catalogOption());
+  addConsoleFlags(command)
+    .addOption(new Option("--console").hideHelp())
+    .option("--no-console", "do not serve the console")
+    .option("--session-key-file <file>", "secret that seals sessions of the console, shared by all replicas")
     .action(server);
+}
+
+/** Options of the console that `metalbridge server` and `metalbridge console` share. */
+export function addConsoleFlags(command: Command): Command {
+  return command
+    .option("--console-read-only", "refuse changes in the console, except dry runs")
+    .option("--gateway-url <url>", "base URL of the gateway, without /v1, for the playground of the console")
+    .option(
+      "--gateway-public-url <url>",
+      "base URL of the gateway as clients reach it (default: the gateway URL)",
+    )
+    .option(
+      "--gateway-kubernetes-tokens",
+      "send the reader's Kubernetes token to the gateway, which accepts such tokens",
+    );
+}
+
+/** Folder with the built pages of the console. */
+export function consoleFolder(): string {
+  return path.join(packageRoot(), "dist", "console");
 }
 
 async function server({ logLevel, exitWithStdin, catalog, ...settings }: ServerFlags): Promise<void> {
@@ -41,5 +66,6 @@ async function server({ logLevel, exitWithStdin, catalog, ...settings }: ServerF
   for (const { where, why } of refused)
     log.warn({ record: where, why }, "an invalid catalog record was dropped");
   const { signal } = listenForStop({ exitWithStdin });
-  await runServer({ config, records, version: packageVersion(), log, signal });
+  const pages = { folder: consoleFolder() };
+  await runServer({ config, records, version: packageVersion(), console: pages, log, signal });
 }

@@ -104,6 +104,12 @@ const SERVER: Given = {
   healthPort: ["2", 2],
   metricsPrefix: ["other"],
   scoreWeights: ["cost=0.5", { tps: 0.7, utilization: 0.2, cost: 0.5 }],
+  console: ["", true],
+  consoleReadOnly: ["", true],
+  sessionKeyFile: ["/session-key"],
+  gatewayUrl: ["http://gateway:4000/", "http://gateway:4000"],
+  gatewayPublicUrl: ["https://models.example"],
+  gatewayKubernetesTokens: ["", true],
 };
 const EXTENDER: Given = {
   kubeconfig: ["/k"],

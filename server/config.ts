@@ -1,12 +1,20 @@
 /** The server's flags, validated once at the start. */
+import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
 import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
+import { errorMessage } from "../src/util/error-message.ts";
 
 const address = (description: string) => z.string().min(1).default("127.0.0.1").describe(description);
 const port = (byDefault: number, description: string) =>
   z.coerce.number().int().min(0).max(65535).default(byDefault).describe(description);
 const file = (description: string) => z.string().min(1).optional().describe(description);
+const url = (description: string) =>
+  z
+    .url({ protocol: /^https?$/, error: "must be a URL that begins with http:// or https://" })
+    .transform((text) => text.replace(/\/+$/, ""))
+    .optional()
+    .describe(description);
 
 export const serverConfigSchema = z
   .strictObject({
@@ -28,6 +36,26 @@ export const serverConfigSchema = z
       .default("metalbridge_density")
       .describe("Prefix of the names of density metrics, for existing dashboards that expect other names."),
     scoreWeights: scoreWeightsSchema,
+    console: z.boolean().default(true).describe("Serves the console at /console/ of the density API's port."),
+    consoleReadOnly: z
+      .boolean()
+      .default(false)
+      .describe("Refuses changes that readers make in the console, except dry runs."),
+    sessionKeyFile: file(
+      "File with a secret of at least 32 bytes that seals sessions of the console. Replicas of the server share it. If unset, sessions end with the server.",
+    ),
+    gatewayUrl: url(
+      "Base URL of the gateway, without /v1, for the playground of the console. If unset, the console has no playground.",
+    ),
+    gatewayPublicUrl: url(
+      "Base URL of the gateway as clients reach it, which the console shows. Default: gatewayUrl.",
+    ),
+    gatewayKubernetesTokens: z
+      .boolean()
+      .default(false)
+      .describe(
+        "The gateway accepts tokens of Kubernetes. The console then sends the reader's own token to the gateway if the reader has chosen no key.",
+      ),
   })
   .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
     path: ["tlsKey"],
@@ -43,4 +71,17 @@ export function parseServerConfig(input: unknown): ServerConfig {
   const [issue] = parsed.error.issues;
   const key = issue?.code === "unrecognized_keys" ? issue.keys.join(", ") : (issue?.path.join(".") ?? "");
   throw new MetalbridgeError("ServerConfigInvalid", `${key}: ${issue?.message ?? "is invalid"}`);
+}
+
+const MIN_SECRET_BYTES = 32;
+
+/** Throws ServerConfigInvalid. */
+export async function readSessionSecret({ sessionKeyFile }: ServerConfig): Promise<Buffer | undefined> {
+  if (sessionKeyFile === undefined) return undefined;
+  const secret = await readFile(sessionKeyFile).catch((cause: unknown) => {
+    throw new MetalbridgeError("ServerConfigInvalid", `sessionKeyFile: ${errorMessage(cause)}`);
+  });
+  if (secret.length >= MIN_SECRET_BYTES) return secret;
+  const message = `sessionKeyFile: ${sessionKeyFile} has less than ${MIN_SECRET_BYTES} bytes`;
+  throw new MetalbridgeError("ServerConfigInvalid", message);
 }

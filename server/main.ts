@@ -7,6 +7,7 @@ import { createDensity, type Density } from "../fitness/density/density.ts";
 import { createFitIndex } from "../fitness/density/fits.ts";
 import { precomputeFits } from "../fitness/density/precompute.ts";
 import { explainListenError, healthRoutes, listen } from "../src/http/listener.ts";
+import { isLoopback } from "../src/http/loopback.ts";
 import { processFacts } from "../src/http/metrics/process-facts.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
@@ -16,7 +17,8 @@ import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
-import type { ServerConfig } from "./config.ts";
+import { readSessionSecret, type ServerConfig } from "./config.ts";
+import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
@@ -33,6 +35,8 @@ export interface ServerOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly clock?: Clock;
+  /** Needed unless the settings switch the console off. */
+  readonly console?: Pick<ConsoleOptions, "folder" | "codes">;
   /** Called with both ports once they listen. */
   readonly onListening?: (ports: { readonly api: number; readonly health: number }) => void;
 }
@@ -49,6 +53,7 @@ export async function runServer({
   log,
   signal,
   clock = systemClock,
+  console: pages,
   onListening,
 }: ServerOptions) {
   const apiRequests = createTally();
@@ -60,6 +65,8 @@ export async function runServer({
     maxRequests: MAX_REQUESTS,
   });
   const density = createDensity(createFitIndex(records), config.scoreWeights);
+  const page =
+    pages && config.console ? await openConsole(config, { ...pages, version, clock, log }) : undefined;
   const ending = new AbortController();
   const stopped = AbortSignal.any([signal, ending.signal]);
   try {
@@ -73,7 +80,7 @@ export async function runServer({
     const mcp = answerMcp({ context: watchedContext(density, watches, clock), version, log });
     const files = tlsFilesOf(config);
     const tls = files === undefined ? undefined : await readTls(files);
-    const app = createApp({ density, clock, log, authorize, notReady, mcp, tls });
+    const app = createApp({ density, clock, log, authorize, notReady, mcp, tls, console: page });
     if (files !== undefined) followTls(app.server as unknown as Server, files, { log, signal: stopped });
     const facts = () => ({ ...factsOf(density, clock, apiRequests), areScored: areScored() });
     const families = serverMetrics(config.metricsPrefix);
@@ -96,8 +103,31 @@ export async function runServer({
     }
   } finally {
     ending.abort();
+    page?.close();
     connection.close();
   }
+}
+
+async function openConsole(
+  config: ServerConfig,
+  options: Pick<ConsoleOptions, "folder" | "codes" | "version" | "clock" | "log">,
+): Promise<Console> {
+  const { kubeconfig: kubeconfigPath, context, address, gatewayUrl, gatewayPublicUrl } = config;
+  return createConsole({
+    ...options,
+    cluster: { kubeconfigPath, context },
+    isReadOnly: config.consoleReadOnly,
+    isOnLoopback: address === "localhost" || isLoopback(address),
+    sessionSecret: await readSessionSecret(config),
+    gateway:
+      gatewayUrl === undefined
+        ? undefined
+        : {
+            url: gatewayUrl,
+            publicUrl: gatewayPublicUrl ?? gatewayUrl,
+            takesKubernetesTokens: config.gatewayKubernetesTokens,
+          },
+  });
 }
 
 /** Loads MCP with the first request: most servers never get one, and it takes megabytes. */

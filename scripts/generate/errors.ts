@@ -6,6 +6,7 @@ import { autoscalingErrors } from "../../src/api/errors/autoscaling.ts";
 import { backendErrors } from "../../src/api/errors/backend.ts";
 import { benchmarkErrors } from "../../src/api/errors/benchmark.ts";
 import { cliErrors } from "../../src/api/errors/cli.ts";
+import { consoleErrors } from "../../src/api/errors/console.ts";
 import { doctorErrors } from "../../src/api/errors/doctor.ts";
 import { engineErrors } from "../../src/api/errors/engine.ts";
 import type { ErrorEntry } from "../../src/api/errors/entry.ts";
@@ -36,6 +37,7 @@ const sections: readonly Section[] = [
   ["Placement", placementErrors],
   ["BackendRuntimes", backendErrors],
   ["Gateway", gatewayErrors],
+  ["Console", consoleErrors],
   ["Benchmarks", benchmarkErrors],
   ["Rollouts and hosts", rolloutErrors],
   ["Model names and gateways", routeErrors],

@@ -1,12 +1,135 @@
-/** The console's part of the server: routes under /console. */
-import type { FastifyInstance } from "fastify";
-import type { MayAccess, ReaderOf } from "./reader.ts";
+/** The console's part of the server: routes under /console, each with the reader's own rights. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import type { SignIn } from "../../src/console/protocol.ts";
+import type { KubeconfigSource } from "../../src/kube/client/kubeconfig.ts";
+import type { Clock, Log } from "../../src/util/ports.ts";
+import { type AuthorizationResult, accessOf, type Right } from "../rest/authorize.ts";
+import { mountAssets } from "./assets.ts";
+import { type CalledBy, checkOrigin } from "./guard.ts";
+import { createMayAccess, createReaders, type MayAccess, type Reader, type ReaderOf } from "./reader.ts";
+import { askToSignIn, refuseThrown } from "./refusal.ts";
+import { mountRights } from "./rights.ts";
+import { createSeal } from "./seal.ts";
+import { createSessions, type SessionData } from "./session.ts";
+import { mountSignIn, type OneTimeCodes } from "./sign-in.ts";
 
 /** What routes of the console need to know about the person who calls. */
 export interface ConsoleAccess {
   readonly readerOf: ReaderOf;
+  /** The reader of a route that is called with a session. */
+  readonly requireReader: (request: FastifyRequest) => Promise<Reader>;
   readonly mayAccess: MayAccess;
 }
 
-/** Adds routes to the scope whose requests were checked: header or same origin, and a session. */
+/**
+ * Adds routes whose requests were checked: header or same origin, and a session. Each route sets `config.calledBy`. What a
+ * route throws as MetalbridgeError is sent as a refusal.
+ */
 export type MountRoutes = (scope: FastifyInstance, access: ConsoleAccess) => void;
+
+export interface ConsoleGateway {
+  /** Base URL as this server reaches it. */
+  readonly url: string;
+  /** Base URL as clients reach it, for snippets. */
+  readonly publicUrl: string;
+  /** Readers without a key are recognized by their Kubernetes token. */
+  readonly takesKubernetesTokens: boolean;
+}
+
+export interface ConsoleOptions {
+  readonly cluster: KubeconfigSource;
+  /** Folder with the built pages. */
+  readonly folder: string;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly isReadOnly: boolean;
+  /** The server listens for this machine only. */
+  readonly isOnLoopback: boolean;
+  /** Shared by all replicas of the server. */
+  readonly sessionSecret?: Buffer | undefined;
+  readonly gateway?: ConsoleGateway | undefined;
+  /** Readers sign in with a code, and act with the credentials of `cluster`. */
+  readonly codes?: OneTimeCodes | undefined;
+  /** Routes of other parts, such as the live stream. */
+  readonly routes?: readonly MountRoutes[];
+}
+
+export interface Console {
+  readonly mount: (app: FastifyInstance) => void;
+  /** Authorizes a request to the density API by the session. Undefined without a session. */
+  readonly authorize: (request: FastifyRequest, right: Right) => Promise<AuthorizationResult | undefined>;
+  readonly close: () => void;
+}
+
+export function createConsole(options: ConsoleOptions): Console {
+  const { clock, log, isOnLoopback, codes } = options;
+  const sessions = createSessions(createSeal(options.sessionSecret), { clock, isLocal: codes !== undefined });
+  const readers = createReaders(options.cluster);
+  const mayAccess = createMayAccess(clock);
+  const signIn: SignIn["by"] = codes === undefined ? "token" : "code";
+  const current = new WeakMap<FastifyRequest, SessionData>();
+  const readerOf: ReaderOf = async (request) => {
+    const session = current.get(request) ?? sessions.read(request);
+    return session === undefined ? undefined : readers.of(session);
+  };
+  const requireReader = async (request: FastifyRequest): Promise<Reader> => readers.of(sessionOf(request));
+  const sessionOf = (request: FastifyRequest): SessionData => {
+    const session = current.get(request);
+    if (session === undefined) throw new Error("the route is not called with a session");
+    return session;
+  };
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+    const { calledBy = "call" } = request.routeOptions.config as { readonly calledBy?: CalledBy };
+    checkOrigin(request, calledBy, isOnLoopback);
+    reply.header("cache-control", "no-store");
+    if (calledBy === "page" || calledBy === "sign-in") return undefined;
+    const session = sessions.read(request);
+    if (session === undefined) return askToSignIn(reply, signIn);
+    current.set(request, session);
+    return undefined;
+  };
+  const access = { readerOf, requireReader, mayAccess };
+  return {
+    mount: (app) => {
+      void app.register(async (scope) => {
+        scope.addHook("onRequest", admit);
+        scope.setErrorHandler((error: Error, _, reply) => refuseThrown(reply, error, { by: signIn, log }));
+        takeBodiesAsText(scope);
+        mountAssets(scope, options.folder);
+        mountSignIn(scope, { sessions, readers, clock, codes, sessionOf, facts: factsOf(options) });
+        mountRights(scope, access);
+        for (const mountRoutes of options.routes ?? []) mountRoutes(scope, access);
+      });
+    },
+    authorize: async (request, right) => {
+      const reader = await readerOf(request);
+      if (reader === undefined) return undefined;
+      try {
+        checkOrigin(request, "call", isOnLoopback);
+        const isAllowed = await mayAccess(reader, accessOf(right));
+        return { at: isAllowed ? "allowed" : "forbidden", user: reader.user };
+      } catch (error) {
+        return verdictOfError(error);
+      }
+    },
+    close: () => readers.close(),
+  };
+}
+
+function factsOf({ isReadOnly, gateway, version }: ConsoleOptions) {
+  return { isReadOnly, hasGateway: gateway !== undefined, gatewayUrl: gateway?.publicUrl ?? "", version };
+}
+
+/** Bodies for the API server are passed on unchanged; those of own calls are parsed by their routes. */
+function takeBodiesAsText(scope: FastifyInstance): void {
+  scope.removeAllContentTypeParsers();
+  scope.addContentTypeParser("*", { parseAs: "string" }, (_, body, done) => done(null, body));
+}
+
+function verdictOfError(error: unknown): AuthorizationResult {
+  if (!(error instanceof MetalbridgeError)) throw error;
+  const isStranger = error.code === "ApiUnauthorized" || error.code === "ConsoleRequestRefused";
+  return isStranger ? { at: "unauthenticated" } : { at: "unavailable", why: error.message };
+}

@@ -6,6 +6,7 @@ import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
+import type { Console } from "../console/console.ts";
 import type { HandleRequest } from "../mcp/http.ts";
 import { type AnswerLimit, createAnswerLimit } from "./answer-limit.ts";
 import { type AuthorizationResult, type AuthorizeRequest, RESOURCE, type Right } from "./authorize.ts";
@@ -23,6 +24,8 @@ export interface AppOptions {
   readonly notReady: () => string | undefined;
   /** Handles POST requests to /mcp. */
   readonly mcp?: HandleRequest;
+  /** Adds its own routes; its session is accepted instead of a token. */
+  readonly console?: Console | undefined;
   readonly tls?: { readonly key: Buffer; readonly cert: Buffer } | undefined;
 }
 
@@ -75,6 +78,7 @@ export function createApp(options: AppOptions): FastifyInstance {
         reply.raw.destroy();
       });
     });
+  options.console?.mount(app);
   for (const route of routes)
     app.route({
       method: route.method,
@@ -155,6 +159,9 @@ async function admit(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
+  // The console admits its own requests.
+  if ((request.routeOptions.config as { readonly calledBy?: string }).calledBy !== undefined)
+    return undefined;
   const verdict = await verdictOf(options, request);
   // The client disconnected during the authorization: `close` was already emitted and would free no place.
   if (reply.raw.destroyed) return reply.hijack();
@@ -186,10 +193,14 @@ async function admit(
   }
 }
 
-function verdictOf({ authorize }: AppOptions, request: FastifyRequest): Promise<AuthorizationResult> {
+async function verdictOf(
+  { authorize, console: page }: AppOptions,
+  request: FastifyRequest,
+): Promise<AuthorizationResult> {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
-  if (token === undefined) return Promise.resolve({ at: "unauthenticated" });
-  return authorize(token, rightOf(request), request.ip);
+  const right = rightOf(request);
+  if (token !== undefined) return authorize(token, right, request.ip);
+  return (await page?.authorize(request, right)) ?? { at: "unauthenticated" };
 }
 
 /** Unknown routes require the right to read nodes. */

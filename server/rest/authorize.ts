@@ -36,8 +36,13 @@ export function createRestAuthorizer(ports: {
     const known = await identify(token, address);
     if (known.at === "stranger") return { at: "unauthenticated" };
     if (known.at === "unavailable") return known;
-    const access = { group: GROUP, resource: RESOURCE, subresource: part, verb };
+    const access = accessOf({ verb, part });
     const verdict = await mayAccess(token, known.user, access);
     return verdict.at === "unavailable" ? verdict : { at: verdict.at, user: known.user.username };
   };
+}
+
+/** The right as the API server reviews it. */
+export function accessOf({ verb, part }: Right) {
+  return { group: GROUP, resource: RESOURCE, subresource: part, verb };
 }

@@ -5,6 +5,7 @@ import { autoscalingErrors } from "./errors/autoscaling.ts";
 import { backendErrors } from "./errors/backend.ts";
 import { benchmarkErrors } from "./errors/benchmark.ts";
 import { cliErrors } from "./errors/cli.ts";
+import { consoleErrors } from "./errors/console.ts";
 import { doctorErrors } from "./errors/doctor.ts";
 import { engineErrors } from "./errors/engine.ts";
 import type { ErrorEntry } from "./errors/entry.ts";
@@ -38,6 +39,7 @@ export const errorCatalog = {
   ...idleErrors,
   ...routeErrors,
   ...gatewayErrors,
+  ...consoleErrors,
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof errorCatalog;

@@ -18,6 +18,7 @@ import type {
   Role,
   RoleBinding,
   Secret,
+  SelfReview,
   Service,
   SubjectAccessReview,
   TokenReview,
@@ -63,6 +64,8 @@ export const ACCESS_REVIEWS: Kind<AccessReview> = clusterWide(
   "authorization.k8s.io",
   "SelfSubjectAccessReview",
 );
+/** Identity of the current credential; every account may create this review. */
+export const SELF_REVIEWS: Kind<SelfReview> = clusterWide("authentication.k8s.io", "SelfSubjectReview");
 /** Identity of a token. */
 export const TOKEN_REVIEWS: Kind<TokenReview> = clusterWide("authentication.k8s.io", "TokenReview");
 /** Rights of another account. */

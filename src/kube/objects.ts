@@ -132,6 +132,11 @@ export interface UserInfo {
   extra?: Record<string, string[]>;
 }
 
+/** SelfSubjectReview: the account of the credential with which it is created. */
+export interface SelfReview extends KubeObject {
+  status?: { userInfo?: UserInfo };
+}
+
 /** TokenReview, which the server answers and does not store. */
 export interface TokenReview extends KubeObject {
   spec: { token: string; audiences?: string[] };

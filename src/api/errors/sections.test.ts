@@ -6,6 +6,7 @@ import { autoscalingErrors } from "./autoscaling.ts";
 import { backendErrors } from "./backend.ts";
 import { benchmarkErrors } from "./benchmark.ts";
 import { cliErrors } from "./cli.ts";
+import { consoleErrors } from "./console.ts";
 import { doctorErrors } from "./doctor.ts";
 import { engineErrors } from "./engine.ts";
 import { gatewayErrors } from "./gateway.ts";
@@ -32,6 +33,7 @@ const sections = [
   benchmarkErrors,
   idleErrors,
   gatewayErrors,
+  consoleErrors,
   rolloutErrors,
   routeErrors,
   cliErrors,

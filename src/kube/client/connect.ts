@@ -34,6 +34,8 @@ export interface RawRequest {
   /** Timeout of the complete exchange; for a stream, of the response headers. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** Answers that are returned instead of a failure. Defaults to 2xx and 101. */
+  readonly acceptsStatus?: ((status: number) => boolean) | undefined;
   /** A longer body is a failure with the reason `CODE_TOO_LONG`. Defaults to 256 MiB. */
   readonly maxBodyBytes?: number | undefined;
 }
@@ -43,7 +45,7 @@ export interface KubeConnection {
   readonly server: string;
   /** Returns the body of a 2xx response. Never rejects. */
   readonly request: (request: RawRequest) => Promise<ApiResult<string>>;
-  /** Returns a 2xx response as soon as its headers have arrived. Never rejects. */
+  /** Returns a 2xx response, or another that `acceptsStatus`, as soon as its headers have arrived. Never rejects. */
   readonly stream: (
     request: RawRequest & { readonly signal: AbortSignal },
   ) => Promise<ApiResult<IncomingMessage>>;
@@ -199,14 +201,18 @@ class Connection {
     const verb = use === "watch" ? "WATCH" : request.method;
     this.#onAnswer(verb, opened.ok ? (opened.response.statusCode ?? 0) : 0);
     if (!opened.ok) return { ok: false, failure: this.#networkFailure(opened.error, deadline), generation };
-    return this.#headOf(opened.response, generation, deadline);
+    return this.#headOf(opened.response, request, { generation, deadline });
   }
 
-  async #headOf(response: IncomingMessage, generation: number, deadline: Deadline): Promise<Head> {
+  async #headOf(
+    response: IncomingMessage,
+    { acceptsStatus = isSuccess }: RawRequest,
+    { generation, deadline }: { readonly generation: number; readonly deadline: Deadline },
+  ): Promise<Head> {
     const status = response.statusCode ?? 0;
     const serverMs = Date.parse(response.headers.date ?? "");
     if (!Number.isNaN(serverMs)) this.serverAheadMs = serverMs - Date.now();
-    if ((status >= 200 && status < 300) || status === 101) return { ok: true, response };
+    if (acceptsStatus(status)) return { ok: true, response };
     try {
       const body = await readApiBody(response, MAX_ERROR_BODY_BYTES);
       return { ok: false, failure: failureOfResponse(status, response.headers, body), generation };
@@ -221,6 +227,10 @@ class Connection {
     const message = `${this.server}: ${deadline.signal.reason instanceof Error ? deadline.signal.reason.message : "timeout"}`;
     return { kind: "unreachable", status: 0, reason: "Timeout", message };
   }
+}
+
+function isSuccess(status: number): boolean {
+  return (status >= 200 && status < 300) || status === 101;
 }
 
 /** Stops waiting when the call is aborted. A credential plugin that takes longer than the call serves the next call. */

@@ -12,6 +12,8 @@ export interface KubeconfigSource {
   /** Uses the ServiceAccount of the pod that the program runs in. */
   readonly inCluster?: boolean | undefined;
   readonly context?: string | undefined;
+  /** Bearer token that replaces the credential of the kubeconfig's user: same cluster, another person. */
+  readonly token?: string | undefined;
 }
 
 const FALLBACK_SERVER = "http://localhost:8080";
@@ -24,6 +26,7 @@ export function loadKubeconfig(source: KubeconfigSource): KubeConfig {
   else loadFile(config, source.kubeconfigPath);
   if (source.context !== undefined) config.setCurrentContext(source.context);
   checkTarget(config, source.kubeconfigPath ?? "the kubeconfig");
+  if (source.token !== undefined) replaceUser(config, source.token);
   return config;
 }
 
@@ -93,6 +96,11 @@ function resolvePlugins(config: KubeConfig, folder: string): void {
     if (typeof command !== "string" || !command.includes("/") || isAbsolute(command)) continue;
     exec.command = resolve(folder, command);
   }
+}
+
+function replaceUser(config: KubeConfig, token: string): void {
+  const name = config.getContextObject(config.getCurrentContext())?.user ?? "";
+  config.users = [{ name, token }];
 }
 
 function checkTarget(config: KubeConfig, path: string): void {

@@ -29,7 +29,7 @@ export interface Reviews {
   readonly mayAccess: (cacheKey: string, user: KnownUser, access: ReviewedAccess) => Promise<AccessVerdict>;
 }
 
-const REVIEW_LIMITS = {
+export const REVIEW_LIMITS = {
   grantedMs: 30_000,
   /** Short, because a newly granted right must take effect soon. */
   refusedMs: 3_000,
@@ -65,9 +65,9 @@ export function createReviews({
   });
   return {
     identify: (token, address) =>
-      users(digestOf(token), () => ofAddress(address, () => all("", () => review(client, token)))),
+      users(reviewKeyOf(token), () => ofAddress(address, () => all("", () => review(client, token)))),
     mayAccess: (cacheKey, user, access) =>
-      verdicts(digestOf(JSON.stringify([cacheKey, access])), () =>
+      verdicts(reviewKeyOf(JSON.stringify([cacheKey, access])), () =>
         all("", () => reviewAccess(client, user, access)),
       ),
   };
@@ -91,7 +91,7 @@ function createGate(max: number) {
 }
 
 /** A key of fixed length; no token stays in memory. */
-function digestOf(text: string): string {
+export function reviewKeyOf(text: string): string {
   return createHash("sha256").update(text).digest("base64url");
 }
 
@@ -125,7 +125,7 @@ function failureText({ kind, message }: ApiFailure): string {
 }
 
 /** One review at a time per key. Grants are cached long, denials briefly in a separate small cache, other results not at all. */
-function createReviewCache<T>(
+export function createReviewCache<T>(
   clock: Clock,
   limits: ReviewLimits,
   { isYes, isNo }: { readonly isYes: (value: T) => boolean; readonly isNo: (value: T) => boolean },

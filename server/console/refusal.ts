@@ -1,0 +1,75 @@
+/** Answers of the console that are not the one asked for: a 401 with the way to sign in, and coded refusals. */
+import type { FastifyReply } from "fastify";
+import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import type { Refusal, SignIn } from "../../src/console/protocol.ts";
+import { explainFailure } from "../../src/kube/errors.ts";
+import type { ApiResult } from "../../src/kube/types.ts";
+import type { Log } from "../../src/util/ports.ts";
+
+const STATUS: Partial<Record<ErrorCode, number>> = {
+  ConsoleSignInRefused: 401,
+  ConsoleTokenTooLong: 400,
+  ConsoleRequestRefused: 403,
+  ConsoleRequestInvalid: 400,
+  ConsoleReadOnly: 403,
+  ConsoleKindNotServed: 403,
+  ConsoleGatewayMissing: 404,
+  ConsoleGatewayUnreachable: 502,
+  ApiForbidden: 403,
+  ApiObjectNotFound: 404,
+  ApiObjectConflict: 409,
+  ApiObjectInvalid: 422,
+  ApiThrottled: 429,
+  ApiUnreachable: 503,
+  ApiUnavailable: 503,
+  RemoteAccessOff: 409,
+  RemoteAccessForbidden: 403,
+  RemoteRequestRefused: 502,
+  RemoteHostUnreachable: 502,
+  RemoteTunnelMissing: 503,
+};
+const OTHER_STATUS = 502;
+
+const SIGN_IN: Readonly<Record<SignIn["by"], string>> = {
+  token: "Sign in with a token of the cluster.",
+  oidc: "Sign in with your organization's account.",
+  code: "Open the newest address that `metalbridge` has printed in its terminal; each works once.",
+};
+
+export function refuse(reply: FastifyReply, { code, message, remedy }: MetalbridgeError): FastifyReply {
+  const { summary, command } = remedy;
+  const body: Refusal = {
+    code,
+    message,
+    remedy: command === undefined ? summary : `${summary}: ${command}`,
+  };
+  return reply.code(STATUS[code] ?? OTHER_STATUS).send(body);
+}
+
+export function askToSignIn(reply: FastifyReply, by: SignIn["by"]): FastifyReply {
+  const body: SignIn = { code: "SignInNeeded", message: SIGN_IN[by], by };
+  return reply.code(401).send(body);
+}
+
+/** Answers a request whose route has thrown. */
+export function refuseThrown(
+  reply: FastifyReply,
+  error: Error & { readonly statusCode?: number },
+  { by, log }: { readonly by: SignIn["by"]; readonly log: Log },
+): FastifyReply {
+  if (error instanceof MetalbridgeError)
+    return error.code === "ApiUnauthorized" ? askToSignIn(reply, by) : refuse(reply, error);
+  const { statusCode = 500 } = error;
+  if (statusCode >= 500) log.error({ err: error }, "a request of the console failed");
+  const body: Refusal = {
+    code: statusCode >= 500 ? "InternalError" : "ConsoleRequestInvalid",
+    message: statusCode >= 500 ? "internal error" : error.message,
+  };
+  return reply.code(statusCode).send(body);
+}
+
+/** Throws the failure as MetalbridgeError. */
+export function unwrapAnswer<T>(answer: ApiResult<T>): T {
+  if (!answer.ok) throw explainFailure(answer.error);
+  return answer.value;
+}

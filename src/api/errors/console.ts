@@ -1,0 +1,43 @@
+/** The console: sign-in, refused requests, what it passes on. */
+import type { ErrorEntry } from "./entry.ts";
+
+export const consoleErrors = {
+  ConsoleNotBuilt: {
+    what: "The server has no pages of the console, because they were not built.",
+    do: "build them, then reload the page",
+    command: "npm run build",
+  },
+  ConsoleSignInRefused: {
+    what: "Sign-in failed: the API server does not accept the token, the one-time code was used or is from an earlier start, or the identity provider refused.",
+    do: "sign in with a valid token of the cluster, or open the newest address that `metalbridge console` has printed",
+    command: "kubectl create token <account> -n <namespace>",
+  },
+  ConsoleTokenTooLong: {
+    what: "The token does not fit into a cookie, which browsers limit to 4 KB.",
+    do: "use a shorter token: configure the identity provider to put fewer claims and groups into it",
+  },
+  ConsoleRequestRefused: {
+    what: "The console accepts requests only from its own pages, under the server's own name.",
+    do: "open the console by the name that the browser's address bar and the server share; programs send the header x-metalbridge-console",
+  },
+  ConsoleRequestInvalid: {
+    what: "A request to the console's own API has an invalid field or parameter; the message names it.",
+    do: "reload the page: it may be older than the server",
+  },
+  ConsoleReadOnly: {
+    what: "The console is in read-only mode, which allows changes only as a dry run.",
+    do: "use kubectl or `metalbridge`, or restart the server without --console-read-only",
+  },
+  ConsoleKindNotServed: {
+    what: "The console passes on requests only for the kinds that its pages show.",
+    do: "use kubectl for other kinds",
+  },
+  ConsoleGatewayMissing: {
+    what: "No gateway is configured, so the console cannot talk to models.",
+    do: "start the server with --gateway-url",
+  },
+  ConsoleGatewayUnreachable: {
+    what: "The gateway gives no answer.",
+    do: "check that it runs, and that --gateway-url is its address",
+  },
+} as const satisfies Record<string, ErrorEntry>;
