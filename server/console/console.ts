@@ -5,28 +5,15 @@ import type { SignIn } from "../../src/console/protocol.ts";
 import type { KubeconfigSource } from "../../src/kube/client/kubeconfig.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { type AuthorizationResult, accessOf, type Right } from "../rest/authorize.ts";
+import type { MountRoutes } from "./access.ts";
 import { mountAssets } from "./assets.ts";
 import { type CalledBy, checkOrigin } from "./guard.ts";
-import { createMayAccess, createReaders, type MayAccess, type Reader, type ReaderOf } from "./reader.ts";
+import { createMayAccess, createReaders, type Reader, type ReaderOf } from "./reader.ts";
 import { askToSignIn, refuseThrown } from "./refusal.ts";
 import { mountRights } from "./rights.ts";
 import { createSeal } from "./seal.ts";
 import { createSessions, type SessionData } from "./session.ts";
 import { mountSignIn, type OneTimeCodes } from "./sign-in.ts";
-
-/** What routes of the console need to know about the person who calls. */
-export interface ConsoleAccess {
-  readonly readerOf: ReaderOf;
-  /** The reader of a route that is called with a session. */
-  readonly requireReader: (request: FastifyRequest) => Promise<Reader>;
-  readonly mayAccess: MayAccess;
-}
-
-/**
- * Adds routes whose requests were checked: header or same origin, and a session. Each route sets `config.calledBy`. What a
- * route throws as MetalbridgeError is sent as a refusal.
- */
-export type MountRoutes = (scope: FastifyInstance, access: ConsoleAccess) => void;
 
 export interface ConsoleGateway {
   /** Base URL as this server reaches it. */

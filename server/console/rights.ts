@@ -2,8 +2,8 @@
 import type { FastifyInstance } from "fastify";
 import { z } from "zod";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
+import type { ConsoleAccess } from "./access.ts";
 import { parseBody } from "./body.ts";
-import type { ConsoleAccess } from "./console.ts";
 
 const MAX_QUESTIONS = 64;
 
