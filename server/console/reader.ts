@@ -38,7 +38,7 @@ export interface Readers {
 const USER_AGENT = "metalbridge-console";
 /** Connections beyond it are forgotten, the oldest first; their sockets close once they are idle. */
 const MAX_READERS = 256;
-/** Of one reader at the same time, beside streams. */
+/** Concurrent requests per reader, beside streams. */
 const MAX_REQUESTS = 12;
 
 export function createReaders(cluster: KubeconfigSource): Readers {

@@ -23,7 +23,7 @@ export interface SignInOptions {
   readonly readers: Readers;
   readonly clock: Clock;
   readonly codes: OneTimeCodes | undefined;
-  /** Parts of the answer that are the same for everybody. */
+  /** Parts of the answer that are the same for all readers. */
   readonly facts: Pick<Session, "isReadOnly" | "hasGateway" | "gatewayUrl" | "version">;
   readonly sessionOf: (request: FastifyRequest) => SessionData;
 }
