@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { bundleInto } from "./bundle/bundle.ts";
+import { bundleConsoleInto } from "./bundle/console.ts";
 import { root } from "./project/root.ts";
 
 const started = performance.now();
@@ -10,6 +11,8 @@ const fresh = path.join(root, `dist.${process.pid}.new`);
 
 // esbuild has printed what is wrong; its stack would say nothing more.
 const result = await bundleInto(fresh).catch(() => process.exit(1));
+
+await bundleConsoleInto(path.join(fresh, "console"));
 
 await replaceFolder(fresh, path.join(root, "dist"));
 const bytes = Object.values(result.metafile.outputs).reduce((sum, output) => sum + output.bytes, 0);

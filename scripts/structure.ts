@@ -5,7 +5,7 @@ import { gitFiles } from "./project/git-files.ts";
 import { root } from "./project/root.ts";
 import { findStructure, importsInCircle } from "./structure/find.ts";
 
-const sources = gitFiles(root, "*.ts").map((file) => ({
+const sources = [...gitFiles(root, "*.ts"), ...gitFiles(root, "*.tsx")].map((file) => ({
   file,
   text: readFileSync(path.join(root, file), "utf8"),
 }));

@@ -89,6 +89,7 @@ export const LAYERS: readonly Layer[] = [
     isPure: true,
   })),
   { folder: "launchd/plan/", imports: [...PURE_CORE, "launchd/"], isPure: true },
+  { folder: "web/", imports: [...PURE_CORE, "src/console/", "src/gateway/", FITNESS] },
   { folder: "local/", imports: ["src/", "agent/", "controller/", "gateway/"] },
   {
     folder: "cli/",

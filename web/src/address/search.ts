@@ -1,0 +1,47 @@
+/** Query parameters that every page has: plain strings, so that addresses can be read and typed. */
+import { useNavigate, useSearch } from "@tanstack/react-router";
+
+export type Search = Readonly<Record<string, string | undefined>>;
+
+export function parseSearch(text: string): Search {
+  return Object.fromEntries(new URLSearchParams(text));
+}
+
+export function stringifySearch(search: Record<string, unknown>): string {
+  const entries = Object.entries(search).filter(([, value]) => value !== undefined && value !== "");
+  const text = new URLSearchParams(entries.map(([name, value]) => [name, String(value)])).toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+/** A parameter of the address, and how to change it. An empty value removes it. */
+export function useSearchParam(name: string, byDefault = ""): readonly [string, (value: string) => void] {
+  const search = useSearch({ strict: false }) as Search;
+  const setParams = useSetSearch();
+  return [
+    search[name] ?? byDefault,
+    (value) => setParams({ [name]: value === byDefault ? undefined : value }),
+  ];
+}
+
+/** Changes several parameters at once. The history gets no entry: back leaves the page. */
+export function useSetSearch(): (changes: Search) => void {
+  const navigate = useNavigate();
+  return (changes) => {
+    void navigate({
+      to: ".",
+      search: (before: object) => ({ ...before, ...changes }) as never,
+      replace: true,
+    });
+  };
+}
+
+/** The namespace that the reader has chosen; empty for all. */
+export function useNamespace(): string {
+  return useSearchParam("ns")[0];
+}
+
+/** Another page has other filters, but the same namespace. */
+export function keepNamespace(before: object): never {
+  const { ns } = before as { readonly ns?: string };
+  return { ns } as never;
+}

@@ -1,0 +1,122 @@
+/** The Kubernetes API with the reader's own rights, through the console's server. */
+
+import { GROUP, VERSION } from "../../../src/api/group.ts";
+import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
+import { requestJson } from "./request.ts";
+
+const PROXY = `${CONSOLE_PATH}/k8s`;
+const FIELD_MANAGER = "metalbridge-console";
+
+export interface ObjectMeta {
+  readonly name: string;
+  readonly namespace?: string;
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly creationTimestamp?: string;
+  readonly deletionTimestamp?: string;
+  readonly generation?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+export interface ApiObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: ObjectMeta;
+}
+
+/** `hosts` and `nodes` have no namespace. */
+export interface Place {
+  /** Plural, such as inferenceservices. */
+  readonly resource: string;
+  readonly namespace?: string;
+  readonly name?: string;
+}
+
+const CORE = new Set(["pods", "events", "namespaces", "nodes", "configmaps", "secrets"]);
+
+export function pathOf({ resource, namespace, name }: Place): string {
+  const root = CORE.has(resource) ? "/api/v1" : `/apis/${GROUP}/${VERSION}`;
+  const inNamespace = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
+  const object = name === undefined ? "" : `/${encodeURIComponent(name)}`;
+  return `${PROXY}${root}${inNamespace}/${resource}${object}`;
+}
+
+export function getObject<T extends ApiObject>(place: Place, signal?: AbortSignal): Promise<T> {
+  return requestJson<T>(pathOf(place), { signal });
+}
+
+export async function listObjects<T extends ApiObject>(
+  place: Place,
+  query: Readonly<Record<string, string>> = {},
+  signal?: AbortSignal,
+): Promise<readonly T[]> {
+  const search = new URLSearchParams({ limit: "500", ...query });
+  const { items } = await requestJson<{ readonly items: readonly T[] }>(`${pathOf(place)}?${search}`, {
+    signal,
+  });
+  return items;
+}
+
+export interface WriteOptions {
+  /** Validated by the API server, but not stored. */
+  readonly isDryRun?: boolean;
+}
+
+/** Server-side apply: fields of other owners are kept, and a conflict is an error. */
+export function applyObject<T extends ApiObject>(
+  place: Place,
+  object: T,
+  { isDryRun = false }: WriteOptions = {},
+): Promise<T> {
+  const search = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict" });
+  if (isDryRun) search.set("dryRun", "All");
+  return requestJson<T>(`${pathOf(place)}?${search}`, {
+    method: "PATCH",
+    contentType: "application/apply-patch+yaml",
+    body: object,
+  });
+}
+
+/** Fails with code AlreadyExists if there is such an object. */
+export function createObject<T extends ApiObject>(
+  place: Place,
+  object: T,
+  { isDryRun = false }: WriteOptions = {},
+): Promise<T> {
+  return requestJson<T>(`${pathOf({ ...place, name: undefined } as Place)}?${writeQuery(isDryRun)}`, {
+    method: "POST",
+    body: object,
+  });
+}
+
+/** `object.metadata.resourceVersion` makes it fail with code Conflict if another user has changed the object since. */
+export function replaceObject<T extends ApiObject>(
+  place: Place,
+  object: T,
+  { isDryRun = false }: WriteOptions = {},
+): Promise<T> {
+  return requestJson<T>(`${pathOf(place)}?${writeQuery(isDryRun)}`, { method: "PUT", body: object });
+}
+
+export function mergePatch<T extends ApiObject>(
+  place: Place,
+  patch: object,
+  { isDryRun = false }: WriteOptions = {},
+): Promise<T> {
+  return requestJson<T>(`${pathOf(place)}?${writeQuery(isDryRun)}`, {
+    method: "PATCH",
+    contentType: "application/merge-patch+json",
+    body: patch,
+  });
+}
+
+export async function deleteObject(place: Place): Promise<void> {
+  await requestJson(`${pathOf(place)}?propagationPolicy=Background`, { method: "DELETE" });
+}
+
+function writeQuery(isDryRun: boolean): URLSearchParams {
+  const search = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict" });
+  if (isDryRun) search.set("dryRun", "All");
+  return search;
+}

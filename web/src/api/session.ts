@@ -1,0 +1,87 @@
+/** The reader's session and rights. */
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import { GROUP } from "../../../src/api/group.ts";
+import { type AccessQuestion, CONSOLE_PATH, type Session } from "../../../src/console/protocol.ts";
+import { text } from "../texts/text.ts";
+import { ConsoleError, requestJson } from "./request.ts";
+
+const RIGHTS_MS = 30_000;
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: ({ signal }) => requestJson<Session>(`${CONSOLE_PATH}/session`, { signal }),
+  staleTime: 60_000,
+  retry: (count, error) => !(error instanceof ConsoleError && error.status === 401) && count < 2,
+});
+
+/** Undefined while it is loaded. */
+export function useSession(): Session | undefined {
+  return useQuery(sessionQuery).data;
+}
+
+export async function signIn(by: { readonly token: string } | { readonly code: string }): Promise<void> {
+  await requestJson(`${CONSOLE_PATH}/session`, { method: "POST", body: by });
+}
+
+export async function signOut(): Promise<void> {
+  await requestJson(`${CONSOLE_PATH}/session`, { method: "DELETE" });
+}
+
+/** May the reader do it? `why` is for the reader, if not. */
+export interface RightState {
+  readonly isAllowed: boolean;
+  readonly why?: string;
+}
+
+/** A right to a resource of our group, unless `group` says otherwise. */
+export function useRight(question: Omit<AccessQuestion, "group"> & { readonly group?: string }): RightState {
+  const full = { group: GROUP, ...question };
+  const session = useSession();
+  const { data, error } = useQuery({
+    queryKey: ["right", full],
+    queryFn: () => askRight(full),
+    staleTime: RIGHTS_MS,
+  });
+  const isWrite = !["get", "list", "watch"].includes(full.verb);
+  if (isWrite && session?.isReadOnly === true) return { isAllowed: false, why: text.rights.readOnly };
+  if (error !== null) return { isAllowed: false, why: error.message };
+  if (data === undefined) return { isAllowed: false, why: text.rights.checking };
+  if (data) return { isAllowed: true };
+  const subresource = full.subresource === undefined ? "" : `/${full.subresource}`;
+  const what = `${full.resource}${subresource}`;
+  return { isAllowed: false, why: text.rights.missing(full.verb, what, full.namespace) };
+}
+
+interface Waiting {
+  readonly question: AccessQuestion;
+  readonly resolve: (isAllowed: boolean) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const MAX_QUESTIONS = 64;
+let waiting: Waiting[] = [];
+
+/** Questions of one render go in one request. */
+function askRight(question: AccessQuestion): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    waiting.push({ question, resolve, reject });
+    if (waiting.length === 1) setTimeout(() => void sendQuestions(), 0);
+  });
+}
+
+async function sendQuestions(): Promise<void> {
+  const all = waiting;
+  waiting = [];
+  for (let start = 0; start < all.length; start += MAX_QUESTIONS) {
+    const part = all.slice(start, start + MAX_QUESTIONS);
+    try {
+      const { allowed } = await requestJson<{ readonly allowed: readonly boolean[] }>(
+        `${CONSOLE_PATH}/rights`,
+        { method: "POST", body: { questions: part.map(({ question }) => question) } },
+      );
+      for (const [index, { resolve }] of part.entries()) resolve(allowed[index] === true);
+    } catch (error) {
+      for (const { reject } of part) reject(error);
+    }
+  }
+}

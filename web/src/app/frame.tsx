@@ -1,0 +1,206 @@
+/** The frame of every page: rail, top bar, content. */
+import { Link, Outlet, useSearch } from "@tanstack/react-router";
+import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "lucide-react";
+import { DropdownMenu } from "radix-ui";
+import { lazy, Suspense, useCallback, useState } from "react";
+import { keepNamespace, type Search, useNamespace, useSetSearch } from "../address/search.ts";
+import { signOut, useSession } from "../api/session.ts";
+import { useList, useLive } from "../live/hooks.ts";
+import { Button, IconButton } from "../parts/button.tsx";
+import { Tag } from "../parts/state.tsx";
+import { text } from "../texts/text.ts";
+import { LinkMark } from "./link-mark.tsx";
+import { NAVIGATION, type NavigationItem } from "./navigation.ts";
+import { useShortcuts } from "./shortcuts.ts";
+import { SignIn } from "./sign-in.tsx";
+import { setTheme, useTheme } from "./theme.ts";
+import "./frame.css";
+
+const Palette = lazy(() =>
+  import("./palette.tsx").then(({ Palette: component }) => ({ default: component })),
+);
+const KeyHelp = lazy(() =>
+  import("./key-help.tsx").then(({ KeyHelp: component }) => ({ default: component })),
+);
+const Deploy = lazy(() =>
+  import("../pages/deploy/deploy.tsx").then(({ Deploy: component }) => ({ default: component })),
+);
+
+export function Frame() {
+  const [overlay, setOverlay] = useState<"palette" | "help">();
+  const openPalette = useCallback(() => setOverlay("palette"), []);
+  const openHelp = useCallback(() => setOverlay("help"), []);
+  const close = useCallback(() => setOverlay(undefined), []);
+  useShortcuts({ openPalette, openHelp });
+  const search = useSearch({ strict: false }) as Search;
+  const setSearch = useSetSearch();
+  return (
+    <div className="frame">
+      <a href="#content" className="skip">
+        {text.frame.skip}
+      </a>
+      <Rail />
+      <TopBar onSearch={openPalette} />
+      <main id="content" className="content" tabIndex={-1}>
+        <Outlet />
+      </main>
+      <PhoneBar />
+      <SignIn />
+      <Suspense>
+        {overlay === "palette" && <Palette onClose={close} />}
+        {overlay === "help" && <KeyHelp onClose={close} />}
+        {search.deploy !== undefined && (
+          <Deploy choice={search.deploy} onClose={() => setSearch({ deploy: undefined })} />
+        )}
+      </Suspense>
+    </div>
+  );
+}
+
+function Rail() {
+  return (
+    <nav className="rail" aria-label={text.product}>
+      <Link to="/" search={keepNamespace} className="brand">
+        <img src="/console/icon.svg" alt="" width={20} height={20} />
+        <span>{text.product}</span>
+      </Link>
+      <ul>
+        {NAVIGATION.map((item) => (
+          <li key={item.to}>
+            <RailLink item={item} />
+          </li>
+        ))}
+      </ul>
+      <NamespaceChoice />
+    </nav>
+  );
+}
+
+function RailLink({ item: { to, label, icon: Icon } }: { readonly item: NavigationItem }) {
+  return (
+    <Link
+      to={to as "/"}
+      search={keepNamespace}
+      className="rail-link"
+      title={label}
+      activeOptions={{ exact: to === "/", includeSearch: false }}
+      activeProps={{ "aria-current": "page" }}
+    >
+      <Icon size={16} aria-hidden />
+      <span>{label}</span>
+    </Link>
+  );
+}
+
+function NamespaceChoice() {
+  const namespace = useNamespace();
+  const setSearch = useSetSearch();
+  const services = useList("services");
+  const models = useList("models");
+  const names = new Set([...services.rows, ...models.rows].map((row) => row.namespace));
+  if (namespace !== "") names.add(namespace);
+  return (
+    <label className="namespace">
+      <span className="small muted">{text.frame.namespace}</span>
+      <select value={namespace} onChange={({ target }) => setSearch({ ns: target.value })}>
+        <option value="">{text.frame.allNamespaces}</option>
+        {[...names].sort().map((name) => (
+          <option key={name} value={name}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function TopBar({ onSearch }: { readonly onSearch: () => void }) {
+  const theme = useTheme();
+  const session = useSession();
+  const setSearch = useSetSearch();
+  return (
+    <header className="topbar">
+      <button type="button" className="search" onClick={onSearch}>
+        <SearchIcon size={14} aria-hidden />
+        <span>{text.frame.search}</span>
+        <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
+      </button>
+      <div className="topbar-end">
+        {session?.isReadOnly === true && <Tag>{text.frame.readOnly}</Tag>}
+        <LinkMark />
+        <IconButton
+          label={theme === "dark" ? text.frame.themeToLight : text.frame.themeToDark}
+          onClick={() => setTheme(theme === "dark" ? "light" : "dark")}
+        >
+          {theme === "dark" ? <Sun size={16} aria-hidden /> : <Moon size={16} aria-hidden />}
+        </IconButton>
+        {session !== undefined && <Account user={session.user} />}
+        <Button
+          look="primary"
+          icon={<Plus size={14} aria-hidden />}
+          onClick={() => setSearch({ deploy: "new" })}
+        >
+          <span className="wide-only">{text.frame.deploy}</span>
+          <span className="phone-only">Deploy</span>
+        </Button>
+      </div>
+    </header>
+  );
+}
+
+function Account({ user }: { readonly user: string }) {
+  const live = useLive();
+  const leave = async (): Promise<void> => {
+    await signOut();
+    live.reconnect();
+    location.reload();
+  };
+  return (
+    <DropdownMenu.Root>
+      <DropdownMenu.Trigger asChild>
+        <IconButton label={text.frame.account}>
+          <UserRound size={16} aria-hidden />
+        </IconButton>
+      </DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
+          <DropdownMenu.Label className="menu-label small muted">{user}</DropdownMenu.Label>
+          <DropdownMenu.Separator className="menu-line" />
+          <DropdownMenu.Item className="menu-item" onSelect={() => void leave()}>
+            {text.frame.signOut}
+          </DropdownMenu.Item>
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
+  );
+}
+
+/** On phones: four pages, the others behind More. */
+function PhoneBar() {
+  const rest = NAVIGATION.filter(({ isOnPhone = false }) => !isOnPhone);
+  return (
+    <nav className="phone-bar" aria-label={text.product}>
+      {NAVIGATION.filter(({ isOnPhone = false }) => isOnPhone).map((item) => (
+        <RailLink key={item.to} item={item} />
+      ))}
+      <DropdownMenu.Root>
+        <DropdownMenu.Trigger className="rail-link">
+          <Ellipsis size={16} aria-hidden />
+          <span>{text.frame.menu}</span>
+        </DropdownMenu.Trigger>
+        <DropdownMenu.Portal>
+          <DropdownMenu.Content className="menu" align="end" sideOffset={8}>
+            {rest.map(({ to, label, icon: Icon }) => (
+              <DropdownMenu.Item key={to} asChild className="menu-item">
+                <Link to={to as "/"} search={keepNamespace}>
+                  <Icon size={16} aria-hidden />
+                  {label}
+                </Link>
+              </DropdownMenu.Item>
+            ))}
+          </DropdownMenu.Content>
+        </DropdownMenu.Portal>
+      </DropdownMenu.Root>
+    </nav>
+  );
+}

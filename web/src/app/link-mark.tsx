@@ -1,0 +1,36 @@
+/** Tells whether what the reader sees is current. */
+import { useLink, useLive, useNow } from "../live/hooks.ts";
+import { formatDuration } from "../parts/format.ts";
+import { Hint } from "../parts/hint.tsx";
+import { text } from "../texts/text.ts";
+import "./link-mark.css";
+
+export function LinkMark() {
+  const live = useLive();
+  const link = useLink();
+  const nowMs = useNow();
+  const age = link.at === "reconnecting" ? formatDuration(nowMs - link.sinceMs) : "";
+  const word = {
+    connecting: text.link.connecting,
+    live: text.link.live,
+    reconnecting: `${text.link.reconnecting} · ${age}`,
+    "signed-out": text.link.signedOut,
+  }[link.at];
+  const why =
+    link.at === "reconnecting"
+      ? `${text.link.reconnectingWhy(age, link.why)} ${text.link.retry}.`
+      : text.link.liveWhy;
+  return (
+    <Hint text={why}>
+      <button
+        type="button"
+        className={`link-mark link-${link.at}`}
+        onClick={() => live.reconnect()}
+        aria-live="polite"
+      >
+        <span className="link-dot" aria-hidden />
+        <span className="link-word">{word}</span>
+      </button>
+    </Hint>
+  );
+}

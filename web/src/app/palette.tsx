@@ -1,0 +1,121 @@
+/** The command palette: pages, actions and every service, host and model by name. */
+import { useNavigate } from "@tanstack/react-router";
+import { Command } from "cmdk";
+import { Dialog as Radix } from "radix-ui";
+import { useDeferredValue, useMemo, useState } from "react";
+import { keepNamespace } from "../address/search.ts";
+import { useList } from "../live/hooks.ts";
+import { text } from "../texts/text.ts";
+import { NAVIGATION } from "./navigation.ts";
+import { setTheme } from "./theme.ts";
+import "./palette.css";
+
+/** Found objects of each kind. */
+const MAX_FOUND = 8;
+
+export function Palette({ onClose }: { readonly onClose: () => void }) {
+  const navigate = useNavigate();
+  const [words, setWords] = useState("");
+  const go = (to: string): void => {
+    onClose();
+    void navigate({ to: to as "/", search: keepNamespace });
+  };
+  const deploy = (): void => {
+    onClose();
+    void navigate({ to: ".", search: (before: object) => ({ ...before, deploy: "new" }) as never });
+  };
+  return (
+    <Radix.Root open onOpenChange={(isOpen) => isOpen || onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className="dialog-overlay" />
+        <Radix.Content className="palette" aria-describedby={undefined}>
+          <Radix.Title className="visually-hidden">{text.frame.search}</Radix.Title>
+          <Command label={text.frame.search} shouldFilter={false} loop>
+            <Command.Input value={words} onValueChange={setWords} placeholder={text.frame.search} autoFocus />
+            <Command.List>
+              <Command.Empty>Nothing found.</Command.Empty>
+              <Found words={words} go={go} />
+              <Command.Group heading="Actions">
+                {matches(text.frame.deploy, words) && (
+                  <Command.Item onSelect={deploy}>{text.frame.deploy}</Command.Item>
+                )}
+                {matches(text.frame.themeToDark, words) && (
+                  <Command.Item onSelect={() => setTheme("dark")}>{text.frame.themeToDark}</Command.Item>
+                )}
+                {matches(text.frame.themeToLight, words) && (
+                  <Command.Item onSelect={() => setTheme("light")}>{text.frame.themeToLight}</Command.Item>
+                )}
+              </Command.Group>
+              <Command.Group heading="Pages">
+                {NAVIGATION.filter(({ label }) => matches(label, words)).map(({ to, label, key }) => (
+                  <Command.Item key={to} value={to} onSelect={() => go(to)}>
+                    {label}
+                    <kbd>g {key}</kbd>
+                  </Command.Item>
+                ))}
+              </Command.Group>
+            </Command.List>
+          </Command>
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+interface FoundItem {
+  readonly to: string;
+  readonly name: string;
+  readonly kind: string;
+}
+
+function Found({ words, go }: { readonly words: string; readonly go: (to: string) => void }) {
+  const services = useList("services").rows;
+  const hosts = useList("hosts").rows;
+  const models = useList("models").rows;
+  const asked = useDeferredValue(words);
+  const found = useMemo((): readonly FoundItem[] => {
+    if (asked.trim() === "") return [];
+    const pick = <R,>(rows: readonly R[], item: (row: R) => FoundItem): readonly FoundItem[] => {
+      const all: FoundItem[] = [];
+      for (const row of rows) {
+        const one = item(row);
+        if (matches(one.name, asked)) all.push(one);
+        if (all.length === MAX_FOUND) break;
+      }
+      return all;
+    };
+    const place = (kind: string) => (kind === "Host" ? "hosts" : "nodes");
+    return [
+      ...pick(services, ({ namespace, name }) => ({
+        to: `/services/${namespace}/${name}`,
+        name: `${namespace}/${name}`,
+        kind: "Service",
+      })),
+      ...pick(hosts, ({ name, kind }) => ({ to: `/${place(kind)}/${name}`, name, kind })),
+      ...pick(models, ({ namespace, name }) => ({
+        to: `/models/${namespace}/${name}`,
+        name: `${namespace}/${name}`,
+        kind: "Model",
+      })),
+    ];
+  }, [asked, services, hosts, models]);
+  if (found.length === 0) return null;
+  return (
+    <Command.Group heading="Objects">
+      {found.map(({ to, name, kind }) => (
+        <Command.Item key={to} value={to} onSelect={() => go(to)}>
+          <span className="truncate">{name}</span>
+          <span className="muted small">{kind}</span>
+        </Command.Item>
+      ))}
+    </Command.Group>
+  );
+}
+
+function matches(name: string, words: string): boolean {
+  const lower = name.toLowerCase();
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => lower.includes(word));
+}

@@ -1,0 +1,105 @@
+/** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
+import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
+import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
+import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
+import { Empty, Failure } from "../parts/notice.tsx";
+import { text } from "../texts/text.ts";
+import { Frame } from "./frame.tsx";
+
+const root = createRootRoute({
+  component: Frame,
+  validateSearch: (search) => search as Search,
+  notFoundComponent: () => (
+    <div className="page">
+      <Empty title={text.error.notFound} why="">
+        <Link to="/" className="link">
+          {text.error.home}
+        </Link>
+      </Empty>
+    </div>
+  ),
+});
+
+/** Every row is a page: its path, the module, the name of its component. */
+const pages = [
+  page(
+    "/",
+    lazyRouteComponent(() => import("../pages/overview/overview.tsx"), "OverviewPage"),
+  ),
+  page(
+    "/services",
+    lazyRouteComponent(() => import("../pages/services/services.tsx"), "ServicesPage"),
+  ),
+  page(
+    "/services/$namespace/$name",
+    lazyRouteComponent(() => import("../pages/service/service.tsx"), "ServicePage"),
+  ),
+  page(
+    "/models",
+    lazyRouteComponent(() => import("../pages/models/models.tsx"), "ModelsPage"),
+  ),
+  page(
+    "/models/$namespace/$name",
+    lazyRouteComponent(() => import("../pages/model/model.tsx"), "ModelPage"),
+  ),
+  page(
+    "/hosts",
+    lazyRouteComponent(() => import("../pages/hosts/hosts.tsx"), "HostsPage"),
+  ),
+  page(
+    "/hosts/$name",
+    lazyRouteComponent(() => import("../pages/host/host.tsx"), "HostPage"),
+  ),
+  page(
+    "/nodes/$name",
+    lazyRouteComponent(() => import("../pages/host/node.tsx"), "NodePage"),
+  ),
+  page(
+    "/density",
+    lazyRouteComponent(() => import("../pages/density/density.tsx"), "DensityPage"),
+  ),
+  page(
+    "/topology",
+    lazyRouteComponent(() => import("../pages/topology/topology.tsx"), "TopologyPage"),
+  ),
+  page(
+    "/simulate",
+    lazyRouteComponent(() => import("../pages/simulate/simulate.tsx"), "SimulatePage"),
+  ),
+  page(
+    "/playground",
+    lazyRouteComponent(() => import("../pages/playground/playground.tsx"), "PlaygroundPage"),
+  ),
+  page(
+    "/gateway",
+    lazyRouteComponent(() => import("../pages/gateway/gateway.tsx"), "GatewayPage"),
+  ),
+  page(
+    "/usage",
+    lazyRouteComponent(() => import("../pages/usage/usage.tsx"), "UsagePage"),
+  ),
+  page(
+    "/settings",
+    lazyRouteComponent(() => import("../pages/settings/settings.tsx"), "SettingsPage"),
+  ),
+];
+
+function page(path: string, component: ReturnType<typeof lazyRouteComponent>) {
+  return createRoute({ getParentRoute: () => root, path, component });
+}
+
+export const router = createRouter({
+  routeTree: root.addChildren(pages),
+  basepath: CONSOLE_PATH,
+  parseSearch,
+  stringifySearch,
+  defaultPreload: "intent",
+  scrollRestoration: true,
+  scrollToTopSelectors: ["#content"],
+  defaultErrorComponent: ({ error, reset }) => (
+    <div className="page">
+      <h1>{text.error.title}</h1>
+      <Failure error={error as Error} onRetry={reset} />
+    </div>
+  ),
+});

@@ -1,0 +1,95 @@
+/** Sign-in, over the page: what the reader was doing stays. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useEffect, useState } from "react";
+import type { SignIn as SignInAnswer } from "../../../src/console/protocol.ts";
+import { ConsoleError, onSignedOut } from "../api/request.ts";
+import { sessionQuery, signIn } from "../api/session.ts";
+import { useLink, useLive } from "../live/hooks.ts";
+import { Button } from "../parts/button.tsx";
+import { Command } from "../parts/copy.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Failure } from "../parts/notice.tsx";
+import { text } from "../texts/text.ts";
+import "./form.css";
+
+/** In the fragment, which browsers never send to a server. */
+const CODE = /^#code=([A-Za-z0-9_-]{16,128})$/;
+
+export function SignIn() {
+  const live = useLive();
+  const link = useLink();
+  const client = useQueryClient();
+  const { data, error, refetch } = useQuery(sessionQuery);
+  const [failure, setFailure] = useState<Error>();
+  useEffect(() => onSignedOut(() => void client.invalidateQueries({ queryKey: ["session"] })), [client]);
+  useEffect(() => {
+    if (link.at === "signed-out") void refetch();
+  }, [link.at, refetch]);
+  const enter = async (by: Parameters<typeof signIn>[0]): Promise<void> => {
+    try {
+      await signIn(by);
+      setFailure(undefined);
+      await client.invalidateQueries();
+      live.reconnect();
+    } catch (cause) {
+      setFailure(cause instanceof Error ? cause : new Error(String(cause)));
+    }
+  };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, with the address that the page was opened with
+  useEffect(() => {
+    const code = CODE.exec(location.hash)?.[1];
+    if (code === undefined) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    void enter({ code });
+  }, []);
+  const needsSignIn = error instanceof ConsoleError && error.status === 401;
+  if (!needsSignIn) return null;
+  const by = (error.answer as SignInAnswer | undefined)?.by ?? "token";
+  return (
+    <Dialog
+      title={text.signIn.title}
+      description={data === undefined ? error.message : text.signIn.again}
+      isOpen
+      onClose={() => undefined}
+    >
+      {failure !== undefined && <Failure error={failure} />}
+      {by === "token" && <TokenForm onSubmit={(token) => void enter({ token })} />}
+      {by === "oidc" && (
+        <a
+          className="button button-primary"
+          href={`/console/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`}
+        >
+          {text.signIn.oidc}
+        </a>
+      )}
+      {by === "code" && <p className="prose">{text.signIn.code}</p>}
+    </Dialog>
+  );
+}
+
+function TokenForm({ onSubmit }: { readonly onSubmit: (token: string) => void }) {
+  const [token, setToken] = useState("");
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (token.trim() !== "") onSubmit(token.trim());
+  };
+  return (
+    <form className="stack" onSubmit={submit}>
+      <label className="field">
+        <span>{text.signIn.token}</span>
+        <input
+          type="password"
+          autoComplete="off"
+          spellCheck={false}
+          value={token}
+          onChange={({ target }) => setToken(target.value)}
+        />
+      </label>
+      <p className="small muted">{text.signIn.tokenHelp}</p>
+      <Command>{text.signIn.tokenCommand}</Command>
+      <Button type="submit" look="primary" disabled={token.trim() === ""}>
+        {text.signIn.submit}
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,76 @@
+/** Hooks that read the stream. */
+import {
+  createContext,
+  useCallback,
+  useContext,
+  useEffect,
+  useMemo,
+  useState,
+  useSyncExternalStore,
+} from "react";
+import type { ListTopics, Refusal, Topic } from "../../../src/console/protocol.ts";
+import type { LiveClient } from "./client.ts";
+import type { LinkState } from "./messages.ts";
+
+export const LiveContext = createContext<LiveClient | undefined>(undefined);
+
+export interface Live<R> {
+  /** In no particular order. A new array only after a change. */
+  readonly rows: readonly R[];
+  readonly get: (key: string) => R | undefined;
+  /** False until all rows have arrived once. */
+  readonly isSynced: boolean;
+  readonly refusal: Refusal | undefined;
+}
+
+/** The rows of a list, kept current. */
+export function useList<K extends keyof ListTopics>(topic: K): Live<ListTopics[K]> {
+  return useRows<ListTopics[K]>(topic);
+}
+
+/** The objects of a detail topic by their key, such as `service` or `replica/NAME`. */
+export function useObjects(topic: Topic): Live<unknown> {
+  return useRows<unknown>(topic);
+}
+
+export function useLink(): LinkState {
+  const live = useLive();
+  return useSyncExternalStore(
+    useCallback((listener) => live.onLink(listener), [live]),
+    () => live.link,
+  );
+}
+
+/** The server's time, renewed every `everyMs`. */
+export function useNow(everyMs = 1_000): number {
+  const live = useLive();
+  const [nowMs, setNowMs] = useState(() => live.nowMs());
+  useEffect(() => {
+    const timer = setInterval(() => setNowMs(live.nowMs()), everyMs);
+    return () => clearInterval(timer);
+  }, [live, everyMs]);
+  return nowMs;
+}
+
+export function useLive(): LiveClient {
+  const live = useContext(LiveContext);
+  if (live === undefined) throw new Error("outside of LiveContext");
+  return live;
+}
+
+function useRows<R>(topic: Topic): Live<R> {
+  const live = useLive();
+  const state = useSyncExternalStore(
+    useCallback((listener) => live.subscribe(topic, listener), [live, topic]),
+    () => live.topic(topic),
+  );
+  return useMemo(() => {
+    const rows = state.rows as ReadonlyMap<string, R>;
+    return {
+      rows: [...rows.values()],
+      get: (key) => rows.get(key),
+      isSynced: state.isSynced,
+      refusal: state.refusal,
+    };
+  }, [state]);
+}

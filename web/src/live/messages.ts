@@ -1,0 +1,34 @@
+/** Messages between a page and the worker that holds the stream. */
+import type { Refusal, Topic } from "../../../src/console/protocol.ts";
+
+export type LinkState =
+  | { readonly at: "connecting" }
+  | { readonly at: "live" }
+  /** Rows are those of `sinceMs`. */
+  | { readonly at: "reconnecting"; readonly sinceMs: number; readonly why: string }
+  | { readonly at: "signed-out" };
+
+export type ToWorker =
+  /** The topics that the page shows now; replaces earlier ones. `lock` is held by the page until it is gone. */
+  | { readonly do: "show"; readonly topics: readonly Topic[]; readonly lock: string }
+  /** The page has applied the last batch and is ready for the next. */
+  | { readonly do: "next" }
+  /** The session has changed. */
+  | { readonly do: "reconnect" };
+
+export interface TopicBatch {
+  readonly topic: Topic;
+  /** Rows received before are gone. */
+  readonly isAll: boolean;
+  readonly set: readonly (readonly [key: string, row: unknown])[];
+  readonly gone: readonly string[];
+  readonly refusal?: Refusal;
+}
+
+/** What changed since the last batch. */
+export interface Batch {
+  readonly link?: LinkState;
+  /** Time by which the server's clock is ahead of this machine's. */
+  readonly serverAheadMs?: number;
+  readonly topics: readonly TopicBatch[];
+}

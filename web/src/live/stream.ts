@@ -1,0 +1,197 @@
+/** The connection to the server: keeps it, and keeps the rows of all topics that some page shows. */
+import { createParser } from "eventsource-parser";
+import { CONSOLE_HEADER, CONSOLE_PATH, type RowsEvent, type Topic } from "../../../src/console/protocol.ts";
+import type { LinkState } from "./messages.ts";
+import type { Outbox } from "./outbox.ts";
+
+const FIRST_RETRY_MS = 250;
+const MAX_RETRY_MS = 8_000;
+/** The server sends something every 15 s. */
+const SILENCE_MS = 40_000;
+/** Rows of a page that was left are kept for a moment: back is instant. */
+const LINGER_MS = 30_000;
+
+const HEADERS = { [CONSOLE_HEADER]: "1", "content-type": "application/json" };
+
+export class LiveStream {
+  readonly #outboxes = new Set<Outbox>();
+  readonly #rows = new Map<Topic, Map<string, unknown>>();
+  readonly #lastShown = new Map<Topic, number>();
+  #link: LinkState = { at: "connecting" };
+  #serverAheadMs = 0;
+  #id: string | undefined;
+  #announced = "";
+  #retryMs = FIRST_RETRY_MS;
+  #abort = new AbortController();
+  #isRunning = false;
+  #wake: (() => void) | undefined;
+
+  add(outbox: Outbox): void {
+    this.#outboxes.add(outbox);
+    outbox.setLink(this.#link);
+    outbox.setServerAheadMs(this.#serverAheadMs);
+    outbox.flush();
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    void this.#run();
+  }
+
+  remove(outbox: Outbox): void {
+    this.#outboxes.delete(outbox);
+    void this.#announce();
+  }
+
+  show(outbox: Outbox, topics: readonly Topic[]): void {
+    const before = outbox.topics;
+    outbox.topics = new Set(topics);
+    for (const topic of before) if (!outbox.topics.has(topic)) outbox.forget(topic);
+    for (const topic of topics) {
+      const rows = this.#rows.get(topic);
+      if (!before.has(topic) && rows !== undefined) outbox.replaceRows(topic, rows);
+    }
+    outbox.flush();
+    void this.#announce();
+  }
+
+  /** At once: the session changed, or the network is back. */
+  reconnect(): void {
+    this.#retryMs = FIRST_RETRY_MS;
+    this.#abort.abort();
+    this.#wake?.();
+  }
+
+  async #run(): Promise<void> {
+    for (;;) {
+      const why = await this.#connect();
+      this.#id = undefined;
+      this.#announced = "";
+      if (this.#link.at !== "signed-out" && this.#link.at !== "reconnecting")
+        this.#setLink({ at: "reconnecting", sinceMs: Date.now(), why });
+      const waitMs =
+        this.#link.at === "signed-out" ? MAX_RETRY_MS : this.#retryMs * (0.75 + Math.random() / 2);
+      this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+        setTimeout(resolve, waitMs);
+      });
+    }
+  }
+
+  /** Resolves with the reason once the connection is lost. */
+  async #connect(): Promise<string> {
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const heard = (): void => {
+      clearTimeout(silence);
+      silence = setTimeout(() => this.#abort.abort(), SILENCE_MS);
+    };
+    try {
+      heard();
+      const answer = await fetch(`${CONSOLE_PATH}/stream`, { headers: HEADERS, signal, cache: "no-store" });
+      if (answer.status === 401) {
+        this.#setLink({ at: "signed-out" });
+        return "signed out";
+      }
+      if (!answer.ok || answer.body === null) return `the server answered ${answer.status}`;
+      const parser = createParser({ onEvent: ({ event, data }) => this.#receive(event, data) });
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return "the server closed the connection";
+        heard();
+        parser.feed(value);
+        for (const outbox of this.#outboxes) outbox.flush();
+      }
+    } catch {
+      return signal.aborted ? "no answer" : "the server cannot be reached";
+    } finally {
+      clearTimeout(silence);
+    }
+  }
+
+  #receive(event: string | undefined, text: string): void {
+    const data: unknown = JSON.parse(text);
+    switch (event) {
+      case "hello": {
+        const { id, nowMs } = data as { id: string; nowMs: number };
+        this.#id = id;
+        this.#retryMs = FIRST_RETRY_MS;
+        this.#setClock(nowMs);
+        this.#setLink({ at: "live" });
+        void this.#announce();
+        return;
+      }
+      case "beat":
+        this.#setClock((data as { nowMs: number }).nowMs);
+        void this.#announce();
+        return;
+      case "rows":
+        this.#receiveRows(data as RowsEvent);
+        return;
+      case "refused": {
+        const { topic, ...refusal } = data as { topic: Topic; code: string; message: string };
+        this.#rows.delete(topic);
+        for (const outbox of this.#showing(topic)) outbox.refuse(topic, refusal);
+        return;
+      }
+    }
+  }
+
+  #receiveRows({ topic, isAll = false, set, gone }: RowsEvent): void {
+    const known = this.#rows.get(topic);
+    const rows = isAll || known === undefined ? new Map<string, unknown>() : known;
+    for (const [key, row] of set) rows.set(key, row);
+    for (const key of gone) rows.delete(key);
+    this.#rows.set(topic, rows);
+    for (const outbox of this.#showing(topic))
+      if (isAll) outbox.replaceRows(topic, rows);
+      else outbox.changeRows(topic, set, gone);
+  }
+
+  #showing(topic: Topic): Outbox[] {
+    return [...this.#outboxes].filter((outbox) => outbox.topics.has(topic));
+  }
+
+  /** Sends the topics to the server, if they changed. */
+  async #announce(): Promise<void> {
+    const id = this.#id;
+    if (id === undefined) return;
+    const topics = this.#wanted();
+    const text = JSON.stringify({ topics });
+    if (text === this.#announced) return;
+    this.#announced = text;
+    const answer = await fetch(`${CONSOLE_PATH}/stream/${id}`, {
+      method: "POST",
+      headers: HEADERS,
+      body: text,
+    }).catch(() => undefined);
+    // A stream that the server does not know any more is opened again.
+    if (answer?.ok !== true && this.#id === id) this.#abort.abort();
+  }
+
+  #wanted(): readonly Topic[] {
+    const nowMs = performance.now();
+    for (const outbox of this.#outboxes) for (const topic of outbox.topics) this.#lastShown.set(topic, nowMs);
+    for (const [topic, shownMs] of this.#lastShown) {
+      if (nowMs - shownMs < LINGER_MS) continue;
+      this.#lastShown.delete(topic);
+      this.#rows.delete(topic);
+    }
+    return [...this.#lastShown.keys()].sort();
+  }
+
+  #setLink(link: LinkState): void {
+    if (link.at === this.#link.at) return;
+    this.#link = link;
+    for (const outbox of this.#outboxes) {
+      outbox.setLink(link);
+      outbox.flush();
+    }
+  }
+
+  #setClock(serverMs: number): void {
+    this.#serverAheadMs = serverMs - Date.now();
+    for (const outbox of this.#outboxes) outbox.setServerAheadMs(this.#serverAheadMs);
+  }
+}

@@ -1,0 +1,42 @@
+/** Entry of the console. */
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { Tooltip } from "radix-ui";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ConsoleError } from "./api/request.ts";
+import { router } from "./app/router.tsx";
+import { startTheme } from "./app/theme.ts";
+import { LiveProvider } from "./live/connect.tsx";
+import "./styles/tokens.css";
+import "./styles/base.css";
+
+const HINT_MS = 400;
+const MAX_RETRIES = 2;
+
+startTheme();
+
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      // What the server refused stays refused; what did not arrive is tried again.
+      retry: (count, error) =>
+        count < MAX_RETRIES && error instanceof ConsoleError && (error.status === 0 || error.status >= 500),
+      refetchOnWindowFocus: false,
+    },
+  },
+});
+
+const element = document.getElementById("root");
+if (element === null) throw new Error("index.html has no element #root");
+createRoot(element).render(
+  <StrictMode>
+    <QueryClientProvider client={queries}>
+      <LiveProvider>
+        <Tooltip.Provider delayDuration={HINT_MS}>
+          <RouterProvider router={router} />
+        </Tooltip.Provider>
+      </LiveProvider>
+    </QueryClientProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,257 @@
+/** All machines: cards or a table. */
+import { Link } from "@tanstack/react-router";
+import { LayoutGrid, Rows3 } from "lucide-react";
+import { useMemo } from "react";
+import type { HostRow } from "../../../../src/console/rows.ts";
+import { keepNamespace, useSearchParam } from "../../address/search.ts";
+import { useList } from "../../live/hooks.ts";
+import { formatBytes, formatCount } from "../../parts/format.ts";
+import { MemoryBar } from "../../parts/memory-bar.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { Page } from "../../parts/page.tsx";
+import { Segments } from "../../parts/segments.tsx";
+import { State, Tag } from "../../parts/state.tsx";
+import { type Column, DataTable } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { text } from "../../texts/text.ts";
+import "./hosts.css";
+
+/** More cards than this make a page that nobody scrolls to its end. */
+const CARDS_BY_DEFAULT = 24;
+const MAX_CARDS = 240;
+
+export function HostsPage() {
+  const hosts = useList("hosts");
+  const [words, setWords] = useSearchParam("q");
+  const [chosen, setView] = useSearchParam("view");
+  const shown = useMemo(() => hosts.rows.filter((host) => isFound(host, words)), [hosts.rows, words]);
+  const view = chosen === "" ? (hosts.rows.length <= CARDS_BY_DEFAULT ? "cards" : "table") : chosen;
+  const choice = (
+    <Segments
+      label="View"
+      value={view}
+      onChange={setView}
+      options={[
+        { id: "cards", label: text.hosts.cards, icon: <LayoutGrid size={14} aria-hidden /> },
+        { id: "table", label: text.hosts.table, icon: <Rows3 size={14} aria-hidden /> },
+      ]}
+    />
+  );
+  return (
+    <Page title={text.pages.hosts} subtitle={<Summary hosts={hosts.rows} />} actions={choice} isWide>
+      {hosts.refusal !== undefined && <Failure error={hosts.refusal} />}
+      {!hosts.isSynced && hosts.refusal === undefined && <Skeleton />}
+      {hosts.isSynced && hosts.rows.length === 0 && (
+        <Empty title={text.hosts.empty} why={text.hosts.emptyWhy} command={text.hosts.emptyCommand} />
+      )}
+      {hosts.rows.length > 0 && view === "cards" && <Cards hosts={shown} words={words} setWords={setWords} />}
+      {hosts.rows.length > 0 && view === "table" && (
+        <DataTable
+          id="hosts"
+          label={text.pages.hosts}
+          rows={shown}
+          keyOf={keyOfHost}
+          columns={COLUMNS}
+          hrefOf={hrefOfHost}
+          defaultSort="name"
+          toolbar={<Filter words={words} setWords={setWords} shown={shown.length} all={hosts.rows.length} />}
+        />
+      )}
+    </Page>
+  );
+}
+
+function Summary({ hosts }: { readonly hosts: readonly HostRow[] }) {
+  const ready = hosts.filter(({ state }) => state.level === "ok").length;
+  return <>{`${ready} of ${hosts.length} ready`}</>;
+}
+
+interface FilterProps {
+  readonly words: string;
+  readonly setWords: (words: string) => void;
+}
+
+function Filter({
+  words,
+  setWords,
+  shown,
+  all,
+}: FilterProps & { readonly shown: number; readonly all: number }) {
+  return (
+    <>
+      <input
+        className="filter"
+        type="search"
+        aria-label={text.table.filter}
+        placeholder={text.table.filter}
+        value={words}
+        onChange={({ target }) => setWords(target.value)}
+      />
+      <span className="muted small number">{text.table.count(shown, all)}</span>
+    </>
+  );
+}
+
+function Cards({ hosts, words, setWords }: FilterProps & { readonly hosts: readonly HostRow[] }) {
+  const sorted = useMemo(() => [...hosts].sort((a, b) => a.name.localeCompare(b.name)), [hosts]);
+  return (
+    <>
+      <div className="row">
+        <Filter
+          words={words}
+          setWords={setWords}
+          shown={Math.min(MAX_CARDS, hosts.length)}
+          all={hosts.length}
+        />
+      </div>
+      <ul className="host-cards">
+        {sorted.slice(0, MAX_CARDS).map((host) => (
+          <li key={keyOfHost(host)}>
+            <Card host={host} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Card({ host }: { readonly host: HostRow }) {
+  const engines = host.engines.map(({ name }) => name).join(", ");
+  return (
+    <Link to={hrefOfHost(host) as "/"} search={keepNamespace} className="card host-card">
+      <div className="spread">
+        <h2 className="truncate">{host.name}</h2>
+        <State state={host.state} />
+      </div>
+      <p className="muted small truncate">
+        {[host.chip, formatBytes(host.totalBytes), host.os].filter(Boolean).join(" · ")}
+      </p>
+      <MemoryBar
+        name={host.name}
+        budgetBytes={host.budgetBytes}
+        reserveBytes={host.reserveBytes}
+        claims={host.claims}
+      />
+      <dl className="host-facts small">
+        <div>
+          <dt>{text.hosts.engines}</dt>
+          <dd className="truncate">{engines === "" ? "–" : engines}</dd>
+        </div>
+        <div>
+          <dt>{text.hosts.fits}</dt>
+          <dd>{formatCount(host.fits)}</dd>
+        </div>
+        <div>
+          <dt>{text.hosts.lastSeen}</dt>
+          <dd>
+            <Ago at={host.lastSeen} />
+          </dd>
+        </div>
+      </dl>
+      <Marks host={host} />
+    </Link>
+  );
+}
+
+function Marks({ host: { isCordoned, isStale, pressure } }: { readonly host: HostRow }) {
+  const isPressed = pressure === "Warning" || pressure === "Critical";
+  if (!isCordoned && !isStale && !isPressed) return null;
+  return (
+    <div className="row">
+      {isStale && <Tag level="warn">{text.hosts.stale}</Tag>}
+      {isCordoned && <Tag>{text.hosts.cordoned}</Tag>}
+      {isPressed && (
+        <Tag level={pressure === "Critical" ? "bad" : "warn"}>{`${text.hosts.pressure}: ${pressure}`}</Tag>
+      )}
+    </div>
+  );
+}
+
+const COLUMNS: readonly Column<HostRow>[] = [
+  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(140px, 1.4fr)" },
+  {
+    id: "state",
+    header: "State",
+    value: ({ state }) => state.word,
+    cell: ({ state }) => <State state={state} />,
+    width: "minmax(110px, 1fr)",
+  },
+  { id: "chip", header: "Chip", value: ({ chip }) => chip, width: "minmax(110px, 1fr)" },
+  {
+    id: "memory",
+    header: "Memory",
+    value: ({ claims, budgetBytes }) =>
+      budgetBytes === 0 ? undefined : claims.reduce((sum, { bytes }) => sum + bytes, 0) / budgetBytes,
+    cell: ({ name, budgetBytes, reserveBytes, claims }) => (
+      <MemoryBar
+        name={name}
+        budgetBytes={budgetBytes}
+        reserveBytes={reserveBytes}
+        claims={claims}
+        hasLegend={false}
+      />
+    ),
+    width: "minmax(140px, 2fr)",
+  },
+  {
+    id: "left",
+    header: "Free",
+    value: ({ leftBytes }) => leftBytes,
+    cell: ({ leftBytes }) => formatBytes(leftBytes),
+    width: "84px",
+    isNumber: true,
+  },
+  {
+    id: "engines",
+    header: text.hosts.engines,
+    value: ({ engines }) => engines.map(({ name, version }) => `${name} ${version}`.trim()).join(", "),
+    width: "minmax(120px, 1.2fr)",
+    isWideOnly: true,
+  },
+  {
+    id: "pressure",
+    header: "Pressure",
+    value: ({ pressure }) => pressure,
+    cell: ({ pressure }) =>
+      pressure === "Normal" || pressure === "Unknown" ? (
+        <span className="muted">{pressure}</span>
+      ) : (
+        <Tag level={pressure === "Critical" ? "bad" : "warn"}>{pressure}</Tag>
+      ),
+    width: "88px",
+  },
+  {
+    id: "fits",
+    header: "Fits",
+    value: ({ fits }) => fits,
+    cell: ({ fits }) => formatCount(fits),
+    width: "64px",
+    isNumber: true,
+    isWideOnly: true,
+  },
+  {
+    id: "seen",
+    header: text.hosts.lastSeen,
+    value: ({ lastSeen }) => lastSeen,
+    cell: ({ lastSeen }) => <Ago at={lastSeen} />,
+    width: "92px",
+    isNumber: true,
+  },
+];
+
+function keyOfHost({ kind, name }: HostRow): string {
+  return `${kind}/${name}`;
+}
+
+function hrefOfHost({ kind, name }: HostRow): string {
+  return `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(name)}`;
+}
+
+function isFound({ name, chip, state, engines }: HostRow, words: string): boolean {
+  const text =
+    `${name} ${chip} ${state.word} ${engines.map((engine) => engine.name).join(" ")}`.toLowerCase();
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}

@@ -1,0 +1,110 @@
+/** Memory of one machine: the budget as the track, a segment per claim, the reserve hatched, what is free named. */
+import type { ClaimRow } from "../../../src/console/rows.ts";
+import { text } from "../texts/text.ts";
+import { formatBytes } from "./format.ts";
+import "./memory-bar.css";
+
+export interface MemoryBarProps {
+  readonly name: string;
+  readonly budgetBytes: number;
+  readonly reserveBytes?: number;
+  readonly claims: readonly ClaimRow[];
+  /** A claim that does not exist yet, such as the one of a deploy preview. */
+  readonly added?: { readonly label: string; readonly bytes: number };
+  /** Names under the bar: claimed of budget, and free. Default true. */
+  readonly hasLegend?: boolean;
+}
+
+const SERIES = 6;
+/** More segments than this are not told apart: the smallest become one. */
+const MAX_SEGMENTS = 24;
+
+interface Segment {
+  readonly key: string;
+  readonly label: string;
+  readonly bytes: number;
+  readonly usedBytes: number;
+  readonly color: string;
+}
+
+export function MemoryBar(props: MemoryBarProps) {
+  const { name, budgetBytes, reserveBytes = 0, claims, added, hasLegend = true } = props;
+  if (budgetBytes <= 0) return <span className="muted small">{text.memory.unknown}</span>;
+  const segments = segmentsOf(claims);
+  const claimedBytes = claims.reduce((sum, { bytes }) => sum + bytes, 0);
+  const afterBytes = claimedBytes + (added?.bytes ?? 0);
+  const usableBytes = Math.max(0, budgetBytes - reserveBytes);
+  const trackBytes = Math.max(budgetBytes, afterBytes + reserveBytes);
+  const share = (bytes: number) => `${(100 * bytes) / trackBytes}%`;
+  const freeBytes = usableBytes - afterBytes;
+  return (
+    <div className="memory">
+      <div
+        className="memory-track"
+        role="img"
+        aria-label={text.memory.label(name, formatBytes(afterBytes), formatBytes(budgetBytes))}
+      >
+        {segments.map(({ key, label, bytes, usedBytes, color }) => (
+          <span key={key} className="memory-claim" style={{ width: share(bytes), color }} title={label}>
+            <span style={{ width: `${bytes === 0 ? 0 : Math.min(100, (100 * usedBytes) / bytes)}%` }} />
+          </span>
+        ))}
+        {added !== undefined && (
+          <span
+            className={freeBytes < 0 ? "memory-added memory-over" : "memory-added"}
+            style={{ width: share(added.bytes) }}
+            title={text.memory.claim(added.label, formatBytes(added.bytes))}
+          />
+        )}
+        {reserveBytes > 0 && (
+          <span
+            className="memory-reserve"
+            style={{ width: share(reserveBytes) }}
+            title={text.memory.reserve(formatBytes(reserveBytes))}
+          />
+        )}
+      </div>
+      {hasLegend && (
+        <div className="memory-legend small number">
+          <span className="muted">{text.memory.used(formatBytes(afterBytes), formatBytes(budgetBytes))}</span>
+          <span className={freeBytes < 0 ? "memory-short" : undefined}>
+            {freeBytes < 0
+              ? text.memory.over(formatBytes(-freeBytes))
+              : text.memory.free(formatBytes(freeBytes))}
+          </span>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** The color follows the service, so that its replicas look alike on all machines. */
+function segmentsOf(claims: readonly ClaimRow[]): readonly Segment[] {
+  const sorted = [...claims].sort((a, b) => b.bytes - a.bytes);
+  const shown = sorted.slice(0, MAX_SEGMENTS);
+  const rest = sorted.slice(MAX_SEGMENTS);
+  const segments = shown.map((claim) => ({
+    key: `${claim.service} ${claim.replica}`,
+    label: labelOf(claim),
+    bytes: claim.bytes,
+    usedBytes: claim.usedBytes ?? 0,
+    color: claim.service === "" ? "var(--idle)" : `var(--series-${seriesOf(claim.service)})`,
+  }));
+  if (rest.length === 0) return segments;
+  const bytes = rest.reduce((sum, claim) => sum + claim.bytes, 0);
+  const label = `${rest.length} more: ${formatBytes(bytes)}`;
+  return [...segments, { key: "rest", label, bytes, usedBytes: 0, color: "var(--idle)" }];
+}
+
+function labelOf({ service, phase, bytes, usedBytes }: ClaimRow): string {
+  const name = service === "" ? text.memory.hidden : `${service} (${phase})`;
+  const measured = usedBytes === undefined ? "" : text.memory.measured(formatBytes(usedBytes));
+  return text.memory.claim(name, formatBytes(bytes)) + measured;
+}
+
+/** Number of the series color of a name, 1 to 6. */
+export function seriesOf(name: string): number {
+  let sum = 0;
+  for (let index = 0; index < name.length; index += 1) sum = (sum * 31 + name.charCodeAt(index)) >>> 0;
+  return (sum % SERIES) + 1;
+}

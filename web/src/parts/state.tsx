@@ -1,0 +1,45 @@
+/** A state: a word with an icon, and a color that repeats it. */
+import { CircleAlert, CircleCheck, CircleDashed, LoaderCircle, TriangleAlert } from "lucide-react";
+import type { StateWord } from "../../../src/console/rows.ts";
+import "./state.css";
+
+const ICONS = {
+  ok: CircleCheck,
+  warn: TriangleAlert,
+  bad: CircleAlert,
+  idle: CircleDashed,
+  busy: LoaderCircle,
+} as const;
+
+export function State({
+  state: { word, level },
+  title,
+}: {
+  readonly state: StateWord;
+  readonly title?: string;
+}) {
+  const Icon = ICONS[level];
+  return (
+    <span className={`state state-${level}`} title={title}>
+      <Icon size={14} aria-hidden />
+      <span>{word}</span>
+    </span>
+  );
+}
+
+/** A small label such as Cordoned. */
+export function Tag({
+  children,
+  level = "idle",
+  title,
+}: {
+  readonly children: string;
+  readonly level?: StateWord["level"];
+  readonly title?: string;
+}) {
+  return (
+    <span className={`tag tag-${level}`} title={title}>
+      {children}
+    </span>
+  );
+}

@@ -1,0 +1,96 @@
+/** Which columns a table shows, remembered in the browser, and the rows as text to paste into a spreadsheet. */
+import { Check, Columns3, Copy } from "lucide-react";
+import { DropdownMenu } from "radix-ui";
+import { useState } from "react";
+import { text } from "../texts/text.ts";
+import { IconButton } from "./button.tsx";
+import "./menu.css";
+
+interface NamedColumn<R> {
+  readonly id: string;
+  readonly header: string;
+  readonly value: (row: R) => string | number | undefined;
+}
+
+export interface HiddenColumns {
+  readonly ids: readonly string[];
+  readonly toggle: (id: string) => void;
+}
+
+export function useHiddenColumns(table: string): HiddenColumns {
+  const storageKey = `metalbridge.columns.${table}`;
+  const [ids, setIds] = useState<readonly string[]>(() => readIds(storageKey));
+  const toggle = (id: string): void => {
+    const next = ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id];
+    setIds(next);
+    localStorage.setItem(storageKey, JSON.stringify(next));
+  };
+  return { ids, toggle };
+}
+
+function readIds(storageKey: string): readonly string[] {
+  try {
+    const stored: unknown = JSON.parse(localStorage.getItem(storageKey) ?? "[]");
+    return Array.isArray(stored) ? stored.filter((id) => typeof id === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+export function ColumnChoice<R>({
+  columns,
+  hidden,
+  rows,
+}: {
+  readonly columns: readonly NamedColumn<R>[];
+  readonly hidden: HiddenColumns;
+  readonly rows: readonly R[];
+}) {
+  const shown = columns.filter(({ id }) => !hidden.ids.includes(id));
+  const copy = () => navigator.clipboard.writeText(tsvOf(shown, rows));
+  return (
+    <DropdownMenu.Root>
+      <DropdownMenu.Trigger asChild>
+        <IconButton label={text.table.columns}>
+          <Columns3 size={16} aria-hidden />
+        </IconButton>
+      </DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content className="menu" align="end" sideOffset={4}>
+          {columns.slice(1).map(({ id, header }) => (
+            <DropdownMenu.CheckboxItem
+              key={id}
+              className="menu-item"
+              checked={!hidden.ids.includes(id)}
+              onCheckedChange={() => hidden.toggle(id)}
+              onSelect={(event) => event.preventDefault()}
+            >
+              <span className="menu-check">
+                <DropdownMenu.ItemIndicator>
+                  <Check size={14} aria-hidden />
+                </DropdownMenu.ItemIndicator>
+              </span>
+              {header}
+            </DropdownMenu.CheckboxItem>
+          ))}
+          <DropdownMenu.Separator className="menu-line" />
+          <DropdownMenu.Item className="menu-item" onSelect={() => void copy()}>
+            <span className="menu-check">
+              <Copy size={14} aria-hidden />
+            </span>
+            {text.table.copy}
+          </DropdownMenu.Item>
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
+  );
+}
+
+function tsvOf<R>(columns: readonly NamedColumn<R>[], rows: readonly R[]): string {
+  const clean = (value: string | number | undefined) => String(value ?? "").replaceAll(/[\t\r\n]+/g, " ");
+  const lines = [
+    columns.map(({ header }) => header),
+    ...rows.map((row) => columns.map(({ value }) => clean(value(row)))),
+  ];
+  return lines.map((cells) => cells.join("\t")).join("\n");
+}

@@ -1,0 +1,255 @@
+/** A table: sorted by the URL, virtual above some rows, cards on phones, a link in every row, columns that the reader chooses. */
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import {
+  columnVisibilityFeature,
+  createSortedRowModel,
+  rowSortingFeature,
+  tableFeatures,
+  useTable,
+} from "@tanstack/react-table";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { ArrowDown, ArrowUp } from "lucide-react";
+import { type KeyboardEvent, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { text } from "../texts/text.ts";
+import { ColumnChoice, useHiddenColumns } from "./table-columns.tsx";
+import "./table.css";
+
+export interface Column<R> {
+  readonly id: string;
+  readonly header: string;
+  /** By which rows are sorted, and what is copied. */
+  readonly value: (row: R) => string | number | undefined;
+  /** Defaults to the value. */
+  readonly cell?: (row: R) => ReactNode;
+  /** A CSS grid track, such as `minmax(160px, 2fr)`. */
+  readonly width: string;
+  readonly isNumber?: boolean;
+  /** Left out on narrow screens. */
+  readonly isWideOnly?: boolean;
+}
+
+export interface TableProps<R> {
+  /** Names the stored choice of columns. */
+  readonly id: string;
+  readonly label: string;
+  readonly rows: readonly R[];
+  readonly keyOf: (row: R) => string;
+  readonly columns: readonly Column<R>[];
+  /** Path that a row opens. */
+  readonly hrefOf?: (row: R) => string;
+  /** As in the URL: a column's id, with a minus for descending. */
+  readonly defaultSort: string;
+  /** Left of the column choice: filters and the count. */
+  readonly toolbar?: ReactNode;
+}
+
+const ROW_PX = 36;
+const CARD_PX = 132;
+const CARD_GAP_PX = 8;
+const PHONE = "(max-width: 640px)";
+const NARROW = "(max-width: 1200px)";
+const OVERSCAN = 8;
+
+const features = tableFeatures({
+  rowSortingFeature,
+  columnVisibilityFeature,
+  sortedRowModel: createSortedRowModel(),
+});
+
+export function DataTable<R extends object>(props: TableProps<R>) {
+  const { id, columns, rows, keyOf, defaultSort, toolbar } = props;
+  const search = useSearch({ strict: false }) as { readonly sort?: string };
+  const sort = search.sort ?? defaultSort;
+  const hidden = useHiddenColumns(id);
+  const isNarrow = useMedia(NARROW);
+  const definitions = useMemo(
+    () =>
+      columns.map(({ id: column, value }) => ({
+        id: column,
+        accessorFn: (row: R) => value(row),
+        sortFn: compareValues,
+        sortUndefined: "last" as const,
+      })),
+    [columns],
+  );
+  const table = useTable({
+    features,
+    columns: definitions,
+    data: rows as R[],
+    getRowId: keyOf,
+    state: {
+      sorting: [{ id: sort.replace(/^-/, ""), desc: sort.startsWith("-") }],
+      columnVisibility: Object.fromEntries(hidden.ids.map((column) => [column, false])),
+    },
+  });
+  const shown = columns.filter(
+    ({ id: column, isWideOnly = false }) => !hidden.ids.includes(column) && !(isNarrow && isWideOnly),
+  );
+  const sorted = table.getRowModel().rows.map(({ original }) => original);
+  return (
+    <div className="table-frame">
+      <div className="table-bar">
+        <div className="row">{toolbar}</div>
+        <ColumnChoice columns={columns} hidden={hidden} rows={sorted} />
+      </div>
+      <Grid {...props} columns={shown} rows={sorted} sort={sort} />
+    </div>
+  );
+}
+
+interface Comparable {
+  getValue(columnId: string): unknown;
+}
+
+function compareValues(a: Comparable, b: Comparable, columnId: string): number {
+  const [one, other] = [a.getValue(columnId), b.getValue(columnId)];
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  return collator.compare(String(one), String(other));
+}
+
+const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+
+function Grid<R extends object>({
+  label,
+  rows,
+  keyOf,
+  columns,
+  hrefOf,
+  sort,
+}: TableProps<R> & { readonly sort: string }) {
+  const list = useRef<HTMLDivElement>(null);
+  const isPhone = useMedia(PHONE);
+  const [offset, setOffset] = useState(0);
+  useLayoutEffect(() => {
+    const top = list.current?.getBoundingClientRect().top ?? 0;
+    const frame = scroller();
+    setOffset(top - (frame?.getBoundingClientRect().top ?? 0) + (frame?.scrollTop ?? 0));
+  }, []);
+  const virtualizer = useVirtualizer({
+    count: rows.length,
+    getScrollElement: scroller,
+    estimateSize: () => (isPhone ? CARD_PX : ROW_PX),
+    getItemKey: (index) => keyOf(rows[index] as R),
+    overscan: OVERSCAN,
+    gap: isPhone ? CARD_GAP_PX : 0,
+    scrollMargin: offset,
+  });
+  const template = columns.map(({ width }) => width).join(" ");
+  return (
+    <div className="table" role="table" aria-label={label} aria-rowcount={rows.length + 1}>
+      <Head columns={columns} sort={sort} template={template} />
+      <div
+        role="rowgroup"
+        ref={list}
+        className="table-body"
+        style={{ height: virtualizer.getTotalSize() }}
+        onKeyDown={moveByKeys}
+      >
+        {virtualizer.getVirtualItems().map(({ index, key, start }) => {
+          const row = rows[index] as R;
+          const cells = columns.map((column) => <Cell key={column.id} column={column} row={row} />);
+          const common = {
+            className: "table-row",
+            "data-index": index,
+            ref: isPhone ? virtualizer.measureElement : undefined,
+            role: "row",
+            "aria-rowindex": index + 2,
+            style: {
+              gridTemplateColumns: template,
+              transform: `translateY(${start - offset}px)`,
+            },
+          } as const;
+          return hrefOf === undefined ? (
+            <div key={key} {...common}>
+              {cells}
+            </div>
+          ) : (
+            <Link key={key} to={hrefOf(row) as "/"} {...common}>
+              {cells}
+            </Link>
+          );
+        })}
+      </div>
+      {rows.length === 0 && <p className="table-none muted">{text.table.none}</p>}
+    </div>
+  );
+}
+
+/** The element that scrolls, in the frame. */
+function scroller(): HTMLElement | null {
+  return document.getElementById("content");
+}
+
+function Head<R>({
+  columns,
+  sort,
+  template,
+}: {
+  readonly columns: readonly Column<R>[];
+  readonly sort: string;
+  readonly template: string;
+}) {
+  const navigate = useNavigate();
+  const sortBy = (id: string): void => {
+    const next = sort === id ? `-${id}` : id;
+    void navigate({ to: ".", search: (before: object) => ({ ...before, sort: next }), replace: true });
+  };
+  return (
+    <div role="rowgroup" className="table-head">
+      <div role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+        {columns.map(({ id, header, isNumber }) => {
+          const direction = sort === id ? "ascending" : sort === `-${id}` ? "descending" : "none";
+          return (
+            <div
+              key={id}
+              role="columnheader"
+              tabIndex={-1}
+              aria-sort={direction}
+              className={isNumber === true ? "cell cell-number" : "cell"}
+            >
+              <button type="button" title={text.table.sortBy(header)} onClick={() => sortBy(id)}>
+                {header}
+                {direction === "ascending" && <ArrowUp size={12} aria-hidden />}
+                {direction === "descending" && <ArrowDown size={12} aria-hidden />}
+              </button>
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function Cell<R>({ column, row }: { readonly column: Column<R>; readonly row: R }) {
+  const content = column.cell === undefined ? column.value(row) : column.cell(row);
+  return (
+    <div
+      role="cell"
+      className={column.isNumber === true ? "cell cell-number" : "cell"}
+      data-label={column.header}
+    >
+      {content}
+    </div>
+  );
+}
+
+/** j and k, or the arrows, go from row to row; Enter opens, as every link does. */
+function moveByKeys(event: KeyboardEvent<HTMLDivElement>): void {
+  const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+  const row = (event.target as HTMLElement).closest<HTMLElement>("[data-index]");
+  if (step === undefined || row === null || event.metaKey || event.ctrlKey) return;
+  event.preventDefault();
+  const next = Number(row.dataset.index) + step;
+  event.currentTarget.querySelector<HTMLElement>(`[data-index="${next}"]`)?.focus();
+}
+
+export function useMedia(query: string): boolean {
+  const [matches, setMatches] = useState(() => matchMedia(query).matches);
+  useLayoutEffect(() => {
+    const list = matchMedia(query);
+    const change = () => setMatches(list.matches);
+    list.addEventListener("change", change);
+    return () => list.removeEventListener("change", change);
+  }, [query]);
+  return matches;
+}

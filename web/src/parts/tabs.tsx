@@ -1,0 +1,40 @@
+/** Tabs whose choice is in the URL, by the caller. */
+import { Tabs as Radix } from "radix-ui";
+import type { ReactNode } from "react";
+import "./tabs.css";
+
+export interface Tab {
+  readonly id: string;
+  readonly label: string;
+  /** A figure beside the label. */
+  readonly count?: number;
+  readonly content: () => ReactNode;
+}
+
+export function Tabs({
+  tabs,
+  value,
+  onChange,
+}: {
+  readonly tabs: readonly Tab[];
+  readonly value: string;
+  readonly onChange: (id: string) => void;
+}) {
+  return (
+    <Radix.Root value={value} onValueChange={onChange} activationMode="manual">
+      <Radix.List className="tabs">
+        {tabs.map(({ id, label, count }) => (
+          <Radix.Trigger key={id} value={id} className="tab">
+            {label}
+            {count !== undefined && <span className="tab-count number">{count}</span>}
+          </Radix.Trigger>
+        ))}
+      </Radix.List>
+      {tabs.map(({ id, content }) => (
+        <Radix.Content key={id} value={id} className="tab-panel" tabIndex={-1}>
+          {id === value && content()}
+        </Radix.Content>
+      ))}
+    </Radix.Root>
+  );
+}
