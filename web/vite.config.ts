@@ -3,6 +3,10 @@ import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { CONSOLE_PATH } from "../src/console/protocol.ts";
 
+/** Paths of the server within those of the pages. */
+const API = `^${CONSOLE_PATH}/(session|rights|k8s|stream|logs|gateway|gateway-key|sign-in|signed-in)\\b`;
+const server = process.env.METALBRIDGE_SERVER ?? "http://127.0.0.1:8080";
+
 export default defineConfig({
   root: import.meta.dirname,
   base: `${CONSOLE_PATH}/`,
@@ -18,4 +22,6 @@ export default defineConfig({
     reportCompressedSize: false,
   },
   worker: { format: "es" },
+  // `npm run web` serves the sources, and asks a running `metalbridge server` for everything else.
+  server: { proxy: { [API]: server, "/api/v1/": server } },
 });

@@ -10,7 +10,7 @@ export interface PlacedFinding {
   readonly message: string;
 }
 
-const kinds = /\.(ts|mjs|sh|md|yaml)$|^biome\.json$/;
+const kinds = /\.(tsx?|mjs|sh|md|yaml|css)$|^biome\.json$/;
 
 /** Generated files are held by their sources; the list itself names what it forbids. */
 const leftOut = /^(docs\/reference\/|docs\/errors\.md$|charts\/crds\/|scripts\/words\/)/;

@@ -19,7 +19,7 @@ startTheme();
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
-      // What the server refused stays refused; what did not arrive is tried again.
+      // What the server refused stays refused; what did not arrive is retried.
       retry: (count, error) =>
         count < MAX_RETRIES && error instanceof ConsoleError && (error.status === 0 || error.status >= 500),
       refetchOnWindowFocus: false,

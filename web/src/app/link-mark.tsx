@@ -1,4 +1,4 @@
-/** Tells whether what the reader sees is current. */
+/** Shows how current the page is. */
 import { useLink, useLive, useNow } from "../live/hooks.ts";
 import { formatDuration } from "../parts/format.ts";
 import { Hint } from "../parts/hint.tsx";

@@ -16,7 +16,7 @@ export interface MemoryBarProps {
 }
 
 const SERIES = 6;
-/** More segments than this are not told apart: the smallest become one. */
+/** More segments than this cannot be distinguished: the smallest become one. */
 const MAX_SEGMENTS = 24;
 
 interface Segment {

@@ -16,7 +16,7 @@ import { Ago } from "../../parts/time.tsx";
 import { text } from "../../texts/text.ts";
 import "./hosts.css";
 
-/** More cards than this make a page that nobody scrolls to its end. */
+/** More cards than this make a page too long to read. */
 const CARDS_BY_DEFAULT = 24;
 const MAX_CARDS = 240;
 
