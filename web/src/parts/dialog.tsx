@@ -43,7 +43,7 @@ export function Dialog({ title, description, isOpen, onClose, size = "small", ch
   );
 }
 
-/** Asks before an action ; `children` says what it does. */
+/** Asks before an action; `children` says what it does. */
 export function Confirm({
   act,
   look = "danger",
