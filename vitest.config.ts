@@ -16,7 +16,7 @@ export default defineConfig({
           name: "tests",
           include: [
             "{src,fitness,agent,controller,gateway,server,launchd,local,cli,scripts}/**/*.test.ts",
-            "test/{chart,fixtures,docs,torture,metrics,security,cluster,integration,gateway}/**/*.test.ts",
+            "test/{chart,fixtures,docs,torture,metrics,security,cluster,integration,gateway,console}/**/*.test.ts",
             "test/**/*.cluster.test.ts",
           ],
           exclude: ["**/*.soak.test.ts"],

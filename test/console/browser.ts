@@ -1,0 +1,92 @@
+/** Chromium of setup, and pages of the console that are signed in. Whatever goes wrong in a page fails its test. */
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { findChromium } from "../../scripts/setup/chromium.mjs";
+import { CONSOLE_HEADER, CONSOLE_PATH } from "../../src/console/protocol.ts";
+
+const program: string | undefined = findChromium();
+
+/** Undefined where there is a browser, else the reason for skipping a test. */
+export const whyNoBrowser: string | undefined =
+  program === undefined ? "needs Chromium: npm run setup -- --for test" : undefined;
+
+export interface PageOptions {
+  /** Bearer token of the reader. Without one the page asks for it. */
+  readonly token?: string;
+  readonly width?: number;
+  readonly theme?: "light" | "dark";
+  /** Script that runs before those of the page. */
+  readonly before?: string;
+}
+
+export interface ConsolePage extends AsyncDisposable {
+  readonly page: Page;
+  readonly context: BrowserContext;
+  /** Opens a path below /console, such as `/services`, and waits until the frame is there. */
+  readonly open: (path: string) => Promise<void>;
+  /** Errors in the browser's console, exceptions and violations of the CSP, without those that are expected. */
+  readonly problems: () => readonly string[];
+  /** For tests that cause one, such as a lost connection. Counts for earlier problems, too. */
+  readonly expectProblems: (pattern: RegExp) => void;
+}
+
+const HEIGHT = 900;
+
+/** A sandbox needs rights that root in a container lacks. Pages are those of the test alone. */
+export async function openBrowser(args: readonly string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath: program, args: ["--no-sandbox", ...args] });
+}
+
+/** A browser of its own for one reader: cookies, cache and storage are empty. Disposal rejects if the page had problems. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: PageOptions = {},
+): Promise<ConsolePage> {
+  const { token, width = 1440, theme = "light", before } = options;
+  const context = await browser.newContext({
+    viewport: { width, height: HEIGHT },
+    colorScheme: theme,
+    reducedMotion: "reduce",
+    permissions: ["clipboard-read", "clipboard-write"],
+  });
+  if (before !== undefined) await context.addInitScript(before);
+  if (token !== undefined) await signIn(context, url, token);
+  const page = await context.newPage();
+  const seen = collectProblems(page);
+  const expected: RegExp[] = [];
+  const problems = () => seen.filter((one) => !expected.some((pattern) => pattern.test(one)));
+  return {
+    page,
+    context,
+    open: async (path) => {
+      await page.goto(`${url}${CONSOLE_PATH}${path}`);
+      await page.getByRole("main").waitFor();
+    },
+    problems,
+    expectProblems: (pattern) => void expected.push(pattern),
+    [Symbol.asyncDispose]: async () => {
+      await context.close();
+      if (problems().length > 0) throw new Error(`the page had problems:\n${problems().join("\n")}`);
+    },
+  };
+}
+
+/** Exchanges a token for the session cookie, as the sign-in page does. */
+export async function signIn(context: BrowserContext, url: string, token: string): Promise<void> {
+  const answer = await context.request.post(`${url}${CONSOLE_PATH}/session`, {
+    headers: { [CONSOLE_HEADER]: "1", origin: url },
+    data: { token },
+  });
+  if (!answer.ok()) throw new Error(`the sign-in is refused: ${answer.status()} ${await answer.text()}`);
+}
+
+/** The browser reports violations of the CSP, and requests that fail, as errors in its console. */
+function collectProblems(page: Page): readonly string[] {
+  const seen: string[] = [];
+  page.on("console", (message) => {
+    if (message.type() === "error") seen.push(`${message.text()} (${message.location().url})`);
+  });
+  page.on("pageerror", (error) => seen.push(error.stack ?? error.message));
+  page.on("crash", () => seen.push("the page has crashed"));
+  return seen;
+}

@@ -1,0 +1,82 @@
+/** What every page of the console owes its readers: accessible, nothing wider than the screen; and pictures of it. */
+import { mkdir } from "node:fs/promises";
+import path from "node:path";
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { expect } from "vitest";
+import { packageRoot } from "../../local/package-root.ts";
+
+export const WIDTHS = [1440, 1024, 390] as const;
+export const THEMES = ["light", "dark"] as const;
+
+const WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+const DOCS = path.join(packageRoot(), "docs", "images", "console");
+/** Those that the documentation shows. */
+const IN_DOCS = new Set(["1440-light", "1440-dark", "390-light"]);
+
+/** No violation that axe finds, in the page as it is now. */
+export async function expectAccessible(page: Page): Promise<void> {
+  const { violations } = await new AxeBuilder({ page }).withTags(WCAG).analyze();
+  const found = violations.map(({ id, help, nodes }) => ({
+    id,
+    help,
+    nodes: nodes.map(({ target, failureSummary }) => `${target.join(" ")}: ${failureSummary}`),
+  }));
+  expect(found).toEqual([]);
+}
+
+/** Tables scroll within themselves; the page never scrolls sideways. */
+export async function expectNoOverflow(page: Page): Promise<void> {
+  const wide = await page.evaluate<readonly string[]>(`(() => {
+    const root = document.documentElement;
+    if (root.scrollWidth <= root.clientWidth) return [];
+    const isScrolled = (node) => {
+      for (let one = node.parentElement; one; one = one.parentElement)
+        if (getComputedStyle(one).overflowX !== "visible") return true;
+      return false;
+    };
+    return [...document.querySelectorAll("body *")]
+      .filter((node) => node.getBoundingClientRect().right > root.clientWidth + 1 && !isScrolled(node))
+      .map((node) => node.outerHTML.slice(0, 160));
+  })()`);
+  expect(wide, `wider than the screen at ${page.viewportSize()?.width}`).toEqual([]);
+}
+
+/** Calls `look` for the page in both themes at three widths; ends at the size and theme of the start. */
+export async function inAllLooks(
+  page: Page,
+  look: (name: string) => Promise<void>,
+  widths: readonly number[] = WIDTHS,
+): Promise<void> {
+  const before = page.viewportSize() ?? { width: WIDTHS[0], height: 900 };
+  for (const width of widths) {
+    await page.setViewportSize({ width, height: width < 500 ? 844 : 900 });
+    for (const theme of THEMES) {
+      await page.emulateMedia({ colorScheme: theme });
+      await look(`${width}-${theme}`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: THEMES[0] });
+  await page.setViewportSize(before);
+}
+
+/**
+ * Writes NAME-WIDTH-THEME.png of what the page shows now. Into the folder CONSOLE_PICTURES, in all looks; with
+ * UPDATE_SCREENSHOTS=1 into docs/images/console, those that the documentation shows; else nowhere.
+ */
+export async function takePictures(page: Page, name: string): Promise<void> {
+  const { CONSOLE_PICTURES: folder, UPDATE_SCREENSHOTS: isUpdate } = process.env;
+  if (folder === undefined && isUpdate !== "1") return;
+  await inAllLooks(page, async (look) => {
+    const file = `${name}-${look}.png`;
+    if (folder !== undefined) await takePicture(page, path.join(folder, file));
+    if (isUpdate === "1" && IN_DOCS.has(look)) await takePicture(page, path.join(DOCS, file));
+  });
+}
+
+async function takePicture(page: Page, file: string): Promise<void> {
+  await mkdir(path.dirname(file), { recursive: true });
+  // The layout follows a changed width, and a chart its size, within frames.
+  await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+  await page.screenshot({ path: file, animations: "disabled" });
+}

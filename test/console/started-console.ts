@@ -1,0 +1,168 @@
+/**
+ * The console over a whole farm, each part as users run it: control plane, controller, agents with llama-server, gateway
+ * with Envoy, server, and Chromium. For the tests of pages, one for each file:
+ *
+ *     describeUnless(whyNoConsole, "the page of services", () => {
+ *       const on = oneConsole({ hosts: ["mac-1"] });
+ *
+ *       it("shows a service that serves", async () => {
+ *         await on().serve("chat", "mac-1");
+ *         await using reader = await on().signedIn();
+ *         await reader.open("/services");
+ *         await expect.poll(() => reader.page.getByRole("row").count()).toBe(2);
+ *         await expectAccessible(reader.page);
+ *         await takePictures(reader.page, "services");
+ *       });
+ *     });
+ *
+ * An error in the browser's console, an exception of the page and a violation of the CSP fail the test at the end of its
+ * `await using`; a test that causes one names it with `expectProblems`. `signedIn({ token: await on().token("ann", {
+ * clusterRole: "view" }) })` is a person with fewer rights. `startSyntheticConsole` has no controller and no agent, but
+ * hosts and services by the thousand (synthetic-farm.ts). `npm run build` first: the server serves dist/console. To look at
+ * the pages: `CONSOLE_PICTURES=/tmp/pictures npx vitest run test/console/pages.test.ts`.
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll } from "vitest";
+import { listOf } from "../bed/kubectl.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
+import { openNetwork, whyNoNetwork } from "../bed/network.ts";
+import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
+import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
+import { type StartedGateway, startGateway, whyNoGateway } from "../gateway/started-gateway.ts";
+import { type ConsolePage, openBrowser, openPage, type PageOptions, whyNoBrowser } from "./browser.ts";
+import { type ConsoleServer, type Rights, startConsoleServer, tokenFor } from "./console-server.ts";
+import { type SyntheticFarm, type SyntheticFarmOptions, startSyntheticFarm } from "./synthetic-farm.ts";
+
+/** Undefined where this machine can run it, else the reason for skipping a test. */
+export const whyNoConsole: string | undefined = whyNoBrowser ?? whyNoGateway ?? whyNoNetwork();
+
+export interface OpenConsole extends AsyncDisposable {
+  readonly cluster: PrivateCluster;
+  readonly server: ConsoleServer;
+  readonly browser: Browser;
+  /** Of the server, without /console. */
+  readonly url: string;
+  /** A token of a new ServiceAccount in the namespace default; an administrator's unless `rights` say otherwise. */
+  readonly token: (name: string, rights?: Rights) => Promise<string>;
+  /** `await using reader = await on().signedIn()`: a new browser profile, an administrator unless a token is given. */
+  readonly signedIn: (options?: PageOptions) => Promise<ConsolePage>;
+}
+
+export interface StartedConsole extends OpenConsole {
+  readonly farm: TestFleet;
+  readonly gateway: StartedGateway;
+  /** Path of a small GGUF model whose answers are random, and long. */
+  readonly tinyModel: string;
+  readonly apply: (...objects: readonly object[]) => Promise<void>;
+  /** Applies a Model with the tiny weights and a service of the same name; resolves once it is Ready. */
+  readonly serve: (name: string, host: string, spec?: object) => Promise<void>;
+  readonly untilPhase: (service: string, phase: string) => Promise<void>;
+}
+
+export interface ConsoleOptions {
+  /** Names of the hosts, each with an agent. */
+  readonly hosts?: readonly string[];
+  /** More flags of the server. */
+  readonly serverArgs?: readonly string[];
+  readonly gatewayArgs?: readonly string[];
+}
+
+export interface SyntheticConsole extends OpenConsole {
+  readonly farm: SyntheticFarm;
+}
+
+/** One for all tests of a file or `describe`. */
+export function oneConsole(options: ConsoleOptions = {}): () => StartedConsole {
+  return oneOf(() => startConsole(options));
+}
+
+/** One over a synthetic farm. */
+export function oneSyntheticConsole(options: SyntheticFarmOptions): () => SyntheticConsole {
+  return oneOf(() => startSyntheticConsole(options));
+}
+
+/** All parts run; hosts are ready once their agents have reported. */
+export async function startConsole(options: ConsoleOptions = {}): Promise<StartedConsole> {
+  const { hosts = ["mac-1"], serverArgs = [], gatewayArgs = [] } = options;
+  await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await startCluster({ controllerManager: true }));
+  // An EndpointSlice holds no loopback address: engines listen on this machine's side of a network of its own.
+  const network = stack.use(await openNetwork([]));
+  const agents = hosts.map((hostName) => ({ hostName, config: { disk: { reserve: 0 } } }));
+  const { kubeconfig } = cluster;
+  const farm = stack.use(await startFleet({ kubeconfig, address: network.gateway, agents }));
+  const tinyModel = path.join(farm.modelsDir, "tiny.gguf");
+  await writeTinyGguf(tinyModel, { endless: true, layers: 2, embeddingSize: 64, contextLength: 8192 });
+  const gateway = stack.use(await startGateway(kubeconfig, gatewayArgs));
+  const open = stack.use(await openOver(cluster, ["--gateway-url", gateway.url, ...serverArgs]));
+  const apply = async (...objects: readonly object[]) => {
+    await farm.kubectl(["apply", "-f", "-"], listOf(...objects));
+  };
+  const untilPhase = async (service: string, phase: string) => {
+    const isThere = `--for=jsonpath={.status.phase}=${phase}`;
+    await farm.kubectl(["wait", `isvc/${service}`, isThere, "--timeout=120s"]);
+  };
+  const kept = stack.move();
+  return {
+    ...open,
+    farm,
+    gateway,
+    tinyModel,
+    apply,
+    untilPhase,
+    serve: async (name, host, spec = {}) => {
+      const usual = { placement: { hosts: [host] }, contextSize: 4096, rollout: { drainSeconds: 5 } };
+      await apply(model(name, tinyModel), serviceAnywhere(name, { ...usual, ...spec }));
+      await untilPhase(name, "Ready");
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+/** Hosts and services are objects that nothing acts on. */
+export async function startSyntheticConsole(options: SyntheticFarmOptions): Promise<SyntheticConsole> {
+  await using stack = new AsyncDisposableStack();
+  const cluster = stack.use(await startCluster());
+  const farm = stack.use(await startSyntheticFarm(cluster.kubeconfig, options));
+  const open = stack.use(await openOver(cluster, []));
+  const kept = stack.move();
+  return { ...open, farm, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+async function openOver(cluster: PrivateCluster, serverArgs: readonly string[]): Promise<OpenConsole> {
+  await using stack = new AsyncDisposableStack();
+  const dir = await mkdtemp(path.join(tmpdir(), "mb-console-"));
+  stack.defer(() => rm(dir, { recursive: true, force: true, maxRetries: 5 }));
+  const server = stack.use(await startConsoleServer(cluster.kubeconfig, dir, serverArgs));
+  const browser = await openBrowser();
+  stack.defer(() => browser.close());
+  const { url } = server;
+  const token = (name: string, rights?: Rights) => tokenFor(cluster, name, rights);
+  const administrator = await token("console-test");
+  const kept = stack.move();
+  return {
+    cluster,
+    server,
+    browser,
+    url,
+    token,
+    signedIn: (options) => openPage(browser, url, { token: administrator, ...options }),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+}
+
+function oneOf<T extends AsyncDisposable>(start: () => Promise<T>): () => T {
+  let started: T | undefined;
+  beforeAll(async () => {
+    started = await start();
+  });
+  afterAll(() => started?.[Symbol.asyncDispose]());
+  return () => {
+    if (started === undefined) throw new Error("the console starts before the first test, not before");
+    return started;
+  };
+}

@@ -1,0 +1,192 @@
+/**
+ * Hosts, nodes, models, services and replicas on a real API server, without agents and without a controller: objects with
+ * the statuses that these would write. Leases are renewed, so that hosts count as seen. For the looks of pages and for their
+ * speed: 2 hosts, 20, or 1,000 with 5,000 services (25,000 writes, about a minute).
+ */
+import type { Host } from "../../src/api/host.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import type { Model } from "../../src/api/model.ts";
+import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
+import { createClient } from "../../src/kube/client/create-client.ts";
+import { NAMESPACES as NAMESPACE_KIND, NODES } from "../../src/kube/kinds.ts";
+import { objectPath } from "../../src/kube/paths.ts";
+import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import type { Node } from "../../src/kube/workload-objects.ts";
+import { must } from "../bed/must.ts";
+import { createRandom } from "../bed/random.ts";
+import { renewLease } from "../controller/agent-side.ts";
+import { syntheticHost, syntheticNode } from "./farm/hosts.ts";
+import { NAMESPACES, performanceAt, syntheticModels, syntheticService } from "./farm/services.ts";
+
+export interface SyntheticFarmOptions {
+  readonly hosts: number;
+  readonly services: number;
+  /** Linux nodes with GPUs. By default none. */
+  readonly nodes?: number;
+}
+
+export interface Changes {
+  /** Writes so far. */
+  readonly count: () => number;
+  readonly stop: () => Promise<void>;
+}
+
+export interface SyntheticFarm extends AsyncDisposable {
+  readonly hosts: readonly string[];
+  readonly services: readonly { readonly name: string; readonly namespace: string }[];
+  /** Writes a service's status, merged with the one before. */
+  readonly setService: (index: number, status: Partial<InferenceServiceStatus>) => Promise<void>;
+  /** Changes speeds of random services, so many times a second, until it is stopped. */
+  readonly startChanges: (perSecond: number) => Changes;
+}
+
+const AT_ONCE = 24;
+const TIMEOUT_MS = 60_000;
+/** A host counts as seen for 90 s after a renewal. */
+const RENEW_MS = 30_000;
+const TICK_MS = 50;
+
+type Described = { readonly metadata: { readonly name: string; readonly namespace?: string } };
+
+/** Resolves once all is written. Disposal ends renewals and changes; the objects stay. */
+export async function startSyntheticFarm(
+  kubeconfigPath: string,
+  { hosts, services, nodes = 0 }: SyntheticFarmOptions,
+): Promise<SyntheticFarm> {
+  const connection = await connect({ kubeconfigPath, maxRequests: AT_ONCE });
+  const client = createClient(connection, { timeoutMs: TIMEOUT_MS });
+  const nowIso = new Date().toISOString();
+  const machines = Array.from({ length: hosts }, (_, index) => syntheticHost(index));
+  const names = machines.map(({ object }) => object.metadata.name);
+  await createNamespaces(client);
+  const claimed = new Array<number>(hosts).fill(0);
+  const written: InferenceService[] = [];
+  await atOnce(nodes, async (index) => void must(await client.create(NODES, syntheticNode(index) as Node)));
+  const models = syntheticModels(names, nowIso);
+  await atOnce(models.length, async (index) => {
+    const { object, status } = models[index] as (typeof models)[number];
+    await writeObject<Model>(connection, MODELS, object, status);
+  });
+  await atOnce(services, async (index) => {
+    const { object, status, replicas } = syntheticService(index, names, nowIso);
+    const service = await writeObject<InferenceService>(connection, INFERENCE_SERVICES, object, status);
+    written[index] = service;
+    for (const replica of replicas) {
+      claimed[replica.host] = (claimed[replica.host] ?? 0) + replica.claimBytes;
+      const made = replica.object(service.metadata.uid ?? "");
+      await writeObject(connection, INFERENCE_REPLICAS, made, replica.status);
+    }
+  });
+  await atOnce(hosts, async (index) => {
+    const machine = machines[index] as (typeof machines)[number];
+    const budgetBytes = machine.budgetBytes - 4 * 2 ** 30;
+    const status = machine.statusWith(Math.min(claimed[index] ?? 0, budgetBytes), nowIso);
+    await writeObject<Host>(connection, HOSTS, machine.object, status);
+  });
+  const seen = machines.filter(({ isStale }) => !isStale).map(({ object }) => object.metadata.name);
+  const renew = () => atOnce(seen.length, (index) => renewLease(client, seen[index] ?? ""));
+  await renew();
+  // A renewal that fails is made up for by the next.
+  const renewing = setInterval(() => void renew().catch(() => {}), RENEW_MS);
+  const setService = async (index: number, status: Partial<InferenceServiceStatus>) => {
+    const before = written[index];
+    if (before === undefined) throw new Error(`there is no service ${index}`);
+    written[index] = await putStatus(connection, INFERENCE_SERVICES, before, { ...before.status, ...status });
+  };
+  const changes: Changes[] = [];
+  return {
+    hosts: names,
+    services: written.map(({ metadata: { name, namespace = "default" } }) => ({ name, namespace })),
+    setService,
+    startChanges: (perSecond) => {
+      const started = startChanges(services, perSecond, setService);
+      changes.push(started);
+      return started;
+    },
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(renewing);
+      await Promise.all(changes.map(({ stop }) => stop()));
+      connection.close();
+    },
+  };
+}
+
+async function createNamespaces(client: KubeClient): Promise<void> {
+  for (const name of NAMESPACES) {
+    const made = await client.create(NAMESPACE_KIND, { metadata: { name } });
+    if (!made.ok && made.error.kind !== "alreadyExists") must(made);
+  }
+}
+
+/** The API server ignores the status of what is created. */
+async function writeObject<T extends KubeObject>(
+  connection: KubeConnection,
+  kind: Kind<T>,
+  object: Described,
+  status: object,
+): Promise<T> {
+  const { name, namespace } = object.metadata;
+  const path = objectPath(kind, { name, namespace }).slice(0, -name.length - 1);
+  const body = JSON.stringify(object);
+  const made = must(await connection.request({ method: "POST", path, body, timeoutMs: TIMEOUT_MS }));
+  return putStatus(connection, kind, JSON.parse(made) as T, status);
+}
+
+async function putStatus<T extends KubeObject>(
+  connection: KubeConnection,
+  kind: Kind<T>,
+  object: T,
+  status: object,
+): Promise<T> {
+  const path = objectPath(kind, object.metadata, "status");
+  const body = JSON.stringify({ ...object, status });
+  const put = must(await connection.request({ method: "PUT", path, body, timeoutMs: TIMEOUT_MS }));
+  return JSON.parse(put) as T;
+}
+
+/** Each tick writes its share at once; a service whose write is still under way is left alone. */
+function startChanges(services: number, perSecond: number, setService: SyntheticFarm["setService"]): Changes {
+  const random = createRandom(27);
+  const startedMs = performance.now();
+  const underWay = new Map<number, Promise<void>>();
+  let begun = 0;
+  let count = 0;
+  let failure: unknown;
+  const change = () => {
+    const index = random.integer(0, services - 1);
+    begun += 1;
+    if (underWay.has(index)) return;
+    const writing = setService(index, { performance: performanceAt(index, begun) })
+      .then(
+        () => {
+          count += 1;
+        },
+        (error: unknown) => {
+          failure = error;
+        },
+      )
+      .finally(() => underWay.delete(index));
+    underWay.set(index, writing);
+  };
+  const timer = setInterval(() => {
+    const due = ((performance.now() - startedMs) / 1_000) * perSecond;
+    while (begun < due && underWay.size < AT_ONCE) change();
+  }, TICK_MS);
+  return {
+    count: () => count,
+    stop: async () => {
+      clearInterval(timer);
+      await Promise.all(underWay.values());
+      if (failure !== undefined) throw failure;
+    },
+  };
+}
+
+async function atOnce(total: number, work: (index: number) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async () => {
+    while (next < total) await work(next++);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
