@@ -23,5 +23,10 @@ export default defineConfig({
   },
   worker: { format: "es" },
   // `npm run web` serves the sources, and asks a running `metalbridge server` for everything else.
-  server: { proxy: { [API]: server, "/api/v1/": server } },
+  server: {
+    proxy: {
+      [API]: { target: server, changeOrigin: false },
+      "/api/v1/": { target: server, changeOrigin: false },
+    },
+  },
 });
