@@ -15,7 +15,7 @@ export default defineConfig({
         test: {
           name: "tests",
           include: [
-            "{src,fitness,agent,controller,gateway,server,launchd,local,cli,scripts}/**/*.test.ts",
+            "{src,fitness,agent,controller,gateway,server,web,launchd,local,cli,scripts}/**/*.test.ts",
             "test/{chart,fixtures,docs,torture,metrics,security,cluster,integration,gateway,console}/**/*.test.ts",
             "test/**/*.cluster.test.ts",
           ],

@@ -4,7 +4,7 @@ import type { Refusal, Topic } from "../../../src/console/protocol.ts";
 export type LinkState =
   | { readonly at: "connecting" }
   | { readonly at: "live" }
-  /** Rows are those of `sinceMs`. */
+  /** The rows are those of `sinceMs`, on the server's clock. */
   | { readonly at: "reconnecting"; readonly sinceMs: number; readonly why: string }
   | { readonly at: "signed-out" };
 

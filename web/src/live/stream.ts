@@ -66,7 +66,7 @@ export class LiveStream {
       this.#id = undefined;
       this.#announced = "";
       if (this.#link.at !== "signed-out" && this.#link.at !== "reconnecting")
-        this.#setLink({ at: "reconnecting", sinceMs: Date.now(), why });
+        this.#setLink({ at: "reconnecting", sinceMs: Date.now() + this.#serverAheadMs, why });
       const waitMs =
         this.#link.at === "signed-out" ? MAX_RETRY_MS : this.#retryMs * (0.75 + Math.random() / 2);
       this.#retryMs = Math.min(this.#retryMs * 2, MAX_RETRY_MS);

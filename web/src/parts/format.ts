@@ -16,7 +16,7 @@ export function formatBytes(bytes: number | undefined): string {
 export function formatRate(perSecond: number | undefined): string {
   if (perSecond === undefined || !Number.isFinite(perSecond)) return "–";
   if (perSecond >= 1_000_000) return `${formatRate(perSecond / 1_000_000)} M`;
-  if (perSecond >= 10_000) return `${formatRate(perSecond / 1_000)} k`;
+  if (perSecond >= 1_000) return `${formatRate(perSecond / 1_000)} k`;
   if (perSecond >= 100) return perSecond.toFixed(0);
   return perSecond >= 10 ? trimZero(perSecond.toFixed(1)) : trimZero(perSecond.toFixed(2));
 }
