@@ -7,22 +7,15 @@ import type { Clock, Log } from "../../src/util/ports.ts";
 import { type AuthorizationResult, accessOf, type Right } from "../rest/authorize.ts";
 import type { MountRoutes } from "./access.ts";
 import { mountAssets } from "./assets.ts";
+import { type ConsoleGateway, mountGateway } from "./gateway.ts";
 import { type CalledBy, checkOrigin } from "./guard.ts";
+import { mountProxy } from "./proxy.ts";
 import { createMayAccess, createReaders, type Reader, type ReaderOf } from "./reader.ts";
 import { askToSignIn, refuseThrown } from "./refusal.ts";
 import { mountRights } from "./rights.ts";
 import { createSeal } from "./seal.ts";
 import { createSessions, type SessionData } from "./session.ts";
 import { mountSignIn, type OneTimeCodes } from "./sign-in.ts";
-
-export interface ConsoleGateway {
-  /** Base URL as this server reaches it. */
-  readonly url: string;
-  /** Base URL as clients reach it, for snippets. */
-  readonly publicUrl: string;
-  /** Readers without a key are recognized by their Kubernetes token. */
-  readonly takesKubernetesTokens: boolean;
-}
 
 export interface ConsoleOptions {
   readonly cluster: KubeconfigSource;
@@ -87,6 +80,8 @@ export function createConsole(options: ConsoleOptions): Console {
         mountAssets(scope, options.folder);
         mountSignIn(scope, { sessions, readers, clock, codes, sessionOf, facts: factsOf(options) });
         mountRights(scope, access);
+        mountProxy(scope, access, options);
+        mountGateway(scope, options.gateway, sessionOf);
         for (const mountRoutes of options.routes ?? []) mountRoutes(scope, access);
       });
     },

@@ -1,0 +1,104 @@
+/** /console/gateway/…: requests to the gateway, streamed in both directions. */
+import { type IncomingMessage, type OutgoingHttpHeaders, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { MetalbridgeError } from "../../src/api/errors.ts";
+import { CONSOLE_PATH } from "../../src/console/protocol.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
+import type { SessionData } from "./session.ts";
+
+export interface ConsoleGateway {
+  /** Base URL as this server reaches it. */
+  readonly url: string;
+  /** Base URL as clients reach it, for snippets. */
+  readonly publicUrl: string;
+  /** Readers without a key are recognized by their Kubernetes token. */
+  readonly takesKubernetesTokens: boolean;
+}
+
+const PREFIX = `${CONSOLE_PATH}/gateway`;
+const SENT_HEADERS = ["content-type", "content-length", "accept"] as const;
+/** About the connection, or about another origin. */
+const DROPPED_HEADER =
+  /^(connection|keep-alive|transfer-encoding|upgrade|trailer|set-cookie|access-control-.*|proxy-.*)$/;
+
+export function mountGateway(
+  scope: FastifyInstance,
+  gateway: ConsoleGateway | undefined,
+  sessionOf: (request: FastifyRequest) => SessionData,
+): void {
+  void scope.register(async (inner) => {
+    inner.removeAllContentTypeParsers();
+    inner.addContentTypeParser("*", (_, payload, done) => done(null, payload));
+    inner.route({
+      method: ["GET", "POST"],
+      url: `${PREFIX}/*`,
+      exposeHeadRoute: false,
+      config: { calledBy: "call" },
+      handler: async (request, reply) => {
+        if (gateway === undefined)
+          throw new MetalbridgeError("ConsoleGatewayMissing", "no gateway is configured");
+        await pass(gateway, sessionOf(request), request, reply);
+      },
+    });
+  });
+}
+
+async function pass(
+  gateway: ConsoleGateway,
+  session: SessionData,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<void> {
+  const left = new AbortController();
+  reply.raw.once("close", () => left.abort());
+  // A long prompt is read in silence.
+  reply.raw.socket?.setTimeout(0);
+  const answer = await send(gateway, session, request, left.signal);
+  const headers: Record<string, string | string[] | undefined> = {
+    "cache-control": "no-store",
+    "x-accel-buffering": "no",
+    "x-content-type-options": "nosniff",
+  };
+  for (const [name, value] of Object.entries(answer.headers))
+    if (!DROPPED_HEADER.test(name)) headers[name] = value;
+  reply.hijack();
+  reply.raw.writeHead(answer.statusCode ?? 502, headers);
+  reply.raw.flushHeaders();
+  // Either side may leave; the other one is then closed.
+  await pipeline(answer, reply.raw).catch(() => answer.destroy());
+}
+
+function send(
+  { url, takesKubernetesTokens }: ConsoleGateway,
+  { gatewayKey, token }: SessionData,
+  { raw, body }: FastifyRequest,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const target = new URL(url + targetPath(raw.url ?? ""));
+  const headers: OutgoingHttpHeaders = { "user-agent": "metalbridge-console" };
+  for (const name of SENT_HEADERS) if (raw.headers[name] !== undefined) headers[name] = raw.headers[name];
+  const credential = gatewayKey ?? (takesKubernetesTokens ? token : undefined);
+  if (credential !== undefined) headers.authorization = `Bearer ${credential}`;
+  const open = target.protocol === "https:" ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const upstream = open(target, { method: raw.method, headers, signal });
+    upstream.once("response", resolve);
+    upstream.on("error", (error) =>
+      reject(new MetalbridgeError("ConsoleGatewayUnreachable", `${url}: ${errorMessage(error)}`)),
+    );
+    if (body === undefined || body === null) upstream.end();
+    else void pipeline(body as Readable, upstream).catch((error) => upstream.destroy(error));
+  });
+}
+
+/** Throws ConsoleRequestInvalid for a path that could leave the gateway's base path. */
+function targetPath(url: string): string {
+  const path = url.slice(PREFIX.length);
+  const [pathname = ""] = path.split("?");
+  if (/(^|\/)(\.|%2e){1,2}(\/|$)|%2f|%5c|\\/i.test(pathname))
+    throw new MetalbridgeError("ConsoleRequestInvalid", "the path is not passed on");
+  return path;
+}
