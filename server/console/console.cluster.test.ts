@@ -263,7 +263,7 @@ test("read-only mode allows reading, reviews and dry runs", async () => {
 
 test("keys of the gateway are listed and created without any hash, and other Secrets not at all", async () => {
   const secrets = { apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "create"] };
-  const { get, send } = await signIn(start(), { token: await tokenOf("keeper", [secrets]) });
+  const { get, send } = await signIn(start(), { token: await tokenOf("key-admin", [secrets]) });
   const path = `/console/k8s/api/v1/namespaces/${namespace}/secrets`;
   const sha256 = "ab".repeat(32);
   const key = keySecret(namespace, "team", {

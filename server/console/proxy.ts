@@ -26,7 +26,7 @@ const CONTENT_TYPES = new Set([
   ...["application/strategic-merge-patch+json", "application/apply-patch+yaml"],
 ]);
 const PASSED_HEADERS = ["content-type", "retry-after", "warning"] as const;
-/** Takes the place of a hash: as long, and no key has it. */
+/** Shown instead of a hash; no key has it. */
 const HIDDEN_HASH = "0".repeat(64);
 
 /** Only `spec.unschedulable`: cordon and uncordon. */
