@@ -1,152 +1,45 @@
 /** The console against the real API server: sign-in, rights of a limited user, passed-on requests, revoked tokens. */
-import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { type IncomingMessage, request as requestHttp } from "node:http";
-import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { text } from "node:stream/consumers";
-import type { FastifyInstance } from "fastify";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createDensity } from "../../fitness/density/density.ts";
-import { createFitIndex } from "../../fitness/density/fits.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
 import { KEY_FIELD, keySecret, readKeySecret } from "../../src/gateway/key-secret.ts";
-import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
-import { createClient } from "../../src/kube/client/create-client.ts";
-import { ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
+import { SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import { issueToken } from "../../src/kube/token.ts";
-import type { KubeClient } from "../../src/kube/types.ts";
-import { serveHttp } from "../../test/bed/http-server.ts";
 import { must } from "../../test/bed/must.ts";
-import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
-import { sharedCluster } from "../../test/cluster/cluster.ts";
-import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { manifest } from "../../test/fixtures/manifests.ts";
-import { createApp } from "../rest/app.ts";
-import { type ConsoleOptions, createConsole } from "./console.ts";
 import { createCodes } from "./sign-in.ts";
+import {
+  type ConsoleRig,
+  consoleHeaders,
+  openConsoleRig,
+  signIn,
+  unreachableKubeconfig,
+} from "./testing/console-rig.ts";
 
-const headers = { [CONSOLE_HEADER]: "1" };
 const stack = new AsyncDisposableStack();
-let connection: KubeConnection;
-let client: KubeClient;
-let namespace = "";
-
+let rig: ConsoleRig;
 beforeAll(async () => {
-  const cluster = sharedCluster();
-  connection = await connect({ kubeconfigPath: cluster.kubeconfig });
-  stack.defer(() => connection.close());
-  client = createClient(connection);
-  namespace = stack.use(await cluster.namespace()).name;
+  rig = stack.use(await openConsoleRig());
 });
 afterAll(() => stack.disposeAsync());
 
-function start(changed: Partial<ConsoleOptions> = {}): FastifyInstance {
-  const page = createConsole({
-    cluster: { kubeconfigPath: sharedCluster().kubeconfig },
-    folder: "/absent",
-    version: "1.2.3",
-    clock: systemClock,
-    log: quietLog,
-    isReadOnly: false,
-    isOnLoopback: false,
-    ...changed,
-  });
-  const app = createApp({
-    density: createDensity(createFitIndex([])),
-    clock: systemClock,
-    log: quietLog,
-    authorize: async () => ({ at: "unauthenticated" }),
-    notReady: () => undefined,
-    console: page,
-  });
-  stack.defer(async () => {
-    await app.close();
-    page.close();
-  });
-  return app;
-}
-
-/** An account that may only do what the rules say, in the test's namespace. Its token ends with the Secret of its name. */
-async function tokenOf(name: string, rules: readonly object[] = []): Promise<string> {
-  const metadata = { name, namespace };
-  must(await client.create(SERVICE_ACCOUNTS, { metadata }));
-  must(await client.create(ROLES, { metadata, rules } as never));
-  must(
-    await client.create(ROLE_BINDINGS, {
-      metadata,
-      subjects: [{ kind: "ServiceAccount", name, namespace }],
-      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
-    }),
-  );
-  const secret = must(await client.create(SECRETS, { metadata } as Secret));
-  const boundTo = { name, uid: secret.metadata.uid ?? "" };
-  const issued = await issueToken(connection, { account: { namespace, name }, seconds: 600, boundTo });
-  return must(issued).token;
-}
-
-async function signIn(app: FastifyInstance, body: object) {
-  const answer = await app.inject({
-    method: "POST",
-    url: "/console/session",
-    headers,
-    payload: JSON.stringify(body),
-  });
-  const [cookie] = answer.cookies;
-  const signed = { ...headers, cookie: `${cookie?.name}=${cookie?.value}` };
-  return {
-    answer,
-    cookie,
-    signed,
-    get: (url: string) => app.inject({ url, headers: signed }),
-    send: (
-      method: "POST" | "PUT" | "PATCH" | "DELETE",
-      url: string,
-      payload?: object,
-      type = "application/json",
-    ) =>
-      app.inject({
-        method,
-        url,
-        headers: payload === undefined ? signed : { ...signed, "content-type": type },
-        payload: payload === undefined ? undefined : JSON.stringify(payload),
-      }),
-  };
-}
-
-/** A kubeconfig of an address where nothing listens. */
-async function unreachable(): Promise<string> {
-  const folder = await mkdtemp(path.join(tmpdir(), "mb-console-"));
-  stack.defer(() => rm(folder, { recursive: true, force: true }));
-  const file = path.join(folder, "kubeconfig");
-  const config = {
-    clusters: [{ name: "c", cluster: { server: `https://127.0.0.1:${await freePort()}` } }],
-    users: [{ name: "u", user: {} }],
-    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
-    "current-context": "x",
-  };
-  await writeFile(file, JSON.stringify(config));
-  return file;
-}
+const start: ConsoleRig["start"] = (changed) => rig.start(changed);
+const tokenOf: ConsoleRig["tokenOf"] = (account, rules) => rig.tokenOf(account, rules);
 
 const OURS = {
   apiGroups: [GROUP],
   resources: ["models", "models/scale"],
   verbs: ["get", "list", "create", "patch"],
 };
-const models = () => `/console/k8s/apis/metalbridge.dev/v1alpha1/namespaces/${namespace}/models`;
+const models = () => `/console/k8s/apis/metalbridge.dev/v1alpha1/namespaces/${rig.namespace}/models`;
 
 test("a token becomes a cookie that scripts cannot read, and gives the name of its account", async () => {
   const app = start();
   const token = await tokenOf("ada");
   const { answer, cookie, get } = await signIn(app, { token });
   expect(answer.statusCode).toBe(200);
-  const user = `system:serviceaccount:${namespace}:ada`;
+  const user = `system:serviceaccount:${rig.namespace}:ada`;
   expect(answer.json()).toMatchObject({ user, isReadOnly: false, hasGateway: false, version: "1.2.3" });
   expect(Date.parse(answer.json().expiresAt)).toBeGreaterThan(Date.now());
   expect(cookie).toMatchObject({ name: "metalbridge", httpOnly: true, sameSite: "Strict", path: "/" });
@@ -157,12 +50,12 @@ test("a token becomes a cookie that scripts cannot read, and gives the name of i
 test("the cookie is only sent over TLS where the browser uses TLS", async () => {
   const app = start();
   const token = await tokenOf("tls-user");
-  const tls = { ...headers, host: "console.example", "x-forwarded-proto": "https" };
+  const tls = { ...consoleHeaders, host: "console.example", "x-forwarded-proto": "https" };
   const payload = JSON.stringify({ token });
   const answer = await app.inject({ method: "POST", url: "/console/session", headers: tls, payload });
   expect(answer.cookies).toMatchObject([{ name: "metalbridge", secure: true, httpOnly: true }]);
   // Two consoles on one machine share its cookies.
-  const local = { ...headers, host: "127.0.0.1:8123" };
+  const local = { ...consoleHeaders, host: "127.0.0.1:8123" };
   const other = await app.inject({ method: "POST", url: "/console/session", headers: local, payload });
   expect(other.cookies).toMatchObject([{ name: "metalbridge-8123", httpOnly: true }]);
   expect(other.cookies[0]).not.toHaveProperty("secure");
@@ -181,10 +74,11 @@ test.each([
 });
 
 test("a revoked token ends the session with the next call, everywhere", async () => {
+  const { namespace } = rig;
   const app = start();
   const { get, send } = await signIn(app, { token: await tokenOf("leaver", [OURS]) });
   expect((await get(models())).statusCode).toBe(200);
-  must(await client.remove(SECRETS, { name: "leaver", namespace }));
+  must(await rig.client.remove(SECRETS, { name: "leaver", namespace }));
   // The API server remembers for ten seconds that it has accepted a token.
   await until(async () => expect((await get(models())).statusCode).toBe(401));
   const questions = [{ verb: "get", group: GROUP, resource: "models", namespace }];
@@ -204,6 +98,7 @@ test("sign-out removes the cookie", async () => {
 });
 
 test("rights are the reader's own", async () => {
+  const { namespace } = rig;
   const { send } = await signIn(start(), { token: await tokenOf("limited", [OURS]) });
   const questions = [
     { verb: "create", group: GROUP, resource: "models", namespace },
@@ -219,6 +114,7 @@ test("rights are the reader's own", async () => {
 });
 
 test("the API server's answers arrive unchanged: created, refused by a field, forbidden, missing", async () => {
+  const { namespace } = rig;
   const { get, send } = await signIn(start(), { token: await tokenOf("author", [OURS]) });
   const tiny = manifest("Model", "tiny", namespace);
   const created = await send("POST", `${models()}?fieldManager=console`, tiny);
@@ -246,6 +142,7 @@ test("the API server's answers arrive unchanged: created, refused by a field, fo
 });
 
 test("read-only mode allows reading, reviews and dry runs", async () => {
+  const { namespace } = rig;
   const { get, send } = await signIn(start({ isReadOnly: true }), { token: await tokenOf("viewer", [OURS]) });
   const model = manifest("Model", "viewed", namespace);
   expect((await get("/console/session")).json()).toMatchObject({ isReadOnly: true });
@@ -262,6 +159,7 @@ test("read-only mode allows reading, reviews and dry runs", async () => {
 });
 
 test("keys of the gateway are listed and created without any hash, and other Secrets not at all", async () => {
+  const { namespace } = rig;
   const secrets = { apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "create"] };
   const { get, send } = await signIn(start(), { token: await tokenOf("key-admin", [secrets]) });
   const path = `/console/k8s/api/v1/namespaces/${namespace}/secrets`;
@@ -275,7 +173,7 @@ test("keys of the gateway are listed and created without any hash, and other Sec
     weight: 1,
   });
   const other = { metadata: { name: "password", namespace }, stringData: { password: "hunter2" } };
-  must(await client.create(SECRETS, other as unknown as Secret));
+  must(await rig.client.create(SECRETS, other as unknown as Secret));
   const full = { apiVersion: "v1", kind: "Secret", ...key };
   for (const answer of [await send("POST", path, full), await get(path)]) {
     expect(answer.statusCode).toBeLessThan(300);
@@ -348,58 +246,11 @@ test("an API server that is down ends no session", async () => {
     token: await tokenOf("patient"),
   });
   expect(answer.statusCode).toBe(200);
-  const app = start({ sessionSecret: Buffer.alloc(32, 7), cluster: { kubeconfigPath: await unreachable() } });
+  const app = start({
+    sessionSecret: Buffer.alloc(32, 7),
+    cluster: { kubeconfigPath: await unreachableKubeconfig(stack) },
+  });
   expect((await app.inject({ url: "/console/session", headers: signed })).statusCode).toBe(200);
   const refused = await app.inject({ url: models(), headers: signed });
   expect([refused.statusCode, refused.json()]).toMatchObject([503, { code: "ApiUnreachable" }]);
-});
-
-test("the gateway's answer streams through, with the reader's key, and its end is heard", async () => {
-  const seen: IncomingMessage[] = [];
-  const closed = Promise.withResolvers<void>();
-  await using gateway = await serveHttp(async (request, response) => {
-    seen.push(request);
-    const body = await text(request);
-    response.setHeader("set-cookie", "stranger=1");
-    response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(`data: ${body}\n\n`);
-    response.once("close", () => closed.resolve());
-  });
-  const url = gateway.url;
-  const app = start({ gateway: { url, publicUrl: "https://models.example", takesKubernetesTokens: true } });
-  const token = await tokenOf("talker");
-  const { answer, signed, send } = await signIn(app, { token });
-  expect(answer.json()).toMatchObject({ hasGateway: true, gatewayUrl: "https://models.example" });
-  const key = await send("POST", "/console/gateway-key", { key: `mbk_${"k".repeat(43)}` });
-  const withKey = { ...headers, cookie: `${key.cookies[0]?.name}=${key.cookies[0]?.value}` };
-  await app.listen({ host: "127.0.0.1", port: 0 });
-  const { port } = app.server.address() as AddressInfo;
-  const post = async (each: object, below: string) => {
-    const request = requestHttp({
-      port,
-      host: "127.0.0.1",
-      method: "POST",
-      path: `/console/gateway/${below}`,
-      headers: { ...each, host: "localhost:80", "content-type": "application/json" },
-    });
-    request.end('{"stream":true}');
-    const [response] = (await once(request, "response")) as [IncomingMessage];
-    return response;
-  };
-  for (const each of [signed, withKey]) {
-    const response = await post(each, "v1/chat/completions?x=1");
-    const [first] = (await once(response, "data")) as [Buffer];
-    expect(first.toString()).toBe('data: {"stream":true}\n\n');
-    expect(response.headers["set-cookie"]).toBeUndefined();
-    response.destroy();
-  }
-  for (const below of ["v1/../admin", "%2e%2e/admin", "v1/x%2f..%2fadmin"])
-    expect((await post(signed, below)).statusCode, below).toBe(400);
-  await closed.promise;
-  expect(seen.map((one) => one.headers.authorization)).toEqual([
-    `Bearer ${token}`,
-    `Bearer mbk_${"k".repeat(43)}`,
-  ]);
-  expect(seen[0]?.url).toBe("/v1/chat/completions?x=1");
-  expect(seen[0]?.headers.cookie).toBeUndefined();
 });

@@ -1,0 +1,61 @@
+/** The console's way to the gateway, with a server that stands in for it. */
+import { once } from "node:events";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import type { AddressInfo } from "node:net";
+import { text } from "node:stream/consumers";
+import { expect, test } from "vitest";
+import { serveHttp } from "../../test/bed/http-server.ts";
+import { consoleHeaders, openConsoleRig, signIn } from "./testing/console-rig.ts";
+
+test("the gateway's answer streams through, with the reader's key, and its end is heard", async () => {
+  await using rig = await openConsoleRig();
+  const seen: IncomingMessage[] = [];
+  const closed = Promise.withResolvers<void>();
+  await using gateway = await serveHttp(async (request, response) => {
+    seen.push(request);
+    const body = await text(request);
+    response.setHeader("set-cookie", "stranger=1");
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.write(`data: ${body}\n\n`);
+    response.once("close", () => closed.resolve());
+  });
+  const url = gateway.url;
+  const app = rig.start({
+    gateway: { url, publicUrl: "https://models.example", takesKubernetesTokens: true },
+  });
+  const token = await rig.tokenOf("talker");
+  const { answer, signed, send } = await signIn(app, { token });
+  expect(answer.json()).toMatchObject({ hasGateway: true, gatewayUrl: "https://models.example" });
+  const key = await send("POST", "/console/gateway-key", { key: `mbk_${"k".repeat(43)}` });
+  const withKey = { ...consoleHeaders, cookie: `${key.cookies[0]?.name}=${key.cookies[0]?.value}` };
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const post = async (each: object, below: string) => {
+    const request = requestHttp({
+      port,
+      host: "127.0.0.1",
+      method: "POST",
+      path: `/console/gateway/${below}`,
+      headers: { ...each, host: "localhost:80", "content-type": "application/json" },
+    });
+    request.end('{"stream":true}');
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    return response;
+  };
+  for (const each of [signed, withKey]) {
+    const response = await post(each, "v1/chat/completions?x=1");
+    const [first] = (await once(response, "data")) as [Buffer];
+    expect(first.toString()).toBe('data: {"stream":true}\n\n');
+    expect(response.headers["set-cookie"]).toBeUndefined();
+    response.destroy();
+  }
+  for (const below of ["v1/../admin", "%2e%2e/admin", "v1/x%2f..%2fadmin"])
+    expect((await post(signed, below)).statusCode, below).toBe(400);
+  await closed.promise;
+  expect(seen.map((one) => one.headers.authorization)).toEqual([
+    `Bearer ${token}`,
+    `Bearer mbk_${"k".repeat(43)}`,
+  ]);
+  expect(seen[0]?.url).toBe("/v1/chat/completions?x=1");
+  expect(seen[0]?.headers.cookie).toBeUndefined();
+});
