@@ -49,6 +49,14 @@ export function addConsoleFlags(command: Command): Command {
       "base URL of the gateway as clients reach it (default: the gateway URL)",
     )
     .option(
+      "--gateway-health-url <url...>",
+      "health ports of gateways, for the queues of requests in the console (default: the pods of the chart)",
+    )
+    .option(
+      "--gateway-namespace <name>",
+      "namespace with the pods of the gateway (default: metalbridge-system)",
+    )
+    .option(
       "--gateway-kubernetes-tokens",
       "send the reader's Kubernetes token to the gateway, which accepts such tokens",
     );

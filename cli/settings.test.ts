@@ -109,6 +109,8 @@ const SERVER: Given = {
   sessionKeyFile: ["/session-key"],
   gatewayUrl: ["http://gateway:4000/", "http://gateway:4000"],
   gatewayPublicUrl: ["https://models.example"],
+  gatewayHealthUrl: ["http://127.0.0.1:9468", ["http://127.0.0.1:9468"]],
+  gatewayNamespace: ["edge"],
   gatewayKubernetesTokens: ["", true],
 };
 const EXTENDER: Given = {

@@ -2,6 +2,7 @@
 
 import { type Command, InvalidArgumentError } from "commander";
 import { silentLog } from "../local/terminal-log.ts";
+import { type ReadQueues, readRequestQueues } from "../server/gateway-queues.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -18,7 +19,6 @@ import { type Follower, follow } from "./cluster/follow.ts";
 import { printNote, printResult } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { overviewOf } from "./status/overview.ts";
-import { type ReadQueues, readRequestQueues } from "./top/request-queues.ts";
 import { openScreen } from "./top/screen.ts";
 import { type TopInput, topLines } from "./top/view.ts";
 
@@ -126,7 +126,7 @@ function followQueues(
   onRead: (read: ReadQueues) => void,
 ): void {
   const read = async (): Promise<void> => {
-    const found = await readRequestQueues(cluster, { urls, namespace: gatewayNamespace }, signal);
+    const found = await readRequestQueues(cluster.connection, { urls, namespace: gatewayNamespace }, signal);
     const queues = found.queues.filter(({ service }) => only === undefined || service.startsWith(`${only}/`));
     if (!signal.aborted) onRead({ ...found, queues });
   };

@@ -1,6 +1,7 @@
 /** The watches of the cluster that keep the density state current. */
 
 import type { Density } from "../fitness/density/density.ts";
+import { memoryOfPod, memoryOfReplica } from "../fitness/density/held-memory.ts";
 import { machineFromHost, machineFromNode } from "../fitness/density/place.ts";
 import { withReport } from "../fitness/density/reported.ts";
 import { LABEL_NODE_REPORT, LABEL_SERVICE_UID, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../src/api/group.ts";
@@ -13,9 +14,9 @@ import { CONFIG_MAPS, LEASES, NODES, PODS } from "../src/kube/kinds.ts";
 import type { ConfigMap, Lease } from "../src/kube/objects.ts";
 import type { KubeObject } from "../src/kube/types.ts";
 import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflector.ts";
-import { hasPodEnded, type Node } from "../src/kube/workload-objects.ts";
+import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
-import { memoryOfPod, memoryOfReplica } from "./held-memory.ts";
+import type { ClusterChange } from "./changes.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;
@@ -26,11 +27,22 @@ export interface ClusterOptions {
 
 export type ClusterWatches = ReturnType<typeof watchCluster>;
 
-/** Starts the watches. */
-export function watchCluster(options: ClusterOptions, density: Density) {
+/** Starts the watches. `onChange` is called for each change, after the density state has it. */
+export function watchCluster(
+  options: ClusterOptions,
+  density: Density,
+  onChange: (change: ClusterChange) => void = () => {},
+) {
   const { clock } = options;
   const start = <T extends KubeObject>(rest: Omit<ReflectorOptions<T>, keyof ClusterOptions>) =>
-    startReflector<T>({ ...options, ...rest });
+    startReflector<T>({
+      ...options,
+      ...rest,
+      onChange: (key, after, before) => {
+        rest.onChange(key, after, before);
+        onChange({ kind: rest.kind.kind, key, after, before } as ClusterChange);
+      },
+    });
   const nodes = start<Node>({ kind: NODES, onChange: (name) => setNode(name) });
   const reports = start<ConfigMap>({
     kind: CONFIG_MAPS,
@@ -76,14 +88,7 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     pods: start({
       kind: PODS,
       labelSelector: LABEL_SERVICE_UID,
-      onChange: (key, pod) => {
-        const name = pod?.spec.nodeName;
-        const place =
-          pod === undefined || name === undefined || hasPodEnded(pod)
-            ? undefined
-            : ({ kind: "Node", name } as const);
-        density.setHeld(`pod ${key}`, place, pod && memoryOfPod(pod));
-      },
+      onChange: (key, pod) => density.setHeld(`pod ${key}`, placeOfPod(pod), pod && memoryOfPod(pod)),
     }),
     services: start({
       kind: INFERENCE_SERVICES,
@@ -91,6 +96,11 @@ export function watchCluster(options: ClusterOptions, density: Density) {
     }),
     models: start({ kind: MODELS, onChange: (key, model) => density.setModel(key, model?.spec.source) }),
   };
+}
+
+function placeOfPod(pod: Pod | undefined): { readonly kind: "Node"; readonly name: string } | undefined {
+  const name = pod?.spec.nodeName;
+  return pod === undefined || name === undefined || hasPodEnded(pod) ? undefined : { kind: "Node", name };
 }
 
 function noteRenewal(density: Density, lease: Lease | undefined, clock: Clock): void {

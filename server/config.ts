@@ -2,6 +2,7 @@
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { scoreWeightsSchema } from "../src/capacity/score-weights.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 
@@ -50,6 +51,17 @@ export const serverConfigSchema = z
     gatewayPublicUrl: url(
       "Base URL of the gateway as clients reach it, which the console shows. Default: gatewayUrl.",
     ),
+    gatewayHealthUrl: z
+      .array(z.url({ protocol: /^https?$/ }))
+      .default([])
+      .describe(
+        "Base URLs of the health ports of gateways, from which the console reads the queues of requests. Default: the pods of the gateway in gatewayNamespace.",
+      ),
+    gatewayNamespace: z
+      .string()
+      .min(1)
+      .default(NAMESPACE_SYSTEM)
+      .describe("Namespace with the pods of the gateway."),
     gatewayKubernetesTokens: z
       .boolean()
       .default(false)

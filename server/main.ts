@@ -12,13 +12,17 @@ import { processFacts } from "../src/http/metrics/process-facts.ts";
 import { renderFamilies } from "../src/http/metrics/render.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
 import { createTally } from "../src/http/metrics/tally.ts";
-import { connect } from "../src/kube/client/connect.ts";
+import { connect, type KubeConnection } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
+import { createClusterChanges } from "./changes.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import { readSessionSecret, type ServerConfig } from "./config.ts";
 import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
+import { createLive } from "./console/live/live.ts";
+import type { ReadQueues } from "./console/live/queues.ts";
+import { readRequestQueues } from "./gateway-queues.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
@@ -65,12 +69,17 @@ export async function runServer({
     maxRequests: MAX_REQUESTS,
   });
   const density = createDensity(createFitIndex(records), config.scoreWeights);
-  const page =
-    pages && config.console ? await openConsole(config, { ...pages, version, clock, log }) : undefined;
+  const changes = createClusterChanges();
   const ending = new AbortController();
   const stopped = AbortSignal.any([signal, ending.signal]);
   try {
-    const watches = watchCluster({ connection, clock, log, signal: stopped }, density);
+    const watches = watchCluster({ connection, clock, log, signal: stopped }, density, changes.emit);
+    const readQueues = queueReader(connection, config);
+    const live = { reads: watches, changes, density, readQueues, clock, log, signal: stopped };
+    const page =
+      pages && config.console
+        ? await openConsole(config, { ...pages, version, clock, log, routes: [createLive(live)] })
+        : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
     const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");
     const authorize = createRestAuthorizer({
@@ -100,17 +109,17 @@ export async function runServer({
       if (!signal.aborted) await once(signal, "abort");
     } finally {
       await app.close();
+      page?.close();
     }
   } finally {
     ending.abort();
-    page?.close();
     connection.close();
   }
 }
 
 async function openConsole(
   config: ServerConfig,
-  options: Pick<ConsoleOptions, "folder" | "codes" | "version" | "clock" | "log">,
+  options: Pick<ConsoleOptions, "folder" | "codes" | "version" | "clock" | "log" | "routes">,
 ): Promise<Console> {
   const { kubeconfig: kubeconfigPath, context, address, gatewayUrl, gatewayPublicUrl } = config;
   return createConsole({
@@ -128,6 +137,14 @@ async function openConsole(
             takesKubernetesTokens: config.gatewayKubernetesTokens,
           },
   });
+}
+
+function queueReader(
+  connection: KubeConnection,
+  { gatewayHealthUrl, gatewayNamespace: namespace }: ServerConfig,
+): ReadQueues {
+  const urls = gatewayHealthUrl.map((url) => new URL(url));
+  return (signal) => readRequestQueues(connection, { urls, namespace }, signal);
 }
 
 /** Loads MCP with the first request: most servers never get one, and it takes megabytes. */

@@ -1,9 +1,9 @@
 /** The density state as it is now, read once with the rights of the kubeconfig. */
 
 import type { Density } from "../../fitness/density/density.ts";
+import { memoryOfPod, memoryOfReplica } from "../../fitness/density/held-memory.ts";
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
-import { memoryOfPod, memoryOfReplica } from "../../server/held-memory.ts";
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";

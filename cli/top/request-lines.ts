@@ -1,6 +1,7 @@
 /** The queues of requests as lines of text. Pure. */
+
+import type { ReadQueues } from "../../server/gateway-queues.ts";
 import { alignColumns } from "../program/table.ts";
-import type { ReadQueues } from "./request-queues.ts";
 
 /** Services with requests, then the keys that wait. Empty without a gateway. */
 export function requestLines({ queues, gateways, answered, problem }: ReadQueues): readonly string[] {

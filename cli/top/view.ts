@@ -1,5 +1,6 @@
 /** The live screen of `metalbridge top` as lines of text. Pure. */
 
+import type { ReadQueues } from "../../server/gateway-queues.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -7,7 +8,6 @@ import { keyOf } from "../../src/api/names.ts";
 import { alignColumns, type Row } from "../program/table.ts";
 import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview.ts";
 import { requestLines } from "./request-lines.ts";
-import type { ReadQueues } from "./request-queues.ts";
 
 export interface TopInput {
   readonly hosts: readonly Host[];

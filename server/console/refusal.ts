@@ -13,6 +13,8 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   ConsoleRequestInvalid: 400,
   ConsoleReadOnly: 403,
   ConsoleKindNotServed: 403,
+  ConsoleStreamNotFound: 404,
+  ConsoleStreamsFull: 503,
   ConsoleGatewayMissing: 404,
   ConsoleGatewayUnreachable: 502,
   ApiForbidden: 403,

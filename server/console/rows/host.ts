@@ -1,4 +1,6 @@
 /** The row of a Mac or another host, with the claims of its replicas. Pure. */
+
+import { memoryOfReplica } from "../../../fitness/density/held-memory.ts";
 import { type Condition, getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import type { Host } from "../../../src/api/host.ts";
@@ -7,7 +9,6 @@ import { hasJoined } from "../../../src/api/joined.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import { hostBudget } from "../../../src/capacity/placement/budget.ts";
 import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
-import { memoryOfReplica } from "../../held-memory.ts";
 import { attentionOf, type BadCondition, conditionFinding, type Finding } from "./attention.ts";
 import type { MachineFigures } from "./machine.ts";
 

@@ -1,11 +1,11 @@
 /** The row of a node of the cluster, with the claims of our pods. Pure. */
 
+import { memoryOfPod } from "../../../fitness/density/held-memory.ts";
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
 import type { StatusCondition } from "../../../src/kube/workload-objects.ts";
 import { hasPodEnded, type Node, type Pod } from "../../../src/kube/workload-objects.ts";
-import { memoryOfPod } from "../../held-memory.ts";
 import { attentionOf } from "./attention.ts";
 import { byBytes, lastSeenOf } from "./host.ts";
 import type { MachineFigures } from "./machine.ts";

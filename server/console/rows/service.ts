@@ -1,4 +1,6 @@
 /** The row of a service, from the service and its replicas and pods. Pure. */
+
+import { memoryOfPod, memoryOfReplica } from "../../../fitness/density/held-memory.ts";
 import { getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
@@ -6,7 +8,6 @@ import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
-import { memoryOfPod, memoryOfReplica } from "../../held-memory.ts";
 import { attentionOf, type BadCondition, conditionFinding, endsByItself, type Finding } from "./attention.ts";
 import { downloadWord } from "./download.ts";
 

@@ -32,6 +32,14 @@ export const consoleErrors = {
     what: "The console passes on requests only for the kinds that its pages show.",
     do: "use kubectl for other kinds",
   },
+  ConsoleStreamNotFound: {
+    what: "The server has no such stream of this reader: the connection was lost, or the server has restarted.",
+    do: "wait: the page opens a new stream",
+  },
+  ConsoleStreamsFull: {
+    what: "The server, or this reader, has too many open pages of the console.",
+    do: "close other pages of the console",
+  },
   ConsoleGatewayMissing: {
     what: "No gateway is configured, so the console cannot talk to models.",
     do: "start the server with --gateway-url",

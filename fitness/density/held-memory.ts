@@ -1,12 +1,12 @@
 /** The memory that a replica holds on its host, and a pod on its node. Pure. */
 
-import type { HeldMemory } from "../fitness/density/density.ts";
-import { GPU_RESOURCES } from "../fitness/scoring/node.ts";
-import { parseQuantity } from "../src/api/fields/quantity.ts";
-import { LABEL_SERVICE } from "../src/api/group.ts";
-import type { InferenceReplica } from "../src/api/inference-replica.ts";
-import { claimOfReplica } from "../src/capacity/placement/claims.ts";
-import type { Pod } from "../src/kube/workload-objects.ts";
+import { parseQuantity } from "../../src/api/fields/quantity.ts";
+import { LABEL_SERVICE } from "../../src/api/group.ts";
+import type { InferenceReplica } from "../../src/api/inference-replica.ts";
+import { claimOfReplica } from "../../src/capacity/placement/claims.ts";
+import type { Pod } from "../../src/kube/workload-objects.ts";
+import { GPU_RESOURCES } from "../scoring/node.ts";
+import type { HeldMemory } from "./density.ts";
 
 /** The larger of the claim and the measured use. */
 export function memoryOfReplica(replica: InferenceReplica): HeldMemory {

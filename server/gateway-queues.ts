@@ -5,12 +5,13 @@ import {
   type RequestQueues,
   requestQueuesSchema,
   sumRequestQueues,
-} from "../../src/gateway/request-queues.ts";
-import { PODS } from "../../src/kube/kinds.ts";
-import { errorMessage } from "../../src/util/error-message.ts";
-import { parseJson } from "../../src/util/parse-json.ts";
-import type { Cluster } from "../cluster/cluster.ts";
-import { listAll } from "../cluster/find.ts";
+} from "../src/gateway/request-queues.ts";
+import type { KubeConnection } from "../src/kube/client/connect.ts";
+import { createClient } from "../src/kube/client/create-client.ts";
+import { explainFailure } from "../src/kube/errors.ts";
+import { PODS } from "../src/kube/kinds.ts";
+import { errorMessage } from "../src/util/error-message.ts";
+import { parseJson } from "../src/util/parse-json.ts";
 
 export interface GatewayPlaces {
   /** Base URLs of health ports. Empty: the pods of the Helm chart. */
@@ -31,7 +32,7 @@ const GATEWAY_PODS = "app.kubernetes.io/name=metalbridge,app.kubernetes.io/compo
 
 /** Never rejects. */
 export async function readRequestQueues(
-  cluster: Cluster,
+  connection: KubeConnection,
   { urls, namespace }: GatewayPlaces,
   signal: AbortSignal,
 ): Promise<ReadQueues> {
@@ -39,8 +40,8 @@ export async function readRequestQueues(
     const reads =
       urls.length > 0
         ? urls.map((url) => () => readUrl(url, signal))
-        : (await gatewayPods(cluster, namespace)).map(
-            (name) => () => readPod(cluster, { name, namespace }, signal),
+        : (await gatewayPods(connection, namespace)).map(
+            (name) => () => readPod(connection, { name, namespace }, signal),
           );
     const results = await Promise.allSettled(reads.map((read) => read()));
     const reports = results.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
@@ -54,13 +55,16 @@ export async function readRequestQueues(
   }
 }
 
-async function gatewayPods(cluster: Cluster, namespace: string): Promise<readonly string[]> {
-  const pods = await listAll(cluster, PODS, { namespace, labelSelector: GATEWAY_PODS });
-  return pods.filter(({ status }) => status?.phase === "Running").map(({ metadata }) => metadata.name);
+async function gatewayPods(connection: KubeConnection, namespace: string): Promise<readonly string[]> {
+  const pods = await createClient(connection).list(PODS, { namespace, labelSelector: GATEWAY_PODS });
+  if (!pods.ok) throw explainFailure(pods.error);
+  return pods.value.items
+    .filter(({ status }) => status?.phase === "Running")
+    .map(({ metadata }) => metadata.name);
 }
 
 async function readPod(
-  { connection }: Cluster,
+  connection: KubeConnection,
   { name, namespace }: { readonly name: string; readonly namespace: string },
   signal: AbortSignal,
 ): Promise<RequestQueues> {

@@ -1,0 +1,119 @@
+/** The topic farm: one row, summed for each scope, with the speeds of the last 15 minutes. */
+import type { DensitySite } from "../../../fitness/density/density.ts";
+import { momentOf } from "../../../src/util/moment.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+import { type FarmMachine, farmRow, type NamespaceFigures, namespaceFigures } from "../rows/farm.ts";
+import { isHostUp } from "../rows/host.ts";
+import type { LiveState } from "./lists.ts";
+import type { ObjectReads } from "./lookup.ts";
+import { isSeen, type Scope } from "./scope.ts";
+import type { TopicTable } from "./table.ts";
+import { FARM_KEY } from "./topics.ts";
+
+/** Tokens per second of each namespace, the newest last. All lists end with the same sample. */
+export type FarmHistory = ReadonlyMap<string, readonly number[]>;
+
+const SAMPLE_MS = 15_000;
+const SAMPLES = 60;
+
+/** Samples from now on, until the signal aborts. */
+export function startFarmHistory(
+  { services }: Pick<ObjectReads, "services">,
+  clock: Clock,
+  { signal, onSample }: { readonly signal: AbortSignal; readonly onSample: () => void },
+): FarmHistory {
+  const history = new Map<string, number[]>();
+  const sample = (): void => {
+    const figures = namespaceFigures(services.list());
+    for (const namespace of new Set([...history.keys(), ...figures.keys()])) {
+      const list = history.get(namespace) ?? [];
+      list.push(figures.get(namespace)?.tokensPerSecond ?? 0);
+      if (list.length > SAMPLES) list.shift();
+      if (list.some((value) => value > 0)) history.set(namespace, list);
+      else history.delete(namespace);
+    }
+    onSample();
+    cancel = clock.after(SAMPLE_MS, sample);
+  };
+  let cancel = clock.after(SAMPLE_MS, sample);
+  signal.addEventListener("abort", () => cancel(), { once: true });
+  return history;
+}
+
+interface Figures {
+  readonly hosts: readonly FarmMachine[];
+  readonly nodes: readonly FarmMachine[];
+  readonly namespaces: ReadonlyMap<string, NamespaceFigures>;
+}
+
+/** The figures are computed once for all scopes. */
+export function createFarmTable(state: LiveState, history: FarmHistory): TopicTable {
+  let isStale = true;
+  let figures: Figures | undefined;
+  const texts = new Map<string, string>();
+  const compute = (): Figures => {
+    isStale = false;
+    figures = figuresOf(state);
+    texts.clear();
+    return figures;
+  };
+  return {
+    mark: () => {
+      isStale = true;
+    },
+    markAll: () => {
+      isStale = true;
+    },
+    hasWork: () => isStale,
+    flush: () => {
+      if (!isStale) return [];
+      compute();
+      return [FARM_KEY];
+    },
+    keys: () => [FARM_KEY],
+    rightOf: () => undefined,
+    textOf: (_, scope) => {
+      const known = figures ?? compute();
+      const text = texts.get(scope.key) ?? JSON.stringify(rowFor(scope, known, history));
+      texts.set(scope.key, text);
+      return text;
+    },
+  };
+}
+
+function rowFor(scope: Scope, { hosts, nodes, namespaces }: Figures, history: FarmHistory): object {
+  const isVisible = (namespace: string) => isSeen(scope, { kind: "services", namespace });
+  return farmRow(
+    [...(isSeen(scope, { kind: "hosts" }) ? hosts : []), ...(isSeen(scope, { kind: "nodes" }) ? nodes : [])],
+    [...namespaces].flatMap(([namespace, figures]) => (isVisible(namespace) ? [figures] : [])),
+    [...history].flatMap(([namespace, list]) => (isVisible(namespace) ? [list] : [])),
+  );
+}
+
+function figuresOf({ reads, density, clock }: LiveState): Figures {
+  const now = momentOf(clock);
+  const machineOf = (site: DensitySite): FarmMachine => {
+    const { machine, kind, name } = site.place;
+    const isStale = density.isStale(site, now);
+    const host = kind === "Host" ? reads.hosts.get(name) : undefined;
+    const budgetBytes = machine.at === "known" ? machine.machine.budgetBytes : 0;
+    return {
+      isUp: host === undefined ? !isStale : isHostUp(host, isStale),
+      claimedBytes: claimedOn(site, budgetBytes),
+      budgetBytes,
+    };
+  };
+  const sites = density.sites();
+  const of = (kind: "Host" | "Node") => sites.filter(({ place }) => place.kind === kind).map(machineOf);
+  return { hosts: of("Host"), nodes: of("Node"), namespaces: namespaceFigures(reads.services.list()) };
+}
+
+/** On a node whose budget is the memory of whole GPUs, pods claim that of their GPUs. */
+function claimedOn({ place: { wholeGpus }, held }: DensitySite, budgetBytes: number): number {
+  let [claimed, taken] = [0, 0];
+  for (const { bytes, gpus } of held.values()) {
+    claimed += bytes;
+    taken += gpus;
+  }
+  return wholeGpus > 0 ? (budgetBytes / wholeGpus) * taken : claimed;
+}

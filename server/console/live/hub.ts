@@ -1,0 +1,242 @@
+/** All streams and the topics that they watch: a change is computed once, and sent to every stream that may see it. */
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
+import type { Clock } from "../../../src/util/ports.ts";
+import type { ClusterChange } from "../../changes.ts";
+import { isSeen, mainQuestion, type Scope, scopeOf } from "./scope.ts";
+import { type ConsoleStream, changeEvent } from "./stream.ts";
+import { type OpenTable, openTable, type TableParts, topicText } from "./tables.ts";
+import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";
+
+/** The person behind a stream. */
+export interface StreamReader {
+  readonly id: string;
+  readonly user: string;
+  readonly mayAccess: (question: AccessQuestion) => Promise<boolean>;
+  /** False after the session. */
+  readonly isSignedIn: () => Promise<boolean>;
+}
+
+/** Changes within this time are sent together. */
+const GATHER_MS = 250;
+/** All streams together use at most a fifth of one core. */
+const PAUSE_PER_WORK = 4;
+const BEAT_MS = 15_000;
+/** Requests are answered between two batches. */
+const ROWS_PER_TURN = 250;
+
+const SIGNED_OUT: Refusal = { code: "SignInNeeded", message: "the session has expired; sign in again" };
+
+interface WatchedTopic extends OpenTable {
+  readonly parsed: ParsedTopic;
+  readonly streams: Set<ConsoleStream>;
+}
+
+export class Hub {
+  readonly #parts: TableParts;
+  readonly #clock: Clock;
+  readonly #topics = new Map<Topic, WatchedTopic>();
+  readonly #readers = new Map<ConsoleStream, StreamReader>();
+  /** Streams whose rights are being checked. */
+  readonly #checking = new Set<ConsoleStream>();
+  #cancelFlush: (() => void) | undefined;
+  #isFlushing = false;
+  #pauseUntilMs = 0;
+  #cancelBeat: (() => void) | undefined;
+
+  constructor(parts: TableParts) {
+    this.#parts = parts;
+    this.#clock = parts.state.clock;
+  }
+
+  get streams(): number {
+    return this.#readers.size;
+  }
+
+  streamsOf(reader: string): number {
+    return [...this.#readers.values()].filter(({ id }) => id === reader).length;
+  }
+
+  /** Undefined for a stream of another reader. */
+  find(id: string, reader: string): ConsoleStream | undefined {
+    for (const [stream, owner] of this.#readers) if (stream.id === id && owner.id === reader) return stream;
+    return undefined;
+  }
+
+  add(stream: ConsoleStream, reader: StreamReader): void {
+    this.#readers.set(stream, reader);
+    stream.start(this.#clock.nowMs());
+    this.#cancelBeat ??= this.#clock.after(BEAT_MS, () => this.#beat());
+  }
+
+  remove(stream: ConsoleStream): void {
+    this.#readers.delete(stream);
+    for (const topic of stream.topics) this.#leave(stream, topic);
+  }
+
+  /** Topics that the stream already has continue. Resolves once the rights to the others are known. */
+  async show(stream: ConsoleStream, topics: readonly ParsedTopic[]): Promise<void> {
+    const wanted = new Map(topics.map((parsed) => [topicText(parsed), parsed]));
+    for (const topic of stream.topics) if (!wanted.has(topic)) this.#leave(stream, topic);
+    const added = [...wanted].filter(([topic]) => !stream.has(topic));
+    for (const [topic, parsed] of added) this.#join(stream, topic, parsed);
+    for (const [topic, parsed] of added) await this.#check(stream, topic, parsed);
+  }
+
+  changed(change: ClusterChange): void {
+    const { reads, lookup } = this.#parts.state;
+    lookup.update(change);
+    if (this.#topics.size === 0) return;
+    const modelsOf = (key: string) => {
+      const service = reads.services.get(key);
+      return service === undefined ? [] : modelKeysOf(service);
+    };
+    for (const [topic, key] of marksOf(change, modelsOf)) this.#topics.get(topic)?.table.mark(key);
+    this.#flushSoon();
+  }
+
+  /** The row of a topic that does not follow from objects may have changed. */
+  markAll(topic: Topic): void {
+    this.#topics.get(topic)?.table.markAll();
+    this.#flushSoon();
+  }
+
+  close(): void {
+    this.#cancelFlush?.();
+    this.#cancelBeat?.();
+    for (const stream of [...this.#readers.keys()]) {
+      this.remove(stream);
+      stream.end();
+    }
+  }
+
+  #join(stream: ConsoleStream, topic: Topic, parsed: ParsedTopic): void {
+    const watched = this.#topics.get(topic) ?? {
+      ...openTable(parsed, this.#parts, () => this.#flushSoon()),
+      parsed,
+      streams: new Set<ConsoleStream>(),
+    };
+    this.#topics.set(topic, watched);
+    watched.streams.add(stream);
+    stream.open(topic, watched.table);
+  }
+
+  #leave(stream: ConsoleStream, topic: Topic): void {
+    stream.close(topic);
+    const watched = this.#topics.get(topic);
+    watched?.streams.delete(stream);
+    if (watched?.streams.size !== 0) return;
+    watched.stop?.();
+    this.#topics.delete(topic);
+  }
+
+  /** Rejects with ApiUnauthorized. While the API server does not answer, what was allowed stays so. */
+  async #check(stream: ConsoleStream, topic: Topic, parsed: ParsedTopic): Promise<void> {
+    const reader = this.#readers.get(stream);
+    if (reader === undefined) return;
+    try {
+      const { mayAccess } = reader;
+      const scope = await scopeOf(parsed, { mayAccess, namespaces: () => this.#namespaces() });
+      if (scope === undefined) stream.refuse(topic, forbidden(reader.user, parsed));
+      else stream.allow(topic, scope);
+    } catch (error) {
+      if (!(error instanceof MetalbridgeError) || error.code === "ApiUnauthorized") throw error;
+      if (!stream.isAllowed(topic)) stream.refuse(topic, refusalOf(error));
+    }
+  }
+
+  /** Those of services, Models and replicas. Pods of services are in them too. */
+  #namespaces(): readonly string[] {
+    const { services, models, replicas } = this.#parts.state.reads;
+    const all = [services, models, replicas].flatMap((reads) =>
+      reads.list().map(({ metadata }) => metadata.namespace ?? "default"),
+    );
+    return [...new Set(all)].sort();
+  }
+
+  #beat(): void {
+    for (const stream of this.#readers.keys()) {
+      stream.beat(this.#clock.nowMs());
+      void this.#recheck(stream);
+    }
+    for (const { recheck } of this.#topics.values()) recheck?.();
+    this.#flushSoon();
+    this.#cancelBeat = this.#readers.size === 0 ? undefined : this.#clock.after(BEAT_MS, () => this.#beat());
+  }
+
+  async #recheck(stream: ConsoleStream): Promise<void> {
+    if (this.#checking.has(stream)) return;
+    this.#checking.add(stream);
+    try {
+      if ((await this.#readers.get(stream)?.isSignedIn()) === false) return this.#signOut(stream);
+      for (const topic of stream.topics) {
+        const parsed = this.#topics.get(topic)?.parsed;
+        if (parsed !== undefined) await this.#check(stream, topic, parsed);
+      }
+    } catch (err) {
+      this.#parts.log.debug({ err }, "a session has expired");
+      this.#signOut(stream);
+    } finally {
+      this.#checking.delete(stream);
+    }
+  }
+
+  #signOut(stream: ConsoleStream): void {
+    stream.end(SIGNED_OUT);
+    this.remove(stream);
+  }
+
+  #flushSoon(): void {
+    if (this.#isFlushing || this.#cancelFlush !== undefined) return;
+    if (![...this.#topics.values()].some(({ table }) => table.hasWork())) return;
+    const waitMs = Math.max(GATHER_MS, this.#pauseUntilMs - this.#clock.monotonicMs());
+    this.#cancelFlush = this.#clock.after(waitMs, () => void this.#flush());
+  }
+
+  async #flush(): Promise<void> {
+    this.#cancelFlush = undefined;
+    this.#isFlushing = true;
+    let workMs = 0;
+    for (const [topic, watched] of this.#topics) {
+      while (watched.table.hasWork()) {
+        const startedMs = this.#clock.monotonicMs();
+        const keys = watched.table.flush(ROWS_PER_TURN);
+        if (keys.length > 0) deliver(topic, watched, keys);
+        workMs += this.#clock.monotonicMs() - startedMs;
+        await nextTurn();
+      }
+    }
+    this.#isFlushing = false;
+    this.#pauseUntilMs = this.#clock.monotonicMs() + workMs * PAUSE_PER_WORK;
+    this.#flushSoon();
+  }
+}
+
+/** Streams with the same scope get the same bytes. */
+function deliver(topic: Topic, { table, streams }: WatchedTopic, keys: readonly string[]): void {
+  const events = new Map<string, Buffer | undefined>();
+  const eventOf = (scope: Scope): Buffer | undefined => {
+    if (events.has(scope.key)) return events.get(scope.key);
+    const visible = keys.filter((key) => isSeen(scope, table.rightOf(key)));
+    const event =
+      visible.length === 0
+        ? undefined
+        : Buffer.from(changeEvent(topic, visible, (key) => table.textOf(key, scope)));
+    events.set(scope.key, event);
+    return event;
+  };
+  for (const stream of streams) stream.deliver(topic, keys, eventOf);
+}
+
+function forbidden(user: string, topic: ParsedTopic): Refusal {
+  const { verb, group, resource, namespace } = mainQuestion(topic);
+  const kind = group === "" ? resource : `${resource}.${group}`;
+  const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
+  const message = `${user} may not ${verb} ${kind}${where}`;
+  return refusalOf(new MetalbridgeError("ApiForbidden", message));
+}
+
+function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): Refusal {
+  return { code, message, remedy: command === undefined ? summary : `${summary}: ${command}` };
+}

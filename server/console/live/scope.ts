@@ -1,0 +1,108 @@
+/** What a reader may see of a topic: the kinds, and for each all namespaces or some. */
+import { GROUP } from "../../../src/api/group.ts";
+import type { AccessQuestion } from "../../../src/console/protocol.ts";
+import type { ParsedTopic } from "./topics.ts";
+
+const RESOURCES = {
+  hosts: { group: GROUP, resource: "hosts" },
+  nodes: { group: "", resource: "nodes" },
+  services: { group: GROUP, resource: "inferenceservices" },
+  models: { group: GROUP, resource: "models" },
+  replicas: { group: GROUP, resource: "inferencereplicas" },
+  pods: { group: "", resource: "pods" },
+} as const;
+
+export type SeenKind = keyof typeof RESOURCES;
+
+/** The right that shows a row. */
+export interface RowRight {
+  readonly kind: SeenKind;
+  /** Absent for cluster-scoped kinds. */
+  readonly namespace?: string;
+}
+
+export interface Scope {
+  /** Equal for equal rights, whose rows are the same texts. */
+  readonly key: string;
+  readonly seen: ReadonlyMap<SeenKind, "all" | ReadonlySet<string>>;
+}
+
+/** Rows without a right are for everyone who has the topic. */
+export function isSeen({ seen }: Scope, right: RowRight | undefined): boolean {
+  if (right === undefined) return true;
+  const those = seen.get(right.kind);
+  return those === "all" || (right.namespace !== undefined && (those?.has(right.namespace) ?? false));
+}
+
+export interface ScopeQuestions {
+  readonly mayAccess: (question: AccessQuestion) => Promise<boolean>;
+  /** Namespaces that have objects. */
+  readonly namespaces: () => readonly string[];
+}
+
+/** The kinds of each list, and those of which the reader must see something. */
+const LISTS: Readonly<
+  Record<string, { readonly kinds: readonly SeenKind[]; readonly needs: readonly SeenKind[] }>
+> = {
+  hosts: { kinds: ["hosts", "nodes", "services"], needs: ["hosts", "nodes"] },
+  services: { kinds: ["services"], needs: ["services"] },
+  models: { kinds: ["models"], needs: ["models"] },
+  farm: { kinds: ["hosts", "nodes", "services"], needs: ["hosts", "nodes", "services"] },
+  queues: { kinds: ["services"], needs: ["services"] },
+};
+
+const NAMED = { service: "services", model: "models", host: "hosts", node: "nodes" } as const;
+
+/** The question that a refused reader has not the right to. */
+export function mainQuestion(topic: ParsedTopic): AccessQuestion {
+  if (!("name" in topic)) {
+    const [kind = "services"] = LISTS[topic.at]?.needs ?? [];
+    return { verb: "list", ...RESOURCES[kind] };
+  }
+  const namespace = "namespace" in topic ? topic.namespace : undefined;
+  return { verb: "get", ...RESOURCES[NAMED[topic.at]], namespace, name: topic.name };
+}
+
+/** Undefined without the right to the topic. Rejects as `mayAccess`. */
+export async function scopeOf(topic: ParsedTopic, questions: ScopeQuestions): Promise<Scope | undefined> {
+  if (!("name" in topic)) {
+    const { kinds = [], needs = [] } = LISTS[topic.at] ?? {};
+    const scope = await scopeOfKinds(kinds, questions);
+    return needs.some((kind) => scope.seen.get(kind) !== NOTHING) ? scope : undefined;
+  }
+  if (!(await questions.mayAccess(mainQuestion(topic)))) return undefined;
+  switch (topic.at) {
+    case "service":
+      return scopeOfKinds(["replicas", "pods"], { ...questions, namespaces: () => [topic.namespace] });
+    case "host":
+      return scopeOfKinds(["replicas"], questions);
+    case "node":
+      return scopeOfKinds(["pods"], questions);
+    case "model":
+      return scopeOfKinds([], questions);
+    default:
+      return topic satisfies never;
+  }
+}
+
+const NOTHING: ReadonlySet<string> = new Set();
+
+async function scopeOfKinds(kinds: readonly SeenKind[], questions: ScopeQuestions): Promise<Scope> {
+  const seen = new Map<SeenKind, "all" | ReadonlySet<string>>();
+  for (const kind of kinds) seen.set(kind, await seenOf(kind, questions));
+  const words = [...seen].map(([kind, those]) => [kind, those === "all" ? those : [...those].sort()]);
+  return { key: JSON.stringify(words), seen };
+}
+
+/** Questions about namespaces are only asked without the right to all of them. */
+async function seenOf(
+  kind: SeenKind,
+  { mayAccess, namespaces }: ScopeQuestions,
+): Promise<"all" | ReadonlySet<string>> {
+  const question = { verb: "list", ...RESOURCES[kind] };
+  if (await mayAccess(question)) return "all";
+  if (kind === "hosts" || kind === "nodes") return NOTHING;
+  const those = new Set<string>();
+  for (const namespace of namespaces()) if (await mayAccess({ ...question, namespace })) those.add(namespace);
+  return those.size === 0 ? NOTHING : those;
+}
