@@ -72,6 +72,8 @@ async function demo(options: DemoOptions): Promise<void> {
   try {
     if (!options.once) {
       screen.line(nextSteps(result, system.kubeconfig, options.dir));
+      const address = await Promise.race([system.startConsole(), system.partFailed]);
+      if (address !== undefined) screen.line(`\n  The console, to open in a browser: ${address}`);
       await Promise.race([whenAborted(stop.signal), system.partFailed]);
       screen.line("stopping engines, agent, controller and control plane");
     }
@@ -109,5 +111,5 @@ function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string 
     npx metalbridge chat quickstart           # also: logs quickstart, describe quickstart, models list
     npx metalbridge deploy Qwen/Qwen3-0.6B    # any model of: npx metalbridge catalog list
 
-  Logs of controller, agent and gateway are in ${dir}/logs. Ctrl-C stops everything; npm start starts it again.`;
+  Logs of controller, agent, gateway and console are in ${dir}/logs. Ctrl-C stops everything; npm start starts it again.`;
 }

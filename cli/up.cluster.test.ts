@@ -81,6 +81,7 @@ test("a detached control plane is found by a second up, keeps its data and its p
     code: 0,
     output: expect.stringContaining(`export KUBECONFIG=${dir}/kubeconfig`),
   });
+  expect(first.output).toMatch(/console at http:\/\/127\.0\.0\.1:\d+\/console\/#code=/);
   try {
     const port = portOf(dir);
     const again = await run("up", "--dir", dir);

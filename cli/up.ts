@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
 import { type ChildProgram, startChild } from "../local/children.ts";
+import { type ConsolePlan, consoleAddress, planConsole, startConsole } from "../local/console.ts";
 import {
   digestOf,
   parseSchedulerConfig,
@@ -29,13 +30,14 @@ import { parsePort, userJwtSecretFileOption } from "./cluster/flags.ts";
 import { printLine, writeErr } from "./program/output.ts";
 import { listenForStop, whenAborted } from "./program/stop-signals.ts";
 
-const GATEWAY_GRACE_MS = 5_000;
+const PART_GRACE_MS = 5_000;
 
 interface UpOptions {
   readonly dir: string;
   readonly port?: number;
   readonly schedulerConfig?: string;
   readonly gateway: boolean;
+  readonly console: boolean;
   readonly gatewayAddress?: string;
   readonly userJwtSecretFile?: string;
   readonly detach?: boolean;
@@ -55,6 +57,7 @@ export function configureUp(command: Command): void {
       "also start kube-scheduler, with this KubeSchedulerConfiguration; its clientConnection and leaderElection are replaced",
     )
     .option("--no-gateway", "do not start the gateway, which serves all models under one base URL")
+    .option("--no-console", "do not start the console")
     .option(
       "--gateway-address <ip>",
       "address on which the gateway listens as soon as there is a key (default: loopback)",
@@ -75,29 +78,31 @@ async function up(options: UpOptions): Promise<void> {
   const other = await findControlPlaneSession(dir);
   if (other !== undefined) {
     requireSchedulerConfig(dir, other, digestOf(schedulerConfig));
-    return announce(other, "already running");
+    return await announce(other, "already running");
   }
   const config = readPartsConfig();
   const parts = findClusterParts(config);
   if (schedulerConfig !== undefined) requireScheduler(parts, config);
-  const { port, gateway, gatewayAddress, userJwtSecretFile } = options;
+  const { port, gateway, console: hasConsole, gatewayAddress, userJwtSecretFile } = options;
   if (options.detach === true) {
     const info = await startDetached({
       dir,
       port,
       schedulerConfig: schedulerFile,
       gateway,
+      console: hasConsole,
       gatewayAddress,
       userJwtSecretFile,
     });
-    return announce(info, "running");
+    return await announce(info, "running");
   }
   const envoy = gateway ? findEnvoy(config) : undefined;
   const plan =
     envoy === undefined
       ? undefined
       : await planGateway(dir, envoy, { address: gatewayAddress, userJwtSecretFile });
-  await runInForeground({ dir, port, parts, schedulerConfig }, plan);
+  const page = hasConsole ? await planConsole(dir, plan?.url) : undefined;
+  await runInForeground({ dir, port, parts, schedulerConfig }, { gateway: plan, page });
 }
 
 /** The gateway is optional: if it exits, the control plane runs on, and the log of the gateway has the reason. */
@@ -119,15 +124,17 @@ function readSchedulerConfig(file: string): SchedulerConfig {
 
 async function runInForeground(
   plan: Pick<OpenOptions, "dir" | "parts" | "port" | "schedulerConfig">,
-  gateway: GatewayPlan | undefined,
+  { gateway, page }: { readonly gateway: GatewayPlan | undefined; readonly page: ConsolePlan | undefined },
 ): Promise<void> {
   const request = listenForStop();
   const finished = Promise.withResolvers<void>();
   try {
     const baseUrl = gateway && `${gateway.url}/v1`;
+    const consoleFile = page?.addressFile;
     const open = await openControlPlane({
       ...plan,
       baseUrl,
+      consoleFile,
       crds: customResourceDefinitions(),
       log: createTerminalLog((line) => writeErr(line)),
       signal: request.signal,
@@ -137,11 +144,15 @@ async function runInForeground(
       },
     });
     const { kubeconfig, url } = open.controlPlane;
-    const child = gateway && startGateway(gateway, kubeconfig, plan.dir);
-    announce({ pid: process.pid, state: "ready", kubeconfig, url, baseUrl }, "running");
+    const children = [
+      gateway && startGateway(gateway, kubeconfig, plan.dir),
+      page && startConsole(page, kubeconfig),
+    ];
+    const info = { pid: process.pid, state: "ready", kubeconfig, url, baseUrl, consoleFile } as const;
+    await announce(info, "running", request.signal);
     await whenAborted(request.signal);
     printLine("stopping");
-    await child?.stop(GATEWAY_GRACE_MS);
+    await Promise.all(children.map((child) => child?.stop(PART_GRACE_MS)));
     await open.close();
   } catch (error) {
     // Stopped during the start: all parts are stopped again, and this is not an error.
@@ -152,10 +163,13 @@ async function runInForeground(
   process.exitCode = request.exitCode();
 }
 
-function announce(info: SessionInfo, what: string): void {
-  const { baseUrl } = info;
+/** The console comes last, because it starts last. */
+async function announce(info: SessionInfo, what: string, signal?: AbortSignal): Promise<void> {
+  const { baseUrl, consoleFile } = info;
   if (baseUrl !== undefined)
     printLine(`gateway at ${baseUrl}, for all models; to list them: curl ${baseUrl}/models`);
   printLine(`control plane ${what} at ${info.url ?? "(starting)"} (process ${info.pid})`);
   if (info.kubeconfig !== "") printLine(`export KUBECONFIG=${shellWord(info.kubeconfig)}`);
+  const address = consoleFile && (await consoleAddress(consoleFile, signal));
+  if (address !== undefined) printLine(`console at ${address}`);
 }

@@ -24,6 +24,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "List services, models, replicas or hosts, like kubectl get",
       load: async () => (await import("./get.ts")).configureGet,
     },
+    console: {
+      summary: "Open the console in the browser, with the rights of the kubeconfig",
+      load: async () => (await import("./console.ts")).configureConsole,
+    },
     top: {
       summary: "Show hosts, memory, services and queues live",
       load: async () => (await import("./top.ts")).configureTop,

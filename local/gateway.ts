@@ -37,8 +37,8 @@ export async function planGateway(
   { address = LOOPBACK, userJwtSecretFile }: GatewayPlanOptions = {},
 ): Promise<GatewayPlan> {
   await readUserJwtSecret({ userJwtSecretFile });
-  const port = (await freePort(GATEWAY_PORT)) ?? (await freePort(0)) ?? GATEWAY_PORT;
-  const healthPort = (await freePort(GATEWAY_HEALTH_PORT)) ?? 0;
+  const port = (await freeLoopbackPort(GATEWAY_PORT)) ?? (await freeLoopbackPort(0)) ?? GATEWAY_PORT;
+  const healthPort = (await freeLoopbackPort(GATEWAY_HEALTH_PORT)) ?? 0;
   const folder = path.join(dir, "gateway");
   const short =
     folder.length <= MAX_FOLDER ? folder : path.join(tmpdir(), `metalbridge-gateway-${hash(folder, 10)}`);
@@ -72,7 +72,8 @@ export async function untilGatewayAnswers({ url }: GatewayPlan, signal: AbortSig
   throw new MetalbridgeError("NoAnswer", `the gateway at ${url} did not answer`);
 }
 
-async function freePort(port: number): Promise<number | undefined> {
+/** Undefined if another program uses the port. 0 selects a free one. */
+export async function freeLoopbackPort(port: number): Promise<number | undefined> {
   const server = createServer();
   try {
     server.listen(port, LOOPBACK);

@@ -20,6 +20,7 @@ export async function startDetached(options: {
   /** Path of a KubeSchedulerConfiguration. */
   readonly schedulerConfig?: string | undefined;
   readonly gateway: boolean;
+  readonly console: boolean;
   readonly gatewayAddress?: string | undefined;
   readonly userJwtSecretFile?: string | undefined;
 }): Promise<SessionInfo> {
@@ -31,6 +32,7 @@ export async function startDetached(options: {
   const port = options.port === undefined ? [] : ["--port", String(options.port)];
   const { schedulerConfig, gateway, gatewayAddress, userJwtSecretFile } = options;
   const gatewayFlags = gateway ? [] : ["--no-gateway"];
+  if (!options.console) gatewayFlags.push("--no-console");
   if (gatewayAddress !== undefined) gatewayFlags.push("--gateway-address", gatewayAddress);
   if (userJwtSecretFile !== undefined) gatewayFlags.push("--user-jwt-secret-file", userJwtSecretFile);
   const scheduler = schedulerConfig === undefined ? [] : ["--scheduler-config", schedulerConfig];

@@ -21,6 +21,8 @@ export interface OpenOptions {
   readonly schedulerConfig?: SchedulerConfig | undefined;
   /** Base URL of a gateway beside it, for those who ask for this session. */
   readonly baseUrl?: string | undefined;
+  /** File with the address of a console beside it. */
+  readonly consoleFile?: string | undefined;
   /** False only in tests, where a crash of the machine may lose data. */
   readonly fsync?: boolean;
   readonly signal?: AbortSignal | undefined;
@@ -38,8 +40,15 @@ export interface OpenControlPlane {
 export async function openControlPlane(options: OpenOptions): Promise<OpenControlPlane> {
   await ensureFolder(options.dir);
   const schedulerConfig = digestOf(options.schedulerConfig);
-  const { baseUrl } = options;
-  let info: SessionInfo = { pid: process.pid, state: "starting", kubeconfig: "", schedulerConfig, baseUrl };
+  const { baseUrl, consoleFile } = options;
+  let info: SessionInfo = {
+    pid: process.pid,
+    state: "starting",
+    kubeconfig: "",
+    schedulerConfig,
+    baseUrl,
+    consoleFile,
+  };
   const session = await openSession({ dir: options.dir, info: () => info, onStop: options.onStopOrder });
   let controlPlane: ControlPlane | undefined;
   try {

@@ -14,6 +14,8 @@ export interface SessionInfo {
   readonly url?: string;
   /** Base URL of the gateway. Absent without one. */
   readonly baseUrl?: string | undefined;
+  /** File with the address of the console. Absent without one. */
+  readonly consoleFile?: string | undefined;
   /** Digest of the configuration with which kube-scheduler runs. */
   readonly schedulerConfig?: string | undefined;
 }

@@ -5,6 +5,7 @@ import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { type ChildProgram, logTail, startChild } from "../children.ts";
+import { consoleAddress, planConsole, startConsole } from "../console.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/open.ts";
 import { findClusterParts } from "../control-plane/parts.ts";
@@ -17,6 +18,8 @@ export interface DemoSystem {
   readonly hostName: string;
   /** Starts controller, agent and gateway. */
   readonly startParts: () => void;
+  /** Starts the console. Resolves with its address; with undefined if it does not start. */
+  readonly startConsole: () => Promise<string | undefined>;
   /** Rejects when a part exits unexpectedly; never resolves. */
   readonly partFailed: Promise<never>;
   /** Stops engines first and the control plane last. Safe to call again. */
@@ -84,6 +87,16 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
           failParts(new MetalbridgeError("DemoPartEnded", message));
         });
       }
+    },
+    startConsole: async () => {
+      const plan = await planConsole(options.dir, options.gateway?.url);
+      if (stopped !== undefined) return undefined;
+      const child = startConsole(plan, opened.controlPlane.kubeconfig);
+      children.push(child);
+      return Promise.race([
+        consoleAddress(plan.addressFile, options.signal),
+        child.ended.then(() => undefined),
+      ]);
     },
     stop: async () => {
       await stop();

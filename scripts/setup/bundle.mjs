@@ -12,8 +12,11 @@ const SOURCES = [
   "launchd",
   "local",
   "cli",
+  "web",
   "scripts/bundle",
 ];
+
+const IS_SOURCE = /\.(ts|tsx|css|html|svg)$/;
 
 export function bundleIsFresh(root) {
   const bundle = join(root, "dist", "metalbridge.mjs");
@@ -26,7 +29,7 @@ function newestMs(root) {
   const files = [join(root, "package-lock.json")];
   for (const folder of SOURCES.map((name) => join(root, name)).filter(existsSync)) {
     for (const name of readdirSync(folder, { recursive: true })) {
-      if (name.endsWith(".ts") && !name.endsWith(".test.ts")) files.push(join(folder, name));
+      if (IS_SOURCE.test(name) && !name.endsWith(".test.ts")) files.push(join(folder, name));
     }
   }
   return Math.max(...files.map((file) => statSync(file).mtimeMs));

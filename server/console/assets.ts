@@ -48,9 +48,15 @@ export function mountAssets(scope: FastifyInstance, folder: string): void {
   scope.get(`${CONSOLE_PATH}/*`, { config }, async (request, reply) => {
     reply.headers(HEADERS);
     const { "*": name = "" } = request.params as { readonly "*"?: string };
-    if (path.extname(name) === "" || name === "index.html") return sendIndex(folder, reply);
+    if (isPage(name)) return sendIndex(folder, reply);
     return sendFile(folder, name, request, reply);
   });
+}
+
+/** Names of objects in an address may contain dots, as in models/default/llama-3.1-8b. Files are in `assets`, or have no folder. */
+function isPage(name: string): boolean {
+  const [first = ""] = name.split("/");
+  return name === "index.html" || !(first.includes(".") || `${first}/` === HASHED);
 }
 
 async function sendIndex(folder: string, reply: FastifyReply): Promise<FastifyReply> {

@@ -62,7 +62,7 @@ function start(changed: Partial<ConsoleOptions> = {}) {
 test("the index has a new nonce for each load, and a policy that allows only it and own files", async () => {
   const app = start();
   const nonces = new Set<string>();
-  for (const url of ["/console/", "/console/services/team-a/chat"]) {
+  for (const url of ["/console/", "/console/services/team-a/chat", "/console/models/team-a/llama-3.1.js"]) {
     const { statusCode, headers, body } = await app.inject({ url });
     expect(statusCode).toBe(200);
     const nonce = /script nonce="([^"]+)"/.exec(body)?.[1] ?? "";
@@ -81,7 +81,7 @@ test("the index has a new nonce for each load, and a policy that allows only it 
     expect(policy).not.toContain("unsafe");
     expect(headers["access-control-allow-origin"]).toBeUndefined();
   }
-  expect(nonces.size).toBe(2);
+  expect(nonces.size).toBe(3);
 });
 
 test("the root leads to the console", async () => {

@@ -10,7 +10,7 @@ export const whyNoBrowser: string | undefined =
   program === undefined ? "needs Chromium: npm run setup -- --for test" : undefined;
 
 export interface PageOptions {
-  /** Bearer token of the reader. Without one the page asks for it. */
+  /** Bearer token of the reader. Without one, or with an empty one, the page asks for it. */
   readonly token?: string;
   readonly width?: number;
   readonly theme?: "light" | "dark";
@@ -21,7 +21,7 @@ export interface PageOptions {
 export interface ConsolePage extends AsyncDisposable {
   readonly page: Page;
   readonly context: BrowserContext;
-  /** Opens a path below /console, such as `/services`, and waits until the frame is there. */
+  /** Opens a path below /console, such as `/services`, and waits until the page has its title and nothing is loading. */
   readonly open: (path: string) => Promise<void>;
   /** Errors in the browser's console, exceptions and violations of the CSP, without those that are expected. */
   readonly problems: () => readonly string[];
@@ -50,7 +50,7 @@ export async function openPage(
     permissions: ["clipboard-read", "clipboard-write"],
   });
   if (before !== undefined) await context.addInitScript(before);
-  if (token !== undefined) await signIn(context, url, token);
+  if (token !== undefined && token !== "") await signIn(context, url, token);
   const page = await context.newPage();
   const seen = collectProblems(page);
   const expected: RegExp[] = [];
@@ -60,7 +60,8 @@ export async function openPage(
     context,
     open: async (path) => {
       await page.goto(`${url}${CONSOLE_PATH}${path}`);
-      await page.getByRole("main").waitFor();
+      await page.locator("main").locator("h1, h2").first().waitFor();
+      await page.waitForFunction("document.querySelector('main [aria-busy=true]') === null");
     },
     problems,
     expectProblems: (pattern) => void expected.push(pattern),

@@ -91,7 +91,7 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<Starte
   await using stack = new AsyncDisposableStack();
   const cluster = stack.use(await startCluster({ controllerManager: true }));
   // An EndpointSlice holds no loopback address: engines listen on this machine's side of a network of its own.
-  const network = stack.use(await openNetwork([]));
+  const network = stack.use(await openNetwork(["station"]));
   const agents = hosts.map((hostName) => ({ hostName, config: { disk: { reserve: 0 } } }));
   const { kubeconfig } = cluster;
   const farm = stack.use(await startFleet({ kubeconfig, address: network.gateway, agents }));

@@ -14,6 +14,12 @@ import "./styles/base.css";
 const HINT_MS = 400;
 const MAX_RETRIES = 2;
 
+declare global {
+  var __webpack_nonce__: string | undefined;
+}
+// The style elements that Radix adds beside an open dialog carry it (get-nonce).
+globalThis.__webpack_nonce__ = document.querySelector<HTMLElement>("script[nonce]")?.nonce;
+
 startTheme();
 
 const queries = new QueryClient({

@@ -31,7 +31,8 @@ export function CopyButton({
 export function Command({ children }: { readonly children: string }) {
   return (
     <span className="command">
-      <code>{children}</code>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long one scrolls, with the keys as well */}
+      <code tabIndex={0}>{children}</code>
       <CopyButton value={children} />
     </span>
   );

@@ -1,0 +1,81 @@
+/** `metalbridge console`: serves the console on this machine, with the permissions of the caller's kubeconfig. */
+import { spawn } from "node:child_process";
+import { type Command, Option } from "commander";
+import { readEnvironment } from "../agent/config/environment.ts";
+import { packageVersion } from "../local/package-root.ts";
+import { parseServerConfig } from "../server/config.ts";
+import { createCodes } from "../server/console/sign-in.ts";
+import { runServer } from "../server/main.ts";
+import { CONSOLE_PATH } from "../src/console/protocol.ts";
+import { writeFileAtomic } from "../src/util/atomic-file.ts";
+import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
+import { addClusterFlags, type DaemonFlags, logLevelOption, parsePort } from "./cluster/flags.ts";
+import { createJsonLog } from "./program/json-log.ts";
+import { printLine, printNote } from "./program/output.ts";
+import { listenForStop } from "./program/stop-signals.ts";
+import { addConsoleFlags, consoleFolder } from "./server.ts";
+
+interface ConsoleFlags extends DaemonFlags {
+  readonly open: boolean;
+  readonly catalog?: readonly string[];
+  readonly addressFile?: string;
+  readonly [setting: string]: unknown;
+}
+
+const LOOPBACK = "127.0.0.1";
+
+/** Options and action of the verb. */
+export function configureConsole(command: Command): void {
+  addConsoleFlags(addClusterFlags(command))
+    .option("--port <n>", "port on 127.0.0.1; 0 chooses a free port", parsePort, 0)
+    .option("--no-open", "do not open the browser")
+    .addOption(catalogOption())
+    .addOption(logLevelOption().default("warn"))
+    // For the verb that has started this one.
+    .addOption(new Option("--address-file <file>").hideHelp())
+    .addOption(new Option("--exit-with-stdin").hideHelp())
+    .action(openConsole);
+}
+
+async function openConsole(flags: ConsoleFlags): Promise<void> {
+  const { open, catalog, logLevel, addressFile, exitWithStdin, ...settings } = flags;
+  const config = parseServerConfig({ ...settings, address: LOOPBACK, healthPort: 0 });
+  const { records } = await readCatalogFiles(catalog);
+  const stop = listenForStop({ exitWithStdin });
+  let port = 0;
+  const addressWith = (code: string) => `http://${LOOPBACK}:${port}${CONSOLE_PATH}/#code=${code}`;
+  const publish = async (code: string) => {
+    if (addressFile !== undefined) await writeFileAtomic(addressFile, addressWith(code));
+  };
+  const codes = createCodes((next) => {
+    printNote(`to open it in another browser: ${addressWith(next)}`);
+    void publish(next).catch((error: unknown) => printNote(String(error)));
+  });
+  await runServer({
+    config,
+    records,
+    version: packageVersion(),
+    log: createJsonLog(logLevel),
+    console: { folder: consoleFolder(), codes },
+    signal: stop.signal,
+    onListening: ({ api }) => {
+      port = api;
+      const address = addressWith(codes.current());
+      printLine(address);
+      void publish(codes.current()).catch((error: unknown) => printNote(String(error)));
+      if (open) openBrowser(address);
+    },
+  });
+  process.exitCode = stop.exitCode();
+}
+
+/** Does nothing on a machine without a display. A browser that does not start is no failure: the address is printed. */
+function openBrowser(address: string): void {
+  const { DISPLAY, WAYLAND_DISPLAY } = readEnvironment().all;
+  const hasDisplay = process.platform === "darwin" || (DISPLAY ?? WAYLAND_DISPLAY ?? "") !== "";
+  if (!hasDisplay) return;
+  const program = process.platform === "darwin" ? "open" : "xdg-open";
+  const child = spawn(program, [address], { stdio: "ignore", detached: true });
+  child.once("error", () => {});
+  child.unref();
+}

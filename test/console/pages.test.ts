@@ -1,0 +1,73 @@
+/** Every page of the console: opens, has no problem, is accessible, fits the screen, and shows texts as texts. */
+import type { Page } from "playwright-core";
+import { expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { INJECTED } from "./farm/texts.ts";
+import { expectAccessible, expectNoOverflow, inAllLooks, takePictures } from "./looks.ts";
+import { oneConsole, oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
+
+const PAGES = [
+  ...["/", "/services", "/models", "/hosts", "/density", "/topology", "/simulate", "/playground"],
+  ...["/gateway", "/usage", "/settings"],
+];
+
+/** axe takes half a second for each. */
+const AXE_LOOKS = new Set(["1440-light", "1440-dark", "390-light"]);
+
+describeUnless(whyNoConsole, "pages over a farm", () => {
+  const on = oneConsole({ hosts: ["mac-1"] });
+
+  it("open one after the other, and the stream is live", async () => {
+    await on().serve("chat", "mac-1");
+    await using reader = await on().signedIn();
+    const details = ["/services/default/chat", "/models/default/chat", "/hosts/mac-1"];
+    for (const path of [...PAGES, ...details]) {
+      await reader.open(path);
+      await expect.poll(() => reader.page.locator(".link-live").count(), { timeout: 10_000 }).toBe(1);
+      expect(reader.problems(), path).toEqual([]);
+    }
+  });
+
+  it("ask for a token before anything is shown", async () => {
+    await using stranger = await on().signedIn({ token: "" });
+    stranger.expectProblems(/401/);
+    await stranger.page.goto(`${on().url}/console/hosts`);
+    await stranger.page.getByRole("dialog", { name: "Sign in" }).waitFor();
+    await expectAccessible(stranger.page);
+    await takePictures(stranger.page, "sign-in");
+  });
+});
+
+describeUnless(whyNoConsole, "pages over twenty hosts", () => {
+  const on = oneSyntheticConsole({ hosts: 20, services: 60, nodes: 2 });
+  const details = () => {
+    const [, waiting] = on().farm.services;
+    return [
+      `/services/${waiting?.namespace}/${waiting?.name}`,
+      "/models/default/llama-3.1-70b",
+      `/hosts/${on().farm.hosts[3]}`,
+      "/nodes/gpu-001",
+    ];
+  };
+
+  it.each([...PAGES, "a service", "a model", "a host", "a node"])(
+    "%s is accessible and fits",
+    async (name) => {
+      await using reader = await on().signedIn();
+      const path = name.startsWith("/")
+        ? name
+        : details()[["a service", "a model", "a host", "a node"].indexOf(name)];
+      await reader.open(path ?? "/");
+      await inAllLooks(reader.page, async (look) => {
+        await expectNoOverflow(reader.page);
+        if (AXE_LOOKS.has(look)) await expectAccessible(reader.page);
+      });
+      expect(await isInjected(reader.page)).toBe(false);
+      await takePictures(reader.page, name === "/" ? "overview" : name.replace(/^\/|^an? /, ""));
+    },
+  );
+});
+
+async function isInjected(page: Page): Promise<boolean> {
+  return page.evaluate(`window.${INJECTED} !== undefined || document.querySelector("img[src=x]") !== null`);
+}

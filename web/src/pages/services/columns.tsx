@@ -1,0 +1,107 @@
+/** Columns of the list of services. */
+import type { ServiceRow } from "../../../../src/console/rows.ts";
+import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
+import { State } from "../../parts/state.tsx";
+import type { Column } from "../../parts/table.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { servicesText } from "../../texts/services.ts";
+import { reasonOf } from "./filter.ts";
+
+const { columns: header } = servicesText;
+
+export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
+  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(120px, 1.3fr)" },
+  {
+    id: "namespace",
+    header: header.namespace,
+    value: ({ namespace }) => namespace,
+    cell: ({ namespace }) => <span className="muted">{namespace}</span>,
+    width: "minmax(80px, 0.8fr)",
+  },
+  {
+    id: "state",
+    header: header.state,
+    value: ({ state }) => state.word,
+    cell: (row) => <StateAndReason row={row} />,
+    width: "minmax(150px, 2.6fr)",
+  },
+  {
+    id: "ready",
+    header: header.ready,
+    value: ({ ready }) => ready,
+    cell: ({ ready, desired }) => `${ready}/${desired}`,
+    width: "56px",
+    isNumber: true,
+  },
+  {
+    id: "model",
+    header: header.model,
+    value: ({ model, quantization }) => `${model} ${quantization}`.trim(),
+    cell: ({ model, quantization }) => (
+      <span title={`${model} ${quantization}`.trim()}>
+        {model} {quantization !== "" && <span className="muted">{quantization}</span>}
+      </span>
+    ),
+    width: "minmax(120px, 1.6fr)",
+  },
+  {
+    id: "runtime",
+    header: header.runtime,
+    value: ({ runtime }) => runtime,
+    width: "minmax(72px, 0.7fr)",
+    isWideOnly: true,
+  },
+  {
+    id: "hosts",
+    header: header.hosts,
+    value: ({ hosts }) => hosts.join(", "),
+    cell: ({ hosts }) => <span title={hosts.join(", ")}>{hosts.length === 0 ? "–" : hosts.join(", ")}</span>,
+    width: "minmax(88px, 1fr)",
+    isWideOnly: true,
+  },
+  {
+    id: "speed",
+    header: header.speed,
+    value: ({ performance }) => performance.tokensPerSecond,
+    cell: ({ performance }) => formatRate(performance.tokensPerSecond),
+    width: "72px",
+    isNumber: true,
+  },
+  {
+    id: "requests",
+    header: header.requests,
+    value: ({ performance }) => performance.requestsInFlight,
+    cell: ({ performance: { requestsInFlight } }) =>
+      requestsInFlight === undefined ? "–" : formatCount(Math.round(requestsInFlight)),
+    width: "72px",
+    isNumber: true,
+    isWideOnly: true,
+  },
+  {
+    id: "memory",
+    header: header.memory,
+    value: ({ claimedBytes }) => claimedBytes,
+    cell: ({ claimedBytes }) => formatBytes(claimedBytes),
+    width: "80px",
+    isNumber: true,
+  },
+  {
+    id: "age",
+    header: header.age,
+    value: ({ createdAt }) => createdAt,
+    cell: ({ createdAt }) => <Ago at={createdAt} suffix="" />,
+    width: "72px",
+    isNumber: true,
+    isWideOnly: true,
+  },
+];
+
+function StateAndReason({ row }: { readonly row: ServiceRow }) {
+  const reason = reasonOf(row);
+  return (
+    <span className="state-reason" title={reason === "" ? undefined : reason}>
+      <State state={row.state} />
+      {reason !== "" && <span className="truncate muted small">{reason}</span>}
+    </span>
+  );
+}

@@ -1,0 +1,80 @@
+/** Events of one object, newest first; asked for again when the object changes, and while the page is visible. */
+import { useQuery } from "@tanstack/react-query";
+import { type ApiObject, listObjects } from "../api/kube.ts";
+import { detailsText } from "../texts/details.ts";
+import { Failure, Skeleton } from "./notice.tsx";
+import { type PlainColumn, PlainTable } from "./plain-table.tsx";
+import { State } from "./state.tsx";
+import { Ago } from "./time.tsx";
+
+interface EventObject extends ApiObject {
+  readonly type?: string;
+  readonly reason?: string;
+  readonly message?: string;
+  readonly count?: number;
+  readonly series?: { readonly count?: number; readonly lastObservedTime?: string };
+  readonly eventTime?: string | null;
+  readonly lastTimestamp?: string | null;
+  readonly firstTimestamp?: string | null;
+}
+
+export interface EventsProps {
+  readonly kind: string;
+  readonly name: string;
+  /** Events of objects without a namespace are in `default`. */
+  readonly namespace?: string;
+  /** resourceVersion of the object. */
+  readonly version: string | undefined;
+}
+
+const REFRESH_MS = 20_000;
+
+export function Events({ kind, name, namespace = "default", version }: EventsProps) {
+  const { data, error, refetch } = useQuery({
+    queryKey: ["events", kind, namespace, name, version],
+    queryFn: ({ signal }) =>
+      listObjects<EventObject>(
+        { resource: "events", namespace },
+        { fieldSelector: `involvedObject.kind=${kind},involvedObject.name=${name}` },
+        signal,
+      ),
+    refetchInterval: REFRESH_MS,
+    placeholderData: (before) => before,
+  });
+  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return <Skeleton />;
+  const sorted = [...data].sort((a, b) => timeOf(b).localeCompare(timeOf(a)));
+  return (
+    <PlainTable
+      label="Events"
+      rows={sorted}
+      keyOf={({ metadata }) => metadata.uid ?? metadata.name}
+      columns={COLUMNS}
+      none={detailsText.noEvents}
+    />
+  );
+}
+
+const COLUMNS: readonly PlainColumn<EventObject>[] = [
+  {
+    id: "type",
+    header: detailsText.type,
+    cell: ({ type = "Normal" }) => (
+      <State state={{ word: type, level: type === "Warning" ? "warn" : "idle" }} />
+    ),
+  },
+  { id: "reason", header: detailsText.reason, cell: ({ reason = "" }) => <code>{reason}</code> },
+  { id: "message", header: detailsText.message, cell: ({ message }) => message, isWide: true },
+  {
+    id: "seen",
+    header: detailsText.seen,
+    cell: (event) => detailsText.times(event.series?.count ?? event.count ?? 1),
+    isNumber: true,
+  },
+  { id: "since", header: detailsText.since, cell: (event) => <Ago at={timeOf(event)} />, isNumber: true },
+];
+
+function timeOf({ series, lastTimestamp, eventTime, firstTimestamp, metadata }: EventObject): string {
+  const times = [series?.lastObservedTime, lastTimestamp, eventTime, firstTimestamp];
+  return times.find((time) => typeof time === "string") ?? metadata.creationTimestamp ?? "";
+}
