@@ -44,6 +44,7 @@ export interface RequestOptions {
   readonly method?: string;
   readonly body?: unknown;
   readonly contentType?: string;
+  readonly accept?: string;
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -69,9 +70,15 @@ export async function requestJson<T>(path: string, options: RequestOptions = {})
 /** A 2xx answer. Rejects with ConsoleError. */
 export async function request(
   path: string,
-  { method = "GET", body, contentType = "application/json", signal }: RequestOptions = {},
+  {
+    method = "GET",
+    body,
+    contentType = "application/json",
+    accept = "application/json",
+    signal,
+  }: RequestOptions = {},
 ): Promise<Response> {
-  const headers: Record<string, string> = { [CONSOLE_HEADER]: "1", accept: "application/json" };
+  const headers: Record<string, string> = { [CONSOLE_HEADER]: "1", accept };
   const init: RequestInit = { method, headers, cache: "no-store" };
   if (signal !== undefined) init.signal = signal;
   if (body !== undefined) {
@@ -89,8 +96,14 @@ export async function request(
   }
   if (answer.ok) return answer;
   const error = await errorOf(answer);
-  if (answer.status === 401) whenSignedOut();
+  // The gateway's 401 is about its key, not about the session.
+  if (answer.status === 401 && !isOfGateway(error)) whenSignedOut();
   throw error;
+}
+
+/** True for an error in the shape of OpenAI's API: by the gateway, or by the engine behind it. */
+export function isOfGateway({ answer }: ConsoleError): boolean {
+  return typeof answer === "object" && answer !== null && "error" in answer;
 }
 
 interface FailureBody {
@@ -99,6 +112,9 @@ interface FailureBody {
   readonly message?: string;
   readonly remedy?: string;
   readonly details?: { readonly causes?: readonly { field?: string; message?: string }[] };
+  readonly error?:
+    | string
+    | { readonly code?: string | number; readonly type?: string; readonly message?: string };
 }
 
 /** Both a `Refusal` of the console and a `Status` of the API server have a message. */
@@ -111,10 +127,24 @@ async function errorOf(answer: Response): Promise<ConsoleError> {
   } catch {
     body = { message: text.trim() };
   }
+  if (body.error !== undefined) return gatewayError(body, status, answer.headers.get("retry-after"));
   const code = body.reason ?? (typeof body.code === "string" ? body.code : `Http${status}`);
   const causes = (body.details?.causes ?? []).flatMap(({ field, message }) =>
     field === undefined || message === undefined ? [] : [{ field, message }],
   );
   const message = body.message === undefined || body.message === "" ? `status ${status}` : body.message;
   return new ConsoleError(code, message, { status, remedy: body.remedy, causes, answer: body });
+}
+
+/** Also for an error within a stream, which has no status of its own. */
+export function gatewayError(
+  answer: FailureBody,
+  status: number,
+  retryAfter: string | null = null,
+): ConsoleError {
+  const error = typeof answer.error === "string" ? { message: answer.error } : answer.error;
+  const { code, type, message = "" } = error ?? {};
+  const remedy = retryAfter === null ? undefined : `Retry-After: ${retryAfter} s`;
+  const name = typeof code === "string" ? code : (type ?? `Http${status}`);
+  return new ConsoleError(name, message === "" ? `status ${status}` : message, { status, remedy, answer });
 }

@@ -1,11 +1,82 @@
-/** The page Playground. */
+/** The page Playground: talk to a service, embed texts, rank documents, through the gateway as clients do. */
+import { KeyRound } from "lucide-react";
+import { type ReactNode, useState } from "react";
+import { useSearchParam, useSetSearch } from "../../address/search.ts";
+import { needsKey } from "../../api/gateway.ts";
+import { useSession } from "../../api/session.ts";
+import { Button } from "../../parts/button.tsx";
+import { Dialog } from "../../parts/dialog.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { texts } from "../../texts/playground.ts";
 import { text } from "../../texts/text.ts";
+import { ChatTab } from "./chat/chat.tsx";
+import { KeyForm } from "./services/key-form.tsx";
+import type { Mode, Offer } from "./services/offers.ts";
+import { useOffers } from "./services/use-offers.ts";
+import { EmbeddingsTab } from "./vectors/embeddings.tsx";
+import { RerankTab } from "./vectors/rerank.tsx";
+import "./playground.css";
 
 export function PlaygroundPage() {
+  const session = useSession();
+  const [tab, setTab] = useSearchParam("tab", "chat");
+  const [hasKeyForm, setHasKeyForm] = useState(false);
+  const keyButton = (
+    <Button look="quiet" icon={<KeyRound size={14} aria-hidden />} onClick={() => setHasKeyForm(true)}>
+      {texts.key.change}
+    </Button>
+  );
+  const hasGateway = session?.hasGateway;
   return (
-    <Page title={text.pages.playground}>
-      <div />
+    <Page title={text.pages.playground} subtitle={texts.subtitle} actions={hasGateway === true && keyButton}>
+      {hasGateway === false && (
+        <Empty title={texts.noGateway} why={texts.noGatewayWhy} command={texts.noGatewayCommand} />
+      )}
+      {hasGateway === true && (
+        <div className="playground">
+          <Tabs
+            value={tab}
+            onChange={setTab}
+            tabs={[
+              { id: "chat", label: texts.tabs.chat, content: () => within("chat", ChatTab) },
+              {
+                id: "embeddings",
+                label: texts.tabs.embeddings,
+                content: () => within("embedding", EmbeddingsTab),
+              },
+              { id: "rerank", label: texts.tabs.rerank, content: () => within("rerank", RerankTab) },
+            ]}
+          />
+        </div>
+      )}
+      <Dialog title={texts.key.change} isOpen={hasKeyForm} onClose={() => setHasKeyForm(false)}>
+        <KeyForm onDone={() => setHasKeyForm(false)} />
+      </Dialog>
     </Page>
   );
+}
+
+type ModeTab = (props: { readonly offers: readonly Offer[] }) => ReactNode;
+
+function within(mode: Mode, Content: ModeTab): ReactNode {
+  return <WithOffers key={mode} mode={mode} Content={Content} />;
+}
+
+function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: ModeTab }) {
+  const { offers, isLoading, error, reload } = useOffers(mode);
+  const setSearch = useSetSearch();
+  if (error !== null && needsKey(error)) return <KeyForm refusal={error} onDone={reload} />;
+  if (error !== null) return <Failure error={error} onRetry={reload} />;
+  if (isLoading) return <Skeleton rows={3} />;
+  if (offers.length === 0)
+    return (
+      <Empty title={texts.none[mode]} why={texts.noneWhy}>
+        <Button look="primary" onClick={() => setSearch({ deploy: "new" })}>
+          {texts.deploy}
+        </Button>
+      </Empty>
+    );
+  return <Content offers={offers} />;
 }

@@ -1,0 +1,49 @@
+/** The gateway, with the key of the session: the console's server passes the requests on. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
+import { ConsoleError, isOfGateway, request, requestJson } from "./request.ts";
+
+const GATEWAY = `${CONSOLE_PATH}/gateway`;
+
+/** An entry of GET /v1/models: one for each name of each service that the key may use. */
+export interface GatewayModel {
+  readonly id: string;
+  /** namespace/name */
+  readonly service: string;
+  readonly mode: string;
+  readonly state: "ready" | "starting" | "idle" | "off";
+  readonly context_length?: number | null;
+}
+
+/** `version` changes with the services: the list is then read again. */
+export function gatewayModelsQuery(version: string) {
+  return queryOptions({
+    queryKey: ["gateway", "models", version],
+    queryFn: async ({ signal }) =>
+      (await requestJson<{ readonly data: readonly GatewayModel[] }>(`${GATEWAY}/v1/models`, { signal }))
+        .data,
+    staleTime: 30_000,
+    placeholderData: keepPreviousData,
+    retry: (count, error) => !(error instanceof ConsoleError && error.status < 500) && count < 2,
+  });
+}
+
+/** A JSON answer of the gateway, or of the engine behind it. */
+export function askGateway<T>(path: string, body: object, signal?: AbortSignal): Promise<T> {
+  return requestJson<T>(`${GATEWAY}${path}`, { method: "POST", body, signal });
+}
+
+/** The answer's body is a stream of events. */
+export function streamGateway(path: string, body: object, signal: AbortSignal): Promise<Response> {
+  return request(`${GATEWAY}${path}`, { method: "POST", body, signal, accept: "text/event-stream" });
+}
+
+/** True if the gateway wants a key, or refuses the one that the session has. */
+export function needsKey(error: unknown): boolean {
+  return error instanceof ConsoleError && error.status === 401 && isOfGateway(error);
+}
+
+/** Kept in the sealed session, out of reach of scripts. An empty key removes it. */
+export async function setGatewayKey(key: string): Promise<void> {
+  await requestJson(`${CONSOLE_PATH}/gateway-key`, { method: "POST", body: { key } });
+}

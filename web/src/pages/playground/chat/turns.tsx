@@ -1,0 +1,183 @@
+/** The turns of a conversation: questions, and answers with their figures. */
+import { Pencil, RefreshCw } from "lucide-react";
+import { type KeyboardEvent, memo, useState } from "react";
+import { Button, IconButton } from "../../../parts/button.tsx";
+import { CopyButton } from "../../../parts/copy.tsx";
+import { formatCount, formatRate } from "../../../parts/format.ts";
+import { Failure } from "../../../parts/notice.tsx";
+import { Tag } from "../../../parts/state.tsx";
+import { texts } from "../../../texts/playground.ts";
+import { Markdown } from "../markdown/markdown.tsx";
+import type { UserTurn } from "./body.ts";
+import { figuresOf } from "./figures.ts";
+import { type AnswerTurn, regenerate, resend, type Side, type Turn } from "./store.ts";
+
+export function Turns({
+  side,
+  turns,
+  isIdle,
+  hosts,
+}: {
+  readonly side: Side;
+  readonly turns: readonly Turn[];
+  readonly isIdle: boolean;
+  readonly hosts: readonly string[];
+}) {
+  return (
+    <ol className="turns">
+      {turns.map((turn) => (
+        <li key={turn.id}>
+          {turn.role === "user" ? (
+            <Question side={side} turn={turn} />
+          ) : (
+            <Answer side={side} turn={turn} isIdle={isIdle} hosts={hosts} />
+          )}
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+const Question = memo(({ side, turn }: { readonly side: Side; readonly turn: UserTurn }) => {
+  const [isEditing, setIsEditing] = useState(false);
+  if (isEditing) return <QuestionEditor side={side} turn={turn} onClose={() => setIsEditing(false)} />;
+  return (
+    <div className="question">
+      <div className="question-text" dir="auto">
+        {turn.images.map((url) => (
+          <img key={url} src={url} alt="" />
+        ))}
+        {turn.text}
+      </div>
+      <IconButton label={texts.edit} onClick={() => setIsEditing(true)}>
+        <Pencil size={14} aria-hidden />
+      </IconButton>
+    </div>
+  );
+});
+
+function QuestionEditor({
+  side,
+  turn,
+  onClose,
+}: {
+  readonly side: Side;
+  readonly turn: UserTurn;
+  readonly onClose: () => void;
+}) {
+  const [value, setValue] = useState(turn.text);
+  const isEmpty = value.trim() === "" && turn.images.length === 0;
+  const submit = (): void => {
+    if (isEmpty) return;
+    onClose();
+    resend(side, turn.id, value);
+  };
+  const onKey = (event: KeyboardEvent): void => {
+    if (event.key === "Escape") onClose();
+    if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) submit();
+  };
+  return (
+    <div className="stack question-editor">
+      <textarea
+        ref={focusOnce}
+        rows={3}
+        aria-label={texts.edit}
+        value={value}
+        onChange={({ target }) => setValue(target.value)}
+        onKeyDown={onKey}
+      />
+      <div className="row">
+        <Button look="primary" disabled={isEmpty} onClick={submit}>
+          {texts.resend}
+        </Button>
+        <Button onClick={onClose}>{texts.cancel}</Button>
+      </div>
+    </div>
+  );
+}
+
+/** The reader has just asked to edit it. */
+function focusOnce(field: HTMLTextAreaElement | null): void {
+  field?.focus();
+}
+
+interface AnswerProps {
+  readonly side: Side;
+  readonly turn: AnswerTurn;
+  readonly isIdle: boolean;
+  readonly hosts: readonly string[];
+}
+
+const Answer = memo(({ side, turn, isIdle, hosts }: AnswerProps) => {
+  const { text, reasoning, state } = turn;
+  const isBusy = state.at === "waiting" || state.at === "writing";
+  return (
+    <article className="answer" aria-busy={isBusy} aria-label={turn.service}>
+      {reasoning !== "" && (
+        <details className="thoughts" open={text === ""}>
+          <summary className="muted small">{texts.thoughts}</summary>
+          <p dir="auto">{reasoning}</p>
+        </details>
+      )}
+      {state.at === "waiting" && <p className="muted">{isIdle ? texts.waking : texts.waiting}</p>}
+      {text !== "" && <Markdown text={text.trimStart()} />}
+      {state.at === "failed" && <Failure error={state.error} />}
+      <footer className="answer-foot">
+        <AnswerFigures turn={turn} hosts={hosts} />
+        {!isBusy && (
+          <span className="answer-actions">
+            {text !== "" && <CopyButton value={text} label={texts.copyAnswer} />}
+            <IconButton label={texts.regenerate} onClick={() => regenerate(side, turn.id)}>
+              <RefreshCw size={14} aria-hidden />
+            </IconButton>
+          </span>
+        )}
+      </footer>
+    </article>
+  );
+});
+
+function AnswerFigures({
+  turn: { timing, state },
+  hosts,
+}: {
+  readonly turn: AnswerTurn;
+  readonly hosts: readonly string[];
+}) {
+  const { firstTokenMs, tokensPerSecond, tokens, promptTokens, isEstimated } = figuresOf(timing);
+  const isOver = state.at === "done" || state.at === "stopped";
+  const [host, ...others] = hosts;
+  return (
+    <span className="answer-figures muted small number">
+      {state.at === "stopped" && <Tag>{texts.stopped}</Tag>}
+      {state.at === "done" && state.finish === "length" && <Tag level="warn">{texts.cut}</Tag>}
+      {state.at === "done" && state.finish === undefined && <Tag level="warn">{texts.endedEarly}</Tag>}
+      {firstTokenMs !== undefined && (
+        <span>
+          {texts.figures.first} {formatMs(firstTokenMs)}
+        </span>
+      )}
+      {tokensPerSecond !== undefined && isOver && (
+        <span>
+          {formatRate(tokensPerSecond)} {texts.figures.speed}
+        </span>
+      )}
+      {tokens > 0 && (
+        <span title={isEstimated && isOver ? texts.figures.estimated : undefined}>
+          {isEstimated ? "≈ " : ""}
+          {formatCount(tokens)} {texts.figures.tokens}
+          {promptTokens !== undefined && `, ${texts.figures.prompt(formatCount(promptTokens))}`}
+        </span>
+      )}
+      {isOver && host !== undefined && others.length === 0 && (
+        <span>
+          {texts.figures.host} <bdi>{host}</bdi>
+        </span>
+      )}
+    </span>
+  );
+}
+
+function formatMs(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}

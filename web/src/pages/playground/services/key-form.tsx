@@ -1,0 +1,52 @@
+/** The key that the gateway wants. It goes to the server and is kept in the sealed session. */
+import { useQueryClient } from "@tanstack/react-query";
+import { type FormEvent, useState } from "react";
+import { setGatewayKey } from "../../../api/gateway.ts";
+import { Button } from "../../../parts/button.tsx";
+import { Command } from "../../../parts/copy.tsx";
+import { Failure } from "../../../parts/notice.tsx";
+import { texts } from "../../../texts/playground.ts";
+
+export function KeyForm({
+  refusal,
+  onDone,
+}: {
+  /** The gateway's own words. */
+  readonly refusal?: Error;
+  readonly onDone: () => void;
+}) {
+  const client = useQueryClient();
+  const [error, setError] = useState<Error>();
+  const save = async (key: string): Promise<void> => {
+    try {
+      await setGatewayKey(key);
+      await client.invalidateQueries({ queryKey: ["gateway"] });
+      onDone();
+    } catch (cause) {
+      setError(cause instanceof Error ? cause : new Error(String(cause)));
+    }
+  };
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    void save(String(new FormData(event.currentTarget).get("key")).trim());
+  };
+  return (
+    <form className="card stack playground-key" onSubmit={submit}>
+      <h2>{texts.key.title}</h2>
+      {refusal !== undefined && <p className="prose">{refusal.message}</p>}
+      <p className="muted prose">{texts.key.why}</p>
+      <label className="field">
+        <span>{texts.key.label}</span>
+        <input name="key" type="password" autoComplete="off" required maxLength={4096} placeholder="mbk_…" />
+      </label>
+      <div className="row">
+        <Button type="submit" look="primary">
+          {texts.key.save}
+        </Button>
+        <Button onClick={() => void save("")}>{texts.key.remove}</Button>
+      </div>
+      <Command>{texts.key.command}</Command>
+      {error !== undefined && <Failure error={error} />}
+    </form>
+  );
+}

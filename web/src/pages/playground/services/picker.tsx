@@ -1,0 +1,127 @@
+/** The choice of a service. One that cannot be asked is listed with its reason. */
+import { Command } from "cmdk";
+import { ChevronDown } from "lucide-react";
+import { Popover } from "radix-ui";
+import { useMemo, useState } from "react";
+import type { StateWord } from "../../../../../src/console/rows.ts";
+import { formatCount } from "../../../parts/format.ts";
+import { State } from "../../../parts/state.tsx";
+import { texts } from "../../../texts/playground.ts";
+import { canAsk, type Offer } from "./offers.ts";
+import "./picker.css";
+
+/** More are found by typing. */
+const MAX_SHOWN = 50;
+
+export function Picker({
+  offers,
+  value,
+  onChange,
+}: {
+  readonly offers: readonly Offer[];
+  readonly value: string;
+  readonly onChange: (service: string) => void;
+}) {
+  const [isOpen, setIsOpen] = useState(false);
+  const chosen = offers.find(({ service }) => service === value);
+  const choose = (service: string): void => {
+    setIsOpen(false);
+    onChange(service);
+  };
+  return (
+    <Popover.Root open={isOpen} onOpenChange={setIsOpen}>
+      <Popover.Trigger asChild>
+        <button type="button" className="button picker" aria-label={`${texts.picker.label}: ${value}`}>
+          <bdi className="truncate">{value === "" ? texts.picker.choose : value}</bdi>
+          {chosen !== undefined && <State state={stateOf(chosen)} />}
+          <ChevronDown size={14} aria-hidden />
+        </button>
+      </Popover.Trigger>
+      <Popover.Portal>
+        <Popover.Content className="menu picker-list" align="start" sideOffset={4} collisionPadding={8}>
+          <List offers={offers} onChoose={choose} />
+        </Popover.Content>
+      </Popover.Portal>
+    </Popover.Root>
+  );
+}
+
+function List({
+  offers,
+  onChoose,
+}: {
+  readonly offers: readonly Offer[];
+  readonly onChoose: (service: string) => void;
+}) {
+  const [words, setWords] = useState("");
+  const found = useMemo(() => offers.filter((offer) => isFound(offer, words)), [offers, words]);
+  return (
+    <Command label={texts.picker.label} shouldFilter={false} loop>
+      <Command.Input value={words} onValueChange={setWords} placeholder={texts.picker.search} autoFocus />
+      <Command.List>
+        <Command.Empty className="picker-note muted">{texts.picker.nothing}</Command.Empty>
+        {found.slice(0, MAX_SHOWN).map((offer) => (
+          <Command.Item
+            key={offer.service}
+            value={offer.service}
+            disabled={!canAsk(offer)}
+            className="menu-item picker-item"
+            onSelect={() => onChoose(offer.service)}
+          >
+            <span className="spread">
+              <bdi className="truncate">{offer.service}</bdi>
+              <State state={stateOf(offer)} />
+            </span>
+            <span className="muted small picker-why">{noteOf(offer)}</span>
+          </Command.Item>
+        ))}
+        {found.length > MAX_SHOWN && (
+          <p className="picker-note muted small">{texts.picker.more(found.length - MAX_SHOWN)}</p>
+        )}
+      </Command.List>
+    </Command>
+  );
+}
+
+export function stateOf({ row, state }: Offer): StateWord {
+  if (row !== undefined) return row.state;
+  const words = {
+    ready: { word: "Ready", level: "ok" },
+    idle: { word: "Idle", level: "idle" },
+    starting: { word: "Starting", level: "busy" },
+    off: { word: "Stopped", level: "idle" },
+    "not offered": { word: "Unknown", level: "idle" },
+  } as const;
+  return words[state];
+}
+
+/** Why it cannot be asked, or what distinguishes it. */
+function noteOf({ state, row, names, contextLength }: Offer): string {
+  switch (state) {
+    case "not offered":
+      return texts.picker.notOffered;
+    case "idle":
+      return texts.picker.idle;
+    case "starting":
+      return row === undefined || row.message === "" ? texts.picker.starting : row.message;
+    case "off":
+      return row === undefined || row.message === "" ? texts.picker.off : row.message;
+    case "ready":
+      return [
+        names.length === 0 ? "" : texts.picker.also(names.join(", ")),
+        contextLength === undefined ? "" : texts.picker.context(formatCount(contextLength)),
+      ]
+        .filter(Boolean)
+        .join(" · ");
+    default:
+      return state satisfies never;
+  }
+}
+
+function isFound({ service, names }: Offer, words: string): boolean {
+  const text = `${service} ${names.join(" ")}`.toLowerCase();
+  return words
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => text.includes(word));
+}
