@@ -1,5 +1,5 @@
 /** Requests to the console's own server. Every failure is a `ConsoleError` with what to do. */
-import { CONSOLE_HEADER } from "../../../src/console/protocol.ts";
+import { CONSOLE_HEADER, CONSOLE_PATH } from "../../../src/console/protocol.ts";
 
 /** A field that the API server refused. */
 export interface FieldCause {
@@ -48,6 +48,7 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+export const SESSION_PATH = `${CONSOLE_PATH}/session`;
 const MAX_TEXT = 2_000;
 let whenSignedOut: () => void = () => undefined;
 
@@ -96,8 +97,8 @@ export async function request(
   }
   if (answer.ok) return answer;
   const error = await errorOf(answer);
-  // The gateway's 401 is about its key, not about the session.
-  if (answer.status === 401 && !isOfGateway(error)) whenSignedOut();
+  // The gateway's 401 is about its key; that about the session itself is what the listener asks for.
+  if (answer.status === 401 && path !== SESSION_PATH && !isOfGateway(error)) whenSignedOut();
   throw error;
 }
 

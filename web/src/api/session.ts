@@ -3,13 +3,13 @@ import { queryOptions, useQuery } from "@tanstack/react-query";
 import { GROUP } from "../../../src/api/group.ts";
 import { type AccessQuestion, CONSOLE_PATH, type Session } from "../../../src/console/protocol.ts";
 import { text } from "../texts/text.ts";
-import { ConsoleError, requestJson } from "./request.ts";
+import { ConsoleError, requestJson, SESSION_PATH } from "./request.ts";
 
 const RIGHTS_MS = 30_000;
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
-  queryFn: ({ signal }) => requestJson<Session>(`${CONSOLE_PATH}/session`, { signal }),
+  queryFn: ({ signal }) => requestJson<Session>(SESSION_PATH, { signal }),
   staleTime: 60_000,
   retry: (count, error) => !(error instanceof ConsoleError && error.status === 401) && count < 2,
 });
@@ -20,11 +20,11 @@ export function useSession(): Session | undefined {
 }
 
 export async function signIn(by: { readonly token: string } | { readonly code: string }): Promise<void> {
-  await requestJson(`${CONSOLE_PATH}/session`, { method: "POST", body: by });
+  await requestJson(SESSION_PATH, { method: "POST", body: by });
 }
 
 export async function signOut(): Promise<void> {
-  await requestJson(`${CONSOLE_PATH}/session`, { method: "DELETE" });
+  await requestJson(SESSION_PATH, { method: "DELETE" });
 }
 
 /** May the reader do it? `why` is for the reader, if not. */

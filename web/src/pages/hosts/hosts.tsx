@@ -61,6 +61,11 @@ export function HostsPage() {
   );
 }
 
+/** Only a stale host has a time; the others report every few seconds. */
+function Seen({ host: { isStale, lastSeen } }: { readonly host: HostRow }) {
+  return isStale ? <Ago at={lastSeen} /> : text.state.now;
+}
+
 function Summary({ hosts }: { readonly hosts: readonly HostRow[] }) {
   const ready = hosts.filter(({ state }) => state.level === "ok").length;
   return <>{`${ready} of ${hosts.length} ready`}</>;
@@ -144,7 +149,7 @@ function Card({ host }: { readonly host: HostRow }) {
         <div>
           <dt>{text.hosts.lastSeen}</dt>
           <dd>
-            <Ago at={host.lastSeen} />
+            <Seen host={host} />
           </dd>
         </div>
       </dl>
@@ -233,7 +238,7 @@ const COLUMNS: readonly Column<HostRow>[] = [
     id: "seen",
     header: text.hosts.lastSeen,
     value: ({ lastSeen }) => lastSeen,
-    cell: ({ lastSeen }) => <Ago at={lastSeen} />,
+    cell: (host) => <Seen host={host} />,
     width: "92px",
     isNumber: true,
   },
