@@ -1,5 +1,5 @@
-/** Events of one object, newest first; asked for again when the object changes, and while the page is visible. */
-import { useQuery } from "@tanstack/react-query";
+/** Events of objects, newest first; asked for again when an object changes. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { type ApiObject, listObjects } from "../api/kube.ts";
 import { detailsText } from "../texts/details.ts";
 import { Failure, Skeleton } from "./notice.tsx";
@@ -7,7 +7,8 @@ import { type PlainColumn, PlainTable } from "./plain-table.tsx";
 import { State } from "./state.tsx";
 import { Ago } from "./time.tsx";
 
-interface EventObject extends ApiObject {
+export interface EventObject extends ApiObject {
+  readonly involvedObject?: { readonly kind?: string; readonly name?: string };
   readonly type?: string;
   readonly reason?: string;
   readonly message?: string;
@@ -27,19 +28,31 @@ export interface EventsProps {
   readonly version: string | undefined;
 }
 
-const REFRESH_MS = 20_000;
-
 export function Events({ kind, name, namespace = "default", version }: EventsProps) {
+  const selectors = [`involvedObject.kind=${kind},involvedObject.name=${name}`];
+  return <EventList namespace={namespace} selectors={selectors} version={version} />;
+}
+
+export interface EventListProps {
+  readonly namespace: string;
+  /** Field selectors, one request for each. */
+  readonly selectors: readonly string[];
+  /** Another value asks again. */
+  readonly version: string | undefined;
+  /** Additional columns, before the message. */
+  readonly columns?: readonly PlainColumn<EventObject>[];
+}
+
+export function EventList({ namespace, selectors, version, columns = [] }: EventListProps) {
   const { data, error, refetch } = useQuery({
-    queryKey: ["events", kind, namespace, name, version],
-    queryFn: ({ signal }) =>
-      listObjects<EventObject>(
-        { resource: "events", namespace },
-        { fieldSelector: `involvedObject.kind=${kind},involvedObject.name=${name}` },
-        signal,
-      ),
-    refetchInterval: REFRESH_MS,
-    placeholderData: (before) => before,
+    queryKey: ["events", namespace, selectors, version],
+    queryFn: async ({ signal }) => {
+      const lists = selectors.map((fieldSelector) =>
+        listObjects<EventObject>({ resource: "events", namespace }, { fieldSelector }, signal),
+      );
+      return (await Promise.all(lists)).flat();
+    },
+    placeholderData: keepPreviousData,
   });
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Skeleton />;
@@ -49,7 +62,7 @@ export function Events({ kind, name, namespace = "default", version }: EventsPro
       label="Events"
       rows={sorted}
       keyOf={({ metadata }) => metadata.uid ?? metadata.name}
-      columns={COLUMNS}
+      columns={[...COLUMNS.slice(0, 2), ...columns, ...COLUMNS.slice(2)]}
       none={detailsText.noEvents}
     />
   );

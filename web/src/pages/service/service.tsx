@@ -1,11 +1,98 @@
-/** The page Service. */
+/** One service: what it does, why, and what can be done about it. */
+import { Link, useParams } from "@tanstack/react-router";
+import { lazy, type ReactNode, Suspense, useRef } from "react";
+import { keepNamespace, useSearchParam } from "../../address/search.ts";
+import { useList, useObjects } from "../../live/hooks.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
-import { text } from "../../texts/text.ts";
+import { type Tab, Tabs } from "../../parts/tabs.tsx";
+import { serviceText } from "../../texts/service.ts";
+import { Actions } from "./actions.tsx";
+import { EventsTab } from "./events.tsx";
+import { Head } from "./head.tsx";
+import { PlacementTab } from "./placement.tsx";
+import { ReplicasTab } from "./replicas.tsx";
+import { objectsOf, type ServiceObjects } from "./service-state.ts";
+import "./service.css";
+
+const YamlTab = lazy(() =>
+  import("./yaml/yaml-tab.tsx").then(({ YamlTab: component }) => ({ default: component })),
+);
 
 export function ServicePage() {
+  const { namespace, name } = useParams({ strict: false }) as { namespace: string; name: string };
+  // Another service is another page: nothing of this one may be seen in it.
+  return <OneService key={`${namespace}/${name}`} namespace={namespace} name={name} />;
+}
+
+function OneService({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+  const { rows, get, isSynced, refusal } = useObjects(`service/${namespace}/${name}`);
+  const row = useList("services").get(`${namespace}/${name}`);
+  const objects = objectsOf(get, rows, row);
+  const wasSeen = useRef(false);
+  if (objects !== undefined) wasSeen.current = true;
+  if (objects !== undefined)
+    return (
+      <Page
+        title={name}
+        subtitle={<bdi>{namespace}</bdi>}
+        actions={<Actions objects={objects} />}
+        key={objects.service.metadata.uid}
+      >
+        <Head objects={objects} />
+        <ServiceTabs objects={objects} />
+      </Page>
+    );
+  if (refusal !== undefined)
+    return (
+      <Page title={name}>
+        <Failure error={refusal} />
+      </Page>
+    );
   return (
-    <Page title={text.pages.services}>
-      <div />
+    <Page title={name} subtitle={<bdi>{namespace}</bdi>}>
+      {isSynced ? <Gone name={name} wasSeen={wasSeen.current} /> : <Skeleton />}
     </Page>
   );
+}
+
+function Gone({ name, wasSeen }: { readonly name: string; readonly wasSeen: boolean }) {
+  return (
+    <div role="alert">
+      <Empty
+        title={wasSeen ? serviceText.gone(name) : serviceText.missing(name)}
+        why={wasSeen ? serviceText.goneWhy : serviceText.missingWhy}
+      >
+        <Link to="/services" search={keepNamespace} className="link">
+          {serviceText.toList}
+        </Link>
+      </Empty>
+    </div>
+  );
+}
+
+function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
+  const [tab, setTab] = useSearchParam("tab", "replicas");
+  const { tabs: label } = serviceText;
+  const tabs: readonly Tab[] = [
+    {
+      id: "replicas",
+      label: label.replicas,
+      count: objects.replicas.length + objects.pods.length,
+      content: () => <ReplicasTab objects={objects} />,
+    },
+    { id: "placement", label: label.placement, content: () => <PlacementTab objects={objects} /> },
+    { id: "events", label: label.events, content: () => <EventsTab objects={objects} /> },
+    {
+      id: "yaml",
+      label: label.yaml,
+      content: () => later(<YamlTab service={objects.service} />),
+    },
+  ];
+  const known = tabs.some(({ id }) => id === tab) ? tab : "replicas";
+  return <Tabs tabs={tabs} value={known} onChange={setTab} />;
+}
+
+function later(content: ReactNode) {
+  return <Suspense fallback={<Skeleton />}>{content}</Suspense>;
 }

@@ -1,0 +1,104 @@
+/** State, one sentence of why with its remedy, the endpoint, and facts. */
+import { Link } from "@tanstack/react-router";
+import { keepNamespace } from "../../address/search.ts";
+import { Command, CopyButton } from "../../parts/copy.tsx";
+import { formatBytes } from "../../parts/format.ts";
+import { State } from "../../parts/state.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { serviceText } from "../../texts/service.ts";
+import { text } from "../../texts/text.ts";
+import type { ServiceObjects } from "./service-state.ts";
+
+export function Head({ objects }: { readonly objects: ServiceObjects }) {
+  return (
+    <div className="service-head">
+      <Why objects={objects} />
+      <Endpoint endpoint={objects.service.status?.endpoint} />
+      <Facts objects={objects} />
+    </div>
+  );
+}
+
+/** The words of the condition, as they are. */
+function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }) {
+  const { status } = service;
+  const attention = row?.attention;
+  const message = attention?.message ?? status?.message ?? "";
+  const state = row?.state ?? { word: status?.phase ?? text.state.unknown, level: "idle" as const };
+  return (
+    <section className={`why why-${state.level}`} aria-live="polite">
+      <div className="row">
+        <State state={state} />
+        <span className="muted small number">
+          {serviceText.of(
+            row?.ready ?? status?.readyReplicas ?? 0,
+            row?.desired ?? status?.desiredReplicas ?? 0,
+          )}
+        </span>
+        {attention?.since !== undefined && (
+          <span className="muted small">
+            <Ago at={attention.since} />
+          </span>
+        )}
+      </div>
+      {message !== "" && <p className="prose why-message">{message}</p>}
+      {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}
+      {attention?.command !== undefined && <Command>{attention.command}</Command>}
+    </section>
+  );
+}
+
+function Endpoint({ endpoint }: { readonly endpoint: string | undefined }) {
+  return (
+    <div className="endpoint">
+      <span className="muted small">{serviceText.endpoint}</span>
+      {endpoint === undefined ? (
+        <span className="muted">{serviceText.noEndpoint}</span>
+      ) : (
+        <span className="row endpoint-value">
+          <code className="truncate">{endpoint}</code>
+          <CopyButton value={endpoint} />
+        </span>
+      )}
+    </div>
+  );
+}
+
+function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects }) {
+  const { metadata, spec, status } = service;
+  const model = status?.model?.name ?? spec.modelRef ?? row?.model ?? "";
+  const { facts } = serviceText;
+  return (
+    <dl className="facts">
+      <div>
+        <dt>{facts.model}</dt>
+        <dd>
+          <Link to={`/models/${metadata.namespace}/${model}` as "/"} search={keepNamespace} className="link">
+            {model}
+          </Link>{" "}
+          <span className="muted">{status?.model?.quantization}</span>
+        </dd>
+      </div>
+      <Fact name={facts.runtime} value={status?.runtime ?? spec.runtime} />
+      <Fact name={facts.on} value={status?.on} />
+      <Fact name={facts.mode} value={status?.mode ?? spec.mode ?? "chat"} />
+      <Fact name={facts.memory} value={row === undefined ? undefined : formatBytes(row.claimedBytes)} />
+      <Fact name={facts.priority} value={spec.priority} />
+      <div>
+        <dt>{facts.age}</dt>
+        <dd>
+          <Ago at={metadata.creationTimestamp} suffix="" />
+        </dd>
+      </div>
+    </dl>
+  );
+}
+
+function Fact({ name, value }: { readonly name: string; readonly value: string | undefined }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value === undefined || value === "" ? "–" : value}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,158 @@
+/** The replicas and pods of a service: each with its way to Ready, its machine and its memory. */
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import { keepNamespace } from "../../address/search.ts";
+import { formatBytes, formatCount, formatRate, formatSpeed } from "../../parts/format.ts";
+import { Empty } from "../../parts/notice.tsx";
+import { State } from "../../parts/state.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { Timeline } from "../../parts/timeline.tsx";
+import { serviceText } from "../../texts/service.ts";
+import type { ServicePod } from "./pod.ts";
+import { levelOfPhase, stateOfPod, stepsOfPod, stepsOfReplica, wordOfReplica } from "./progress.ts";
+import { claimOf, type ServiceObjects } from "./service-state.ts";
+
+const { replicas: texts } = serviceText;
+
+export function ReplicasTab({ objects }: { readonly objects: ServiceObjects }) {
+  const { replicas, pods } = objects;
+  if (replicas.length + pods.length === 0) return <Empty title={texts.none} why={whyNone(objects)} />;
+  return (
+    <ul className="replicas">
+      {replicas.map((replica) => (
+        <li key={replica.metadata.name}>
+          <Replica replica={replica} />
+        </li>
+      ))}
+      {pods.map((pod) => (
+        <li key={pod.metadata.name}>
+          <PodCard pod={pod} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function whyNone({ service: { spec, status } }: ServiceObjects): string {
+  if (spec.suspend) return texts.noneSuspended;
+  if (status?.phase === "Idle") return texts.noneIdle;
+  return spec.replicas === 0 ? texts.noneZero : texts.noneWaiting;
+}
+
+function Replica({ replica }: { readonly replica: InferenceReplica }) {
+  const { metadata, spec, status } = replica;
+  const { hostName } = spec.template;
+  const level = levelOfPhase(status?.phase);
+  const { footprintBytes } = status?.memory ?? {};
+  const claimed = formatBytes(claimOf(replica));
+  return (
+    <article className="card replica" aria-label={metadata.name}>
+      <header className="spread">
+        <h3 className="truncate">{metadata.name}</h3>
+        <State state={{ word: wordOfReplica(replica), level }} />
+      </header>
+      <Timeline steps={stepsOfReplica(replica)} label={metadata.name} />
+      {level !== "ok" && status?.message !== undefined && <p className="prose">{status.message}</p>}
+      {status?.phase === "Fetching" && <Download progress={status.progress} />}
+      <dl className="facts replica-facts">
+        <Fact name={texts.host}>
+          <Link to={`/hosts/${encodeURIComponent(hostName)}` as "/"} search={keepNamespace} className="link">
+            {hostName}
+          </Link>
+        </Fact>
+        <Fact name={texts.memory}>
+          {footprintBytes === undefined ? claimed : texts.inUse(formatBytes(footprintBytes), claimed)}
+        </Fact>
+        <Fact name={texts.context}>
+          {status?.contextPerSlot === undefined ? "–" : texts.tokens(formatCount(status.contextPerSlot))}
+        </Fact>
+        <Fact name={texts.speed}>{formatRate(status?.performance?.tokensPerSecond)}</Fact>
+        <Fact name={texts.restarts}>{formatCount(status?.restarts ?? 0)}</Fact>
+      </dl>
+      <LastExit replica={replica} />
+    </article>
+  );
+}
+
+function Download({ progress }: { readonly progress: NonNullable<InferenceReplica["status"]>["progress"] }) {
+  if (progress === undefined) return null;
+  const { bytes, totalBytes, bytesPerSecond } = progress;
+  return (
+    <div className="row small">
+      {totalBytes !== undefined && <progress value={bytes} max={totalBytes} aria-label="Download" />}
+      <span className="muted number">
+        {formatBytes(bytes)}
+        {totalBytes !== undefined && ` of ${formatBytes(totalBytes)}`}
+        {bytesPerSecond !== undefined && `, ${formatSpeed(bytesPerSecond)}`}
+      </span>
+    </div>
+  );
+}
+
+function LastExit({ replica: { status } }: { readonly replica: InferenceReplica }) {
+  const exit = status?.lastExit;
+  if (exit === undefined || exit.killedByUs === true) return null;
+  const how = exit.signal ?? (exit.code === undefined ? "" : `exit code ${exit.code}`);
+  return (
+    <div className="small">
+      <span className="muted">{texts.lastExit}: </span>
+      {[exit.reason, how].filter(Boolean).join(", ")}{" "}
+      {exit.at !== undefined && (
+        <span className="muted">
+          <Ago at={exit.at} />
+        </span>
+      )}
+      {exit.logTail !== undefined && exit.logTail !== "" && (
+        <details>
+          <summary>{texts.logTail}</summary>
+          <pre className="log-tail">{exit.logTail}</pre>
+        </details>
+      )}
+    </div>
+  );
+}
+
+function PodCard({ pod }: { readonly pod: ServicePod }) {
+  const { metadata, spec, status } = pod;
+  const state = stateOfPod(pod);
+  const restarts = (status?.containerStatuses ?? []).reduce(
+    (sum, { restartCount = 0 }) => sum + restartCount,
+    0,
+  );
+  return (
+    <article className="card replica" aria-label={metadata.name}>
+      <header className="spread">
+        <h3 className="truncate">{metadata.name}</h3>
+        <State state={state} />
+      </header>
+      <Timeline steps={stepsOfPod(pod)} label={metadata.name} />
+      {state.message !== "" && <p className="prose">{state.message}</p>}
+      <dl className="facts replica-facts">
+        <Fact name={texts.node}>
+          {spec.nodeName === undefined ? (
+            "–"
+          ) : (
+            <Link
+              to={`/nodes/${encodeURIComponent(spec.nodeName)}` as "/"}
+              search={keepNamespace}
+              className="link"
+            >
+              {spec.nodeName}
+            </Link>
+          )}
+        </Fact>
+        <Fact name={texts.restarts}>{formatCount(restarts)}</Fact>
+      </dl>
+    </article>
+  );
+}
+
+function Fact({ name, children }: { readonly name: string; readonly children: ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd className="number">{children}</dd>
+    </div>
+  );
+}

@@ -1,0 +1,87 @@
+/** The service as YAML: to read, and to edit. What another person stores in the meantime is never overwritten. */
+import { useState } from "react";
+import type { InferenceService } from "../../../../../src/api/inference-service/index.ts";
+import { useRight } from "../../../api/session.ts";
+import { Button } from "../../../parts/button.tsx";
+import { CopyButton } from "../../../parts/copy.tsx";
+import { Failure } from "../../../parts/notice.tsx";
+import { printYaml } from "../../../parts/yaml/documents.ts";
+import { YamlEditor } from "../../../parts/yaml/editor.tsx";
+import { serviceText } from "../../../texts/service.ts";
+import { ConflictNotice } from "./conflict.tsx";
+import { type Edit, useEdit } from "./use-edit.ts";
+
+const { yaml: texts } = serviceText;
+
+export function YamlTab({ service }: { readonly service: InferenceService }) {
+  const edit = useEdit(service);
+  if (edit !== undefined && edit.text !== undefined) return <Editing edit={edit} text={edit.text} />;
+  return <Reading service={service} onEdit={edit.begin} isSaved={edit.isSaved} />;
+}
+
+function Reading({
+  service,
+  onEdit,
+  isSaved,
+}: {
+  readonly service: InferenceService;
+  readonly onEdit: () => void;
+  readonly isSaved: boolean;
+}) {
+  const { namespace = "default", name } = service.metadata;
+  const right = useRight({ verb: "update", resource: "inferenceservices", namespace, name });
+  const [hasStatus, setHasStatus] = useState(false);
+  const { status: _, ...withoutStatus } = service;
+  const yaml = printYaml(hasStatus ? service : withoutStatus);
+  return (
+    <div className="stack">
+      <div className="spread">
+        <label className="row small">
+          <input
+            type="checkbox"
+            checked={hasStatus}
+            onChange={({ target }) => setHasStatus(target.checked)}
+          />
+          {texts.withStatus}
+        </label>
+        <div className="row">
+          {isSaved && <span className="small muted">{texts.saved}</span>}
+          <CopyButton value={yaml} />
+          <Button right={right} onClick={onEdit}>
+            {texts.edit}
+          </Button>
+        </div>
+      </div>
+      <YamlEditor label={texts.label} value={yaml} faults={[]} isReadOnly />
+    </div>
+  );
+}
+
+function Editing({ edit, text }: { readonly edit: Edit; readonly text: string }) {
+  return (
+    <div className="stack">
+      {edit.conflict !== undefined && (
+        <ConflictNotice conflict={edit.conflict} onMerge={edit.merge} onDiscard={edit.cancel} />
+      )}
+      {edit.clashes.length > 0 && <p className="prose">{texts.clashes(edit.clashes.join(", "))}</p>}
+      {edit.failure !== undefined && <Failure error={edit.failure} />}
+      <YamlEditor label={texts.label} value={text} faults={edit.faults} onChange={edit.change} />
+      <div className="spread">
+        <span className="muted small">{edit.isChecked ? texts.checked : ""}</span>
+        <div className="row">
+          <Button onClick={edit.cancel}>{texts.cancel}</Button>
+          <Button disabled={edit.isBusy} onClick={() => void edit.check()}>
+            {texts.check}
+          </Button>
+          <Button
+            look="primary"
+            disabled={edit.isBusy || edit.conflict !== undefined}
+            onClick={() => void edit.save()}
+          >
+            {texts.save}
+          </Button>
+        </div>
+      </div>
+    </div>
+  );
+}
