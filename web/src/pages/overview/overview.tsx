@@ -1,11 +1,152 @@
-/** The page Overview. */
-import { Page } from "../../parts/page.tsx";
+/** The page Overview: the farm in figures, what needs a person, the machines. */
+import { Link } from "@tanstack/react-router";
+import { useMemo } from "react";
+import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
+import { keepNamespace, useNamespace } from "../../address/search.ts";
+import { useList } from "../../live/hooks.ts";
+import { Command } from "../../parts/copy.tsx";
+import { MemoryBar } from "../../parts/memory-bar.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { State } from "../../parts/state.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { overviewText } from "../../texts/overview.ts";
 import { text } from "../../texts/text.ts";
+import { type AttentionGroup, attentionItems, groupAttention } from "./attention.ts";
+import { AttentionList } from "./attention-list.tsx";
+import { FarmFigures } from "./farm-figures.tsx";
+import "./overview.css";
+
+const MACHINES = 12;
 
 export function OverviewPage() {
+  const namespace = useNamespace();
+  const hosts = useList("hosts");
+  const services = useList("services");
+  const models = useList("models");
+  const inNamespace = (row: { readonly namespace: string }) =>
+    namespace === "" || row.namespace === namespace;
+  const shownServices = services.rows.filter(inNamespace);
+  const groups = groupAttention(
+    attentionItems({
+      hosts: hosts.rows,
+      services: shownServices,
+      models: models.rows.filter(inNamespace),
+    }),
+  );
+  const isSynced = (hosts.isSynced || hosts.refusal !== undefined) && services.isSynced;
+  const isEmpty = isSynced && hosts.rows.length === 0 && services.rows.length === 0;
   return (
     <Page title={text.pages.overview}>
-      <div />
+      {services.refusal !== undefined && <Failure error={services.refusal} />}
+      {!isSynced && services.refusal === undefined && <Skeleton />}
+      {isEmpty && hosts.refusal === undefined && <Start />}
+      {isSynced && !isEmpty && (
+        <>
+          <FarmFigures />
+          <NeedsAttention groups={groups} services={shownServices} />
+          {hosts.rows.length > 0 && <Machines hosts={hosts.rows} />}
+        </>
+      )}
     </Page>
   );
+}
+
+function Start() {
+  return (
+    <Empty title={overviewText.start} why={overviewText.startWhy}>
+      <p>{overviewText.firstHost}</p>
+      <Command>{overviewText.firstHostCommand}</Command>
+      <p>{overviewText.firstService}</p>
+      <Command>{overviewText.firstServiceCommand}</Command>
+    </Empty>
+  );
+}
+
+function NeedsAttention({
+  groups,
+  services,
+}: {
+  readonly groups: readonly AttentionGroup[];
+  readonly services: readonly ServiceRow[];
+}) {
+  const count = groups.reduce((sum, { items }) => sum + items.length, 0);
+  return (
+    <Section
+      title={overviewText.attention}
+      aside={count > 0 && <span className="muted small number">{count}</span>}
+    >
+      {count > 0 ? <AttentionList groups={groups} /> : <AllServing services={services} />}
+    </Section>
+  );
+}
+
+function AllServing({ services }: { readonly services: readonly ServiceRow[] }) {
+  const newest = services.reduce<ServiceRow | undefined>(
+    (last, row) => (last === undefined || row.createdAt > last.createdAt ? row : last),
+    undefined,
+  );
+  const word = newest === undefined ? overviewText.noServices : overviewText.allServing(services.length);
+  return (
+    <div className="card all-serving">
+      <State state={{ word, level: newest === undefined ? "idle" : "ok" }} />
+      {newest !== undefined && (
+        <p className="muted">
+          {overviewText.lastChange}{" "}
+          <Link
+            to={`/services/${newest.namespace}/${newest.name}` as "/"}
+            search={keepNamespace}
+            className="link"
+          >
+            {newest.namespace}/{newest.name}
+          </Link>
+          , <Ago at={newest.createdAt} />
+        </p>
+      )}
+    </div>
+  );
+}
+
+function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
+  const fullest = useMemo(
+    () => [...hosts].sort((a, b) => fullness(b) - fullness(a) || a.name.localeCompare(b.name)),
+    [hosts],
+  );
+  const all = (
+    <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
+      {overviewText.allMachines(hosts.length)}
+    </Link>
+  );
+  return (
+    <Section title={overviewText.machines} aside={all}>
+      <ul className="machine-strip">
+        {fullest.slice(0, MACHINES).map((host) => (
+          <li key={`${host.kind}/${host.name}`}>
+            <Link
+              to={`/${host.kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(host.name)}` as "/"}
+              search={keepNamespace}
+              className="card machine"
+            >
+              <div className="spread">
+                <h3 className="truncate">{host.name}</h3>
+                <State state={host.state} />
+              </div>
+              <MemoryBar
+                name={host.name}
+                budgetBytes={host.budgetBytes}
+                reserveBytes={host.reserveBytes}
+                claims={host.claims}
+              />
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+/** Share of the usable budget that is claimed. */
+function fullness({ budgetBytes, reserveBytes, claims }: HostRow): number {
+  const usable = budgetBytes - reserveBytes;
+  return usable <= 0 ? -1 : claims.reduce((sum, { bytes }) => sum + bytes, 0) / usable;
 }

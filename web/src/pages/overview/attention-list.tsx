@@ -1,0 +1,44 @@
+/** The list Needs attention. */
+import { Link } from "@tanstack/react-router";
+import { keepNamespace } from "../../address/search.ts";
+import { AttentionNotice } from "../../parts/attention.tsx";
+import { overviewText } from "../../texts/overview.ts";
+import type { AttentionGroup, AttentionItem } from "./attention.ts";
+
+const LINKS = 6;
+const GROUPS = 30;
+
+export function AttentionList({ groups }: { readonly groups: readonly AttentionGroup[] }) {
+  const hidden = groups.slice(GROUPS).reduce((sum, { items }) => sum + items.length, 0);
+  return (
+    <div className="attention-list">
+      {groups.slice(0, GROUPS).map((group) => (
+        <AttentionNotice key={group.key} attention={group.first.attention} about={<About group={group} />} />
+      ))}
+      {hidden > 0 && <p className="muted">{overviewText.others(hidden)}</p>}
+    </div>
+  );
+}
+
+function About({ group: { first, items } }: { readonly group: AttentionGroup }) {
+  const rest = items.length - LINKS;
+  return (
+    <>
+      {items.length > 1 && (
+        <span className="muted">{overviewText.alike(items.length, overviewText.kinds[first.kind])}</span>
+      )}
+      {items.slice(0, LINKS).map((item) => (
+        <ItemLink key={item.key} item={item} />
+      ))}
+      {rest > 0 && <span className="muted">{overviewText.others(rest)}</span>}
+    </>
+  );
+}
+
+function ItemLink({ item: { href, name } }: { readonly item: AttentionItem }) {
+  return (
+    <Link to={href as "/"} search={keepNamespace} className="link">
+      <bdi>{name}</bdi>
+    </Link>
+  );
+}

@@ -1,0 +1,92 @@
+/** What needs a person, across machines, services and models: worst first, equal causes together. Pure. */
+import type { Attention, HostRow, ModelRow, ServiceRow } from "../../../../src/console/rows.ts";
+
+export interface AttentionItem {
+  readonly kind: "host" | "service" | "model";
+  /** Unique among all items. */
+  readonly key: string;
+  readonly name: string;
+  readonly href: string;
+  readonly attention: Attention;
+  /** The machine takes no new replicas because a person said so. */
+  readonly isCordoned: boolean;
+}
+
+/** Items with one cause; the first has the words that are shown. */
+export interface AttentionGroup {
+  readonly key: string;
+  readonly first: AttentionItem;
+  readonly items: readonly AttentionItem[];
+}
+
+/** Fewer items than this are shown one by one. */
+const MANY = 8;
+/** Fewer equal causes than this are shown one by one. */
+const GROUPED = 3;
+
+export function attentionItems({
+  hosts,
+  services,
+  models,
+}: {
+  readonly hosts: readonly HostRow[];
+  readonly services: readonly ServiceRow[];
+  readonly models: readonly ModelRow[];
+}): readonly AttentionItem[] {
+  const items = [
+    ...hosts.flatMap(({ kind, name, attention, isCordoned }) =>
+      attention === undefined
+        ? []
+        : [
+            {
+              kind: "host" as const,
+              key: `${kind}/${name}`,
+              name,
+              href: `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(name)}`,
+              attention,
+              isCordoned,
+            },
+          ],
+    ),
+    ...services.flatMap((row) => namespaced("service", row)),
+    ...models.flatMap((row) => namespaced("model", row)),
+  ];
+  return items.sort(byUrgency);
+}
+
+/** The order of the items is kept. */
+export function groupAttention(items: readonly AttentionItem[]): readonly AttentionGroup[] {
+  const alone = (item: AttentionItem): AttentionGroup => ({ key: item.key, first: item, items: [item] });
+  if (items.length < MANY) return items.map(alone);
+  const byCause = Map.groupBy(items, causeOf);
+  const shown = new Set<string>();
+  return items.flatMap((item) => {
+    const cause = causeOf(item);
+    const equal = byCause.get(cause) ?? [];
+    if (equal.length < GROUPED) return [alone(item)];
+    if (shown.has(cause)) return [];
+    shown.add(cause);
+    return [{ key: cause, first: item, items: equal }];
+  });
+}
+
+function namespaced(
+  kind: "service" | "model",
+  { namespace, name, attention }: Pick<ServiceRow | ModelRow, "namespace" | "name" | "attention">,
+): readonly AttentionItem[] {
+  if (attention === undefined) return [];
+  const href = `/${kind}s/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const key = `${kind}/${namespace}/${name}`;
+  return [{ kind, key, name: `${namespace}/${name}`, href, attention, isCordoned: false }];
+}
+
+function causeOf({ kind, attention: { level, reason } }: AttentionItem): string {
+  return `${kind} ${level} ${reason}`;
+}
+
+/** Bad before warn, then the newest. */
+function byUrgency(a: AttentionItem, b: AttentionItem): number {
+  if (a.attention.level !== b.attention.level) return a.attention.level === "bad" ? -1 : 1;
+  const [since = "", other = ""] = [a.attention.since, b.attention.since];
+  return other.localeCompare(since) || a.key.localeCompare(b.key);
+}

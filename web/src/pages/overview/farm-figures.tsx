@@ -1,0 +1,76 @@
+/** The key figures of the farm. */
+import { Link } from "@tanstack/react-router";
+import type { FarmRow, QueueRow } from "../../../../src/console/rows.ts";
+import { keepNamespace } from "../../address/search.ts";
+import { useSession } from "../../api/session.ts";
+import { useList } from "../../live/hooks.ts";
+import { Figure, Figures } from "../../parts/figures.tsx";
+import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
+import { Spark } from "../../parts/spark.tsx";
+import { overviewText } from "../../texts/overview.ts";
+
+export function FarmFigures() {
+  const farm = useList("farm").rows[0];
+  const queues = useList("queues").rows;
+  const hasGateway = useSession()?.hasGateway === true;
+  const { hosts, services } = farm ?? { hosts: undefined, services: undefined };
+  return (
+    <Figures>
+      <Figure
+        label={overviewText.hosts}
+        value={formatCount(hosts?.ready)}
+        detail={<To path="/hosts">{overviewText.of(formatCount(hosts?.total))}</To>}
+      />
+      <Figure
+        label={overviewText.services}
+        value={formatCount(services?.ready)}
+        detail={<To path="/services">{overviewText.of(formatCount(services?.total))}</To>}
+      />
+      <Tokens farm={farm} />
+      <Figure label={overviewText.requests} value={formatRate(farm?.requestsInFlight)} />
+      {(hasGateway || queues.length > 0) && <Queue queues={queues} />}
+      <Figure
+        label={overviewText.memory}
+        value={formatBytes(farm?.claimedBytes)}
+        detail={overviewText.ofBudget(formatBytes(farm?.budgetBytes))}
+      />
+    </Figures>
+  );
+}
+
+function Tokens({ farm }: { readonly farm: FarmRow | undefined }) {
+  const history = farm?.history ?? [];
+  const label = overviewText.tokensHistory(
+    formatRate(Math.min(...history)),
+    formatRate(Math.max(...history)),
+  );
+  return (
+    <Figure
+      label={overviewText.tokens}
+      value={formatRate(farm?.tokensPerSecond)}
+      aside={<Spark values={history} label={label} />}
+    />
+  );
+}
+
+function Queue({ queues }: { readonly queues: readonly QueueRow[] }) {
+  const waiting = queues.reduce((sum, row) => sum + row.waiting, 0);
+  const longest = Math.max(0, ...queues.map((row) => row.longestWaitSeconds));
+  return (
+    <Figure
+      label={overviewText.queue}
+      value={formatCount(waiting)}
+      detail={
+        waiting === 0 ? overviewText.nobodyWaits : overviewText.longest(formatDuration(longest * 1_000))
+      }
+    />
+  );
+}
+
+function To({ path, children }: { readonly path: string; readonly children: string }) {
+  return (
+    <Link to={path as "/"} search={keepNamespace}>
+      {children}
+    </Link>
+  );
+}
