@@ -1,6 +1,7 @@
 /** `metalbridge drain`: moves all replicas off a host, and follows the drain until the host is empty. */
 
 import type { Command } from "commander";
+import { DRAIN } from "../src/api/host-change.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
@@ -31,9 +32,8 @@ export function configureDrain(command: Command): void {
 
 async function drain(name: string, flags: DrainFlags): Promise<void> {
   await withCluster("drain", flags, async (cluster) => {
-    const { host, isChanged } = await writeHostChange(cluster, await findObject(cluster, HOSTS, name), {
-      drain: true,
-    });
+    const found = await findObject(cluster, HOSTS, name);
+    const { host, isChanged } = await writeHostChange(cluster, found, DRAIN);
     printLine(
       isChanged
         ? `host ${name} is being drained: its replicas move to other hosts, no new replicas are scheduled on it`

@@ -1,12 +1,10 @@
 /** Changes to Host.spec that an operator requests. */
 import type { Host } from "../../src/api/host.ts";
+import type { HostChange } from "../../src/api/host-change.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { JsonPatchOp } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { patchObject } from "../cluster/failure.ts";
-
-/** The fields that decide whether replicas may be scheduled on a host. */
-export type HostChange = Partial<Pick<Host["spec"], "unschedulable" | "drain">>;
 
 /** Sets only the fields that differ. Pure. */
 export function changeOperations({ spec }: Host, change: HostChange): readonly JsonPatchOp[] {

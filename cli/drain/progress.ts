@@ -1,6 +1,7 @@
 /** The progress of a drain: the replicas that are still on the host, and the message of the controller. Pure. */
 import { getCondition } from "../../src/api/conditions.ts";
 import type { Host } from "../../src/api/host.ts";
+import { leavingState } from "../../src/api/host-change.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { printable } from "../program/table.ts";
@@ -19,7 +20,7 @@ const DRAINED = "Drained";
 /** `generation` is the generation of the Host when the drain was requested. An older condition is about another drain. */
 export function viewDrain(host: Host, replicas: readonly InferenceReplica[], generation: number): DrainView {
   const own = replicas.filter(({ spec }) => spec.template.hostName === host.metadata.name);
-  const left = new Map(own.map((replica) => [keyOf(replica.metadata), describeReplica(replica)]));
+  const left = new Map(own.map((replica) => [keyOf(replica.metadata), printable(leavingState(replica))]));
   if (host.spec.drain !== true) return { at: "takenBack", message: "", left };
   const condition = getCondition(host.status?.conditions, DRAINED);
   const isCurrent = (condition?.observedGeneration ?? generation) >= generation;
@@ -40,13 +41,4 @@ export function drainChanges(before: DrainView | undefined, now: DrainView): rea
     ...departed.map((key) => `  ${key.padEnd(width)}  has left`),
     ...news,
   ];
-}
-
-function describeReplica({ metadata, spec, status }: InferenceReplica): string {
-  const phase = status?.phase ?? "Pending";
-  const message =
-    status?.message === undefined || status.message === "" ? "" : `: ${printable(status.message)}`;
-  const isLeaving = metadata.deletionTimestamp !== undefined || spec.drain !== undefined;
-  if (phase === "Ready" && !isLeaving) return "Ready; runs until another replica is Ready elsewhere";
-  return phase === "Ready" ? "Ready; leaving" : `${phase}${message}`;
 }

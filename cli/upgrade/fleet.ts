@@ -3,6 +3,7 @@
 import { type ReadArchive, readArchive } from "../../launchd/release/stage.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
+import type { HostChange } from "../../src/api/host-change.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { createCommand } from "../../src/util/command.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
@@ -10,7 +11,7 @@ import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { follow } from "../cluster/follow.ts";
 import { untilDrained } from "../drain/follow.ts";
-import { type HostChange, writeHostChange } from "../drain/patch.ts";
+import { writeHostChange } from "../drain/patch.ts";
 import { toolPath } from "../install/context.ts";
 import { formatSpan } from "../program/age.ts";
 import { exitCodes } from "../program/exit-codes.ts";
