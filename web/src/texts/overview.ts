@@ -7,7 +7,7 @@ export const overviewText = {
   requests: "Requests in flight",
   queue: "Waiting in queues",
   longest: (time: string) => `longest ${time}`,
-  nobodyWaits: "nobody waits",
+  noneWait: "none waiting",
   memory: "Memory claimed",
   ofBudget: (budget: string) => `of ${budget}`,
   of: (total: string) => `of ${total}`,

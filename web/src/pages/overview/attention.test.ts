@@ -14,7 +14,7 @@ const service = (name: string, attention?: Attention) =>
   ({ namespace: "team", name, attention }) as ServiceRow;
 const model = (name: string, attention?: Attention) => ({ namespace: "team", name, attention }) as ModelRow;
 
-test("what needs a person is bad before warn, and the newest first; what needs nobody is left out", () => {
+test("what needs a person is bad before warn, and the newest first; objects without a fault are left out", () => {
   const items = attentionItems({
     hosts: [
       host("old", cause("bad", "HostUnreachable", "2026-11-27T08:00:00Z")),

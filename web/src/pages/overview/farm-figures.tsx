@@ -61,7 +61,7 @@ function Queue({ queues }: { readonly queues: readonly QueueRow[] }) {
       label={overviewText.queue}
       value={formatCount(waiting)}
       detail={
-        waiting === 0 ? overviewText.nobodyWaits : overviewText.longest(formatDuration(longest * 1_000))
+        waiting === 0 ? overviewText.noneWait : overviewText.longest(formatDuration(longest * 1_000))
       }
     />
   );
