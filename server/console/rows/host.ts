@@ -71,6 +71,8 @@ export function byBytes(a: ClaimRow, b: ClaimRow): number {
 }
 
 function osOf(os: string | undefined, version = ""): string {
+  // The version of a Linux names the distribution.
+  if (os === "linux" && version !== "") return version;
   return `${os === "darwin" ? "macOS" : (os ?? "")} ${version}`.trim();
 }
 

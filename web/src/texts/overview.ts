@@ -1,6 +1,6 @@
 /** Texts of the page Overview. */
 export const overviewText = {
-  hosts: "Machines ready",
+  hosts: "Hosts ready",
   services: "Services ready",
   tokens: "Tokens per second",
   tokensHistory: (least: string, most: string) => `Last 15 minutes: between ${least} and ${most} tokens/s`,
@@ -17,10 +17,10 @@ export const overviewText = {
   noServices: "No service asks for anything yet.",
   lastChange: "Newest service:",
   alike: (count: number, kind: string) => `${count} ${kind}`,
-  kinds: { host: "machines", service: "services", model: "models" },
+  kinds: { host: "hosts", service: "services", model: "models" },
   others: (count: number) => `and ${count} more`,
-  machines: "Machines, fullest first",
-  allMachines: (count: number) => `All ${count} machines`,
+  machines: "Hosts, fullest first",
+  allMachines: (count: number) => (count === 1 ? "All hosts" : `All ${count} hosts`),
   start: "Nothing is here yet",
   startWhy:
     "Metalbridge needs a machine that runs engines and a model to serve. Both take one command; what they do appears here as it happens.",

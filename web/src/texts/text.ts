@@ -99,6 +99,6 @@ export const text = {
     pressure: "Memory pressure",
     lastSeen: "Last seen",
     disk: "Free disk",
-    fits: "Catalog models that fit",
+    fits: "Models that fit",
   },
 } as const;

@@ -32,7 +32,9 @@ export function FarmFigures() {
       <Figure
         label={overviewText.memory}
         value={formatBytes(farm?.claimedBytes)}
-        detail={overviewText.ofBudget(formatBytes(farm?.budgetBytes))}
+        aside={
+          <span className="muted small number">{overviewText.ofBudget(formatBytes(farm?.budgetBytes))}</span>
+        }
       />
     </Figures>
   );
@@ -60,9 +62,7 @@ function Queue({ queues }: { readonly queues: readonly QueueRow[] }) {
     <Figure
       label={overviewText.queue}
       value={formatCount(waiting)}
-      detail={
-        waiting === 0 ? overviewText.noneWait : overviewText.longest(formatDuration(longest * 1_000))
-      }
+      detail={waiting === 0 ? overviewText.noneWait : overviewText.longest(formatDuration(longest * 1_000))}
     />
   );
 }
