@@ -1,13 +1,14 @@
 /** `metalbridge key`: manages the keys of the gateway. */
 import { type Command, Option } from "commander";
 import { LABEL_GATEWAY_KEY } from "../src/api/group.ts";
+import { keyEntries } from "../src/gateway/key-entries.ts";
 import { SECRETS } from "../src/kube/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { listAll } from "./cluster/find.ts";
 import { durationParser, type OutputFormat, outputFlag, parseDuration, parseName } from "./cluster/flags.ts";
 import { keyCreate, keyRevoke, keyRotate, keyUpdate } from "./key/actions.ts";
 import { addGatewayFlags, addKeyFieldFlags, type KeyFlags } from "./key/flags.ts";
-import { keyEntries, renderKeyTable } from "./key/table.ts";
+import { renderKeyTable } from "./key/table.ts";
 import { printResult } from "./program/output.ts";
 
 const NAME = ["<name>", "name of the key, which is the name of its Secret"] as const;

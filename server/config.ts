@@ -61,7 +61,7 @@ export const serverConfigSchema = z
       .string()
       .min(1)
       .default(NAMESPACE_SYSTEM)
-      .describe("Namespace with the pods of the gateway."),
+      .describe("Namespace with the pods and the keys of the gateway."),
     gatewayKubernetesTokens: z
       .boolean()
       .default(false)

@@ -20,6 +20,7 @@ import { createClusterChanges } from "./changes.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import { readSessionSecret, type ServerConfig } from "./config.ts";
 import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
+import { mountKeys } from "./console/keys/keys.ts";
 import { createLive } from "./console/live/live.ts";
 import type { ReadQueues } from "./console/live/queues.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
@@ -76,9 +77,14 @@ export async function runServer({
     const watches = watchCluster({ connection, clock, log, signal: stopped }, density, changes.emit);
     const readQueues = queueReader(connection, config);
     const live = { reads: watches, changes, density, readQueues, clock, log, signal: stopped };
+    const keys = mountKeys({
+      namespace: config.gatewayNamespace,
+      isReadOnly: config.consoleReadOnly,
+      clock,
+    });
     const page =
       pages && config.console
-        ? await openConsole(config, { ...pages, version, clock, log, routes: [createLive(live)] })
+        ? await openConsole(config, { ...pages, version, clock, log, routes: [createLive(live), keys] })
         : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
     const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GatewayKey, keyState, rotateKey } from "../../src/gateway/key.ts";
+import type { NewKey } from "../../src/gateway/key-secret.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import { withCluster } from "../cluster/cluster.ts";
@@ -9,7 +10,7 @@ import { unwrapResult } from "../cluster/failure.ts";
 import type { OutputFormat } from "../cluster/flags.ts";
 import { printLine, printNote, printResult } from "../program/output.ts";
 import { type KeyFieldFlags, type KeyFlags, readLimits, readScope } from "./flags.ts";
-import { changeKey, createKey, findKey, findKeySecret, generateKey, type NewKey } from "./stored.ts";
+import { changeKey, createKey, findKey, findKeySecret, generateKey } from "./stored.ts";
 
 interface Printed {
   readonly output: OutputFormat;

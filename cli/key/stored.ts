@@ -2,29 +2,21 @@
 import { randomBytes } from "node:crypto";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { LABEL_GATEWAY_KEY } from "../../src/api/group.ts";
-import type { GatewayKey, KeyHash } from "../../src/gateway/key.ts";
+import type { GatewayKey } from "../../src/gateway/key.ts";
 import {
   encodeKey,
-  hashKey,
   KEY_BYTES,
   KEY_FIELD,
-  keyHint,
   keySecret,
-  keyText,
+  type NewKey,
+  newKey,
   readKeySecret,
 } from "../../src/gateway/key-secret.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
-import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { patchObject, unwrapResult } from "../cluster/failure.ts";
 import { findIfPresent } from "../cluster/find.ts";
-
-export interface NewKey {
-  /** The key itself, which is stored nowhere. */
-  readonly text: string;
-  readonly hash: KeyHash;
-}
 
 export interface StoredKey {
   readonly secret: Secret;
@@ -32,8 +24,7 @@ export interface StoredKey {
 }
 
 export function generateKey(nowMs: number): NewKey {
-  const text = keyText(randomBytes(KEY_BYTES));
-  return { text, hash: { sha256: hashKey(text), hint: keyHint(text), createdAt: isoSeconds(nowMs) } };
+  return newKey(randomBytes(KEY_BYTES), nowMs);
 }
 
 /** The Secret, also if it is not a valid key. Throws GatewayKeyNotFound. */

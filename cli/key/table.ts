@@ -1,26 +1,7 @@
 /** The keys of a gateway as a table. Pure. */
-import { type GatewayKey, type KeyLimits, type KeyState, keyState } from "../../src/gateway/key.ts";
-import { readKeySecret } from "../../src/gateway/key-secret.ts";
-import type { Secret } from "../../src/kube/objects.ts";
-import { compareText } from "../../src/util/text.ts";
+import type { GatewayKey, KeyEntry, KeyLimits } from "../../src/gateway/key.ts";
 import { ageOf } from "../program/age.ts";
 import { formatTable } from "../program/table.ts";
-
-export type KeyEntry = {
-  readonly name: string;
-  readonly createdAt: string | undefined;
-} & (
-  | { readonly state: "invalid"; readonly problem: string }
-  | ({ readonly state: KeyState; readonly keys: readonly KeyLine[] } & Omit<GatewayKey, "hashes">)
-);
-
-/** One of the keys that a Secret accepts, without its hash. */
-interface KeyLine {
-  readonly hint: string | undefined;
-  readonly state: KeyState;
-  readonly createdAt: string;
-  readonly expiresAt: string | undefined;
-}
 
 const LIMIT_WORDS: Readonly<Record<keyof KeyLimits, string>> = {
   concurrentRequests: "concurrent",
@@ -29,25 +10,6 @@ const LIMIT_WORDS: Readonly<Record<keyof KeyLimits, string>> = {
   tokensPerDay: "tokens/day",
   tokensPerMonth: "tokens/month",
 };
-
-/** Sorted by name. */
-export function keyEntries(secrets: readonly Secret[], nowMs: number): readonly KeyEntry[] {
-  return secrets
-    .map((secret): KeyEntry => {
-      const { name, creationTimestamp: createdAt } = secret.metadata;
-      const read = readKeySecret(secret);
-      if (read.at === "invalid") return { name, createdAt, state: "invalid", problem: read.problem };
-      const { hashes, ...key } = read.key;
-      const keys = hashes.map((hash) => ({
-        hint: hash.hint,
-        state: keyState(read.key, nowMs, hash),
-        createdAt: hash.createdAt,
-        expiresAt: hash.expiresAt,
-      }));
-      return { name, createdAt, state: keyState(read.key, nowMs), ...key, keys };
-    })
-    .sort((a, b) => compareText(a.name, b.name));
-}
 
 export function renderKeyTable(entries: readonly KeyEntry[], nowMs: number): string {
   if (entries.length === 0) return "no keys; to create one: metalbridge key create";

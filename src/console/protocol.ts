@@ -47,6 +47,9 @@ export interface AccessQuestion {
   readonly name?: string;
 }
 
+/** Keys of the gateway: `GET` lists them, `POST` creates one, `PATCH <path>/<name>` changes or revokes it (src/gateway/key.ts). */
+export const GATEWAY_KEYS_PATH = `${CONSOLE_PATH}/gateway-keys`;
+
 /** Topics with one row type each. */
 export interface ListTopics {
   readonly hosts: HostRow;

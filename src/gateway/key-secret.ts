@@ -3,8 +3,9 @@ import type { z } from "zod";
 import { LABEL_GATEWAY_KEY } from "../api/group.ts";
 import type { Secret } from "../kube/objects.ts";
 import { sha256Hex } from "../util/hash.ts";
+import { isoSeconds } from "../util/iso-seconds.ts";
 import { parseJson } from "../util/parse-json.ts";
-import { type GatewayKey, gatewayKeySchema } from "./key.ts";
+import { type GatewayKey, gatewayKeySchema, type KeyHash } from "./key.ts";
 
 /** Type of the Secrets, for people; Secrets of other types work, too. */
 const KEY_SECRET_TYPE = "metalbridge.dev/gateway-key";
@@ -19,6 +20,12 @@ export const KEY_PREFIX = "mbk_";
 export const KEY_BYTES = 32;
 const KEY_PATTERN = /^mbk_[A-Za-z0-9_-]{43}$/;
 const HINT_LENGTH = KEY_PREFIX.length + 4;
+
+export interface NewKey {
+  /** The key itself, which is stored nowhere. */
+  readonly text: string;
+  readonly hash: KeyHash;
+}
 
 export type ReadKey =
   | { readonly at: "valid"; readonly id: string; readonly key: GatewayKey }
@@ -56,6 +63,12 @@ export function encodeKey(key: GatewayKey): string {
 export function keyText(random: Uint8Array): string {
   if (random.length !== KEY_BYTES) throw new Error(`a key needs ${KEY_BYTES} random bytes`);
   return `${KEY_PREFIX}${Buffer.from(random).toString("base64url")}`;
+}
+
+/** A key from 32 random bytes, and what the cluster stores of it. */
+export function newKey(random: Uint8Array, nowMs: number): NewKey {
+  const text = keyText(random);
+  return { text, hash: { sha256: hashKey(text), hint: keyHint(text), createdAt: isoSeconds(nowMs) } };
 }
 
 /** False for a credential that cannot be a key, such as a token of Kubernetes. */

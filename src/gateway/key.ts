@@ -87,6 +87,44 @@ export function isInScope(scope: KeyScope, { namespace, name, names }: UsableSer
 
 export type KeyState = "active" | "expired" | "revoked";
 
+/** A key as lists show it. */
+export type KeyEntry = {
+  readonly name: string;
+  readonly createdAt: string | undefined;
+} & (
+  | { readonly state: "invalid"; readonly problem: string }
+  | ({ readonly state: KeyState; readonly keys: readonly KeyLine[] } & Omit<GatewayKey, "hashes">)
+);
+
+/** One of the keys that a Secret accepts, without its hash. */
+interface KeyLine {
+  readonly hint: string | undefined;
+  readonly state: KeyState;
+  readonly createdAt: string;
+  readonly expiresAt: string | undefined;
+}
+
+/** Body of a request of the console that changes a key; `isRevoked: true` beside them ends it for good. */
+export interface KeyFields {
+  readonly owner?: string;
+  readonly scope?: KeyScope;
+  readonly limits?: KeyLimits;
+  readonly priority?: GatewayKey["priority"];
+  readonly weight?: number;
+  /** From now on. */
+  readonly validForSeconds?: number | undefined;
+}
+
+export interface KeyList {
+  readonly namespace: string;
+  readonly keys: readonly KeyEntry[];
+}
+
+export interface CreatedKey {
+  /** Shown once: the cluster stores its hash. */
+  readonly key: string;
+}
+
 /** The state of one of the key's hashes, or of the key as a whole if none is named. */
 export function keyState(key: GatewayKey, nowMs: number, hash?: KeyHash): KeyState {
   if (key.revokedAt !== undefined) return "revoked";
