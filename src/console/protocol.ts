@@ -73,8 +73,9 @@ export type Topic =
   | `model/${string}/${string}`;
 
 /**
- * Events of GET /console/stream (server-sent; `data` is JSON). The first is `hello`; POST /console/stream/<id> with
- * `{topics: Topic[]}` then replaces the topics of the stream. `beat` follows every 15 s.
+ * Events of GET /console/stream?topics=hosts,services (server-sent; `data` is JSON). The first is `hello`; POST
+ * /console/stream/<id> with `{topics: Topic[]}` then replaces the topics of the stream. A 404 means that the stream is on
+ * another server: open a new one with the topics. `beat` follows every 15 s.
  */
 export type StreamEvent =
   | { readonly event: "hello"; readonly data: { readonly id: string; readonly nowMs: number } }

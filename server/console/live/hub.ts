@@ -75,6 +75,11 @@ export class Hub {
     for (const topic of stream.topics) this.#leave(stream, topic);
   }
 
+  /** Ends the stream if the API server does not accept the reader's token. */
+  async showFirst(stream: ConsoleStream, topics: readonly ParsedTopic[]): Promise<void> {
+    await this.show(stream, topics).catch((err: unknown) => this.#signOut(stream, err));
+  }
+
   /** Topics that the stream already has continue. Resolves once the rights to the others are known. */
   async show(stream: ConsoleStream, topics: readonly ParsedTopic[]): Promise<void> {
     const wanted = new Map(topics.map((parsed) => [topicText(parsed), parsed]));
@@ -169,20 +174,20 @@ export class Hub {
     if (this.#checking.has(stream)) return;
     this.#checking.add(stream);
     try {
-      if ((await this.#readers.get(stream)?.isSignedIn()) === false) return this.#signOut(stream);
+      if ((await this.#readers.get(stream)?.isSignedIn()) === false) return this.#signOut(stream, undefined);
       for (const topic of stream.topics) {
         const parsed = this.#topics.get(topic)?.parsed;
         if (parsed !== undefined) await this.#check(stream, topic, parsed);
       }
     } catch (err) {
-      this.#parts.log.debug({ err }, "a session has expired");
-      this.#signOut(stream);
+      this.#signOut(stream, err);
     } finally {
       this.#checking.delete(stream);
     }
   }
 
-  #signOut(stream: ConsoleStream): void {
+  #signOut(stream: ConsoleStream, err: unknown): void {
+    this.#parts.log.debug({ err }, "the stream of a console ends: its session has expired");
     stream.end(SIGNED_OUT);
     this.remove(stream);
   }

@@ -96,10 +96,10 @@ interface Received {
 }
 
 /** A console: its events, and the rows of each topic that follow from them. */
-async function openConsole(headers: Record<string, string>) {
+async function openConsole(headers: Record<string, string>, topics = "") {
   const abort = new AbortController();
   stack.defer(() => abort.abort());
-  const answer = await fetch(`${url}/stream`, { headers, signal: abort.signal });
+  const answer = await fetch(`${url}/stream?topics=${topics}`, { headers, signal: abort.signal });
   const events: Received[] = [];
   const rows = new Map<string, Map<string, unknown>>();
   const parser = createParser({
@@ -198,6 +198,7 @@ test("a stream belongs to its reader, and takes known topics only", async () => 
     expect([answer.status, await answer.json()]).toMatchObject([400, { code: "ConsoleRequestInvalid" }]);
   }
   expect((await fetch(`${url}/stream`, { headers: consoleHeaders })).status).toBe(401);
+  expect((await fetch(`${url}/stream?topics=secrets`, { headers: mine })).status).toBe(400);
   await own.show(["service/team-a/chat"]);
   await until(() => expect(own.keys("service/team-a/chat")).toEqual(["service"]));
   expect(own.row("service/team-a/chat", "service")).toMatchObject({
@@ -212,8 +213,7 @@ test("a stream belongs to its reader, and takes known topics only", async () => 
 });
 
 test("the stream stays while the API server is away, and its rows continue afterwards", async () => {
-  const console = await openConsole(await signedIn("patient"));
-  await console.show(["services"]);
+  const console = await openConsole(await signedIn("patient"), "services,farm");
   await until(() => expect(console.keys("services")).toContain("team-a/chat"));
   await cluster().stopApiServer();
   const beats = () => console.events.filter(({ event }) => event === "beat").length;

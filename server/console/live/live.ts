@@ -31,18 +31,17 @@ const MAX_STREAMS = 256;
 const MAX_STREAMS_OF_READER = 16;
 const MAX_TOPICS = 32;
 
-const bodySchema = z.strictObject({
-  topics: z
-    .array(
-      z.string().transform((text, context) => {
-        const topic = parseTopic(text);
-        if (topic !== undefined) return topic;
-        context.issues.push({ code: "custom", message: "there is no such topic", input: text });
-        return z.NEVER;
-      }),
-    )
-    .max(MAX_TOPICS),
+const topicSchema = z.string().transform((text, context) => {
+  const topic = parseTopic(text);
+  if (topic !== undefined) return topic;
+  context.issues.push({ code: "custom", message: "there is no such topic", input: text });
+  return z.NEVER;
 });
+const bodySchema = z.strictObject({ topics: z.array(topicSchema).max(MAX_TOPICS) });
+const querySchema = z
+  .object({ topics: z.string().default("") })
+  .transform(({ topics }) => ({ topics: topics.split(",").filter((text) => text !== "") }))
+  .pipe(bodySchema);
 
 /** The routes of the live stream. The streams end with the server. */
 export function createLive(options: LiveOptions): MountRoutes {
@@ -58,6 +57,7 @@ export function createLive(options: LiveOptions): MountRoutes {
 function mountStream(scope: FastifyInstance, access: ConsoleAccess, hub: Hub): void {
   scope.addHook("onClose", async () => hub.close());
   scope.get(`${CONSOLE_PATH}/stream`, { config: { calledBy: "stream" } }, async (request, reply) => {
+    const { topics } = parseBody(querySchema, request.query);
     const reader = await access.requireReader(request);
     requireRoom(hub, reader, reply);
     reply.hijack();
@@ -66,6 +66,7 @@ function mountStream(scope: FastifyInstance, access: ConsoleAccess, hub: Hub): v
     const stream = new ConsoleStream(randomBytes(16).toString("hex"), reply.raw);
     reply.raw.once("close", () => hub.remove(stream));
     hub.add(stream, streamReader(request, reader, access));
+    await hub.showFirst(stream, topics);
   });
   scope.post<{ readonly Params: { readonly id: string } }>(
     `${CONSOLE_PATH}/stream/:id`,

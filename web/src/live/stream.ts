@@ -10,12 +10,16 @@ const MAX_RETRY_MS = 8_000;
 const SILENCE_MS = 40_000;
 /** Rows of a page that was left are kept for a moment: back is instant. */
 const LINGER_MS = 30_000;
+/** The server refuses more. */
+const MAX_TOPICS = 32;
 
 const HEADERS = { [CONSOLE_HEADER]: "1", "content-type": "application/json" };
 
 export class LiveStream {
   readonly #outboxes = new Set<Outbox>();
   readonly #rows = new Map<Topic, Map<string, unknown>>();
+  /** Rows that replace those of a topic once all of them have arrived. */
+  readonly #replacements = new Map<Topic, Map<string, unknown>>();
   readonly #lastShown = new Map<Topic, number>();
   #link: LinkState = { at: "connecting" };
   #serverAheadMs = 0;
@@ -80,6 +84,7 @@ export class LiveStream {
   /** Resolves with the reason once the connection is lost. */
   async #connect(): Promise<string> {
     this.#abort = new AbortController();
+    this.#replacements.clear();
     const { signal } = this.#abort;
     let silence: ReturnType<typeof setTimeout> | undefined;
     const heard = (): void => {
@@ -88,7 +93,10 @@ export class LiveStream {
     };
     try {
       heard();
-      const answer = await fetch(`${CONSOLE_PATH}/stream`, { headers: HEADERS, signal, cache: "no-store" });
+      const topics = this.#wanted();
+      const url = `${CONSOLE_PATH}/stream?topics=${topics.join(",")}`;
+      const answer = await fetch(url, { headers: HEADERS, signal, cache: "no-store" });
+      this.#announced = announcement(topics);
       if (answer.status === 401) {
         this.#setLink({ at: "signed-out" });
         return "signed out";
@@ -132,21 +140,29 @@ export class LiveStream {
       case "refused": {
         const { topic, ...refusal } = data as { topic: Topic; code: string; message: string };
         this.#rows.delete(topic);
+        this.#replacements.delete(topic);
         for (const outbox of this.#showing(topic)) outbox.refuse(topic, refusal);
         return;
       }
     }
   }
 
-  #receiveRows({ topic, isAll = false, set, gone }: RowsEvent): void {
-    const known = this.#rows.get(topic);
-    const rows = isAll || known === undefined ? new Map<string, unknown>() : known;
+  /** A table that is shown keeps its rows until all new ones have arrived; an empty one fills. */
+  #receiveRows({ topic, isAll = false, hasMore = false, set, gone }: RowsEvent): void {
+    const shown = this.#rows.get(topic) ?? new Map<string, unknown>();
+    if (isAll) this.#replacements.set(topic, new Map());
+    const replacement = this.#replacements.get(topic);
+    const rows = replacement ?? shown;
     for (const [key, row] of set) rows.set(key, row);
     for (const key of gone) rows.delete(key);
+    if (replacement === undefined) {
+      for (const outbox of this.#showing(topic)) outbox.changeRows(topic, set, gone);
+      return;
+    }
+    if (hasMore && shown.size > 0) return;
+    this.#replacements.delete(topic);
     this.#rows.set(topic, rows);
-    for (const outbox of this.#showing(topic))
-      if (isAll) outbox.replaceRows(topic, rows);
-      else outbox.changeRows(topic, set, gone);
+    for (const outbox of this.#showing(topic)) outbox.replaceRows(topic, rows);
   }
 
   #showing(topic: Topic): Outbox[] {
@@ -157,8 +173,7 @@ export class LiveStream {
   async #announce(): Promise<void> {
     const id = this.#id;
     if (id === undefined) return;
-    const topics = this.#wanted();
-    const text = JSON.stringify({ topics });
+    const text = announcement(this.#wanted());
     if (text === this.#announced) return;
     this.#announced = text;
     const answer = await fetch(`${CONSOLE_PATH}/stream/${id}`, {
@@ -173,10 +188,12 @@ export class LiveStream {
   #wanted(): readonly Topic[] {
     const nowMs = performance.now();
     for (const outbox of this.#outboxes) for (const topic of outbox.topics) this.#lastShown.set(topic, nowMs);
-    for (const [topic, shownMs] of this.#lastShown) {
-      if (nowMs - shownMs < LINGER_MS) continue;
+    const latest = [...this.#lastShown].sort(([, one], [, other]) => other - one);
+    for (const [index, [topic, shownMs]] of latest.entries()) {
+      if (index < MAX_TOPICS && nowMs - shownMs < LINGER_MS) continue;
       this.#lastShown.delete(topic);
       this.#rows.delete(topic);
+      this.#replacements.delete(topic);
     }
     return [...this.#lastShown.keys()].sort();
   }
@@ -194,4 +211,9 @@ export class LiveStream {
     this.#serverAheadMs = serverMs - Date.now();
     for (const outbox of this.#outboxes) outbox.setServerAheadMs(this.#serverAheadMs);
   }
+}
+
+/** Body of the request that replaces the topics of a stream. */
+function announcement(topics: readonly Topic[]): string {
+  return JSON.stringify({ topics });
 }
