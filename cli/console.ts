@@ -1,21 +1,32 @@
 /** `metalbridge console`: serves the console on this machine, with the permissions of the caller's kubeconfig. */
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import path from "node:path";
 import { type Command, Option } from "commander";
 import { readEnvironment } from "../agent/config/environment.ts";
 import { packageVersion } from "../local/package-root.ts";
 import { parseServerConfig } from "../server/config.ts";
+import type { ReadLocalLog } from "../server/console/logs/sources.ts";
 import { createCodes } from "../server/console/sign-in.ts";
 import { runServer } from "../server/main.ts";
 import { CONSOLE_PATH } from "../src/console/protocol.ts";
 import { writeFileAtomic } from "../src/util/atomic-file.ts";
 import { catalogOption, readCatalogFiles } from "./catalog/read.ts";
-import { addClusterFlags, type DaemonFlags, logLevelOption, parsePort } from "./cluster/flags.ts";
+import {
+  addClusterFlags,
+  type ClusterFlags,
+  type DaemonFlags,
+  logLevelOption,
+  parsePort,
+} from "./cluster/flags.ts";
+import { findLocalAgent } from "./install/local-agent.ts";
+import { readLog } from "./logs/read-log.ts";
 import { createJsonLog } from "./program/json-log.ts";
 import { printLine, printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { addConsoleFlags, consoleFolder } from "./server.ts";
 
-interface ConsoleFlags extends DaemonFlags {
+interface ConsoleFlags extends DaemonFlags, ClusterFlags {
   readonly open: boolean;
   readonly catalog?: readonly string[];
   readonly addressFile?: string;
@@ -56,7 +67,7 @@ async function openConsole(flags: ConsoleFlags): Promise<void> {
     records,
     version: packageVersion(),
     log: createJsonLog(logLevel),
-    console: { folder: consoleFolder(), codes },
+    console: { folder: consoleFolder(), codes, readLocalLog: await localLogs(flags) },
     signal: stop.signal,
     onListening: ({ api }) => {
       port = api;
@@ -67,6 +78,17 @@ async function openConsole(flags: ConsoleFlags): Promise<void> {
     },
   });
   process.exitCode = stop.exitCode();
+}
+
+/** Logs of the agent on this machine, if this user may read them. */
+async function localLogs({ kubeconfig }: ClusterFlags): Promise<ReadLocalLog | undefined> {
+  const agent = await findLocalAgent({ kubeconfig }).catch(() => undefined);
+  if (agent === undefined) return undefined;
+  return ({ uid }, { tail, follow, signal }) => {
+    const dir = path.join(agent.stateDir, "engines", uid);
+    if (!existsSync(dir)) return undefined;
+    return readLog(dir, { range: { lines: tail }, follow, signal, note: () => {} });
+  };
 }
 
 /** Does nothing on a machine without a display. A browser that does not start is no failure: the address is printed. */

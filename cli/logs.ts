@@ -2,10 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { type Command, Option } from "commander";
-import { type LogRange, LogReader } from "../agent/remote/log-reader.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
-import { systemClock } from "../src/kube/system-clock.ts";
-import { waitMs } from "../src/kube/wait.ts";
 import type { Cluster } from "./cluster/cluster.ts";
 import { addNamespacedFlags, countParser } from "./cluster/flags.ts";
 import type { LocalReplica } from "./logs/local.ts";
@@ -18,17 +15,12 @@ import {
 } from "./logs/locate.ts";
 import { type PodLogFlags, printPodLogs } from "./logs/pods.ts";
 import { printBytes } from "./logs/print.ts";
+import { readLog } from "./logs/read-log.ts";
 import { printRemoteLog, type RemoteLogFlags } from "./logs/remote.ts";
 import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
 type LogsFlags = LocalFlags & PodLogFlags & RemoteLogFlags;
-
-interface ReadOptions {
-  readonly range: LogRange;
-  readonly follow: boolean;
-  readonly signal: AbortSignal;
-}
 
 const SOUGHT: LocalLookup = {
   verb: "logs",
@@ -36,9 +28,6 @@ const SOUGHT: LocalLookup = {
   file: "log",
   codes: { elsewhere: "LogOnAnotherHost", missing: "LogNotFound", refused: "LogUnreadable" },
 };
-/** Poll interval, and maximum delay of a new line. */
-const POLL_MS = 200;
-
 /** Options and action of the verb. */
 export function configureLogs(command: Command): void {
   const options = addNamespacedFlags(command)
@@ -76,27 +65,7 @@ async function print({ name, namespace, dir }: LocalReplica, flags: LogsFlags): 
   }
   const stop = listenForStop();
   const range = flags.tail === undefined ? (flags.all === true ? "all" : "current") : { lines: flags.tail };
-  const output = readLog(dir, { range, follow, signal: stop.signal });
+  const output = readLog(dir, { range, follow, signal: stop.signal, note: printNote });
   await printBytes(output, stop);
   process.exitCode = stop.exitCode();
-}
-
-/** Ends at the end of the log. When it follows, it ends with the signal or when the engine's folder is removed. `dir` may not exist yet. */
-async function* readLog(dir: string, options: ReadOptions): AsyncGenerator<Buffer> {
-  const { follow, signal, range } = options;
-  if (!existsSync(dir)) printNote("the engine has not been started yet; waiting for its first line");
-  while (!existsSync(dir) && !signal.aborted) await waitMs(systemClock, POLL_MS, signal);
-  const reader = await LogReader.open(dir, range, signal);
-  let losses = 0;
-  while (!signal.aborted) {
-    yield* reader.read();
-    if (reader.losses > losses) printNote("a part of the log was rotated away before it could be read");
-    losses = reader.losses;
-    if (!follow && !reader.isWaiting) return;
-    if (!existsSync(dir)) {
-      printNote("the replica has left this host, and its log with it");
-      return;
-    }
-    await waitMs(systemClock, POLL_MS, signal);
-  }
 }

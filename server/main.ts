@@ -23,6 +23,7 @@ import { type Console, type ConsoleOptions, createConsole } from "./console/cons
 import { mountKeys } from "./console/keys/keys.ts";
 import { createLive } from "./console/live/live.ts";
 import type { ReadQueues } from "./console/live/queues.ts";
+import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
@@ -41,7 +42,7 @@ export interface ServerOptions {
   readonly signal: AbortSignal;
   readonly clock?: Clock;
   /** Needed unless the settings switch the console off. */
-  readonly console?: Pick<ConsoleOptions, "folder" | "codes">;
+  readonly console?: Pick<ConsoleOptions, "folder" | "codes"> & Pick<LogsOptions, "readLocalLog">;
   /** Called with both ports once they listen. */
   readonly onListening?: (ports: { readonly api: number; readonly health: number }) => void;
 }
@@ -84,7 +85,13 @@ export async function runServer({
     });
     const page =
       pages && config.console
-        ? await openConsole(config, { ...pages, version, clock, log, routes: [createLive(live), keys] })
+        ? await openConsole(config, {
+            ...pages,
+            version,
+            clock,
+            log,
+            routes: [createLive(live), keys, createLogs({ clock, readLocalLog: pages.readLocalLog })],
+          })
         : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
     const notReady = () => waitingFor(watches) ?? (areScored() ? undefined : "the first scores");

@@ -2,10 +2,11 @@
 import { Agent, type IncomingMessage, request } from "node:http";
 import { type Duplex, finished } from "node:stream";
 import { connect } from "node:tls";
+import { fingerprintOf } from "../../src/kube/remote/fingerprint.ts";
 import { CHUNK_BYTES } from "../store/content/prefix-hash.ts";
 import { freeBuffer, freeSocketBuffers } from "../store/download/response-writer.ts";
 import type { PeerHost } from "./directory.ts";
-import { fingerprintOf, type PeerIdentity } from "./identity.ts";
+import type { PeerIdentity } from "./identity.ts";
 import { HEADER_ADDRESS, HEADER_AVAILABLE, HEADER_PREFIX } from "./peer-server.ts";
 
 /** `later`: the peer is still downloading the content, and has this many bytes. */

@@ -2,6 +2,7 @@
 import { X509Certificate } from "node:crypto";
 import type { TLSSocket } from "node:tls";
 import { createCertificate, type KeyedCertificate } from "../../src/crypto/certificate.ts";
+import { fingerprintOfCertificate } from "../../src/kube/remote/fingerprint.ts";
 
 export interface PeerIdentity extends KeyedCertificate {
   /** SHA-256 of the certificate: 64 hex digits in lower case. */
@@ -14,21 +15,11 @@ export interface PeerIdentity extends KeyedCertificate {
  */
 export function createPeerIdentity(hostName: string): PeerIdentity {
   const keyed = createCertificate({ name: hostName });
-  return { ...keyed, fingerprint: plain(new X509Certificate(keyed.cert).fingerprint256) };
-}
-
-/** The fingerprint of the certificate whose key the other side has proved to have; undefined if it sent none. */
-export function fingerprintOf(socket: TLSSocket): string | undefined {
-  const fingerprint = socket.getPeerX509Certificate()?.fingerprint256;
-  return fingerprint === undefined ? undefined : plain(fingerprint);
+  return { ...keyed, fingerprint: fingerprintOfCertificate(new X509Certificate(keyed.cert)) };
 }
 
 /** The name in the other side's certificate, which determines the Host to read and proves nothing. */
 export function claimedName(socket: TLSSocket): string | undefined {
   const { subject = "" } = socket.getPeerX509Certificate() ?? {};
   return /^CN=([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/.exec(subject)?.[1];
-}
-
-function plain(fingerprint: string): string {
-  return fingerprint.replaceAll(":", "").toLowerCase();
 }

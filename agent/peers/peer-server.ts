@@ -7,6 +7,7 @@ import type { Duplex } from "node:stream";
 import type { TLSSocket } from "node:tls";
 import type { Host } from "../../src/api/host.ts";
 import { listenOn } from "../../src/http/listener.ts";
+import { fingerprintOf } from "../../src/kube/remote/fingerprint.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { ContentLookup, SharedContent } from "../store/content/content-sharing.ts";
@@ -15,7 +16,7 @@ import { createDownloadQueue, type DownloadQueue, type RateLimiter } from "../st
 import { freeBuffer } from "../store/download/response-writer.ts";
 import type { Directory } from "./directory.ts";
 import { createGrants, type Grants } from "./grants.ts";
-import { claimedName, fingerprintOf, type PeerIdentity } from "./identity.ts";
+import { claimedName, type PeerIdentity } from "./identity.ts";
 import { createPeerConnections, type PeerConnections } from "./peer-connections.ts";
 import { waitForChange } from "./wait-for-change.ts";
 

@@ -8,13 +8,13 @@ import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import type { CheckResult } from "../../src/doctor/checks/check.ts";
 import { readApiBody } from "../../src/kube/client/transport.ts";
+import { requestHost } from "../../src/kube/remote/request.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { findObject, listAll } from "../cluster/find.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
 import { forEachConcurrently } from "../program/concurrently.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { requestHost } from "../remote/request.ts";
 import type { DoctorReport } from "./render.ts";
 
 export interface OnHosts {
@@ -102,7 +102,7 @@ async function requestReport(
   // A limit for the whole report: a host that sends it byte by byte must not delay the reports of the others.
   const reportSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
   const answer = await requestHost({
-    cluster,
+    connection: cluster.connection,
     host,
     direct,
     signal: reportSignal,

@@ -1,8 +1,7 @@
 /** Prints the logs of the pods of a service from the API server, and names the hosts that also run the service. */
 import { createInterface } from "node:readline";
-import { ENGINE_CONTAINER } from "../../controller/workload/container.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { LABEL_SERVICE } from "../../src/api/group.ts";
+import { ENGINE_CONTAINER, LABEL_SERVICE } from "../../src/api/group.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { PODS } from "../../src/kube/kinds.ts";

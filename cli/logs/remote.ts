@@ -3,13 +3,13 @@ import { StringDecoder } from "node:string_decoder";
 import { LOGS_ACCOUNT, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
+import { requestHost } from "../../src/kube/remote/request.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { terminalText } from "../../src/util/terminal-text.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent } from "../cluster/find.ts";
 import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
-import { requestHost } from "../remote/request.ts";
 import { resolveReplica } from "./not-local.ts";
 import { printBytes } from "./print.ts";
 
@@ -43,7 +43,7 @@ export async function printRemoteLog(
   const stop = listenForStop();
   const { namespace = cluster.namespace } = metadata;
   const answer = await requestHost({
-    cluster,
+    connection: cluster.connection,
     host,
     direct,
     signal: stop.signal,

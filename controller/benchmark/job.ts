@@ -2,7 +2,7 @@
 import type { BenchmarkPlan, Measurement } from "../../src/api/benchmark.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
-import { LABEL_BENCHMARK, LABEL_MODEL, LABEL_MOUNTS } from "../../src/api/group.ts";
+import { ENGINE_CONTAINER, LABEL_BENCHMARK, LABEL_MODEL, LABEL_MOUNTS } from "../../src/api/group.ts";
 import { type InferenceService, inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
 import { MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
@@ -21,7 +21,6 @@ import type {
 } from "../../src/kube/workload-objects.ts";
 import { truncate } from "../../src/util/text.ts";
 import { jobEndOf, newestFirst } from "../model/cache/job.ts";
-import { ENGINE_CONTAINER } from "../workload/container.ts";
 import type { PodsSettings } from "../workload/contract.ts";
 import { weightsFilledByPods } from "../workload/ephemeral.ts";
 import { MANAGED, namespaceOf, ownedBy, shortName, weightsOnVolume } from "../workload/model-cache.ts";

@@ -1,7 +1,8 @@
 /** Builds the container that the engine runs in. Pure. */
+
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { canonicalQuantity } from "../../src/api/fields/quantity.ts";
-import { PORT_NAME } from "../../src/api/group.ts";
+import { ENGINE_CONTAINER, PORT_NAME } from "../../src/api/group.ts";
 import type { InferenceServiceSpec } from "../../src/api/inference-service/index.ts";
 import type { PodCommand, PodInput, PodRuntime, PodVariable } from "../../src/engines/contract/pod.ts";
 import type { Container } from "../../src/kube/workload-objects.ts";
@@ -18,7 +19,6 @@ interface EnvironmentVariable {
   readonly [further: string]: unknown;
 }
 
-export const ENGINE_CONTAINER = "engine";
 /** Linux rejects an argument or variable of 128 KiB or more; etcd rejects objects over 1.5 MiB. */
 const TEXT_MAX = 131_071;
 const TEXTS_MAX = 524_288;

@@ -2,6 +2,7 @@
 import {
   ANNOTATION_IN_FLIGHT,
   ANNOTATION_RESTARTED_AT,
+  ENGINE_CONTAINER,
   GATE_PLACEMENT,
   IN_FLIGHT_NEEDS_KEY,
   LABEL_MOUNTS,
@@ -11,7 +12,6 @@ import { isOwnKey, MANAGED_BY, ownerLabels } from "../../src/api/owned.ts";
 import type { PodRuntime } from "../../src/engines/contract/pod.ts";
 import type { Container, PodSpec, PodTemplate } from "../../src/kube/workload-objects.ts";
 import { hash } from "../../src/util/hash.ts";
-import { ENGINE_CONTAINER } from "./container.ts";
 import { POD_USER, type PodFlavors, type PodsSettings, type Term } from "./contract.ts";
 import { gaugesOf, graceSeconds } from "./drain.ts";
 import type { GPURequest } from "./gpus.ts";

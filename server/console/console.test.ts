@@ -11,7 +11,7 @@ import { systemClock } from "../../src/kube/system-clock.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { createApp } from "../rest/app.ts";
 import { type ConsoleOptions, createConsole } from "./console.ts";
-import { createSeal } from "./seal.ts";
+import { createSeal } from "./session/seal.ts";
 
 const HOST = "console.example";
 const call = { [CONSOLE_HEADER]: "1", host: HOST };

@@ -8,13 +8,13 @@ import { type AuthorizationResult, accessOf, type Right } from "../rest/authoriz
 import type { MountRoutes } from "./access.ts";
 import { mountAssets } from "./assets.ts";
 import { type ConsoleGateway, mountGateway } from "./gateway.ts";
-import { type CalledBy, checkOrigin } from "./guard.ts";
 import { mountProxy } from "./proxy.ts";
 import { createMayAccess, createReaders, type Reader, type ReaderOf } from "./reader.ts";
 import { askToSignIn, refuseThrown } from "./refusal.ts";
 import { mountRights } from "./rights.ts";
-import { createSeal } from "./seal.ts";
-import { createSessions, type SessionData } from "./session.ts";
+import { type CalledBy, checkOrigin } from "./session/guard.ts";
+import { createSeal } from "./session/seal.ts";
+import { createSessions, type SessionData } from "./session/session.ts";
 import { mountSignIn, type OneTimeCodes } from "./sign-in.ts";
 
 export interface ConsoleOptions {

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
-import type { SessionData } from "./session.ts";
+import type { SessionData } from "./session/session.ts";
 
 export interface ConsoleGateway {
   /** Base URL as this server reaches it. */

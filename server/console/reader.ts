@@ -9,7 +9,7 @@ import { reviewKeyOf } from "../../src/kube/review/reviews.ts";
 import { createSelfReviews, identifySelf } from "../../src/kube/review/self-reviews.ts";
 import { setBounded } from "../../src/util/bounded-map.ts";
 import type { Clock } from "../../src/util/ports.ts";
-import type { SessionData } from "./session.ts";
+import type { SessionData } from "./session/session.ts";
 
 export interface Reader {
   /** The same for all requests with one credential. Contains no secret. */

@@ -27,6 +27,8 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   ApiThrottled: 429,
   ApiUnreachable: 503,
   ApiUnavailable: 503,
+  ReplicaNotFound: 404,
+  LogOnAnotherHost: 409,
   RemoteAccessOff: 409,
   RemoteAccessForbidden: 403,
   RemoteRequestRefused: 502,

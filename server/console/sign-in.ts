@@ -10,7 +10,13 @@ import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { parseBody } from "./body.ts";
 import type { Readers } from "./reader.ts";
-import { expiryOfToken, localSession, type SessionData, type Sessions, tokenSession } from "./session.ts";
+import {
+  expiryOfToken,
+  localSession,
+  type SessionData,
+  type Sessions,
+  tokenSession,
+} from "./session/session.ts";
 
 /** Codes that start a session with the server's own kubeconfig. Each works once; the next one is then valid. */
 export interface OneTimeCodes {

@@ -118,3 +118,6 @@ export const NAMESPACE_SYSTEM = "metalbridge-system";
 
 /** Port name in Service and EndpointSlice, by which kube-proxy matches their ports. */
 export const PORT_NAME = "http";
+
+/** The container of a pod that runs the engine. */
+export const ENGINE_CONTAINER = "engine";

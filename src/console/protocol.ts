@@ -92,3 +92,16 @@ export interface RowsEvent {
   readonly set: readonly (readonly [key: string, row: unknown])[];
   readonly gone: readonly string[];
 }
+
+/**
+ * A line of GET /console/logs?namespace=&service=&replica=&filter=&tail=&follow= (NDJSON). Without `replica`, the lines of all
+ * replicas of the service. `filter` is a text, or a regular expression between slashes. Empty lines keep the connection open.
+ */
+export interface LogLine {
+  /** ISO time; only pods have one. */
+  readonly at?: string;
+  readonly line: string;
+  readonly replica: string;
+  /** True for a line about the log: why it cannot be read, or why it ended. */
+  readonly isNote?: boolean;
+}

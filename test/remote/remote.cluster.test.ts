@@ -8,7 +8,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { createTokenAuthorizer } from "../../agent/remote/authorize.ts";
 import { startTunnel } from "../../controller/tunnel/tunnel.ts";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, remoteAudience } from "../../src/api/access/remote.ts";
-import { NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { LABEL_SERVICE, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
+import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
@@ -68,6 +69,25 @@ test("a log is followed across rotations without losing or repeating a line", as
   expect(follower.stderr()).toBe("");
   follower.child.kill("SIGINT");
   expect((await follower.ended).code).toBe(130);
+});
+
+test("the console shows the same log with the reader's rights, and the refusal of a reader without them", async () => {
+  appendFileSync(logFile(), "a line for the console\n");
+  await kubectl("label", "irep/one", "-n", "team-a", `${LABEL_SERVICE}=chat`);
+  const answerFor = async (user: "alice" | "olga") => {
+    await using program = startProgram(["console", "--no-open"], { kubeconfig: fileOf(user) });
+    await program.until(/#code=/);
+    const { origin, hash } = new URL(program.stdout().trim());
+    const headers = { [CONSOLE_HEADER]: "1" };
+    const body = JSON.stringify({ code: hash.replace("#code=", "") });
+    const session = await fetch(`${origin}/console/session`, { method: "POST", headers, body });
+    const [cookie = ""] = session.headers.getSetCookie().map((one) => one.split(";")[0]);
+    const query = `namespace=team-a&service=chat&tail=1&filter=line`;
+    const answer = await fetch(`${origin}/console/logs?${query}`, { headers: { ...headers, cookie } });
+    return await answer.text();
+  };
+  expect(JSON.parse(await answerFor("alice"))).toEqual({ line: "a line for the console", replica: "one" });
+  expect(JSON.parse(await answerFor("olga"))).toMatchObject({ code: "RemoteAccessForbidden" });
 });
 
 test("only a token of the right account, of the replica's namespace and for this host is admitted, until it expires", async () => {

@@ -1,10 +1,11 @@
 /** Reads from the logs of engines whether they use their GPUs, once for each start of a ready pod. */
+
+import { ENGINE_CONTAINER } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Offloaded } from "../../../src/engines/contract/pod.ts";
 import type { KubeConnection } from "../../../src/kube/client/connect.ts";
 import type { Pod } from "../../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
-import { ENGINE_CONTAINER } from "../../workload/container.ts";
 import { engineOf, isReadyPod } from "./pods.ts";
 
 export type ParseOffload = (log: string) => Offloaded | undefined;

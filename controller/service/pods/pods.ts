@@ -1,7 +1,7 @@
 /** Reads the pods of a service: how many are ready, what the others wait for, and their problems. Pure. */
 
 import { type ErrorCode, errorCatalog } from "../../../src/api/errors.ts";
-import { LABEL_GROUP_SET, LABEL_MOUNTS } from "../../../src/api/group.ts";
+import { ENGINE_CONTAINER, LABEL_GROUP_SET, LABEL_MOUNTS } from "../../../src/api/group.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import { ENGINES } from "../../../src/engines/registry.ts";
 import {
@@ -13,7 +13,6 @@ import {
 } from "../../../src/kube/workload-objects.ts";
 import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/models/fetch-result.ts";
 import { truncate } from "../../../src/util/text.ts";
-import { ENGINE_CONTAINER } from "../../workload/container.ts";
 import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 import type { PodAffinity } from "../../workload/pod.ts";
 import { KEY_VOLUME } from "../../workload/volumes.ts";

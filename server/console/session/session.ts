@@ -1,9 +1,9 @@
 /** Sessions: the reader's token in a sealed cookie, which scripts cannot read and other servers cannot open. */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { z } from "zod";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { decodeToken } from "../../src/kube/token.ts";
-import type { Clock } from "../../src/util/ports.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { decodeToken } from "../../../src/kube/token.ts";
+import type { Clock } from "../../../src/util/ports.ts";
 import { readCookie, removeCookie, setCookie } from "./cookies.ts";
 import type { Seal } from "./seal.ts";
 

@@ -2,18 +2,18 @@
 import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
-import { fingerprintOf } from "../../agent/peers/identity.ts";
-import { TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../src/api/access/remote.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
-import type { Host } from "../../src/api/host.ts";
-import { remotePlaceOf } from "../../src/api/remote-place.ts";
-import { explainFailure } from "../../src/kube/errors.ts";
-import type { ApiFailure } from "../../src/kube/types.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import { TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../api/access/remote.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import { NAMESPACE_SYSTEM } from "../../api/group.ts";
+import type { Host } from "../../api/host.ts";
+import { remotePlaceOf } from "../../api/remote-place.ts";
+import type { KubeConnection } from "../client/connect.ts";
+import { explainFailure } from "../errors.ts";
+import type { ApiFailure } from "../types.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 
 export interface SocketOptions {
-  readonly cluster: Cluster;
+  readonly connection: KubeConnection;
   readonly host: Host;
   /** Connects to the host without the tunnel through the cluster. */
   readonly direct: boolean;
@@ -36,10 +36,10 @@ export async function openHostSocket(options: SocketOptions): Promise<TLSSocket>
   return verifyHost(raw, name, fingerprint);
 }
 
-async function openTunnel({ cluster, signal }: SocketOptions, host: string): Promise<Duplex> {
+async function openTunnel({ connection, signal }: SocketOptions, host: string): Promise<Duplex> {
   const path = `/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${TUNNEL_SERVICE}/proxy/hosts/${host}`;
   const request = { method: "GET", path, timeoutMs: CONNECT_MS, signal, upgrade: TUNNEL_PROTOCOL } as const;
-  const answer = await cluster.connection.upgrade(request);
+  const answer = await connection.upgrade(request);
   if (answer.ok) return answer.value;
   throw explainTunnel(answer.error, host);
 }

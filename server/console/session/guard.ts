@@ -1,8 +1,8 @@
 /** Refuses requests that pages of other sites make a browser send. */
 import type { FastifyRequest } from "fastify";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
-import { isLoopback } from "../../src/http/loopback.ts";
+import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { CONSOLE_HEADER } from "../../../src/console/protocol.ts";
+import { isLoopback } from "../../../src/http/loopback.ts";
 
 /**
  * How a route is called. `page`: by the address bar or a link, without a session. `stream`: by a GET with the session.

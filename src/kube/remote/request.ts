@@ -1,13 +1,12 @@
 /** Sends one request to a host, with a token that the API server issues for only this host and for ten minutes. */
 import { type IncomingMessage, request } from "node:http";
 import type { TLSSocket } from "node:tls";
-import { REMOTE_TOKEN_SECONDS, remoteAudience } from "../../src/api/access/remote.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import { readApiBody } from "../../src/kube/client/transport.ts";
-import { explainFailure } from "../../src/kube/errors.ts";
-import { requestToken } from "../../src/kube/token.ts";
-import { parseJson } from "../../src/util/parse-json.ts";
-import type { Cluster } from "../cluster/cluster.ts";
+import { REMOTE_TOKEN_SECONDS, remoteAudience } from "../../api/access/remote.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import { parseJson } from "../../util/parse-json.ts";
+import { readApiBody } from "../client/transport.ts";
+import { explainFailure } from "../errors.ts";
+import { requestToken } from "../token.ts";
 import { openHostSocket, type SocketOptions } from "./socket.ts";
 
 export interface HostRequestOptions extends SocketOptions {
@@ -24,7 +23,7 @@ const MAX_REFUSAL_BYTES = 64 << 10;
 /** Resolves when the response headers have arrived. Throws MetalbridgeError. */
 export async function requestHost(options: HostRequestOptions): Promise<IncomingMessage> {
   const { name } = options.host.metadata;
-  const token = await tokenFor(options.cluster, options);
+  const token = await tokenFor(options);
   const socket = await openHostSocket(options);
   // Node applies the timeout of a request only to sockets that it has connected.
   const timeout = new AbortController();
@@ -64,10 +63,12 @@ function sendOn(
   });
 }
 
-async function tokenFor(
-  { connection }: Cluster,
-  { account, host, role }: Pick<HostRequestOptions, "account" | "host" | "role">,
-): Promise<string> {
+async function tokenFor({
+  connection,
+  account,
+  host,
+  role,
+}: Pick<HostRequestOptions, "connection" | "account" | "host" | "role">): Promise<string> {
   const audiences = [remoteAudience(host.metadata.name)];
   const answer = await requestToken(connection, { account, seconds: REMOTE_TOKEN_SECONDS, audiences });
   if (answer.ok) return answer.value;

@@ -3,13 +3,14 @@ import type { ServerResponse } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { createPeerIdentity } from "../../agent/peers/identity.ts";
-import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
-import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
-import { hostSchema } from "../../src/api/host.ts";
-import { SERVICE_ACCOUNTS } from "../../src/kube/kinds.ts";
-import { oneCluster } from "../../test/cluster/cluster.ts";
-import { withCluster } from "../cluster/cluster.ts";
+import { createPeerIdentity } from "../../../agent/peers/identity.ts";
+import { oneCluster } from "../../../test/cluster/cluster.ts";
+import { DOCTOR_ACCOUNT } from "../../api/access/remote.ts";
+import { NAMESPACE_SYSTEM } from "../../api/group.ts";
+import { hostSchema } from "../../api/host.ts";
+import { connect } from "../client/connect.ts";
+import { createClient } from "../client/create-client.ts";
+import { SERVICE_ACCOUNTS } from "../kinds.ts";
 import { requestHost } from "./request.ts";
 
 const own = oneCluster();
@@ -44,18 +45,18 @@ test.each<[string, (response: ServerResponse) => unknown, object]>([
   ],
 ])("requestHost does not wait for a host that %s", async (_, answers, error) => {
   const host = await hostThat(answers);
-  await withCluster("doctor", { kubeconfig: own().kubeconfig }, async (cluster) => {
-    await cluster.client.create(SERVICE_ACCOUNTS, { metadata: account });
-    const response = requestHost({
-      cluster,
-      host,
-      account,
-      direct: true,
-      path: "/v1/doctor",
-      role: "metalbridge-host-doctor",
-      timeoutMs: 300,
-      signal: new AbortController().signal,
-    });
-    await expect(response).rejects.toMatchObject(error);
+  const connection = await connect({ kubeconfigPath: own().kubeconfig });
+  onTestFinished(() => connection.close());
+  await createClient(connection).create(SERVICE_ACCOUNTS, { metadata: account });
+  const response = requestHost({
+    connection,
+    host,
+    account,
+    direct: true,
+    path: "/v1/doctor",
+    role: "metalbridge-host-doctor",
+    timeoutMs: 300,
+    signal: new AbortController().signal,
   });
+  await expect(response).rejects.toMatchObject(error);
 });

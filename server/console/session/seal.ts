@@ -1,7 +1,7 @@
 /** Encrypts small values into texts that only this server can read, for cookies. */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:crypto";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
-import { parseJson } from "../../src/util/parse-json.ts";
+import { parseJson } from "../../../src/util/parse-json.ts";
 
 const ALGORITHM = "aes-256-gcm";
 const NONCE_BYTES = 12;
