@@ -35,6 +35,11 @@ export function configureServer(command: Command): void {
   addConsoleFlags(command)
     .addOption(new Option("--console").hideHelp())
     .option("--no-console", "do not serve the console")
+    .option("--oidc-issuer <url>", "identity provider with which readers sign in to the console")
+    .option("--oidc-client-id <id>", "client ID of the console at the identity provider")
+    .option("--oidc-client-secret-file <file>", "client secret (default: a public client)")
+    .option("--oidc-scopes <scopes>", "scopes of the sign-in (default: openid profile email offline_access)")
+    .option("--oidc-ca-file <file>", "authority (PEM) of the identity provider's certificate")
     .option("--session-key-file <file>", "secret that seals sessions of the console, shared by all replicas")
     .action(server);
 }

@@ -45,6 +45,19 @@ export const serverConfigSchema = z
     sessionKeyFile: file(
       "File with a secret of at least 32 bytes that seals sessions of the console. Replicas of the server share it. If unset, sessions end with the server.",
     ),
+    oidcIssuer: url(
+      "URL of the identity provider (OpenID Connect) with which readers sign in to the console. The API server must accept its ID tokens.",
+    ),
+    oidcClientId: z.string().min(1).optional().describe("Client ID of the console at the identity provider."),
+    oidcClientSecretFile: file("File with the client secret. If unset, the console is a public client."),
+    oidcScopes: z
+      .string()
+      .min(1)
+      .default("openid profile email offline_access")
+      .describe("Scopes of the sign-in, separated by spaces; offline_access asks for a refresh token."),
+    oidcCaFile: file(
+      "File with the authority (PEM) that has signed the identity provider's certificate, in addition to the public ones.",
+    ),
     gatewayUrl: url(
       "Base URL of the gateway, without /v1, for the playground of the console. If unset, the console has no playground.",
     ),
@@ -72,6 +85,10 @@ export const serverConfigSchema = z
   .refine(({ tlsCert, tlsKey }) => (tlsCert === undefined) === (tlsKey === undefined), {
     path: ["tlsKey"],
     message: "must be set together with tlsCert",
+  })
+  .refine(({ oidcIssuer, oidcClientId }) => (oidcIssuer === undefined) === (oidcClientId === undefined), {
+    path: ["oidcClientId"],
+    message: "must be set together with oidcIssuer",
   });
 
 export type ServerConfig = Readonly<z.output<typeof serverConfigSchema>>;
@@ -87,13 +104,31 @@ export function parseServerConfig(input: unknown): ServerConfig {
 
 const MIN_SECRET_BYTES = 32;
 
-/** Throws ServerConfigInvalid. */
-export async function readSessionSecret({ sessionKeyFile }: ServerConfig): Promise<Buffer | undefined> {
-  if (sessionKeyFile === undefined) return undefined;
-  const secret = await readFile(sessionKeyFile).catch((cause: unknown) => {
-    throw new MetalbridgeError("ServerConfigInvalid", `sessionKeyFile: ${errorMessage(cause)}`);
-  });
+/** The files that the console's settings name. Throws ServerConfigInvalid. */
+export async function readConsoleFiles(config: ServerConfig) {
+  return {
+    sessionSecret: await readSessionSecret(config),
+    clientSecret: (await readSetting(config, "oidcClientSecretFile"))?.toString("utf8").trim(),
+    authority: (await readSetting(config, "oidcCaFile"))?.toString("utf8"),
+  };
+}
+
+async function readSessionSecret(config: ServerConfig): Promise<Buffer | undefined> {
+  const { sessionKeyFile } = config;
+  const secret = await readSetting(config, "sessionKeyFile");
+  if (secret === undefined) return undefined;
   if (secret.length >= MIN_SECRET_BYTES) return secret;
   const message = `sessionKeyFile: ${sessionKeyFile} has less than ${MIN_SECRET_BYTES} bytes`;
   throw new MetalbridgeError("ServerConfigInvalid", message);
+}
+
+async function readSetting(
+  config: ServerConfig,
+  key: "sessionKeyFile" | "oidcClientSecretFile" | "oidcCaFile",
+): Promise<Buffer | undefined> {
+  const name = config[key];
+  if (name === undefined) return undefined;
+  return readFile(name).catch((cause: unknown) => {
+    throw new MetalbridgeError("ServerConfigInvalid", `${key}: ${errorMessage(cause)}`);
+  });
 }

@@ -18,12 +18,13 @@ import { systemClock } from "../src/kube/system-clock.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { createClusterChanges } from "./changes.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
-import { readSessionSecret, type ServerConfig } from "./config.ts";
+import { readConsoleFiles, type ServerConfig } from "./config.ts";
 import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
 import { mountKeys } from "./console/keys/keys.ts";
 import { createLive } from "./console/live/live.ts";
 import type { ReadQueues } from "./console/live/queues.ts";
 import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
+import { trustAuthority } from "./console/oidc.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
@@ -135,12 +136,17 @@ async function openConsole(
   options: Pick<ConsoleOptions, "folder" | "codes" | "version" | "clock" | "log" | "routes">,
 ): Promise<Console> {
   const { kubeconfig: kubeconfigPath, context, address, gatewayUrl, gatewayPublicUrl } = config;
+  const { sessionSecret, clientSecret, authority } = await readConsoleFiles(config);
+  if (authority !== undefined) trustAuthority(authority);
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcScopes: scopes } = config;
   return createConsole({
     ...options,
     cluster: { kubeconfigPath, context },
     isReadOnly: config.consoleReadOnly,
     isOnLoopback: address === "localhost" || isLoopback(address),
-    sessionSecret: await readSessionSecret(config),
+    sessionSecret,
+    oidc:
+      issuer === undefined || clientId === undefined ? undefined : { issuer, clientId, clientSecret, scopes },
     gateway:
       gatewayUrl === undefined
         ? undefined

@@ -8,6 +8,7 @@ import { type AuthorizationResult, accessOf, type Right } from "../rest/authoriz
 import type { MountRoutes } from "./access.ts";
 import { mountAssets } from "./assets.ts";
 import { type ConsoleGateway, mountGateway } from "./gateway.ts";
+import { createOidc, type OidcSettings } from "./oidc.ts";
 import { mountProxy } from "./proxy.ts";
 import { createMayAccess, createReaders, type Reader, type ReaderOf } from "./reader.ts";
 import { askToSignIn, refuseThrown } from "./refusal.ts";
@@ -32,6 +33,8 @@ export interface ConsoleOptions {
   readonly gateway?: ConsoleGateway | undefined;
   /** Readers sign in with a code, and act with the credentials of `cluster`. */
   readonly codes?: OneTimeCodes | undefined;
+  /** Readers sign in with an identity provider, whose tokens the API server accepts. */
+  readonly oidc?: OidcSettings | undefined;
   /** Routes of other parts, such as the live stream. */
   readonly routes?: readonly MountRoutes[];
 }
@@ -45,10 +48,12 @@ export interface Console {
 
 export function createConsole(options: ConsoleOptions): Console {
   const { clock, log, isOnLoopback, codes } = options;
-  const sessions = createSessions(createSeal(options.sessionSecret), { clock, isLocal: codes !== undefined });
+  const seal = createSeal(options.sessionSecret);
+  const sessions = createSessions(seal, { clock, isLocal: codes !== undefined });
   const readers = createReaders(options.cluster);
   const mayAccess = createMayAccess(clock);
-  const signIn: SignIn["by"] = codes === undefined ? "token" : "code";
+  const oidc = options.oidc && createOidc({ ...options.oidc, seal, sessions, readers, clock, log });
+  const signIn: SignIn["by"] = codes !== undefined ? "code" : oidc !== undefined ? "oidc" : "token";
   const current = new WeakMap<FastifyRequest, SessionData>();
   const readerOf: ReaderOf = async (request) => {
     const session = current.get(request) ?? sessions.read(request);
@@ -65,7 +70,8 @@ export function createConsole(options: ConsoleOptions): Console {
     checkOrigin(request, calledBy, isOnLoopback);
     reply.header("cache-control", "no-store");
     if (calledBy === "page" || calledBy === "sign-in") return undefined;
-    const session = sessions.read(request);
+    const read = sessions.read(request);
+    const session = oidc === undefined ? read : await oidc.renew(request, reply, read);
     if (session === undefined) return askToSignIn(reply, signIn);
     current.set(request, session);
     return undefined;
@@ -78,7 +84,8 @@ export function createConsole(options: ConsoleOptions): Console {
         scope.setErrorHandler((error: Error, _, reply) => refuseThrown(reply, error, { by: signIn, log }));
         takeBodiesAsText(scope);
         mountAssets(scope, options.folder);
-        mountSignIn(scope, { sessions, readers, clock, codes, sessionOf, facts: factsOf(options) });
+        mountSignIn(scope, { sessions, readers, clock, codes, oidc, sessionOf, facts: factsOf(options) });
+        oidc?.mount(scope);
         mountRights(scope, access);
         mountProxy(scope, access, options);
         mountGateway(scope, options.gateway, sessionOf);

@@ -9,6 +9,7 @@ import { identifySelf } from "../../src/kube/review/self-reviews.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import { parseBody } from "./body.ts";
+import type { Oidc } from "./oidc.ts";
 import type { Readers } from "./reader.ts";
 import {
   expiryOfToken,
@@ -29,6 +30,7 @@ export interface SignInOptions {
   readonly readers: Readers;
   readonly clock: Clock;
   readonly codes: OneTimeCodes | undefined;
+  readonly oidc: Pick<Oidc, "end"> | undefined;
   /** Parts of the answer that are the same for all readers. */
   readonly facts: Pick<Session, "isReadOnly" | "hasGateway" | "gatewayUrl" | "version">;
   readonly sessionOf: (request: FastifyRequest) => SessionData;
@@ -63,7 +65,7 @@ export function createCodes(onRedeemed: (next: string) => void): OneTimeCodes {
 }
 
 export function mountSignIn(scope: FastifyInstance, options: SignInOptions): void {
-  const { sessions, sessionOf } = options;
+  const { sessions, sessionOf, oidc } = options;
   const path = `${CONSOLE_PATH}/session`;
   let pending = 0;
   scope.get(path, { config: { calledBy: "call" } }, async (request) => {
@@ -85,6 +87,7 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
   });
   scope.delete(path, { config: { calledBy: "sign-in" } }, async (request, reply) => {
     sessions.end(request, reply);
+    oidc?.end(request, reply);
     return reply.code(204).send();
   });
   scope.post(`${CONSOLE_PATH}/gateway-key`, { config: { calledBy: "call" } }, async (request, reply) => {

@@ -7,7 +7,7 @@ import { errorMessage } from "../../../src/util/error-message.ts";
 export type LineFilter = (lines: readonly string[]) => readonly boolean[];
 
 const MAX_FILTER = 500;
-/** Of one batch of lines. An expression can take exponential time, and would stop the server. */
+/** Time limit per batch of lines. An expression can take exponential time, and would stop the server. */
 const BATCH_MS = 100;
 const TEST = new Script("lines.map((line) => pattern.test(line))");
 

@@ -46,7 +46,7 @@ export interface LogSource {
 
 /** Time limit for the response headers, because a followed log has no end. */
 const HEAD_MS = 15_000;
-/** More logs at once would be read by nobody. */
+/** No page shows more logs at once. */
 const MAX_SOURCES = 32;
 
 const END_NOTES: Readonly<Record<string, string>> = {

@@ -32,7 +32,8 @@ export function setCookie(
   if (fullName.length + value.length > MAX_COOKIE) return false;
   const secure = isSecure(request) ? "; Secure" : "";
   const attributes = `Path=/; Max-Age=${Math.floor(maxAgeSeconds)}; HttpOnly; SameSite=${sameSite}${secure}`;
-  reply.header("set-cookie", `${fullName}=${value}; ${attributes}`);
+  // On the raw response, because some routes write their own head.
+  reply.raw.appendHeader("set-cookie", `${fullName}=${value}; ${attributes}`);
   return true;
 }
 
