@@ -1,11 +1,261 @@
-/** The page Model. */
-import { Page } from "../../parts/page.tsx";
+/** The page of one model. */
+import { Link, useParams } from "@tanstack/react-router";
+import type { Model, ModelStatus } from "../../../../src/api/model.ts";
+import type { ModelRow } from "../../../../src/console/rows.ts";
+import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
+import { useRight } from "../../api/session.ts";
+import { useList, useObjects } from "../../live/hooks.ts";
+import { AttentionNotice } from "../../parts/attention.tsx";
+import { Button } from "../../parts/button.tsx";
+import { Conditions } from "../../parts/conditions.tsx";
+import { Events } from "../../parts/events.tsx";
+import { type Fact, Facts } from "../../parts/facts.tsx";
+import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { Page, Section } from "../../parts/page.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
+import { State } from "../../parts/state.tsx";
+import { Tabs } from "../../parts/tabs.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { YamlView } from "../../parts/yaml-view.tsx";
+import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
+import { DeleteModel } from "./delete-model.tsx";
+import { Downloads } from "./downloads.tsx";
+import "./model.css";
 
 export function ModelPage() {
+  const { namespace = "", name = "" } = useParams({ strict: false });
+  const topic = useObjects(`model/${namespace}/${name}`);
+  const row = useList("models").rows.find((one) => one.namespace === namespace && one.name === name);
+  const model = topic.get("model") as Model | undefined;
+  if (model === undefined)
+    return (
+      <Page title={name}>
+        {topic.refusal !== undefined && <Failure error={topic.refusal} />}
+        {topic.refusal === undefined && !topic.isSynced && <Skeleton />}
+        {topic.isSynced && <Empty title={text.error.gone(modelsText.gone(name))} why={text.error.goneWhy} />}
+      </Page>
+    );
   return (
-    <Page title={text.pages.models}>
-      <div />
+    <Page
+      title={name}
+      subtitle={<Subtitle namespace={namespace} row={row} />}
+      actions={
+        <>
+          <DeployButton namespace={namespace} name={name} />
+          <DeleteModel model={model} services={row?.services ?? []} />
+        </>
+      }
+      isWide
+    >
+      {row?.attention !== undefined && <AttentionNotice attention={row.attention} />}
+      <Facts facts={factsOf(model, row)} />
+      <Downloads downloads={row?.downloads ?? []} />
+      <UsedBy services={row?.services ?? []} />
+      <ModelTabs model={model} />
     </Page>
   );
 }
+
+function Subtitle({ namespace, row }: { readonly namespace: string; readonly row: ModelRow | undefined }) {
+  return (
+    <span className="row">
+      {row !== undefined && <State state={row.state} />}
+      <span>{namespace}</span>
+      {row?.attention === undefined && <span>{row?.message}</span>}
+    </span>
+  );
+}
+
+function DeployButton({ namespace, name }: { readonly namespace: string; readonly name: string }) {
+  const setSearch = useSetSearch();
+  const right = useRight({ verb: "create", resource: "inferenceservices", namespace });
+  return (
+    <Button right={right} onClick={() => setSearch({ deploy: name, ns: namespace })}>
+      {modelsText.deploy}
+    </Button>
+  );
+}
+
+function factsOf({ metadata, spec, status }: Model, row: ModelRow | undefined): readonly Fact[] {
+  const words = modelsText.facts;
+  const { gguf, files = [], prefetch } = status ?? {};
+  return [
+    [words.source, <bdi key="source">{spec.source}</bdi>],
+    [words.format, row?.format],
+    [words.quantization, row?.quantization],
+    [words.size, bytesOrNone(status?.sizeBytes)],
+    [words.weights, bytesOrNone(status?.weightsBytes)],
+    [words.parameters, gguf?.architecture],
+    [words.context, gguf?.contextLength === undefined ? undefined : formatCount(gguf.contextLength)],
+    [words.accelerator, spec.hardware?.accelerator],
+    [words.revision, status?.shortRevision],
+    [words.refresh, spec.refreshPolicy],
+    [words.checked, status?.checkedAt === undefined ? undefined : <Ago key="c" at={status.checkedAt} />],
+    [words.changed, status?.changedAt === undefined ? undefined : <Ago key="d" at={status.changedAt} />],
+    [words.prefetch, prefetch?.summary],
+    [words.files, files.length === 0 ? undefined : <Files key="files" files={files} />],
+    [words.created, <Ago key="created" at={metadata.creationTimestamp} />],
+  ];
+}
+
+function bytesOrNone(bytes: number | undefined): string | undefined {
+  return bytes === undefined ? undefined : formatBytes(bytes);
+}
+
+function Files({ files }: { readonly files: readonly string[] }) {
+  return <span title={files.join("\n")}>{modelsText.fileCount(files.length)}</span>;
+}
+
+function UsedBy({ services }: { readonly services: readonly string[] }) {
+  return (
+    <Section title={modelsText.services}>
+      {services.length === 0 ? (
+        <p className="muted">{modelsText.noServices}</p>
+      ) : (
+        <ul className="used-by">
+          {services.map((service) => (
+            <li key={service}>
+              <Link to={`/services/${service}` as "/"} search={keepNamespace} className="link">
+                <bdi>{service}</bdi>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Section>
+  );
+}
+
+function ModelTabs({ model }: { readonly model: Model }) {
+  const [tab, setTab] = useSearchParam("tab", "copies");
+  const { metadata, status } = model;
+  const words = modelsText.tabs;
+  const copies = copiesOf(status);
+  const benchmarks = status?.benchmarks ?? [];
+  const { namespace = "default", name } = metadata;
+  return (
+    <Tabs
+      value={tab}
+      onChange={setTab}
+      tabs={[
+        {
+          id: "copies",
+          label: words.copies,
+          count: copies.length,
+          content: () => (
+            <PlainTable
+              label={words.copies}
+              rows={copies}
+              keyOf={({ place }) => place}
+              columns={COPIES}
+              none={modelsText.copies.none}
+            />
+          ),
+        },
+        {
+          id: "benchmarks",
+          label: words.benchmarks,
+          count: benchmarks.length,
+          content: () => (
+            <PlainTable
+              label={words.benchmarks}
+              rows={benchmarks}
+              keyOf={({ deviceClass, runtime, build }) => `${deviceClass} ${runtime} ${build}`}
+              columns={BENCHMARKS}
+              none={modelsText.benchmarks.none}
+            />
+          ),
+        },
+        {
+          id: "conditions",
+          label: words.conditions,
+          content: () => <Conditions conditions={status?.conditions ?? []} />,
+        },
+        {
+          id: "events",
+          label: words.events,
+          content: () => (
+            <Events kind="Model" namespace={namespace} name={name} version={metadata.resourceVersion} />
+          ),
+        },
+        { id: "yaml", label: words.yaml, content: () => <YamlView object={model} /> },
+      ]}
+    />
+  );
+}
+
+interface CopyRow {
+  readonly place: string;
+  /** Empty for the volume for pods. */
+  readonly host: string;
+  readonly sizeBytes?: number | undefined;
+  readonly sha256?: string | undefined;
+}
+
+function copiesOf(status: ModelStatus | undefined): readonly CopyRow[] {
+  const hosts = (status?.hosts ?? []).map(({ name, sizeBytes, sha256 }) => ({
+    place: name,
+    host: name,
+    sizeBytes,
+    sha256,
+  }));
+  const { cache } = status ?? {};
+  if (cache?.phase !== "Ready" || cache.claimName === "") return hosts;
+  const place = `${modelsText.copies.volume}: ${cache.claimName}`;
+  return [...hosts, { place, host: "", sizeBytes: cache.bytes }];
+}
+
+const COPIES: readonly PlainColumn<CopyRow>[] = [
+  {
+    id: "host",
+    header: modelsText.copies.host,
+    cell: ({ host, place }) =>
+      host === "" ? (
+        place
+      ) : (
+        <Link to={`/hosts/${encodeURIComponent(host)}` as "/"} search={keepNamespace} className="link">
+          {host}
+        </Link>
+      ),
+    isWide: true,
+  },
+  {
+    id: "size",
+    header: modelsText.copies.size,
+    cell: ({ sizeBytes }) => formatBytes(sizeBytes),
+    isNumber: true,
+  },
+  {
+    id: "sha256",
+    header: modelsText.copies.sha256,
+    cell: ({ sha256 = "" }) => <code title={sha256}>{sha256.slice(0, 12)}</code>,
+    isNumber: true,
+  },
+];
+
+type Benchmark = NonNullable<ModelStatus["benchmarks"]>[number];
+
+const BENCHMARKS: readonly PlainColumn<Benchmark>[] = [
+  {
+    id: "class",
+    header: modelsText.benchmarks.deviceClass,
+    cell: ({ deviceClass }) => deviceClass,
+    isWide: true,
+  },
+  { id: "runtime", header: modelsText.benchmarks.runtime, cell: ({ runtime }) => runtime },
+  { id: "build", header: modelsText.benchmarks.build, cell: ({ build }) => <code>{build}</code> },
+  {
+    id: "tokens",
+    header: modelsText.benchmarks.tokens,
+    cell: ({ tokensPerSecond }) => formatRate(tokensPerSecond),
+    isNumber: true,
+  },
+  {
+    id: "measured",
+    header: modelsText.benchmarks.measured,
+    cell: ({ measuredAt }) => <Ago at={measuredAt} />,
+    isNumber: true,
+  },
+];

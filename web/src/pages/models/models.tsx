@@ -1,11 +1,161 @@
-/** The page Models. */
+/** All models: where their weights are, what is downloaded, who uses them. */
+import { useMemo } from "react";
+import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
+import { useNamespace, useSearchParam } from "../../address/search.ts";
+import { useList } from "../../live/hooks.ts";
+import { formatBytes, formatCount } from "../../parts/format.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { Progress } from "../../parts/progress.tsx";
+import { State } from "../../parts/state.tsx";
+import { type Column, DataTable } from "../../parts/table.tsx";
+import { hasWords } from "../../parts/words.ts";
+import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
+import "./models.css";
 
 export function ModelsPage() {
+  const models = useList("models");
+  const namespace = useNamespace();
+  const [words, setWords] = useSearchParam("q");
+  const here = useMemo(
+    () => models.rows.filter((row) => namespace === "" || row.namespace === namespace),
+    [models.rows, namespace],
+  );
+  const shown = useMemo(() => here.filter((row) => isFound(row, words)), [here, words]);
+  const ready = here.filter(({ state }) => state.level === "ok").length;
   return (
-    <Page title={text.pages.models}>
-      <div />
+    <Page
+      title={text.pages.models}
+      subtitle={models.isSynced ? modelsText.ready(ready, here.length) : undefined}
+      isWide
+    >
+      {models.refusal !== undefined && <Failure error={models.refusal} />}
+      {!models.isSynced && models.refusal === undefined && <Skeleton />}
+      {models.isSynced && here.length === 0 && (
+        <Empty title={modelsText.empty} why={modelsText.emptyWhy} command={modelsText.emptyCommand} />
+      )}
+      {here.length > 0 && (
+        <DataTable
+          id="models"
+          label={text.pages.models}
+          rows={shown}
+          keyOf={({ namespace: space, name }) => `${space}/${name}`}
+          columns={COLUMNS}
+          hrefOf={({ namespace: space, name }) =>
+            `/models/${encodeURIComponent(space)}/${encodeURIComponent(name)}`
+          }
+          defaultSort="name"
+          toolbar={
+            <>
+              <input
+                className="filter"
+                type="search"
+                aria-label={modelsText.filter}
+                placeholder={modelsText.filter}
+                value={words}
+                onChange={({ target }) => setWords(target.value)}
+              />
+              <span className="muted small number">{text.table.count(shown.length, here.length)}</span>
+            </>
+          }
+        />
+      )}
     </Page>
+  );
+}
+
+function isFound(row: ModelRow, words: string): boolean {
+  const { namespace, name, source, format, quantization, state, attention } = row;
+  const texts = [namespace, name, source, format, quantization, state.word, attention?.reason ?? ""];
+  return hasWords(texts, words);
+}
+
+const header = modelsText.columns;
+
+const COLUMNS: readonly Column<ModelRow>[] = [
+  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(120px, 1.2fr)" },
+  {
+    id: "namespace",
+    header: header.namespace,
+    value: ({ namespace }) => namespace,
+    cell: ({ namespace }) => <span className="muted">{namespace}</span>,
+    width: "minmax(80px, 0.7fr)",
+  },
+  {
+    id: "state",
+    header: header.state,
+    value: ({ state }) => state.word,
+    cell: ({ state, attention, message }) => <State state={state} title={attention?.message ?? message} />,
+    width: "minmax(120px, 1fr)",
+  },
+  {
+    id: "source",
+    header: header.source,
+    value: ({ source }) => source,
+    cell: ({ source }) => (
+      <span className="muted" title={source}>
+        <bdi>{source}</bdi>
+      </span>
+    ),
+    width: "minmax(140px, 2.4fr)",
+    isWideOnly: true,
+  },
+  {
+    id: "quantization",
+    header: header.quantization,
+    value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
+    width: "minmax(88px, 0.8fr)",
+  },
+  {
+    id: "size",
+    header: header.size,
+    value: ({ sizeBytes }) => sizeBytes,
+    cell: ({ sizeBytes }) => formatBytes(sizeBytes),
+    width: "80px",
+    isNumber: true,
+  },
+  {
+    id: "downloads",
+    header: header.downloads,
+    value: ({ downloads }) => downloads.length,
+    cell: ({ downloads }) => <Downloads downloads={downloads} />,
+    width: "minmax(96px, 1fr)",
+  },
+  {
+    id: "copies",
+    header: header.copies,
+    value: ({ copies }) => copies.length,
+    cell: ({ copies }) => <span title={copies.join(", ")}>{formatCount(copies.length)}</span>,
+    width: "64px",
+    isNumber: true,
+  },
+  {
+    id: "services",
+    header: header.services,
+    value: ({ services }) => services.length,
+    cell: ({ services }) => <span title={services.join(", ")}>{formatCount(services.length)}</span>,
+    width: "72px",
+    isNumber: true,
+  },
+  {
+    id: "benchmarks",
+    header: header.benchmarks,
+    value: ({ benchmarks }) => benchmarks,
+    width: "88px",
+    isNumber: true,
+    isWideOnly: true,
+  },
+];
+
+function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
+  if (downloads.length === 0) return <span className="muted">–</span>;
+  const total = downloads.reduce((sum, { totalBytes = 0 }) => sum + totalBytes, 0);
+  const bytes = downloads.reduce((sum, one) => sum + one.bytes, 0);
+  return (
+    <span className="download-cell">
+      <Progress label={modelsText.downloads} part={total === 0 ? undefined : bytes / total} />
+      <span className="number muted">{downloads.length}×</span>
+    </span>
   );
 }

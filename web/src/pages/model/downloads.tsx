@@ -1,0 +1,50 @@
+/** The downloads of a model that run, with their progress. */
+import type { DownloadRow } from "../../../../src/console/rows.ts";
+import { formatBytes, formatDuration, formatPercent, formatSpeed } from "../../parts/format.ts";
+import { Section } from "../../parts/page.tsx";
+import { Progress } from "../../parts/progress.tsx";
+import { State } from "../../parts/state.tsx";
+import { modelsText } from "../../texts/models.ts";
+
+export function Downloads({ downloads }: { readonly downloads: readonly DownloadRow[] }) {
+  if (downloads.length === 0) return null;
+  return (
+    <Section title={modelsText.downloads}>
+      <ul className="downloads">
+        {downloads.map((download) => (
+          <li key={download.place} className="card download">
+            <Download download={download} />
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
+
+function Download({ download }: { readonly download: DownloadRow }) {
+  const { place, phase, bytes, totalBytes, message } = download;
+  const part = totalBytes === undefined || totalBytes === 0 ? undefined : bytes / totalBytes;
+  const isFailed = phase === "Failed";
+  const word = phase === "Downloading" && part !== undefined ? `${phase} ${formatPercent(part)}` : phase;
+  return (
+    <>
+      <div className="spread">
+        <h3 className="truncate">{place}</h3>
+        <State state={{ word, level: isFailed ? "bad" : phase === "Downloading" ? "busy" : "idle" }} />
+      </div>
+      <Progress label={place} part={part} />
+      <div className="spread small muted number">
+        <span>{modelsText.download(formatBytes(bytes), formatBytes(totalBytes))}</span>
+        <span>{paceOf(download)}</span>
+      </div>
+      {message !== undefined && message !== "" && <p className="small prose">{message}</p>}
+    </>
+  );
+}
+
+function paceOf({ bytes, totalBytes, bytesPerSecond = 0 }: DownloadRow): string {
+  if (bytesPerSecond <= 0) return "";
+  const speed = formatSpeed(bytesPerSecond);
+  if (totalBytes === undefined) return speed;
+  return modelsText.speed(speed, formatDuration(((totalBytes - bytes) / bytesPerSecond) * 1_000));
+}
