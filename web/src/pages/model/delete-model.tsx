@@ -1,4 +1,4 @@
-/** Deletes a model, after saying what happens to its services and copies. */
+/** Deletes a model, after a question that names its services and copies. */
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
