@@ -239,6 +239,10 @@ test("a simulation accounts for placed models and the requested quantization and
     canFitAnywhere: false,
   });
   density.setHeld("team/chat-1", undefined);
+  expect(simulate(density, { record, exclude: [free?.nodeName ?? ""] }, now)).toEqual({
+    rankedNodes: [],
+    canFitAnywhere: false,
+  });
   expect(simulate(density, { record: undefined, memoryGb: 9 }, now)).toMatchObject({
     rankedNodes: [{ requiredMemoryGb: 9, remainingMemoryGb: 1, utilizationPct: 90, fitLevel: "marginal" }],
     canFitAnywhere: true,

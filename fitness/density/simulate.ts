@@ -15,10 +15,13 @@ export interface SimulateRequest extends SizingOptions {
   readonly record: CatalogRecord | undefined;
   /** GiB in place of the claim; required without a record. */
   readonly memoryGb?: number;
+  /** Names of machines that are not candidates. */
+  readonly exclude?: readonly string[];
 }
 
 export interface SimulatedRow {
   readonly nodeName: string;
+  readonly kind: "Host" | "Node";
   readonly currentScore: number;
   readonly fitLevel: FitLevel;
   readonly availableMemoryGb: number;
@@ -42,6 +45,7 @@ export function simulate(
 ): { readonly rankedNodes: readonly SimulatedRow[]; readonly canFitAnywhere: boolean } {
   const rankedNodes = density
     .sites()
+    .filter(({ place }) => request.exclude?.includes(place.name) !== true)
     .flatMap((site) => rowOf(density, site, request, now) ?? [])
     .sort(
       (a, b) =>
@@ -66,7 +70,7 @@ function rowOf(
   const left = density.leftBytes(site);
   const { machine } = site.place;
   if (left === undefined || machine.at !== "known") return undefined;
-  const { record, memoryGb, ...size } = request;
+  const { record, memoryGb, exclude: _, ...size } = request;
   // A budget of 0 is invalid, so a full machine gets one byte.
   const available = {
     ...machine.machine,
@@ -79,6 +83,7 @@ function rowOf(
   const level = fitLevel(required / available.budgetBytes);
   return {
     nodeName: site.place.name,
+    kind: site.place.kind,
     currentScore: level === "too_tight" ? 0 : round(fit?.score ?? 0, 1),
     fitLevel: level,
     availableMemoryGb: gibOf(left) ?? 0,

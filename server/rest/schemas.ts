@@ -162,6 +162,7 @@ export const simulateResponse = z.strictObject({
   rankedNodes: z.array(
     z.strictObject({
       nodeName,
+      kind,
       currentScore: score,
       fitLevel,
       availableMemoryGb: gb("Memory left on the node before the placement"),
@@ -271,4 +272,11 @@ export const simulateBody = z.strictObject({
     .max(65_536)
     .optional()
     .describe("Memory in GiB to use instead of the memory claim. 0: use the claim."),
+  exclude: z
+    .array(z.string().min(1).max(253))
+    .max(64)
+    .optional()
+    .describe(
+      "Names of hosts and nodes that are not candidates, for example because they are to be switched off.",
+    ),
 });
