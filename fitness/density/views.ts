@@ -272,6 +272,8 @@ export interface CatalogRow {
   readonly bestNode: string;
   /** Fit on the best node. */
   readonly fitLevel: FitLevel;
+  /** Number of nodes that the model fits, listed or not. */
+  readonly nodeCount: number;
   readonly nodes: readonly {
     readonly nodeName: string;
     readonly score: number;
@@ -280,22 +282,23 @@ export interface CatalogRow {
   }[];
 }
 
-/** One model with the nodes that it fits, best first; undefined if it fits nowhere. */
+/** One model with the best of the nodes that it fits, best first; undefined if it fits nowhere. */
 export function catalogRow(
   groups: Groups,
   record: CatalogRecord,
-  minLevel: FitLevel,
+  { minLevel, maxNodes }: { readonly minLevel: FitLevel; readonly maxNodes: number },
 ): CatalogRow | undefined {
   const { total, rows } = rank(groups, [record], { minLevel, sort: "score" });
-  const all = rows(0, total);
-  const [best] = all;
+  const listed = rows(0, Math.min(total, Math.max(1, maxNodes)));
+  const [best] = listed;
   if (best === undefined) return undefined;
   return {
     modelName: record.name,
     bestScore: best.score,
     bestNode: best.nodeName,
     fitLevel: best.fitLevel,
-    nodes: all.map(({ nodeName, score, fitLevel, stale }) => ({ nodeName, score, fitLevel, stale })),
+    nodeCount: total,
+    nodes: listed.map(({ nodeName, score, fitLevel, stale }) => ({ nodeName, score, fitLevel, stale })),
   };
 }
 

@@ -231,8 +231,9 @@ function withMachineScores(
 }
 
 function catalog({ density, now, query: input }: RouteInput): RouteResult {
-  const { min_fit, sort, ...paging } = input as unknown as z.output<typeof schemas.catalogQuery>;
-  const maxRows = Math.max(1, Math.floor(ENTRIES / Math.max(1, density.sites().length)));
+  const { min_fit, max_nodes, sort, ...paging } = input as unknown as z.output<typeof schemas.catalogQuery>;
+  const maxNodes = Math.min(max_nodes ?? Number.POSITIVE_INFINITY, density.sites().length);
+  const maxRows = Math.max(1, Math.floor(ENTRIES / Math.max(1, maxNodes)));
   const least = min_fit as FitLevel;
   const groups = groupSites(density, now);
   const scored = density.fits.records.flatMap((record) => {
@@ -241,7 +242,7 @@ function catalog({ density, now, query: input }: RouteInput): RouteResult {
   });
   if (sort === "score") scored.sort((a, b) => b.score - a.score);
   const { rows, page } = pageOf(scored, paging as Paging, maxRows);
-  const models = mapped(rows, ({ record }) => catalogRow(groups, record, least));
+  const models = mapped(rows, ({ record }) => catalogRow(groups, record, { minLevel: least, maxNodes }));
   return listed("models", models, page);
 }
 

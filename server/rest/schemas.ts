@@ -149,6 +149,7 @@ export const catalogResponse = z.strictObject({
       bestScore: score,
       bestNode: nodeName,
       fitLevel: fitLevel.describe("Fit on the best node."),
+      nodeCount: z.int().min(1).describe("Number of nodes that the model fits, listed or not."),
       nodes: z
         .array(z.strictObject({ nodeName, score, fitLevel, stale }))
         .describe("Sorted by score, best first."),
@@ -246,6 +247,13 @@ export const queryQuery = z.strictObject({
 });
 export const catalogQuery = z.strictObject({
   min_fit: minFit,
+  max_nodes: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MAX_ROWS)
+    .optional()
+    .describe("Maximum number of nodes listed for each model, the best ones. Default: all."),
   sort: z.enum(["name", "score"]).default("name"),
   ...paging,
 });

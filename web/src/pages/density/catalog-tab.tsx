@@ -1,0 +1,109 @@
+/** The tab Model catalog: every model with its best machine. */
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useSearchParam } from "../../address/search.ts";
+import { type DensityModel, densityCatalog } from "../../api/density.ts";
+import { Fit, Score } from "../../parts/fit.tsx";
+import { formatCount } from "../../parts/format.ts";
+import { Failure, Skeleton } from "../../parts/notice.tsx";
+import { Segments } from "../../parts/segments.tsx";
+import { type Column, DataTable } from "../../parts/table.tsx";
+import { hasWords } from "../../parts/words.ts";
+import { densityText } from "../../texts/density.ts";
+import { text } from "../../texts/text.ts";
+
+const words = densityText.catalog;
+const FRESH_MS = 30_000;
+
+export function CatalogTab() {
+  const [filter, setFilter] = useSearchParam("q");
+  const [fit, setFit] = useSearchParam("fit", "all");
+  const { data, error, refetch } = useQuery({
+    queryKey: ["density-catalog"],
+    queryFn: ({ signal }) => densityCatalog(signal),
+    staleTime: FRESH_MS,
+  });
+  const shown = useMemo(
+    () =>
+      (data ?? []).filter(
+        ({ modelName, bestNode, fitLevel }) =>
+          (fit === "all" || (fit === "fits") === (fitLevel !== "too_tight")) &&
+          hasWords([modelName, bestNode], filter),
+      ),
+    [data, filter, fit],
+  );
+  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return <Skeleton rows={12} />;
+  return (
+    <DataTable
+      id="density-catalog"
+      label={densityText.tabs.catalog}
+      rows={shown}
+      keyOf={({ modelName }) => modelName}
+      columns={COLUMNS}
+      hrefOf={({ modelName }) => `/density?tab=query&model=${encodeURIComponent(modelName)}`}
+      defaultSort="model"
+      toolbar={
+        <>
+          <input
+            className="filter"
+            type="search"
+            aria-label={words.filter}
+            placeholder={words.filter}
+            value={filter}
+            onChange={({ target }) => setFilter(target.value)}
+          />
+          <Segments
+            label={words.level}
+            value={fit}
+            options={[
+              { id: "all", label: words.all },
+              { id: "fits", label: words.fitting },
+              { id: "tight", label: words.notFitting },
+            ]}
+            onChange={setFit}
+          />
+          <span className="muted small number">{text.table.count(shown.length, data.length)}</span>
+        </>
+      }
+    />
+  );
+}
+
+const COLUMNS: readonly Column<DensityModel>[] = [
+  {
+    id: "model",
+    header: words.model,
+    value: ({ modelName }) => modelName,
+    width: "minmax(180px, 2.4fr)",
+  },
+  {
+    id: "fit",
+    header: words.level,
+    value: ({ fitLevel }) => fitLevel,
+    cell: ({ fitLevel }) => <Fit level={fitLevel} />,
+    width: "minmax(104px, 0.8fr)",
+  },
+  {
+    id: "score",
+    header: words.score,
+    value: ({ bestScore }) => bestScore,
+    cell: ({ bestScore }) => <Score value={bestScore} />,
+    width: "minmax(120px, 1fr)",
+  },
+  {
+    id: "node",
+    header: words.node,
+    value: ({ bestNode }) => bestNode,
+    width: "minmax(120px, 1.2fr)",
+  },
+  {
+    id: "machines",
+    header: words.machines,
+    value: ({ nodeCount, fitLevel }) => (fitLevel === "too_tight" ? 0 : nodeCount),
+    cell: ({ nodeCount, fitLevel }) => formatCount(fitLevel === "too_tight" ? 0 : nodeCount),
+    width: "80px",
+    isNumber: true,
+    isWideOnly: true,
+  },
+];
