@@ -17,19 +17,21 @@ import { type ReflectorOptions, startReflector } from "../src/kube/watch/reflect
 import { hasPodEnded, type Node, type Pod } from "../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { ClusterChange } from "./changes.ts";
+import type { Reach } from "./reach.ts";
 
 export interface ClusterOptions {
   readonly connection: KubeConnection;
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  readonly reach?: Pick<Reach, "answered" | "failed">;
 }
 
 export type ClusterWatches = ReturnType<typeof watchCluster>;
 
 /** Starts the watches. `onChange` is called for each change, after the density state has it. */
 export function watchCluster(
-  options: ClusterOptions,
+  { reach, ...options }: ClusterOptions,
   density: Density,
   onChange: (change: ClusterChange) => void = () => {},
 ) {
@@ -38,6 +40,8 @@ export function watchCluster(
     startReflector<T>({
       ...options,
       ...rest,
+      onAnswer: reach?.answered,
+      onFailure: reach?.failed,
       onChange: (key, after, before) => {
         rest.onChange(key, after, before);
         onChange({ kind: rest.kind.kind, key, after, before } as ClusterChange);

@@ -30,6 +30,7 @@ import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
 import type { McpOptions } from "./mcp/server.ts";
 import { type ServerFacts, serverMetrics } from "./metrics.ts";
+import { createReach } from "./reach.ts";
 import { createApp } from "./rest/app.ts";
 import { createRestAuthorizer } from "./rest/authorize.ts";
 import { followTls, readTls, type TlsFiles } from "./tls-files.ts";
@@ -76,9 +77,10 @@ export async function runServer({
   const ending = new AbortController();
   const stopped = AbortSignal.any([signal, ending.signal]);
   try {
-    const watches = watchCluster({ connection, clock, log, signal: stopped }, density, changes.emit);
+    const reach = createReach(clock);
+    const watches = watchCluster({ connection, clock, log, signal: stopped, reach }, density, changes.emit);
     const readQueues = queueReader(connection, config);
-    const live = { reads: watches, changes, density, readQueues, clock, log, signal: stopped };
+    const live = { reads: watches, changes, reach, density, readQueues, clock, log, signal: stopped };
     const keys = mountKeys({
       namespace: config.gatewayNamespace,
       isReadOnly: config.consoleReadOnly,

@@ -80,6 +80,8 @@ export type Topic =
 export type StreamEvent =
   | { readonly event: "hello"; readonly data: { readonly id: string; readonly nowMs: number } }
   | { readonly event: "beat"; readonly data: { readonly nowMs: number } }
+  /** The API server has not answered the console's server since then; undefined once it answers again. */
+  | { readonly event: "cluster"; readonly data: { readonly awaySinceMs?: number | undefined } }
   | { readonly event: "rows"; readonly data: RowsEvent }
   | { readonly event: "refused"; readonly data: Refusal & { readonly topic: Topic } };
 

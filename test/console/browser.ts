@@ -61,7 +61,7 @@ export async function openPage(
     open: async (path) => {
       await page.goto(`${url}${CONSOLE_PATH}${path}`);
       await page.locator("main").locator("h1, h2").first().waitFor();
-      await page.waitForFunction("document.querySelector('main [aria-busy=true]') === null");
+      await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
     },
     problems,
     expectProblems: (pattern) => void expected.push(pattern),

@@ -68,7 +68,7 @@ export async function inAllLooks(
 /** The page follows the system's theme. Resolves after its layout, and after transitions of colors. */
 async function setTheme(page: Page, theme: (typeof THEMES)[number]): Promise<void> {
   await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
-  await page.waitForFunction(`document.documentElement.dataset.theme === "${theme}"`);
+  await page.locator(`html[data-theme="${theme}"]`).waitFor({ state: "attached" });
   await page.evaluate(`(async () => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     await frame();

@@ -3,13 +3,15 @@
  * the statuses that these would write. Leases are renewed, so that hosts count as seen. For the looks of pages and for their
  * speed: 2 hosts, 20, or 1,000 with 5,000 services (25,000 writes, about a minute).
  */
+import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
-import { NAMESPACES as NAMESPACE_KIND, NODES } from "../../src/kube/kinds.ts";
+import { LEASES, NAMESPACES as NAMESPACE_KIND, NODES } from "../../src/kube/kinds.ts";
+import type { Lease } from "../../src/kube/objects.ts";
 import { objectPath } from "../../src/kube/paths.ts";
 import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
@@ -45,6 +47,8 @@ const AT_ONCE = 24;
 const TIMEOUT_MS = 60_000;
 /** A host counts as seen for 90 s after a renewal. */
 const RENEW_MS = 30_000;
+/** Age of the last report of a stale host. */
+const STALE_FOR_MS = 20 * 60_000;
 const TICK_MS = 50;
 
 type Described = { readonly metadata: { readonly name: string; readonly namespace?: string } };
@@ -85,6 +89,8 @@ export async function startSyntheticFarm(
     await writeObject<Host>(connection, HOSTS, machine.object, status);
   });
   const seen = machines.filter(({ isStale }) => !isStale).map(({ object }) => object.metadata.name);
+  for (const { isStale, object } of machines)
+    if (isStale) must(await client.create(LEASES, staleLease(object.metadata.name)));
   const renew = () => atOnce(seen.length, (index) => renewLease(client, seen[index] ?? ""));
   await renew();
   // A renewal that fails is made up for by the next.
@@ -110,6 +116,13 @@ export async function startSyntheticFarm(
       connection.close();
     },
   };
+}
+
+/** The agent has renewed it once. */
+function staleLease(host: string): Lease {
+  const renewTime = new Date(Date.now() - STALE_FOR_MS).toISOString().replace("Z", "000Z");
+  const spec = { holderIdentity: `${host}_test`, leaseDurationSeconds: 40, renewTime };
+  return { metadata: { name: host, namespace: NAMESPACE_HOSTS }, spec };
 }
 
 async function createNamespaces(client: KubeClient): Promise<void> {

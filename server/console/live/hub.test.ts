@@ -338,3 +338,13 @@ test("gateways are read only while a stream watches their queues, and keys are f
   await rig.flush();
   expect(rig.counts.readings).toBe(readings);
 });
+
+test("streams learn since when the API server is away, those that open meanwhile too", async () => {
+  using rig = createLiveRig();
+  const early = rig.open({ id: "early" });
+  rig.hub.setAway(1_000);
+  const late = rig.open({ id: "late" });
+  for (const { browser } of [early, late]) expect(browser.take("cluster")).toEqual([{ awaySinceMs: 1_000 }]);
+  rig.hub.setAway(undefined);
+  expect(late.browser.take("cluster")).toEqual([{}]);
+});

@@ -44,6 +44,7 @@ export class Hub {
   #isFlushing = false;
   #pauseUntilMs = 0;
   #cancelBeat: (() => void) | undefined;
+  #awaySinceMs: number | undefined;
 
   constructor(parts: TableParts) {
     this.#parts = parts;
@@ -67,6 +68,7 @@ export class Hub {
   add(stream: ConsoleStream, reader: StreamReader): void {
     this.#readers.set(stream, reader);
     stream.start(this.#clock.nowMs());
+    if (this.#awaySinceMs !== undefined) stream.setAway(this.#awaySinceMs);
     this.#cancelBeat ??= this.#clock.after(BEAT_MS, () => this.#beat());
   }
 
@@ -105,6 +107,12 @@ export class Hub {
   markAll(topic: Topic): void {
     this.#topics.get(topic)?.table.markAll();
     this.#flushSoon();
+  }
+
+  /** Notifies all streams since when the API server has not answered; undefined once it does. */
+  setAway(sinceMs: number | undefined): void {
+    this.#awaySinceMs = sinceMs;
+    for (const stream of this.#readers.keys()) stream.setAway(sinceMs);
   }
 
   close(): void {

@@ -7,6 +7,7 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
 import type { Clock, Log } from "../../../src/util/ports.ts";
 import type { ClusterChanges } from "../../changes.ts";
+import type { Reach } from "../../reach.ts";
 import type { ConsoleAccess, MountRoutes } from "../access.ts";
 import { parseBody } from "../body.ts";
 import type { Reader } from "../reader.ts";
@@ -20,6 +21,7 @@ import { parseTopic } from "./topics.ts";
 export interface LiveOptions {
   readonly reads: ObjectReads;
   readonly changes: Pick<ClusterChanges, "listen">;
+  readonly reach: Pick<Reach, "awaySinceMs" | "listen">;
   readonly density: Density;
   readonly readQueues: ReadQueues;
   readonly clock: Clock;
@@ -51,6 +53,7 @@ export function createLive(options: LiveOptions): MountRoutes {
   const history = startFarmHistory(reads, clock, { signal, onSample });
   const hub = new Hub({ state, log, history, readQueues });
   options.changes.listen((change) => hub.changed(change));
+  options.reach.listen(() => hub.setAway(options.reach.awaySinceMs()));
   return (scope, access) => mountStream(scope, access, hub);
 }
 

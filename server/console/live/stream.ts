@@ -104,8 +104,14 @@ export class ConsoleStream {
     if (!this.#response.writableNeedDrain) this.#send({ event: "beat", data: { nowMs } });
   }
 
+  setAway(sinceMs: number | undefined): void {
+    this.#send({ event: "cluster", data: { awaySinceMs: sinceMs } });
+  }
+
+  /** The browser keeps the rows that it has. */
   end(refusal?: Refusal): void {
-    if (refusal !== undefined) for (const topic of this.#topics.keys()) this.refuse(topic, refusal);
+    if (refusal !== undefined)
+      for (const topic of this.#topics.keys()) this.#send({ event: "refused", data: { ...refusal, topic } });
     this.#response.end();
   }
 

@@ -31,8 +31,10 @@ export interface ReflectorOptions<T extends KubeObject> extends ListOptions {
   readonly onListed?: () => void;
   /** Called once, after the first complete list and its changes. */
   readonly onSynced?: () => void;
+  /** Called after each complete list, and whenever a watch is open. */
+  readonly onAnswer?: (() => void) | undefined;
   /** Called for each failed attempt, including while a kind is not installed yet. */
-  readonly onFailure?: (failure: ApiFailure) => void;
+  readonly onFailure?: ((failure: ApiFailure) => void) | undefined;
   readonly userAgent?: string;
   /** Time without data after which the watch is reopened, once a read has shown that the server answers. */
   readonly silenceMs?: number;
@@ -162,6 +164,7 @@ class ReflectorLoop<T extends KubeObject> {
     this.#listFailures = 0;
     this.#resourceVersion = result.value.resourceVersion;
     this.#recordActivity();
+    this.#guarded(() => this.#options.onAnswer?.());
     const isFirst = !this.isSynced;
     this.isSynced = true;
     for (const change of this.store.replaceAll(result.value.items)) this.#notify(change);
@@ -184,6 +187,7 @@ class ReflectorLoop<T extends KubeObject> {
       silenceMs: this.#options.silenceMs ?? SILENCE_MS,
       onOpen: () => {
         openedMs = clock.monotonicMs();
+        this.#guarded(() => this.#options.onAnswer?.());
       },
       onEvent: (event) => {
         events += 1;

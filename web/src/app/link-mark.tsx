@@ -9,17 +9,21 @@ export function LinkMark() {
   const live = useLive();
   const link = useLink();
   const nowMs = useNow();
-  const age = link.at === "reconnecting" ? formatDuration(nowMs - link.sinceMs) : "";
+  const age = "sinceMs" in link ? formatDuration(nowMs - link.sinceMs) : "";
   const word = {
     connecting: text.link.connecting,
     live: text.link.live,
     reconnecting: `${text.link.reconnecting} · ${age}`,
+    away: `${text.link.away} · ${age}`,
     "signed-out": text.link.signedOut,
   }[link.at];
-  const why =
-    link.at === "reconnecting"
-      ? `${text.link.reconnectingWhy(age, link.why)} ${text.link.retry}.`
-      : text.link.liveWhy;
+  const why = {
+    connecting: text.link.liveWhy,
+    live: text.link.liveWhy,
+    reconnecting: `${text.link.reconnectingWhy(age, "why" in link ? link.why : "")} ${text.link.retry}.`,
+    away: text.link.awayWhy(age),
+    "signed-out": text.link.liveWhy,
+  }[link.at];
   return (
     <Hint text={why}>
       <button

@@ -6,6 +6,8 @@ export type LinkState =
   | { readonly at: "live" }
   /** The rows are those of `sinceMs`, on the server's clock. */
   | { readonly at: "reconnecting"; readonly sinceMs: number; readonly why: string }
+  /** The server is there, but the API server has not answered it since. Rows are those of `sinceMs`. */
+  | { readonly at: "away"; readonly sinceMs: number }
   | { readonly at: "signed-out" };
 
 export type ToWorker =

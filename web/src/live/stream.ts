@@ -134,11 +134,21 @@ export class LiveStream {
         this.#setClock((data as { nowMs: number }).nowMs);
         void this.#announce();
         return;
+      case "cluster": {
+        const { awaySinceMs } = data as { awaySinceMs?: number };
+        this.#setLink(awaySinceMs === undefined ? { at: "live" } : { at: "away", sinceMs: awaySinceMs });
+        return;
+      }
       case "rows":
         this.#receiveRows(data as RowsEvent);
         return;
       case "refused": {
         const { topic, ...refusal } = data as { topic: Topic; code: string; message: string };
+        // The rows stay until the next session decides.
+        if (refusal.code === "SignInNeeded") {
+          this.#setLink({ at: "signed-out" });
+          return;
+        }
         this.#rows.delete(topic);
         this.#replacements.delete(topic);
         for (const outbox of this.#showing(topic)) outbox.refuse(topic, refusal);
@@ -181,6 +191,7 @@ export class LiveStream {
       headers: HEADERS,
       body: text,
     }).catch(() => undefined);
+    if (answer?.status === 401) this.#setLink({ at: "signed-out" });
     // A stream that the server does not know any more is opened again.
     if (answer?.ok !== true && this.#id === id) this.#abort.abort();
   }

@@ -34,6 +34,9 @@ export const text = {
     reconnecting: "Reconnecting",
     reconnectingWhy: (age: string, why: string) =>
       `Data is ${age} old: ${why}. The console reconnects automatically.`,
+    away: "API server away",
+    awayWhy: (age: string) =>
+      `Data is ${age} old: the API server of the cluster does not answer. The console continues once it does.`,
     signedOut: "Signed out",
     retry: "Reconnect now",
   },
