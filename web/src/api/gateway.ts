@@ -1,6 +1,7 @@
 /** The gateway, with the key of the session: the console's server passes the requests on. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
+import { CONSOLE_PATH, GATEWAY_KEYS_PATH } from "../../../src/console/protocol.ts";
+import type { CreatedKey, KeyFields, KeyList } from "../../../src/gateway/key.ts";
 import { ConsoleError, isOfGateway, request, requestJson } from "./request.ts";
 
 const GATEWAY = `${CONSOLE_PATH}/gateway`;
@@ -46,4 +47,27 @@ export function needsKey(error: unknown): boolean {
 /** Kept in the sealed session, out of reach of scripts. An empty key removes it. */
 export async function setGatewayKey(key: string): Promise<void> {
   await requestJson(`${CONSOLE_PATH}/gateway-key`, { method: "POST", body: { key } });
+}
+
+export const gatewayKeysQuery = queryOptions({
+  queryKey: ["gateway-keys"],
+  queryFn: ({ signal }) => requestJson<KeyList>(GATEWAY_KEYS_PATH, { signal }),
+  staleTime: 5_000,
+  refetchOnWindowFocus: true,
+});
+
+/** The key itself. It cannot be read again. */
+export async function createGatewayKey(name: string, fields: KeyFields): Promise<string> {
+  const { key } = await requestJson<CreatedKey>(GATEWAY_KEYS_PATH, {
+    method: "POST",
+    body: { name, ...fields },
+  });
+  return key;
+}
+
+export async function changeGatewayKey(
+  name: string,
+  changes: KeyFields & { readonly isRevoked?: true },
+): Promise<void> {
+  await requestJson(`${GATEWAY_KEYS_PATH}/${encodeURIComponent(name)}`, { method: "PATCH", body: changes });
 }

@@ -2,10 +2,6 @@
 export const texts = {
   subtitle: "Ask a service through the gateway, as your clients do.",
   tabs: { chat: "Chat", embeddings: "Embeddings", rerank: "Rerank" },
-  noGateway: "No gateway is configured",
-  noGatewayWhy:
-    "The playground sends requests through the gateway, as clients do. Start one, and start the server with its address:",
-  noGatewayCommand: "metalbridge server --gateway-url http://127.0.0.1:4000",
   none: {
     chat: "No chat services yet",
     embedding: "No embedding services yet",
@@ -25,16 +21,6 @@ export const texts = {
     starting: "It is not ready.",
     context: (tokens: string) => `${tokens} tokens of context`,
     also: (names: string) => `also ${names}`,
-  },
-  key: {
-    title: "The gateway needs a key",
-    again: "The gateway refuses the key of this session",
-    why: "Paste a key of the gateway. It is kept in your session, sealed, and no page can read it.",
-    label: "Gateway key",
-    save: "Use this key",
-    change: "Gateway key",
-    remove: "Remove the key",
-    command: "metalbridge key create <name> --all",
   },
   compare: "Compare",
   showCode: "Code",

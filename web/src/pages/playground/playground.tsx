@@ -6,13 +6,14 @@ import { needsKey } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { Button } from "../../parts/button.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
+import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
+import { gatewayTexts } from "../../texts/gateway.ts";
 import { texts } from "../../texts/playground.ts";
 import { text } from "../../texts/text.ts";
 import { ChatTab } from "./chat/chat.tsx";
-import { KeyForm } from "./services/key-form.tsx";
 import type { Mode, Offer } from "./services/offers.ts";
 import { useOffers } from "./services/use-offers.ts";
 import { EmbeddingsTab } from "./vectors/embeddings.tsx";
@@ -25,14 +26,14 @@ export function PlaygroundPage() {
   const [hasKeyForm, setHasKeyForm] = useState(false);
   const keyButton = (
     <Button look="quiet" icon={<KeyRound size={14} aria-hidden />} onClick={() => setHasKeyForm(true)}>
-      {texts.key.change}
+      {gatewayTexts.key.change}
     </Button>
   );
   const hasGateway = session?.hasGateway;
   return (
     <Page title={text.pages.playground} subtitle={texts.subtitle} actions={hasGateway === true && keyButton}>
       {hasGateway === false && (
-        <Empty title={texts.noGateway} why={texts.noGatewayWhy} command={texts.noGatewayCommand} />
+        <Empty title={gatewayTexts.none} why={gatewayTexts.noneWhy} command={gatewayTexts.noneServer} />
       )}
       {hasGateway === true && (
         <div className="playground">
@@ -51,8 +52,8 @@ export function PlaygroundPage() {
           />
         </div>
       )}
-      <Dialog title={texts.key.change} isOpen={hasKeyForm} onClose={() => setHasKeyForm(false)}>
-        <KeyForm onDone={() => setHasKeyForm(false)} />
+      <Dialog title={gatewayTexts.key.change} isOpen={hasKeyForm} onClose={() => setHasKeyForm(false)}>
+        <GatewayKeyForm onDone={() => setHasKeyForm(false)} />
       </Dialog>
     </Page>
   );
@@ -67,7 +68,7 @@ function within(mode: Mode, Content: ModeTab): ReactNode {
 function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: ModeTab }) {
   const { offers, isLoading, error, reload } = useOffers(mode);
   const setSearch = useSetSearch();
-  if (error !== null && needsKey(error)) return <KeyForm refusal={error} onDone={reload} />;
+  if (error !== null && needsKey(error)) return <GatewayKeyForm refusal={error} onDone={reload} />;
   if (error !== null) return <Failure error={error} onRetry={reload} />;
   if (isLoading) return <Skeleton rows={3} />;
   if (offers.length === 0)

@@ -1,13 +1,14 @@
 /** The key that the gateway wants. It goes to the server and is kept in the sealed session. */
 import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
-import { setGatewayKey } from "../../../api/gateway.ts";
-import { Button } from "../../../parts/button.tsx";
-import { Command } from "../../../parts/copy.tsx";
-import { Failure } from "../../../parts/notice.tsx";
-import { texts } from "../../../texts/playground.ts";
+import { setGatewayKey } from "../api/gateway.ts";
+import { gatewayTexts as texts } from "../texts/gateway.ts";
+import { Button } from "./button.tsx";
+import { Command } from "./copy.tsx";
+import { Failure } from "./notice.tsx";
+import "./gateway-key-form.css";
 
-export function KeyForm({
+export function GatewayKeyForm({
   refusal,
   onDone,
 }: {
@@ -31,7 +32,7 @@ export function KeyForm({
     void save(String(new FormData(event.currentTarget).get("key")).trim());
   };
   return (
-    <form className="card stack playground-key" onSubmit={submit}>
+    <form className="card stack gateway-key" onSubmit={submit}>
       <h2>{texts.key.title}</h2>
       {refusal !== undefined && <p className="prose">{refusal.message}</p>}
       <p className="muted prose">{texts.key.why}</p>

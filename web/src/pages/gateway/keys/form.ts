@@ -1,0 +1,121 @@
+/** The form of a key: what is typed, and what is sent. Pure. */
+import type { GatewayKey, KeyEntry, KeyFields, KeyLimits, KeyScope } from "../../../../../src/gateway/key.ts";
+
+export type ScopeKind = "all" | "namespaces" | "services" | "models";
+export type LimitName = keyof KeyLimits;
+
+export const SCOPE_KINDS: readonly ScopeKind[] = ["all", "namespaces", "services", "models"];
+export const LIMIT_NAMES: readonly LimitName[] = [
+  "concurrentRequests",
+  "requestsPerMinute",
+  "tokensPerMinute",
+  "tokensPerDay",
+  "tokensPerMonth",
+];
+
+/** Texts as typed. */
+export interface KeyForm {
+  readonly name: string;
+  readonly owner: string;
+  /** What the key may use: everything, or any of the lists. */
+  readonly isForAll: boolean;
+  readonly lists: Readonly<Record<Exclude<ScopeKind, "all">, string>>;
+  readonly limits: Readonly<Record<LimitName, string>>;
+  readonly priority: GatewayKey["priority"];
+  readonly weight: string;
+  readonly validDays: string;
+}
+
+type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
+
+const DAY_SECONDS = 86_400;
+
+export function emptyForm(): KeyForm {
+  return {
+    name: "",
+    owner: "",
+    isForAll: false,
+    lists: { namespaces: "", services: "", models: "" },
+    limits: {
+      concurrentRequests: "",
+      requestsPerMinute: "",
+      tokensPerMinute: "",
+      tokensPerDay: "",
+      tokensPerMonth: "",
+    },
+    priority: "normal",
+    weight: "1",
+    validDays: "",
+  };
+}
+
+export function formOf({ name, owner, scope, limits, priority, weight }: ValidKey): KeyForm {
+  const list = (names: readonly string[] | undefined) => (names ?? []).join(", ");
+  const lists = scope === "all" ? {} : scope;
+  const text = (limit: LimitName) => (limits[limit] === undefined ? "" : String(limits[limit]));
+  return {
+    name,
+    owner,
+    isForAll: scope === "all",
+    lists: {
+      namespaces: list(lists.namespaces),
+      services: list(lists.services),
+      models: list(lists.models),
+    },
+    limits: {
+      concurrentRequests: text("concurrentRequests"),
+      requestsPerMinute: text("requestsPerMinute"),
+      tokensPerMinute: text("tokensPerMinute"),
+      tokensPerDay: text("tokensPerDay"),
+      tokensPerMonth: text("tokensPerMonth"),
+    },
+    priority,
+    weight: String(weight),
+    validDays: "",
+  };
+}
+
+export type FormField = "name" | "scope" | "weight" | "validDays" | LimitName;
+
+/** Fields that cannot be sent. The server checks the names themselves. */
+export function wrongFields(form: KeyForm): readonly FormField[] {
+  const isNumber = (text: string) => text.trim() === "" || wholeNumber(text) !== undefined;
+  const wrong: FormField[] = LIMIT_NAMES.filter((limit) => !isNumber(form.limits[limit]));
+  if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(form.name)) wrong.push("name");
+  if (!form.isForAll && Object.values(form.lists).every((text) => namesOf(text).length === 0))
+    wrong.push("scope");
+  if (wholeNumber(form.weight) === undefined) wrong.push("weight");
+  if (!isNumber(form.validDays)) wrong.push("validDays");
+  return wrong;
+}
+
+/** Of a form without wrong fields. */
+export function fieldsOf(form: KeyForm): KeyFields {
+  const days = wholeNumber(form.validDays);
+  return {
+    owner: form.owner.trim() === "" ? form.name : form.owner.trim(),
+    scope: form.isForAll ? "all" : scopeOf(form.lists),
+    limits: Object.fromEntries(LIMIT_NAMES.map((limit) => [limit, wholeNumber(form.limits[limit])])),
+    priority: form.priority,
+    weight: wholeNumber(form.weight) ?? 1,
+    validForSeconds: days === undefined ? undefined : days * DAY_SECONDS,
+  };
+}
+
+function scopeOf(lists: KeyForm["lists"]): KeyScope {
+  const list = (text: string) => (namesOf(text).length === 0 ? undefined : [...namesOf(text)]);
+  return {
+    namespaces: list(lists.namespaces),
+    services: list(lists.services),
+    models: list(lists.models),
+  };
+}
+
+function namesOf(text: string): readonly string[] {
+  return text.split(/[\s,]+/).filter((name) => name !== "");
+}
+
+function wholeNumber(text: string): number | undefined {
+  const value = Number(text.replaceAll(/[\s_']/g, ""));
+  return text.trim() !== "" && Number.isSafeInteger(value) && value >= 1 ? value : undefined;
+}

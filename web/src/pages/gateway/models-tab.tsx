@@ -1,0 +1,177 @@
+/** The names under which clients reach each service. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useMemo } from "react";
+import type { ServiceRow, StateWord } from "../../../../src/console/rows.ts";
+import { keepNamespace, useNamespace, useSearchParam } from "../../address/search.ts";
+import { type GatewayModel, gatewayModelsQuery, needsKey } from "../../api/gateway.ts";
+import { useList } from "../../live/hooks.ts";
+import { Command, CopyButton } from "../../parts/copy.tsx";
+import { formatCount } from "../../parts/format.ts";
+import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { State } from "../../parts/state.tsx";
+import { type Column, DataTable } from "../../parts/table.tsx";
+import { gatewayTexts } from "../../texts/gateway.ts";
+import { text } from "../../texts/text.ts";
+import "./gateway.css";
+
+const texts = gatewayTexts.models;
+
+interface NameRow {
+  readonly model: GatewayModel;
+  readonly state: StateWord;
+  /** Of the service, without the name of the model. */
+  readonly baseUrl: string;
+}
+
+export function ModelsTab({ gatewayUrl }: { readonly gatewayUrl: string }) {
+  const services = useList("services");
+  const version = useMemo(() => versionOf(services.rows), [services.rows]);
+  const { data, error, isPending, refetch } = useQuery(gatewayModelsQuery(version));
+  const namespace = useNamespace();
+  const [words, setWords] = useSearchParam("q");
+  const base = gatewayUrl.replace(/\/+$/, "");
+  const all = useMemo(() => nameRows(data ?? [], services.rows, base), [data, services.rows, base]);
+  const rows = useMemo(
+    () => all.filter((row) => isFound(row, namespace, words.toLowerCase())),
+    [all, namespace, words],
+  );
+  if (error !== null && needsKey(error))
+    return <GatewayKeyForm refusal={error} onDone={() => void refetch()} />;
+  if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (isPending) return <Skeleton />;
+  return (
+    <div className="stack">
+      <dl className="gateway-urls">
+        <BaseUrl label={texts.openai} url={`${base}/v1`} />
+        <BaseUrl label={texts.anthropic} url={base} />
+      </dl>
+      {all.length === 0 ? (
+        <Empty title={texts.empty} why={texts.emptyWhy} />
+      ) : (
+        <DataTable
+          id="gateway-models"
+          label={gatewayTexts.tabs.models}
+          rows={rows}
+          keyOf={({ model }) => `${model.id} ${model.service}`}
+          columns={COLUMNS}
+          defaultSort="name"
+          toolbar={
+            <>
+              <input
+                className="filter"
+                type="search"
+                aria-label={text.table.filter}
+                placeholder={text.table.filter}
+                value={words}
+                onChange={({ target }) => setWords(target.value)}
+              />
+              <span className="muted small number">{text.table.count(rows.length, all.length)}</span>
+            </>
+          }
+        />
+      )}
+    </div>
+  );
+}
+
+function BaseUrl({ label, url }: { readonly label: string; readonly url: string }) {
+  return (
+    <div className="field">
+      <dt className="muted small">{label}</dt>
+      <dd>
+        <Command>{url}</Command>
+      </dd>
+    </div>
+  );
+}
+
+const COLUMNS: readonly Column<NameRow>[] = [
+  {
+    id: "name",
+    header: texts.name,
+    value: ({ model }) => model.id,
+    cell: ({ model }) => (
+      <span className="gateway-copied">
+        <bdi className="mono truncate">{model.id}</bdi>
+        <CopyButton value={model.id} label={texts.copyName} />
+      </span>
+    ),
+    width: "minmax(200px, 2fr)",
+  },
+  {
+    id: "service",
+    header: texts.service,
+    value: ({ model }) => model.service,
+    cell: ({ model }) => (
+      <Link to={`/services/${model.service}` as "/"} search={keepNamespace} className="link">
+        <bdi>{model.service}</bdi>
+      </Link>
+    ),
+    width: "minmax(160px, 1.5fr)",
+  },
+  {
+    id: "state",
+    header: texts.state,
+    value: ({ state }) => state.word,
+    cell: ({ state }) => <State state={state} />,
+    width: "minmax(120px, 1fr)",
+  },
+  { id: "mode", header: texts.mode, value: ({ model }) => model.mode, width: "96px" },
+  {
+    id: "context",
+    header: texts.context,
+    value: ({ model }) => model.context_length ?? undefined,
+    cell: ({ model }) => formatCount(model.context_length ?? undefined),
+    width: "88px",
+    isNumber: true,
+  },
+  {
+    id: "base",
+    header: texts.base,
+    value: ({ baseUrl }) => baseUrl,
+    cell: ({ baseUrl }) => (
+      <span className="gateway-copied">
+        <span className="mono muted truncate">{baseUrl}</span>
+        <CopyButton value={baseUrl} label={texts.copyBase} />
+      </span>
+    ),
+    width: "minmax(200px, 2fr)",
+    isWideOnly: true,
+  },
+];
+
+const WORDS: Readonly<Record<GatewayModel["state"], StateWord>> = {
+  ready: { word: "Ready", level: "ok" },
+  starting: { word: "Starting", level: "busy" },
+  idle: { word: "Idle", level: "idle" },
+  off: { word: "Off", level: "idle" },
+};
+
+function nameRows(
+  models: readonly GatewayModel[],
+  services: readonly ServiceRow[],
+  base: string,
+): readonly NameRow[] {
+  const states = new Map(services.map(({ namespace, name, state }) => [`${namespace}/${name}`, state]));
+  return models.map((model) => ({
+    model,
+    state: states.get(model.service) ?? WORDS[model.state],
+    baseUrl: `${base}/s/${model.service}/v1`,
+  }));
+}
+
+function isFound({ model: { id, service } }: NameRow, namespace: string, words: string): boolean {
+  if (namespace !== "" && !service.startsWith(`${namespace}/`)) return false;
+  const all = `${id} ${service}`.toLowerCase();
+  return words.split(/\s+/).every((word) => all.includes(word));
+}
+
+/** Changes when services come, go, start to serve or stop. */
+function versionOf(rows: readonly ServiceRow[]): string {
+  return rows
+    .map(({ namespace, name, phase }) => `${namespace}/${name} ${phase}`)
+    .sort()
+    .join();
+}
