@@ -101,7 +101,7 @@ async function up(options: UpOptions): Promise<void> {
     envoy === undefined
       ? undefined
       : await planGateway(dir, envoy, { address: gatewayAddress, userJwtSecretFile });
-  const page = hasConsole ? await planConsole(dir, plan?.url) : undefined;
+  const page = hasConsole ? await planConsole(dir, plan) : undefined;
   await runInForeground({ dir, port, parts, schedulerConfig }, { gateway: plan, page });
 }
 

@@ -3,7 +3,7 @@ import { readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type ChildProgram, startChild } from "./children.ts";
-import { freeLoopbackPort } from "./gateway.ts";
+import { freeLoopbackPort, type GatewayPlan } from "./gateway.ts";
 
 export interface ConsolePlan {
   /** Contains the address with a code that has not been used. */
@@ -19,12 +19,13 @@ const READY_MS = 30_000;
 const CHECK_MS = 50;
 
 /** Uses a free port if another program has the usual one. */
-export async function planConsole(dir: string, gatewayUrl: string | undefined): Promise<ConsolePlan> {
+export async function planConsole(dir: string, gateway: GatewayPlan | undefined): Promise<ConsolePlan> {
   const addressFile = path.join(dir, "console.url");
   await rm(addressFile, { force: true });
   const port = (await freeLoopbackPort(CONSOLE_PORT)) ?? 0;
   const args = ["--no-open", "--port", String(port), "--address-file", addressFile];
-  if (gatewayUrl !== undefined) args.push("--gateway-url", gatewayUrl);
+  if (gateway !== undefined)
+    args.push("--gateway-url", gateway.url, "--gateway-health-url", gateway.healthUrl);
   return { addressFile, logFile: path.join(dir, "logs", "console.log"), args };
 }
 

@@ -15,6 +15,8 @@ export interface GatewayPlan {
   readonly url: string;
   /** Arguments of `metalbridge gateway`, beside the kubeconfig. */
   readonly args: readonly string[];
+  /** Base URL of its health port. */
+  readonly healthUrl: string;
 }
 
 export interface GatewayPlanOptions {
@@ -38,7 +40,8 @@ export async function planGateway(
 ): Promise<GatewayPlan> {
   await readUserJwtSecret({ userJwtSecretFile });
   const port = (await freeLoopbackPort(GATEWAY_PORT)) ?? (await freeLoopbackPort(0)) ?? GATEWAY_PORT;
-  const healthPort = (await freeLoopbackPort(GATEWAY_HEALTH_PORT)) ?? 0;
+  const healthPort =
+    (await freeLoopbackPort(GATEWAY_HEALTH_PORT)) ?? (await freeLoopbackPort(0)) ?? GATEWAY_HEALTH_PORT;
   const folder = path.join(dir, "gateway");
   const short =
     folder.length <= MAX_FOLDER ? folder : path.join(tmpdir(), `metalbridge-gateway-${hash(folder, 10)}`);
@@ -55,7 +58,7 @@ export async function planGateway(
     String(healthPort),
   ];
   if (userJwtSecretFile !== undefined) args.push("--user-jwt-secret-file", path.resolve(userJwtSecretFile));
-  return { url: `http://${LOOPBACK}:${port}`, args };
+  return { url: `http://${LOOPBACK}:${port}`, healthUrl: `http://${LOOPBACK}:${healthPort}`, args };
 }
 
 /** Resolves once it answers. Throws `NoAnswer` after a minute. */

@@ -89,7 +89,7 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
       }
     },
     startConsole: async () => {
-      const plan = await planConsole(options.dir, options.gateway?.url);
+      const plan = await planConsole(options.dir, options.gateway);
       if (stopped !== undefined) return undefined;
       const child = startConsole(plan, opened.controlPlane.kubeconfig);
       children.push(child);
