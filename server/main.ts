@@ -19,6 +19,7 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { createClusterChanges } from "./changes.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import { readConsoleFiles, type ServerConfig } from "./config.ts";
+import { createCatalog } from "./console/catalog.ts";
 import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
 import { mountKeys } from "./console/keys/keys.ts";
 import { createLive } from "./console/live/live.ts";
@@ -93,7 +94,12 @@ export async function runServer({
             version,
             clock,
             log,
-            routes: [createLive(live), keys, createLogs({ clock, readLocalLog: pages.readLocalLog })],
+            routes: [
+              createLive(live),
+              createCatalog(density, clock),
+              keys,
+              createLogs({ clock, readLocalLog: pages.readLocalLog }),
+            ],
           })
         : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);

@@ -1,27 +1,25 @@
 /** The objects that `metalbridge deploy` creates. */
 
+import type { WeightsRef } from "../../fitness/catalog/weights.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { API_VERSION } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { MODELS } from "../../src/api/kinds.ts";
 import type { Model } from "../../src/api/model.ts";
-import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
-import { parseSource, shortNameOf } from "../../src/models/source/parse.ts";
-import { defined } from "../../src/util/defined.ts";
+import {
+  type DeploymentSettings,
+  deployedModel,
+  deployedService,
+  deploymentName,
+} from "../../src/models/deployment.ts";
+import { parseSource } from "../../src/models/source/parse.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
-import { type WeightsRef, weightsOf } from "../catalog/weights.ts";
+import { weightsOf } from "../catalog/weights.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent } from "../cluster/find.ts";
 
-export interface DeployFlags {
+export interface DeployFlags extends DeploymentSettings {
   readonly name?: string;
-  readonly runtime?: string;
   readonly quantization?: string;
-  readonly replicas?: number;
-  readonly contextSize?: number;
-  readonly slots?: number;
-  readonly priority?: string;
-  readonly mode?: string | undefined;
   readonly secret?: string;
   readonly catalog?: readonly string[];
 }
@@ -34,8 +32,6 @@ export interface DeployObjects {
   /** Name of the catalog model, if the weights are from the catalog. */
   readonly catalogModel?: string | undefined;
 }
-
-const NAME_MAX = 50;
 
 /** `weights` is a Model of the namespace, or any name that `weightsOf` resolves. Throws the errors of `weightsOf`. */
 export async function objectsOf(
@@ -50,64 +46,23 @@ export async function objectsOf(
         "ManifestInvalid",
         `--quantization and --secret belong to a Model, and ${weights} exists`,
       );
-    return { service: serviceOf(namespace, flags.name ?? weights, weights, flags) };
+    return { service: deployedService({ namespace, name: flags.name ?? weights }, weights, flags) };
   }
   const found = weightsOf(await readCatalogFiles(flags.catalog), weights, flags);
-  const name = flags.name ?? nameOf(parseSource(found.model ? `hf://${found.model}` : found.source));
+  const name = flags.name ?? nameOfWeights(found);
+  const { secret } = flags;
   return {
-    model: modelOf(namespace, name, found, flags),
-    service: serviceOf(namespace, name, name, { ...flags, mode: flags.mode ?? found.mode }),
+    model: deployedModel({ namespace, name }, { ...found, secret }),
+    service: deployedService({ namespace, name }, name, { ...flags, mode: flags.mode ?? found.mode }),
     catalogModel: found.model,
   };
+}
+
+function nameOfWeights({ model, source }: WeightsRef): string {
+  return deploymentName(parseSource(model ? `hf://${model}` : source));
 }
 
 /** The name of a Model is a DNS name, without slash and colon. */
 async function isModel(cluster: Cluster, weights: string): Promise<boolean> {
   return /^[a-z0-9.-]+$/.test(weights) && (await findIfPresent(cluster, MODELS, weights)) !== undefined;
-}
-
-function modelOf(
-  namespace: string,
-  name: string,
-  { source, quantization }: WeightsRef,
-  flags: DeployFlags,
-): Model {
-  return {
-    apiVersion: API_VERSION,
-    kind: MODELS.kind,
-    metadata: { name, namespace },
-    spec: defined({
-      source,
-      quantization,
-      sourceSecretRef: flags.secret === undefined ? undefined : { name: flags.secret },
-    }) as Model["spec"],
-  };
-}
-
-function serviceOf(namespace: string, name: string, modelRef: string, flags: DeployFlags): InferenceService {
-  return {
-    apiVersion: API_VERSION,
-    kind: INFERENCE_SERVICES.kind,
-    metadata: { name, namespace },
-    spec: defined({
-      modelRef,
-      runtime: flags.runtime,
-      mode: flags.mode,
-      replicas: flags.replicas,
-      contextSize: flags.contextSize,
-      parallelSlots: flags.slots,
-      priority: flags.priority,
-    }) as InferenceService["spec"],
-  };
-}
-
-/** A valid object name from the name of the file, repository or tag, such as "qwen3-0-6b-q8-0". */
-export function nameOf(source: ModelSource): string {
-  const name = shortNameOf(source)
-    .replace(/\.(gguf|safetensors)$/i, "")
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, "-")
-    .slice(0, NAME_MAX)
-    .replaceAll(/^[^a-z]+|-+$/g, "");
-  return name === "" ? "model" : name;
 }

@@ -36,6 +36,7 @@ const KINDS: Readonly<Record<string, ServedKind>> = {
   "/pods": { verbs: READ, subresources: { log: ["get"] } },
   "/events": { verbs: READ },
   "events.k8s.io/events": { verbs: READ },
+  "apps/controllerrevisions": { verbs: READ },
   "/configmaps": { verbs: ["list"], label: LABEL_USAGE },
   "/secrets": { verbs: ["list", "create"], label: LABEL_GATEWAY_KEY },
   "authorization.k8s.io/selfsubjectaccessreviews": REVIEW,

@@ -34,12 +34,18 @@ export interface Place {
 }
 
 const CORE = new Set(["pods", "events", "namespaces", "nodes", "configmaps", "secrets"]);
+const APPS = new Set(["controllerrevisions"]);
 
 export function pathOf({ resource, namespace, name }: Place): string {
-  const root = CORE.has(resource) ? "/api/v1" : `/apis/${GROUP}/${VERSION}`;
+  const root = rootOf(resource);
   const inNamespace = namespace === undefined ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
   const object = name === undefined ? "" : `/${encodeURIComponent(name)}`;
   return `${PROXY}${root}${inNamespace}/${resource}${object}`;
+}
+
+function rootOf(resource: string): string {
+  if (CORE.has(resource)) return "/api/v1";
+  return APPS.has(resource) ? "/apis/apps/v1" : `/apis/${GROUP}/${VERSION}`;
 }
 
 export function getObject<T extends ApiObject>(place: Place, signal?: AbortSignal): Promise<T> {
@@ -108,6 +114,15 @@ export function mergePatch<T extends ApiObject>(
     method: "PATCH",
     contentType: "application/merge-patch+json",
     body: patch,
+  });
+}
+
+/** Fails if a `test` of the patch does. */
+export function jsonPatch<T extends ApiObject>(place: Place, operations: readonly object[]): Promise<T> {
+  return requestJson<T>(`${pathOf(place)}?${writeQuery(false)}`, {
+    method: "PATCH",
+    contentType: "application/json-patch+json",
+    body: operations,
   });
 }
 

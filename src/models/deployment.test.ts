@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { parseSource } from "../../src/models/source/parse.ts";
-import { nameOf } from "./objects.ts";
+import { deploymentName } from "./deployment.ts";
+import { parseSource } from "./source/parse.ts";
 
 test.each([
   ["hf://ggml-org/Qwen3-0.6B-GGUF/Qwen3-0.6B-Q8_0.gguf", "qwen3-0-6b-q8-0"],
@@ -12,5 +12,5 @@ test.each([
   ["/models/123.gguf", "model"],
   [`hf://a/${"x".repeat(90)}`, "x".repeat(50)],
 ])("%s is called %s", (source, name) => {
-  expect(nameOf(parseSource(source))).toBe(name);
+  expect(deploymentName(parseSource(source))).toBe(name);
 });

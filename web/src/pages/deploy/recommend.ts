@@ -1,0 +1,82 @@
+/** Which of the machines that fit is the one to take, and why. Pure. */
+import type { HostRow } from "../../../../src/console/rows.ts";
+
+type FitLevel = "perfect" | "good" | "marginal" | "too_tight";
+
+/** A row of `density/simulate`. */
+export interface SimulatedPlace {
+  readonly nodeName: string;
+  readonly fitLevel: FitLevel;
+  readonly availableMemoryGb: number;
+  readonly requiredMemoryGb: number;
+  readonly remainingMemoryGb: number;
+  readonly quantization: string;
+  readonly estimatedTps: number;
+  readonly stale: boolean;
+  readonly schedulable: boolean;
+}
+
+export interface Place {
+  readonly simulated: SimulatedPlace;
+  readonly host: HostRow | undefined;
+  /** Share of the machine's memory for engines that stays free; undefined while its budget is unknown. */
+  readonly freeShare: number | undefined;
+  readonly isRecommended: boolean;
+}
+
+export interface Preview {
+  /** At most three: the recommended one first. Of machines that do not fit only if none does. */
+  readonly places: readonly Place[];
+  readonly fitting: number;
+  readonly why: "fastest with reserve" | "most memory left" | "none fits";
+}
+
+const SHOWN = 3;
+const RESERVE = 0.2;
+
+/** The fastest of those that leave a fifth of their memory free; if none does, the one that leaves most. */
+export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostRow[]): Preview {
+  const byName = new Map(hosts.map((host) => [host.name, host]));
+  const places = rows.map((simulated): Omit<Place, "isRecommended"> => {
+    const host = byName.get(simulated.nodeName);
+    return { simulated, host, freeShare: freeShareOf(simulated, host) };
+  });
+  const fitting = places.filter(({ simulated }) => canPlace(simulated));
+  if (fitting.length === 0) {
+    const misses = [...places]
+      .sort((a, b) => shortOf(a.simulated) - shortOf(b.simulated))
+      .slice(0, SHOWN)
+      .map((place) => ({ ...place, isRecommended: false }));
+    return { places: misses, fitting: 0, why: "none fits" };
+  }
+  const roomy = fitting.filter(({ freeShare = 0 }) => freeShare >= RESERVE);
+  const [best] =
+    roomy.length > 0
+      ? roomy.sort((a, b) => b.simulated.estimatedTps - a.simulated.estimatedTps)
+      : [...fitting].sort((a, b) => (b.freeShare ?? 0) - (a.freeShare ?? 0));
+  const others = fitting.filter((place) => place !== best);
+  return {
+    places: [best, ...others]
+      .filter((place) => place !== undefined)
+      .slice(0, SHOWN)
+      .map((place) => ({ ...place, isRecommended: place === best })),
+    fitting: fitting.length,
+    why: roomy.length > 0 ? "fastest with reserve" : "most memory left",
+  };
+}
+
+/** GiB that are missing; 0 if it fits. */
+export function shortOf({ requiredMemoryGb, availableMemoryGb }: SimulatedPlace): number {
+  return Math.max(0, requiredMemoryGb - availableMemoryGb);
+}
+
+function canPlace({ fitLevel, stale, schedulable }: SimulatedPlace): boolean {
+  return fitLevel !== "too_tight" && !stale && schedulable;
+}
+
+const GIB = 1024 ** 3;
+
+function freeShareOf({ remainingMemoryGb }: SimulatedPlace, host: HostRow | undefined): number | undefined {
+  const usableBytes = (host?.budgetBytes ?? 0) - (host?.reserveBytes ?? 0);
+  return usableBytes <= 0 ? undefined : (remainingMemoryGb * GIB) / usableBytes;
+}
