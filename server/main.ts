@@ -19,10 +19,11 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { createClusterChanges } from "./changes.ts";
 import { type ClusterWatches, watchCluster } from "./cluster.ts";
 import { readConsoleFiles, type ServerConfig } from "./config.ts";
+import type { MountRoutes } from "./console/access.ts";
 import { createCatalog } from "./console/catalog.ts";
 import { type Console, type ConsoleOptions, createConsole } from "./console/console.ts";
 import { mountKeys } from "./console/keys/keys.ts";
-import { createLive } from "./console/live/live.ts";
+import { createLive, type LiveOptions } from "./console/live/live.ts";
 import type { ReadQueues } from "./console/live/queues.ts";
 import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
 import { trustAuthority } from "./console/oidc.ts";
@@ -94,12 +95,7 @@ export async function runServer({
             version,
             clock,
             log,
-            routes: [
-              createLive(live),
-              createCatalog(density, clock),
-              keys,
-              createLogs({ clock, readLocalLog: pages.readLocalLog }),
-            ],
+            routes: [...pageRoutes(live, pages), keys],
           })
         : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);
@@ -137,6 +133,14 @@ export async function runServer({
     ending.abort();
     connection.close();
   }
+}
+
+function pageRoutes(
+  live: LiveOptions,
+  { readLocalLog }: NonNullable<ServerOptions["console"]>,
+): MountRoutes[] {
+  const { density, clock } = live;
+  return [createLive(live), createCatalog(density, clock), createLogs({ clock, readLocalLog })];
 }
 
 async function openConsole(

@@ -1,0 +1,223 @@
+/** Left side of the dialog: the model, and the settings that most deployments need. */
+import { useState } from "react";
+import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
+import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
+import { useList } from "../../live/hooks.ts";
+import { Button } from "../../parts/button.tsx";
+import { Failure, Skeleton } from "../../parts/notice.tsx";
+import { Segments } from "../../parts/segments.tsx";
+import { deployText } from "../../texts/deploy.ts";
+import { CatalogChoice, ChosenModel } from "./catalog-choice.tsx";
+import type { Choice, ChoiceField, Meaning } from "./choice.ts";
+import { Field } from "./field.tsx";
+import type { DeployFault } from "./use-deploy.ts";
+
+export interface DeployFormProps {
+  readonly choice: Choice;
+  readonly onChange: (changes: Partial<Choice>) => void;
+  readonly meaning: Meaning;
+  readonly faults: readonly DeployFault[];
+  readonly catalog: CatalogAnswer<CatalogRecord> | undefined;
+  readonly catalogError: Error | null;
+  /** The YAML was edited: the fields have no effect. */
+  readonly isOverridden: boolean;
+}
+
+export function DeployForm(props: DeployFormProps) {
+  const { choice, onChange, meaning, faults, isOverridden } = props;
+  const faultOf = (field: ChoiceField): string | undefined => {
+    if (meaning.at === "invalid" && meaning.field === field) return meaning.message;
+    return faults.find((fault) => fault.field === field)?.message;
+  };
+  return (
+    <fieldset className="deploy-form" disabled={isOverridden}>
+      <Segments
+        label={deployText.from.label}
+        value={choice.from}
+        onChange={(from) => onChange({ from: from as Choice["from"], quantization: "" })}
+        options={[
+          { id: "catalog", label: deployText.from.catalog },
+          { id: "source", label: deployText.from.source },
+        ]}
+      />
+      <Model {...props} fault={faultOf(choice.from === "catalog" ? "model" : "source")} />
+      <Settings
+        choice={choice}
+        onChange={onChange}
+        meaning={meaning}
+        faultOf={faultOf}
+        {...recordOf(props)}
+      />
+    </fieldset>
+  );
+}
+
+function recordOf({ choice, catalog }: DeployFormProps): { readonly record: CatalogRecord | undefined } {
+  if (choice.from !== "catalog") return { record: undefined };
+  return { record: catalog?.models.find(({ name }) => name === choice.model) };
+}
+
+function Model(props: DeployFormProps & { readonly fault: string | undefined }) {
+  const { choice, onChange, catalog, catalogError, fault } = props;
+  const [isChanging, setIsChanging] = useState(false);
+  const { record } = recordOf(props);
+  if (choice.from === "source")
+    return (
+      <Field label={deployText.source} help={deployText.sourceHelp} fault={fault}>
+        {(field) => (
+          <input
+            {...field}
+            value={choice.source}
+            placeholder="hf://org/repo"
+            spellCheck={false}
+            onChange={({ target }) => onChange({ source: target.value, quantization: "" })}
+          />
+        )}
+      </Field>
+    );
+  if (catalogError !== null) return <Failure error={catalogError} />;
+  if (catalog === undefined) return <Skeleton rows={6} />;
+  if (record !== undefined && !isChanging)
+    return (
+      <div className="stack-small">
+        <div className="chosen-model">
+          <ChosenModel record={record} fit={catalog.fits[record.name]} />
+          <Button look="quiet" onClick={() => setIsChanging(true)}>
+            {deployText.change}
+          </Button>
+        </div>
+        {fault !== undefined && <p className="field-error">{fault}</p>}
+      </div>
+    );
+  return (
+    <CatalogChoice
+      catalog={catalog}
+      onChoose={(model) => {
+        setIsChanging(false);
+        onChange({ model, quantization: "" });
+      }}
+    />
+  );
+}
+
+interface SettingsProps {
+  readonly choice: Choice;
+  readonly onChange: (changes: Partial<Choice>) => void;
+  readonly meaning: Meaning;
+  readonly record: CatalogRecord | undefined;
+  readonly faultOf: (field: ChoiceField) => string | undefined;
+}
+
+function Settings({ choice, onChange, meaning, record, faultOf }: SettingsProps) {
+  return (
+    <div className="deploy-fields">
+      <Field label={deployText.name} fault={faultOf("name")}>
+        {(field) => (
+          <input
+            {...field}
+            value={choice.name}
+            placeholder={meaning.name}
+            maxLength={63}
+            spellCheck={false}
+            onChange={({ target }) => onChange({ name: target.value })}
+          />
+        )}
+      </Field>
+      <NamespaceField choice={choice} onChange={onChange} fault={faultOf("namespace")} />
+      <QuantizationField
+        choice={choice}
+        onChange={onChange}
+        record={record}
+        fault={faultOf("quantization")}
+      />
+      <Field label={deployText.contextSize} fault={faultOf("contextSize")}>
+        {(field) => (
+          <input
+            {...field}
+            inputMode="numeric"
+            value={choice.contextSize}
+            placeholder={deployText.contextDefault}
+            onChange={({ target }) => onChange({ contextSize: target.value.trim() })}
+          />
+        )}
+      </Field>
+      <Field label={deployText.replicas} fault={faultOf("replicas")}>
+        {(field) => (
+          <input
+            {...field}
+            inputMode="numeric"
+            value={choice.replicas}
+            onChange={({ target }) => onChange({ replicas: target.value.trim() })}
+          />
+        )}
+      </Field>
+    </div>
+  );
+}
+
+interface OneFieldProps extends Pick<SettingsProps, "choice" | "onChange"> {
+  readonly fault: string | undefined;
+}
+
+/** Free text: a reader may use namespaces that they may not list. */
+function NamespaceField({ choice, onChange, fault }: OneFieldProps) {
+  const services = useList("services").rows;
+  const models = useList("models").rows;
+  const known = new Set(["default", ...[...services, ...models].map(({ namespace }) => namespace)]);
+  return (
+    <Field label={deployText.namespace} fault={fault}>
+      {(field) => (
+        <>
+          <input
+            {...field}
+            list="deploy-namespaces"
+            value={choice.namespace}
+            maxLength={63}
+            spellCheck={false}
+            onChange={({ target }) => onChange({ namespace: target.value })}
+          />
+          <datalist id="deploy-namespaces">
+            {[...known].sort().map((name) => (
+              <option key={name} value={name} />
+            ))}
+          </datalist>
+        </>
+      )}
+    </Field>
+  );
+}
+
+function QuantizationField({
+  choice,
+  onChange,
+  record,
+  fault,
+}: OneFieldProps & { readonly record: CatalogRecord | undefined }) {
+  const files = Object.entries(record?.files_gb ?? {});
+  const set = (quantization: string) => onChange({ quantization });
+  return (
+    <Field label={deployText.quantization} fault={fault}>
+      {(field) =>
+        files.length > 0 ? (
+          <select {...field} value={choice.quantization} onChange={({ target }) => set(target.value)}>
+            <option value="">{deployText.usual(record?.quantization ?? "")}</option>
+            {files
+              .filter(([name]) => name !== record?.quantization)
+              .map(([name, gb]) => (
+                <option key={name} value={name}>{`${name}, ${gb} GB`}</option>
+              ))}
+          </select>
+        ) : (
+          <input
+            {...field}
+            value={choice.quantization}
+            placeholder="Q4_K_M"
+            maxLength={64}
+            spellCheck={false}
+            onChange={({ target }) => set(target.value)}
+          />
+        )
+      }
+    </Field>
+  );
+}

@@ -1,0 +1,107 @@
+/** Creates what `metalbridge deploy` creates, after a dry run of both objects. */
+import { useState } from "react";
+import { type ApiObject, createObject, getObject } from "../../api/kube.ts";
+import { ConsoleError } from "../../api/request.ts";
+import { fieldErrorsOf } from "../../parts/yaml/field-errors.ts";
+import { deployText } from "../../texts/deploy.ts";
+import { type ChoiceField, type Deployment, formFieldOf } from "./choice.ts";
+
+export interface DeployFault {
+  readonly field: ChoiceField;
+  /** Index of the document in the YAML, and its field. */
+  readonly document: 0 | 1;
+  readonly path: string;
+  readonly message: string;
+}
+
+export interface DeployAction {
+  readonly at: "idle" | "busy" | "created";
+  readonly faults: readonly DeployFault[];
+  /** An error about no field. */
+  readonly failure: Error | undefined;
+  readonly deploy: (deployment: Deployment) => Promise<void>;
+  readonly forget: () => void;
+}
+
+interface DeployState {
+  readonly at: DeployAction["at"];
+  readonly faults: readonly DeployFault[];
+  readonly failure?: Error | undefined;
+}
+
+const IDLE: DeployState = { at: "idle", faults: [] };
+
+export function useDeploy(): DeployAction {
+  const [state, setState] = useState<DeployState>(IDLE);
+  const deploy = async (deployment: Deployment): Promise<void> => {
+    setState({ at: "busy", faults: [] });
+    try {
+      const faults = await create(deployment);
+      setState(faults.length === 0 ? { at: "created", faults } : { at: "idle", faults });
+    } catch (error) {
+      setState({ at: "idle", faults: [], failure: error as Error });
+    }
+  };
+  return { ...state, failure: state.failure, deploy, forget: () => setState(IDLE) };
+}
+
+/** Resolves with what the API server refuses. A Model that exists with the same source is used. */
+async function create({ model, service }: Deployment): Promise<readonly DeployFault[]> {
+  const { name, namespace } = service.metadata;
+  const models = { resource: "models", namespace: model.metadata.namespace ?? "default" };
+  const services = { resource: "inferenceservices", namespace: namespace ?? "default" };
+  const existing = await findModel({ ...models, name: model.metadata.name });
+  if (existing !== undefined && existing.spec.source !== model.spec.source)
+    return [nameFault(0, deployText.modelTaken(model.metadata.name, existing.spec.source))];
+  const attempt = async (document: 0 | 1, isDryRun: boolean): Promise<readonly DeployFault[]> => {
+    if (document === 0 && existing !== undefined) return [];
+    const [place, object] = document === 0 ? ([models, model] as const) : ([services, service] as const);
+    try {
+      await createObject(place, object as unknown as ApiObject, { isDryRun });
+      return [];
+    } catch (error) {
+      const faults = faultsOf(error as Error, document, name, services.namespace);
+      if (faults.length === 0) throw error;
+      return faults;
+    }
+  };
+  const refused = [...(await attempt(0, true)), ...(await attempt(1, true))];
+  if (refused.length > 0) return refused;
+  const [first, second] = [await attempt(0, false), await attempt(1, false)];
+  return [...first, ...second];
+}
+
+interface StoredModel extends ApiObject {
+  readonly spec: { readonly source: string };
+}
+
+/** A reader who may create Models need not be able to read them. */
+async function findModel(place: {
+  readonly resource: string;
+  readonly namespace: string;
+  readonly name: string;
+}): Promise<StoredModel | undefined> {
+  try {
+    return await getObject<StoredModel>(place);
+  } catch (error) {
+    if (error instanceof ConsoleError && (error.status === 404 || error.status === 403)) return undefined;
+    throw error;
+  }
+}
+
+function faultsOf(error: Error, document: 0 | 1, name: string, namespace: string): readonly DeployFault[] {
+  if (!(error instanceof ConsoleError)) return [];
+  if (error.code === "AlreadyExists") return [nameFault(document, deployText.taken(name, namespace))];
+  if (error.code === "NotFound" && error.message.includes("namespaces"))
+    return [{ field: "namespace", document, path: "metadata.namespace", message: error.message }];
+  return fieldErrorsOf(error).map(({ field, message }) => ({
+    field: formFieldOf(field),
+    document,
+    path: field,
+    message,
+  }));
+}
+
+function nameFault(document: 0 | 1, message: string): DeployFault {
+  return { field: "name", document, path: "metadata.name", message };
+}

@@ -1,0 +1,71 @@
+/** The editor of the objects of a deployment. */
+import { Button } from "../../parts/button.tsx";
+import { parseYaml, printYaml, type YamlDocument, type YamlFault } from "../../parts/yaml/documents.ts";
+import { YamlEditor } from "../../parts/yaml/editor.tsx";
+import { deployText } from "../../texts/deploy.ts";
+import type { Deployment } from "./choice.ts";
+import type { DeployYamlProps } from "./yaml-state.ts";
+
+const ROWS = 20;
+
+export function YamlFields({ deployment, faults, edited, onEdit }: DeployYamlProps) {
+  const text =
+    edited?.text ?? (deployment === undefined ? "" : printYaml(deployment.model, deployment.service));
+  const parsed = parseYaml(text);
+  const documents = parsed.at === "parsed" ? parsed.documents : [];
+  const marked = parsed.at === "invalid" ? parsed.faults : [...shapeFaults(documents), ...refused()];
+  function refused(): readonly YamlFault[] {
+    return faults.map(({ document, path, message }) => ({
+      line: documents.find(isOfKind(document === 0 ? "Model" : "InferenceService"))?.lineOf(path) ?? 1,
+      message: path === "" ? message : `${path}: ${message}`,
+    }));
+  }
+  return (
+    <div className="stack-small">
+      {edited !== undefined && (
+        <div className="spread small">
+          <span className="muted">{deployText.yamlEdited}</span>
+          <Button look="quiet" onClick={() => onEdit(undefined)}>
+            {deployText.yamlReset}
+          </Button>
+        </div>
+      )}
+      <YamlEditor
+        label={deployText.yaml}
+        value={text}
+        faults={marked}
+        rows={ROWS}
+        onChange={(next) => onEdit({ text: next, deployment: deploymentOf(next) })}
+      />
+    </div>
+  );
+}
+
+/** Undefined if it is not one Model and one service. */
+function deploymentOf(text: string): Deployment | undefined {
+  const parsed = parseYaml(text);
+  if (parsed.at === "invalid" || shapeFaults(parsed.documents).length > 0) return undefined;
+  const model = parsed.documents.find(isOfKind("Model"))?.value;
+  const service = parsed.documents.find(isOfKind("InferenceService"))?.value;
+  return { model, service } as unknown as Deployment;
+}
+
+function shapeFaults(documents: readonly YamlDocument[]): readonly YamlFault[] {
+  const kinds = documents.map(({ value }) => value.kind).sort();
+  const isRight = kinds.length === 2 && kinds[0] === "InferenceService" && kinds[1] === "Model";
+  if (isRight && documents.every(hasName)) return [];
+  return [{ line: 1, message: deployText.yamlTwo }];
+}
+
+/** The requests need a name and a namespace. */
+function hasName({ value }: YamlDocument): boolean {
+  const { name, namespace } = (value.metadata ?? {}) as {
+    readonly name?: unknown;
+    readonly namespace?: unknown;
+  };
+  return typeof name === "string" && name !== "" && typeof namespace === "string" && "spec" in value;
+}
+
+function isOfKind(kind: string) {
+  return ({ value }: YamlDocument): boolean => value.kind === kind;
+}

@@ -1,0 +1,31 @@
+/** The objects as YAML, collapsed. An edit replaces what the fields say. */
+import { lazy, Suspense, useState } from "react";
+import { Skeleton } from "../../parts/notice.tsx";
+import { deployText } from "../../texts/deploy.ts";
+import type { DeployYamlProps } from "./yaml-state.ts";
+
+const YamlFields = lazy(() =>
+  import("./yaml-fields.tsx").then(({ YamlFields: component }) => ({ default: component })),
+);
+
+export function DeployYaml(props: DeployYamlProps) {
+  const [isOpen, setIsOpen] = useState(false);
+  const { deployment, edited, faults } = props;
+  if (deployment === undefined && edited === undefined) return null;
+  // What the form has no field for can be mended in the YAML only.
+  const mustOpen = faults.some(({ field }) => field === "yaml") || edited !== undefined;
+  return (
+    <details
+      className="deploy-yaml"
+      open={isOpen || mustOpen}
+      onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}
+    >
+      <summary>{deployText.yaml}</summary>
+      {(isOpen || mustOpen) && (
+        <Suspense fallback={<Skeleton rows={6} height={20} />}>
+          <YamlFields {...props} />
+        </Suspense>
+      )}
+    </details>
+  );
+}

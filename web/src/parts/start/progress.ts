@@ -1,0 +1,81 @@
+/** How far a new service is on its way to the first answer. Pure. */
+import type { InferenceReplica } from "../../../../src/api/inference-replica.ts";
+import type { InferenceService } from "../../../../src/api/inference-service/index.ts";
+import type { ServiceRow } from "../../../../src/console/rows.ts";
+
+export type StartStage = "placing" | "downloading" | "loading" | "ready";
+
+export interface StartProgress {
+  readonly stage: StartStage;
+  readonly download?: DownloadSum;
+  /** Of the service, in its own words. */
+  readonly message: string;
+  /** It does not proceed without a person. */
+  readonly isStuck: boolean;
+}
+
+export interface DownloadSum {
+  readonly bytes: number;
+  /** Undefined while one of the downloads has no size. */
+  readonly totalBytes?: number | undefined;
+  readonly bytesPerSecond?: number | undefined;
+  readonly secondsLeft?: number | undefined;
+}
+
+export interface StartingPod {
+  readonly status?:
+    | { readonly conditions?: readonly { readonly type: string; readonly status: string }[] | undefined }
+    | undefined;
+}
+
+export interface StartingObjects {
+  readonly service: InferenceService;
+  readonly replicas: readonly InferenceReplica[];
+  readonly pods: readonly StartingPod[];
+  readonly row: ServiceRow | undefined;
+}
+
+export function startProgressOf({ service, replicas, pods, row }: StartingObjects): StartProgress {
+  const stage = stageOf(service, replicas, pods);
+  const download = stage === "downloading" ? downloadOf(replicas) : undefined;
+  const message = row?.attention?.message ?? service.status?.message ?? "";
+  const isStuck = stage !== "ready" && row?.attention !== undefined;
+  return download === undefined ? { stage, message, isStuck } : { stage, download, message, isStuck };
+}
+
+/** The replica that is furthest counts: one ready replica answers. */
+function stageOf(
+  { status }: InferenceService,
+  replicas: readonly InferenceReplica[],
+  pods: readonly StartingPod[],
+): StartStage {
+  if ((status?.readyReplicas ?? 0) > 0) return "ready";
+  const phases = replicas.map((replica) => replica.status?.phase);
+  if (phases.some((phase) => phase === "Starting" || phase === "Admitting" || phase === "Ready"))
+    return "loading";
+  if (phases.includes("Fetching")) return "downloading";
+  const has = (pod: StartingPod, type: string) =>
+    pod.status?.conditions?.some((one) => one.type === type && one.status === "True") === true;
+  if (pods.some((pod) => has(pod, "Initialized"))) return "loading";
+  return pods.some((pod) => has(pod, "PodScheduled")) ? "downloading" : "placing";
+}
+
+function downloadOf(replicas: readonly InferenceReplica[]): DownloadSum | undefined {
+  const parts = replicas.flatMap(({ status }) =>
+    status?.phase === "Fetching" ? (status.progress ?? []) : [],
+  );
+  if (parts.length === 0) return undefined;
+  const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
+  const bytesPerSecond = parts.reduce((sum, part) => sum + (part.bytesPerSecond ?? 0), 0);
+  const isSized = parts.every(({ totalBytes }) => totalBytes !== undefined);
+  const totalBytes = isSized ? parts.reduce((sum, part) => sum + (part.totalBytes ?? 0), 0) : undefined;
+  return {
+    bytes,
+    totalBytes,
+    bytesPerSecond: bytesPerSecond > 0 ? bytesPerSecond : undefined,
+    secondsLeft:
+      totalBytes !== undefined && bytesPerSecond > 0
+        ? Math.max(0, totalBytes - bytes) / bytesPerSecond
+        : undefined,
+  };
+}

@@ -1,0 +1,91 @@
+/** The way of a new service to Ready, with figures, and the reason whenever it is stalled. */
+import { Check, LoaderCircle, TriangleAlert } from "lucide-react";
+import type { ReactNode } from "react";
+import type { Attention } from "../../../../src/console/rows.ts";
+import { startText } from "../../texts/deploy.ts";
+import { Command } from "../copy.tsx";
+import { formatBytes, formatDuration, formatSpeed } from "../format.ts";
+import type { DownloadSum, StartProgress, StartStage } from "./progress.ts";
+import "./start.css";
+
+const STAGES: readonly StartStage[] = ["placing", "downloading", "loading", "ready"];
+
+export function StartSteps({
+  progress,
+  attention,
+  children,
+}: {
+  readonly progress: StartProgress;
+  readonly attention: Attention | undefined;
+  /** More steps, after Ready. */
+  readonly children?: ReactNode;
+}) {
+  const { stage, download, message, isStuck } = progress;
+  const now = STAGES.indexOf(stage);
+  return (
+    <div className="stack" aria-live="polite">
+      <ol className="start-steps" aria-label={startText.label}>
+        {STAGES.map((one, index) => (
+          <StartStep
+            key={one}
+            word={startText[one]}
+            at={index < now || stage === "ready" ? "done" : index > now ? "next" : isStuck ? "stuck" : "now"}
+          >
+            {one === stage && download !== undefined && <Download download={download} />}
+          </StartStep>
+        ))}
+        {children}
+      </ol>
+      {stage !== "ready" && message !== "" && (
+        <div className={isStuck ? "start-why start-stuck" : "start-why"}>
+          <p className="prose">{message}</p>
+          {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}
+          {attention?.command !== undefined && <Command>{attention.command}</Command>}
+        </div>
+      )}
+    </div>
+  );
+}
+
+export function StartStep({
+  word,
+  at,
+  children,
+}: {
+  readonly word: string;
+  readonly at: "done" | "now" | "next" | "stuck";
+  readonly children?: ReactNode;
+}) {
+  return (
+    <li
+      className={`start-step start-${at}`}
+      aria-current={at === "now" || at === "stuck" ? "step" : undefined}
+    >
+      <span className="start-icon" aria-hidden>
+        {at === "done" && <Check size={14} />}
+        {at === "now" && <LoaderCircle size={14} />}
+        {at === "stuck" && <TriangleAlert size={14} />}
+      </span>
+      <span className="start-word">{word}</span>
+      <span className="start-detail">{children}</span>
+    </li>
+  );
+}
+
+function Download({ download }: { readonly download: DownloadSum }) {
+  const { bytes, totalBytes, bytesPerSecond, secondsLeft } = download;
+  const done = formatBytes(bytes);
+  const figures = [
+    totalBytes === undefined ? done : startText.of(done, formatBytes(totalBytes)),
+    bytesPerSecond === undefined ? "" : formatSpeed(bytesPerSecond),
+    secondsLeft === undefined ? "" : startText.left(formatDuration(secondsLeft * 1_000)),
+  ];
+  return (
+    <>
+      {totalBytes !== undefined && (
+        <progress value={bytes} max={totalBytes} aria-label={startText.downloading} />
+      )}
+      <span className="muted small number">{figures.filter(Boolean).join(", ")}</span>
+    </>
+  );
+}

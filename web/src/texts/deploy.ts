@@ -1,0 +1,66 @@
+/** Texts of the dialog that deploys a model, and of the progress after it. */
+export const deployText = {
+  from: { label: "Where the model is from", catalog: "Catalog", source: "Own source" },
+  search: "Search the catalog",
+  noMatch: "No model of the catalog matches. Choose Own source to use any address.",
+  more: (count: number) => `${count} more: search for a name`,
+  change: "Change",
+  source: "Source",
+  sourceHelp:
+    "hf://org/repo, hf://org/repo/file.gguf, https://…, ollama://name:tag, oci://…, or an absolute path on the hosts",
+  name: "Name",
+  namespace: "Namespace",
+  quantization: "Quantization",
+  usual: (name: string) => `${name} (usual)`,
+  contextSize: "Context size (tokens)",
+  contextDefault: "default",
+  replicas: "Replicas",
+  preview: "Where it fits",
+  previewNothing: "Choose a model, and the machines that fit it appear here.",
+  previewUnknown:
+    "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits.",
+  previewFailed: "The preview is not available",
+  fits: (count: number) => (count === 1 ? "1 machine fits" : `${count} machines fit`),
+  none: "No machine has enough free memory now. The service waits until one has.",
+  recommended: "Recommended",
+  why: {
+    "fastest with reserve": "Fastest that leaves 20 % of its memory free",
+    "most memory left": "Leaves the most memory free; none leaves 20 %",
+    "none fits": "",
+  },
+  schedulerChooses: "Metalbridge chooses the machine when it places the replica, by these figures.",
+  tokens: (rate: string) => `≈ ${rate} tokens/s`,
+  needs: (memory: string) => `needs ${memory}`,
+  short: (memory: string) => `${memory} missing`,
+  yaml: "YAML",
+  yamlEdited: "Edited by hand: the fields above no longer change it.",
+  yamlReset: "Use the fields again",
+  yamlTwo: "Write one Model and one InferenceService.",
+  submit: "Deploy",
+  checking: "Checking…",
+  closing: "You can close this dialog: the deployment continues, and its page shows the same.",
+  toService: "Open the service",
+  toPlayground: "Open in playground",
+  taken: (name: string, namespace: string) =>
+    `There is a service ${name} in namespace ${namespace}. Choose another name.`,
+  modelTaken: (name: string, source: string) =>
+    `There is a Model ${name} with another source: ${source}. Choose another name.`,
+} as const;
+
+export const startText = {
+  label: "Progress",
+  placing: "Placing",
+  downloading: "Downloading",
+  loading: "Loading",
+  ready: "Ready",
+  answer: "First answer",
+  of: (done: string, total: string) => `${done} of ${total}`,
+  left: (time: string) => `${time} left`,
+
+  asking: "Asking the model a question…",
+  question: "Say hello in one short sentence.",
+  noGateway: "No gateway is configured, so the console cannot ask the model a question.",
+  needsKey: "The gateway wants a key. Set one in the playground, and ask there.",
+  vector: (size: number) => `A vector with ${size} dimensions`,
+  after: (time: string) => `after ${time}`,
+} as const;
