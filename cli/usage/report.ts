@@ -7,7 +7,7 @@ import {
   type UsageCounts,
   type UsageDimension,
 } from "../../src/gateway/usage.ts";
-import type { UsageRecord } from "../../src/gateway/usage-record.ts";
+import type { UsageRecord } from "../../src/gateway/usage-csv.ts";
 import { compareText } from "../../src/util/text.ts";
 import { formatTable } from "../program/table.ts";
 

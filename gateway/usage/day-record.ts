@@ -1,6 +1,7 @@
 /** The record of one day: counts in memory, and writes them into its ConfigMap without loss and without counting anything twice. */
 import type { UsageCounts, UsageOf } from "../../src/gateway/usage.ts";
-import { readUsageRecord, recordName, renderUsageRecord } from "../../src/gateway/usage-record.ts";
+import { readUsageRecord } from "../../src/gateway/usage-csv.ts";
+import { recordName, renderUsageRecord } from "../../src/gateway/usage-record.ts";
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { ApiFailure, ApiResult, KubeClient } from "../../src/kube/types.ts";

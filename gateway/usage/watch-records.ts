@@ -1,7 +1,8 @@
 /** Follows the usage records of all gateways in this month, for budgets. */
 import { LABEL_USAGE, LABEL_USAGE_MONTH } from "../../src/api/group.ts";
 import { chargedTokens, type UsageRow } from "../../src/gateway/usage.ts";
-import { dayOf, monthOf, readUsageRecord } from "../../src/gateway/usage-record.ts";
+import { readUsageRecord } from "../../src/gateway/usage-csv.ts";
+import { dayOf, monthOf } from "../../src/gateway/usage-record.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { CONFIG_MAPS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { parseCsv, renderCsv } from "./csv.ts";
 import { sumUsage, type UsageRow } from "./usage.ts";
-import { dayOf, monthOf, readUsageRecord, recordName, renderUsageRecord } from "./usage-record.ts";
+import { readUsageRecord } from "./usage-csv.ts";
+import { dayOf, monthOf, recordName, renderUsageRecord } from "./usage-record.ts";
 
 const text = fc.string({ minLength: 1 });
 const count = fc.nat();

@@ -6,8 +6,8 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ConsoleError } from "./api/request.ts";
 import { router } from "./app/router.tsx";
-import { startTheme } from "./app/theme.ts";
 import { LiveProvider } from "./live/connect.tsx";
+import { startTheme } from "./parts/theme.ts";
 import "./styles/tokens.css";
 import "./styles/base.css";
 

@@ -8,12 +8,12 @@ import { signOut, useSession } from "../api/session.ts";
 import { useList, useLive } from "../live/hooks.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Tag } from "../parts/state.tsx";
+import { setTheme, useTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
 import { LinkMark } from "./link-mark.tsx";
 import { NAVIGATION, type NavigationItem } from "./navigation.ts";
 import { useShortcuts } from "./shortcuts.ts";
 import { SignIn } from "./sign-in.tsx";
-import { setTheme, useTheme } from "./theme.ts";
 import "./frame.css";
 
 const Palette = lazy(() =>

@@ -5,9 +5,9 @@ import { Dialog as Radix } from "radix-ui";
 import { useDeferredValue, useMemo, useState } from "react";
 import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
+import { setTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
 import { NAVIGATION } from "./navigation.ts";
-import { setTheme } from "./theme.ts";
 import "./palette.css";
 
 /** Found objects of each kind. */

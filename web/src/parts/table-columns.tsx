@@ -17,8 +17,15 @@ export interface HiddenColumns {
   readonly toggle: (id: string) => void;
 }
 
+const STORAGE = "metalbridge.columns.";
+
+/** All tables show all columns again. */
+export function resetColumns(): void {
+  for (const key of Object.keys(localStorage)) if (key.startsWith(STORAGE)) localStorage.removeItem(key);
+}
+
 export function useHiddenColumns(table: string): HiddenColumns {
-  const storageKey = `metalbridge.columns.${table}`;
+  const storageKey = `${STORAGE}${table}`;
   const [ids, setIds] = useState<readonly string[]>(() => readIds(storageKey));
   const toggle = (id: string): void => {
     const next = ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id];

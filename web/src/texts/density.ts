@@ -52,7 +52,7 @@ export const densityText = {
     runtime: "Runtime",
     advice: "What would make it fit",
     deploy: "Deploy",
-    simulate: "Simulate",
+    simulate: "Simulate the placement",
   },
   advice: {
     tooTight: (short: string) =>

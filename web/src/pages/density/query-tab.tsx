@@ -107,7 +107,7 @@ function Answer({
         label={densityText.tabs.query}
         rows={advised}
         keyOf={({ kind, nodeName, model }) => `${kind}/${nodeName}/${model.name}`}
-        columns={COLUMNS}
+        columns={advised.some(({ advice }) => advice !== "") ? COLUMNS : WITHOUT_ADVICE}
         none={densityText.nodes.empty}
       />
     </>
@@ -129,7 +129,7 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
     header: words.machine,
     cell: ({ kind, nodeName }) => <MachineLink kind={kind} name={nodeName} />,
   },
-  { id: "model", header: words.model, cell: ({ model }) => model.name },
+  { id: "model", header: words.model, cell: ({ model }) => <ToSimulate model={model} /> },
   { id: "level", header: words.level, cell: ({ fitLevel }) => <Fit level={fitLevel} /> },
   { id: "score", header: words.score, cell: ({ score }) => <Score value={score} /> },
   { id: "speed", header: words.speed, cell: (row) => <Speed row={row} />, isNumber: true },
@@ -158,6 +158,24 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
   { id: "deploy", header: "", cell: (row) => <Actions row={row} /> },
 ];
 
+const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice").map((column) =>
+  column.id === "model" ? { ...column, isWide: true } : column,
+);
+
+/** With the quantization that scores best. */
+function ToSimulate({ model: { name, best_quant } }: { readonly model: AdvisedRow["model"] }) {
+  return (
+    <Link
+      to={"/simulate" as "/"}
+      search={{ model: name, quantization: best_quant } as never}
+      className="link"
+      title={words.simulate}
+    >
+      {name}
+    </Link>
+  );
+}
+
 function Speed({ row: { machine, model } }: { readonly row: AdvisedRow }) {
   const measured = machine?.tokensPerSecond ?? null;
   const basis = machine?.basis === "live" ? words.live : words.measured;
@@ -172,17 +190,8 @@ function Speed({ row: { machine, model } }: { readonly row: AdvisedRow }) {
 function Actions({ row: { model } }: { readonly row: AdvisedRow }) {
   const setSearch = useSetSearch();
   return (
-    <span className="query-actions">
-      <Link
-        to={"/simulate" as "/"}
-        search={{ model: model.name, quantization: model.best_quant } as never}
-        className="link"
-      >
-        {words.simulate}
-      </Link>
-      <button type="button" className="link-button" onClick={() => setSearch({ deploy: model.name })}>
-        {words.deploy}
-      </button>
-    </span>
+    <button type="button" className="link-button" onClick={() => setSearch({ deploy: model.name })}>
+      {words.deploy}
+    </button>
   );
 }

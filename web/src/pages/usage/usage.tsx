@@ -1,11 +1,169 @@
-/** The page Usage. */
+/** The page Usage and cost. */
+import { useQuery } from "@tanstack/react-query";
+import { Download } from "lucide-react";
+import { useMemo } from "react";
+import {
+  chargedTokens,
+  sumUsage,
+  type UsageDimension,
+  type UsageRow,
+} from "../../../../src/gateway/usage.ts";
+import { renderUsageCsv, type UsageRecord } from "../../../../src/gateway/usage-csv.ts";
+import { useSearchParam } from "../../address/search.ts";
+import { useNow } from "../../live/hooks.ts";
+import { Button } from "../../parts/button.tsx";
+import { Chart } from "../../parts/chart.tsx";
+import { formatCount, formatPercent, formatRate } from "../../parts/format.ts";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
+import { Segments } from "../../parts/segments.tsx";
 import { text } from "../../texts/text.ts";
+import { usageText } from "../../texts/usage.ts";
+import { CostSection } from "./cost-section.tsx";
+import { usageRecords } from "./records.ts";
+import { daysUntil, monthsOf, totalsBy, usageSeries } from "./usage-series.ts";
+import "./usage.css";
+
+const DIMENSIONS = ["key", "model", "namespace"] as const satisfies readonly UsageDimension[];
+const RANGES = ["7", "30", "90"];
+const REFRESH_MS = 60_000;
+const HOUR_MS = 3_600_000;
 
 export function UsagePage() {
+  const [chosen, setBy] = useSearchParam("by", "model");
+  const [range, setRange] = useSearchParam("days", "30");
+  const by = DIMENSIONS.find((one) => one === chosen) ?? "model";
+  const hour = Math.floor(useNow(REFRESH_MS) / HOUR_MS);
+  const days = useMemo(() => daysUntil(hour * HOUR_MS, Number(range) || 30), [hour, range]);
+  const months = useMemo(() => monthsOf(days), [days]);
+  const { data, error, refetch } = useQuery({
+    queryKey: ["usage", months],
+    queryFn: ({ signal }) => usageRecords(months, signal),
+    refetchInterval: REFRESH_MS,
+  });
   return (
-    <Page title={text.pages.usage}>
-      <div />
+    <Page
+      title={text.pages.usage}
+      subtitle={usageText.why}
+      actions={
+        <>
+          <Segments
+            label={usageText.by}
+            value={by}
+            options={DIMENSIONS.map((id) => ({ id, label: usageText.dimensions[id] }))}
+            onChange={setBy}
+          />
+          <Segments
+            label={usageText.range}
+            value={range}
+            options={RANGES.map((id) => ({ id, label: usageText.days(Number(id)) }))}
+            onChange={setRange}
+          />
+        </>
+      }
+      isWide
+    >
+      {error !== null && data === undefined && <Failure error={error} onRetry={() => void refetch()} />}
+      {data === undefined && error === null && <Skeleton />}
+      {data !== undefined && <Usage records={data} days={days} by={by} />}
+      <CostSection />
     </Page>
   );
+}
+
+function Usage({
+  records,
+  days,
+  by,
+}: {
+  readonly records: readonly UsageRecord[];
+  readonly days: readonly string[];
+  readonly by: (typeof DIMENSIONS)[number];
+}) {
+  const totals = useMemo(() => totalsBy(records, days, by), [records, days, by]);
+  const series = useMemo(
+    () =>
+      usageSeries(records, days, by).map(({ name, values }, index) => ({
+        label: name === "" ? usageText.other : name,
+        values,
+        color: `--series-${index + 1}`,
+      })),
+    [records, days, by],
+  );
+  const times = useMemo(() => days.map((day) => Date.parse(`${day}T00:00:00Z`) / 1_000), [days]);
+  if (totals.length === 0) return <Empty title={usageText.none} why={usageText.noneWhy} />;
+  return (
+    <>
+      <div className="card">
+        <Chart
+          label={usageText.chart(usageText.dimensions[by])}
+          times={times}
+          series={series}
+          kind="bars"
+          format={formatRate}
+          isDaily
+        />
+      </div>
+      <div className="stack">
+        <div className="usage-bar">
+          <Button icon={<Download size={14} aria-hidden />} onClick={() => save(records, days)}>
+            {usageText.download}
+          </Button>
+        </div>
+        <PlainTable
+          label={usageText.tokens}
+          rows={totals}
+          keyOf={(row) => row[by]}
+          columns={columnsFor(by, totals)}
+          none={usageText.none}
+        />
+      </div>
+    </>
+  );
+}
+
+function columnsFor(
+  by: (typeof DIMENSIONS)[number],
+  rows: readonly UsageRow[],
+): readonly PlainColumn<UsageRow>[] {
+  const all = rows.reduce((sum, row) => sum + chargedTokens(row), 0);
+  const words = usageText.columns;
+  const count = (id: "requests" | "tokensIn" | "tokensCached" | "tokensOut") => ({
+    id,
+    header: words[id],
+    cell: (row: UsageRow) => formatCount(row[id]),
+    isNumber: true,
+  });
+  return [
+    { id: by, header: usageText.dimensions[by], cell: (row) => <bdi>{row[by]}</bdi>, isWide: true },
+    count("requests"),
+    count("tokensIn"),
+    count("tokensCached"),
+    count("tokensOut"),
+    {
+      id: "total",
+      header: words.total,
+      cell: (row) => formatCount(chargedTokens(row)),
+      isNumber: true,
+    },
+    {
+      id: "share",
+      header: usageText.share,
+      cell: (row) => formatPercent(all === 0 ? 0 : chargedTokens(row) / all),
+      isNumber: true,
+    },
+  ];
+}
+
+/** All dimensions, so that a spreadsheet can group as it needs. */
+function save(records: readonly UsageRecord[], days: readonly string[]): void {
+  const shown = new Set(days);
+  const rows = sumUsage(records.filter(({ day }) => shown.has(day)).flatMap((record) => record.rows));
+  const url = URL.createObjectURL(new Blob([renderUsageCsv(rows)], { type: "text/csv" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = usageText.fileName(days[0] ?? "", days.at(-1) ?? "");
+  link.click();
+  URL.revokeObjectURL(url);
 }

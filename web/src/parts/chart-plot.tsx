@@ -1,0 +1,126 @@
+/** The canvas of a chart, by uPlot: theme colors, resize, and the values at the pointer. */
+import { useEffect, useRef, useState } from "react";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { ChartProps } from "./chart.tsx";
+import { pointValues, stacked } from "./stacked.ts";
+import { useTheme } from "./theme.ts";
+
+const AXIS_PX = 56;
+const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3], [4, 2], [10, 4]];
+const BAR_WIDTH: [number, number] = [0.7, 48];
+const dayFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+export function ChartPlot(props: ChartProps & { readonly height: number }) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  const [at, setAt] = useState<{ readonly index: number; readonly left: number }>();
+  const theme = useTheme();
+  const { times, series, kind, height } = props;
+  const shape = `${kind} ${height} ${theme} ${props.isDaily} ${series.map(({ label, color }) => label + color).join()}`;
+  const latest = useRef(props);
+  latest.current = props;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: values are set below; only another shape needs a new plot
+  useEffect(() => {
+    const element = box.current;
+    if (element === null) return undefined;
+    const made = new uPlot(optionsOf(latest.current, element, setAt), dataOf(latest.current), element);
+    plot.current = made;
+    const observer = new ResizeObserver(() =>
+      made.setSize({ width: element.clientWidth, height: latest.current.height ?? 0 }),
+    );
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = undefined;
+    };
+  }, [shape]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the plot shows the newest values
+  useEffect(() => plot.current?.setData(dataOf(latest.current)), [times, series]);
+  return (
+    <div className="chart-plot" ref={box}>
+      {at !== undefined && <Tip {...props} index={at.index} left={at.left} />}
+    </div>
+  );
+}
+
+function Tip({
+  times,
+  series,
+  format,
+  isDaily = false,
+  index,
+  left,
+}: ChartProps & { readonly index: number; readonly left: number }) {
+  const time = times[index];
+  if (time === undefined) return null;
+  const side =
+    left > 320 ? { right: `calc(100% - ${left + AXIS_PX - 12}px)` } : { left: left + AXIS_PX + 12 };
+  return (
+    <div className="chart-tip" style={side}>
+      <strong>{(isDaily ? dayFormat : timeFormat).format(time * 1_000)}</strong>
+      {pointValues(series, index).map(({ label, value }) => (
+        <div key={label}>
+          <bdi className="muted">{label}</bdi>
+          <span className="number">{value === null ? "–" : format(value)}</span>
+        </div>
+      ))}
+    </div>
+  );
+}
+
+function dataOf({ times, series, kind }: ChartProps): uPlot.AlignedData {
+  const values = series.map((one) => one.values);
+  // The sum of all is drawn first, and the smaller sums over it.
+  const drawn = kind === "bars" ? stacked(values).toReversed() : values;
+  return [times, ...drawn] as unknown as uPlot.AlignedData;
+}
+
+function optionsOf(
+  { series, kind, format, isDaily = false, height = 0 }: ChartProps,
+  element: HTMLElement,
+  setAt: (at: { index: number; left: number } | undefined) => void,
+): uPlot.Options {
+  const style = getComputedStyle(element);
+  const color = (token: string) => style.getPropertyValue(token).trim();
+  const axis = {
+    stroke: color("--muted"),
+    font: `11px ${color("--font")}`,
+    grid: { stroke: color("--line"), width: 1 },
+    ticks: { show: false },
+  };
+  const drawn = kind === "bars" ? series.toReversed() : series;
+  const bars = uPlot.paths.bars?.({ size: BAR_WIDTH });
+  return {
+    width: element.clientWidth,
+    height,
+    legend: { show: false },
+    cursor: { y: false, points: { show: false } },
+    ...(isDaily && { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC") }),
+    scales: { y: { range: (_, __, most) => [0, most <= 0 ? 1 : most * 1.05] } },
+    axes: [
+      { ...axis, grid: { show: false } },
+      { ...axis, size: AXIS_PX, values: (_, ticks) => ticks.map((tick) => format(tick)) },
+    ],
+    series: [
+      {},
+      ...drawn.map(({ label, color: token }, index) => ({
+        label,
+        stroke: color(token),
+        width: kind === "bars" ? 0 : 1.5,
+        points: { show: false },
+        ...(kind === "bars"
+          ? { fill: color(token), ...(bars !== undefined && { paths: bars }) }
+          : { dash: DASHES[index % DASHES.length] ?? [] }),
+      })),
+    ],
+    hooks: {
+      setCursor: [
+        ({ cursor: { idx, left = -1 } }) =>
+          setAt(typeof idx === "number" && left >= 0 ? { index: idx, left } : undefined),
+      ],
+    },
+  };
+}

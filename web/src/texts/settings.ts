@@ -1,0 +1,47 @@
+/** Texts of the page Settings. */
+export const settingsText = {
+  you: "You",
+  user: "Signed in as",
+  expires: "Session ends",
+  noExpiry: "The token states no end",
+  expiresIn: (time: string) => `in ${time}`,
+  mode: "Mode",
+  readOnly: "Read-only: nothing can be changed from this console",
+  readWrite: "Changes are made with your own rights",
+  signOut: "Sign out",
+  rights: "What you may do",
+  rightsWhere: (namespace: string) =>
+    namespace === ""
+      ? "In all namespaces. Choose a namespace to see your rights there."
+      : `In namespace ${namespace}, and on machines of the cluster.`,
+  rightsMissing:
+    "Rights are those of your account in Kubernetes. An administrator grants them with Roles and RoleBindings.",
+  resource: "Resource",
+  yes: "Yes",
+  no: "No",
+  verbs: { list: "See", create: "Create", patch: "Change", delete: "Delete" },
+  resources: {
+    inferenceservices: "Services",
+    models: "Models",
+    inferencereplicas: "Replicas",
+    hosts: "Hosts",
+    nodes: "Nodes",
+    events: "Events",
+    secrets: "Gateway keys (Secrets)",
+  },
+  appearance: "Appearance",
+  theme: "Theme",
+  light: "Light",
+  dark: "Dark",
+  system: "System",
+  resetColumns: "Show all columns again",
+  columnsReset: "All tables show all columns.",
+  about: "About",
+  version: "Version of the console",
+  kubernetes: "Version of Kubernetes",
+  server: "Address of this server",
+  gateway: "Address of the gateway",
+  noGateway: "No gateway is configured: the playground is not available.",
+  keyboard: "Keyboard",
+  keys: "Press ? on any page to see all keys.",
+} as const;
