@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { ChartProps } from "./chart.tsx";
+import type { ChartProps } from "./chart-props.ts";
 import { pointValues, stacked } from "./stacked.ts";
 import { useTheme } from "./theme.ts";
 

@@ -1,28 +1,7 @@
 /** A chart over time. The library is loaded with the first one. */
 import { lazy, Suspense } from "react";
+import type { ChartProps, ChartSeries } from "./chart-props.ts";
 import "./chart.css";
-
-export interface ChartSeries {
-  readonly label: string;
-  /** One for each time; null where nothing is known. */
-  readonly values: readonly (number | null)[];
-  /** A token such as `--series-1`. */
-  readonly color: string;
-}
-
-export interface ChartProps {
-  /** Says what is shown, before the summary of the values. */
-  readonly label: string;
-  /** Seconds since 1970, ascending. */
-  readonly times: readonly number[];
-  readonly series: readonly ChartSeries[];
-  /** `bars` are stacked. */
-  readonly kind: "line" | "bars";
-  readonly format: (value: number) => string;
-  /** Times are days in UTC. */
-  readonly isDaily?: boolean;
-  readonly height?: number;
-}
 
 const HEIGHT = 200;
 const Plot = lazy(() => import("./chart-plot.tsx").then(({ ChartPlot }) => ({ default: ChartPlot })));

@@ -24,7 +24,7 @@ export function SimulateForm({
   readonly hosts: readonly HostRow[];
   readonly onChange: Readonly<Record<keyof Choice, (value: string) => void>>;
 }) {
-  const names = [...new Set(hosts.map(({ name }) => name))].sort();
+  const names = [...new Set([...hosts.map(({ name }) => name), ...(without === "" ? [] : [without])])].sort();
   return (
     <form className="simulate-form" onSubmit={(event) => event.preventDefault()}>
       <label>

@@ -1,0 +1,138 @@
+/** The pages of hosts, density and simulation over a farm: every action, and the rights that it needs. */
+import { expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { listOf } from "../bed/kubectl.ts";
+import type { ConsolePage } from "./browser.ts";
+import { expectAccessible } from "./looks.ts";
+import { oneConsole, whyNoConsole } from "./started-console.ts";
+
+const RBAC = "rbac.authorization.k8s.io";
+const LOOKER = {
+  apiVersion: `${RBAC}/v1`,
+  kind: "ClusterRole",
+  metadata: { name: "console-looker" },
+  rules: [
+    { apiGroups: ["metalbridge.dev"], resources: ["*"], verbs: ["get", "list", "watch"] },
+    { apiGroups: [""], resources: ["events"], verbs: ["get", "list"] },
+  ],
+};
+
+describeUnless(whyNoConsole, "the pages of hosts and density", () => {
+  const on = oneConsole({ hosts: ["mac-1"] });
+  const specOf = async (field: string) =>
+    (await on().farm.kubectl(["get", "mbhost", "mac-1", "-o", `jsonpath={.spec.${field}}`])).trim();
+  const button = ({ page }: ConsolePage, name: string) =>
+    page.getByRole("main").getByRole("button", { name, exact: true });
+  const main = ({ page }: ConsolePage) => page.getByRole("main");
+
+  it("cordon and uncordon a host, as the API server confirms", async () => {
+    await using reader = await on().signedIn();
+    await reader.open("/hosts/mac-1");
+    await button(reader, "Cordon").click();
+    await main(reader).getByText("Cordoned", { exact: true }).first().waitFor();
+    expect(await specOf("unschedulable")).toBe("true");
+    await button(reader, "Uncordon").click();
+    await button(reader, "Cordon").waitFor();
+    expect(await specOf("unschedulable")).toBe("false");
+    await main(reader).getByText("Ready", { exact: true }).first().waitFor();
+  });
+
+  it("say what a drain does, what it waits for, and cancel it", async () => {
+    await on().serve("chat", "mac-1");
+    await using reader = await on().signedIn();
+    await reader.open("/hosts/mac-1");
+    await main(reader).getByRole("link", { name: "default/chat" }).first().waitFor();
+    await button(reader, "Drain").click();
+    const dialog = reader.page.getByRole("dialog", { name: "Drain mac-1?" });
+    await dialog.getByText("1 replica moves to another machine").waitFor();
+    await dialog.getByText("drains for at most 5 s").waitFor();
+    await expectAccessible(reader.page);
+    await dialog.getByRole("button", { name: "Drain" }).click();
+    // No other host has room for it.
+    await main(reader).getByText("DrainBlocked", { exact: true }).first().waitFor();
+    await main(reader).getByText("Ready; runs until another replica is Ready elsewhere").waitFor();
+    expect(await specOf("drain")).toBe("true");
+    await button(reader, "Uncordon").click();
+    await button(reader, "Drain").waitFor();
+    expect(await specOf("drain")).toBe("false");
+  });
+
+  it("disable what the reader has no right to, and say why", async () => {
+    await on().apply(LOOKER);
+    const token = await on().token("looker", { clusterRole: "console-looker" });
+    await using reader = await on().signedIn({ token });
+    await reader.open("/hosts/mac-1");
+    for (const name of ["Cordon", "Drain"]) {
+      const refused = main(reader).getByRole("button", { name: new RegExp(`^${name}`) });
+      await refused.and(reader.page.locator("[aria-disabled=true]")).waitFor();
+      await expect.poll(() => refused.textContent()).toContain("You may not patch hosts");
+      await refused.click({ force: true });
+    }
+    expect(await specOf("drain")).toBe("false");
+    await reader.open("/settings");
+    await main(reader).getByText("What you may do").waitFor();
+    await expect
+      .poll(() =>
+        main(reader)
+          .getByRole("row", { name: /^Hosts/ })
+          .textContent(),
+      )
+      .toMatch(/Yes.*No.*No.*No/);
+  });
+
+  it("rank the machines for a model as its name is typed, and suggest names", async () => {
+    await using reader = await on().signedIn();
+    await reader.open("/density?tab=query");
+    const field = main(reader).getByRole("searchbox");
+    await field.fill("Qwen2.5-7B");
+    const row = main(reader)
+      .getByRole("row", { name: /mac-1.*Qwen2.5-7B-Instruct/ })
+      .first();
+    await row.waitFor();
+    expect(await row.textContent()).toMatch(/Perfect|Good|Marginal|Too tight/);
+    await field.fill("Qwen2.5-7C");
+    await main(reader).getByText("The catalog has no model named Qwen2.5-7C.").waitFor();
+    await field.fill("Qwen2.5-72B-Instruct");
+    await main(reader)
+      .getByText(/short: use a smaller quantization/)
+      .first()
+      .waitFor();
+    expect(new URL(reader.page.url()).searchParams.get("model")).toBe("Qwen2.5-72B-Instruct");
+  });
+
+  it("simulate a placement, and one without a host", async () => {
+    await using reader = await on().signedIn();
+    await reader.open("/simulate?model=Qwen2.5-0.5B&quantization=Q4_K_M&context=4096");
+    await main(reader).getByRole("heading", { name: "It would be placed on mac-1." }).waitFor();
+    await main(reader).getByLabel("Without").selectOption("mac-1");
+    await main(reader)
+      .getByRole("heading", { name: /fits no machine/ })
+      .waitFor();
+    await main(reader)
+      .getByText(/would have to move/)
+      .waitFor();
+  });
+
+  it("show what needs attention on the overview, with its remedy", async () => {
+    const model = {
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "Model",
+      metadata: { name: "absent", namespace: "default" },
+      spec: { source: "/no/such/file.gguf" },
+    };
+    const service = {
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "InferenceService",
+      metadata: { name: "absent", namespace: "default" },
+      spec: { modelRef: "absent", placement: { hosts: ["mac-1"] } },
+    };
+    await on().farm.kubectl(["apply", "-f", "-"], listOf(model, service));
+    await using reader = await on().signedIn();
+    await reader.open("/");
+    const item = main(reader).getByRole("article").filter({ hasText: "default/absent" }).first();
+    await item.waitFor();
+    expect(await item.getByRole("link", { name: "default/absent" }).count()).toBe(1);
+    await on().farm.kubectl(["delete", "isvc/absent", "mdl/absent"]);
+    await item.waitFor({ state: "detached" });
+  });
+});
