@@ -50,6 +50,8 @@ export function createReaders(cluster: KubeconfigSource): Readers {
       const id = token === undefined ? "local" : reviewKeyOf(token);
       const connection = connections.get(id) ?? open(token);
       setBounded(connections, id, connection, MAX_READERS);
+      // A kubeconfig that is being rewritten can be read a moment later.
+      connection.catch(() => connections.delete(id));
       return { id, user, connection: await connection };
     },
     identify: async (token) => {
@@ -64,7 +66,11 @@ export function createReaders(cluster: KubeconfigSource): Readers {
       }
     },
     close: () => {
-      for (const connection of connections.values()) void connection.then((one) => one.close());
+      for (const connection of connections.values())
+        connection.then(
+          (one) => one.close(),
+          () => {},
+        );
       connections.clear();
     },
   };
