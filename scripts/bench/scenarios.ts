@@ -5,6 +5,7 @@ import { measureAddressChanges } from "./scenarios/address.ts";
 import { measureAdmission } from "./scenarios/admission.ts";
 import { measureAdoption } from "./scenarios/adopt.ts";
 import { measureBackends } from "./scenarios/backends.ts";
+import { measureConsole } from "./scenarios/console/console.ts";
 import { measureControlPlaneRestart } from "./scenarios/control-plane-restart.ts";
 import { measureDaemon } from "./scenarios/daemon.ts";
 import { measureDensity } from "./scenarios/density.ts";
@@ -54,6 +55,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   backends: measureBackends,
   admission: measureAdmission,
   density: measureDensity,
+  console: measureConsole,
   scheduling: async () => [...(await measureScheduling()), ...(await measureHostBenchmark())],
 };
 

@@ -1,8 +1,8 @@
 /** What the page shows of a cluster that changes, that is lost, or that is far away. */
 import { expect, it } from "vitest";
+import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { until } from "../bed/until.ts";
-import type { ConsolePage } from "./browser.ts";
 import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 
 const SECOND = 1_000;

@@ -1,8 +1,8 @@
 /** Every page of the console: opens, has no problem, is accessible, fits the screen, and shows texts as texts. */
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
+import { INJECTED } from "../bed/console/awkward-texts.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
-import { INJECTED } from "./farm/texts.ts";
 import { expectAccessible, expectNoOverflow, inAllLooks, takePictures } from "./looks.ts";
 import { oneConsole, oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 

@@ -18,7 +18,7 @@
  * An error in the browser's console, an exception of the page and a violation of the CSP fail the test at the end of its
  * `await using`; a test that causes one names it with `expectProblems`. `signedIn({ token: await on().token("ann", {
  * clusterRole: "view" }) })` is a person with fewer rights. `startSyntheticConsole` has no controller and no agent, but
- * hosts and services by the thousand (synthetic-farm.ts). `npm run build` first: the server serves dist/console. To look at
+ * hosts and services by the thousand (test/bed/console/synthetic-farm.ts). `npm run build` first: the server serves dist/console. To look at
  * the pages: `CONSOLE_PICTURES=/tmp/pictures npx vitest run test/console/pages.test.ts`.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -26,6 +26,24 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll } from "vitest";
+import {
+  type ConsolePage,
+  openBrowser,
+  openPage,
+  type PageOptions,
+  whyNoBrowser,
+} from "../bed/console/browser.ts";
+import {
+  type ConsoleServer,
+  type Rights,
+  startConsoleServer,
+  tokenFor,
+} from "../bed/console/console-server.ts";
+import {
+  type SyntheticFarm,
+  type SyntheticFarmOptions,
+  startSyntheticFarm,
+} from "../bed/console/synthetic-farm.ts";
 import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
@@ -33,9 +51,6 @@ import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type StartedGateway, startGateway, whyNoGateway } from "../gateway/started-gateway.ts";
-import { type ConsolePage, openBrowser, openPage, type PageOptions, whyNoBrowser } from "./browser.ts";
-import { type ConsoleServer, type Rights, startConsoleServer, tokenFor } from "./console-server.ts";
-import { type SyntheticFarm, type SyntheticFarmOptions, startSyntheticFarm } from "./synthetic-farm.ts";
 
 /** Undefined where this machine can run it, else the reason for skipping a test. */
 export const whyNoConsole: string | undefined = whyNoBrowser ?? whyNoGateway ?? whyNoNetwork();

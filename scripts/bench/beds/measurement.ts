@@ -4,6 +4,7 @@ export type Unit =
   | "ms"
   | "%"
   | "MB"
+  | "KB"
   | "ratio"
   | "1/min"
   | "requests"

@@ -3,7 +3,7 @@ import type { Condition } from "../../../src/api/conditions.ts";
 import { API_VERSION } from "../../../src/api/group.ts";
 import type { HostStatus } from "../../../src/api/host.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
-import { AWKWARD, longName } from "./texts.ts";
+import { AWKWARD, longName } from "./awkward-texts.ts";
 
 const GIB = 2 ** 30;
 

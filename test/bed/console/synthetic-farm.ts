@@ -3,23 +3,23 @@
  * the statuses that these would write. Leases are renewed, so that hosts count as seen. For the looks of pages and for their
  * speed: 2 hosts, 20, or 1,000 with 5,000 services (25,000 writes, about a minute).
  */
-import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
-import type { Host } from "../../src/api/host.ts";
-import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
-import type { Model } from "../../src/api/model.ts";
-import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
-import { createClient } from "../../src/kube/client/create-client.ts";
-import { LEASES, NAMESPACES as NAMESPACE_KIND, NODES } from "../../src/kube/kinds.ts";
-import type { Lease } from "../../src/kube/objects.ts";
-import { objectPath } from "../../src/kube/paths.ts";
-import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
-import type { Node } from "../../src/kube/workload-objects.ts";
-import { must } from "../bed/must.ts";
-import { createRandom } from "../bed/random.ts";
-import { renewLease } from "../controller/agent-side.ts";
-import { syntheticHost, syntheticNode } from "./farm/hosts.ts";
-import { NAMESPACES, performanceAt, syntheticModels, syntheticService } from "./farm/services.ts";
+import { NAMESPACE_HOSTS } from "../../../src/api/group.ts";
+import type { Host } from "../../../src/api/host.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../../src/api/kinds.ts";
+import type { Model } from "../../../src/api/model.ts";
+import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
+import { createClient } from "../../../src/kube/client/create-client.ts";
+import { LEASES, NAMESPACES as NAMESPACE_KIND, NODES } from "../../../src/kube/kinds.ts";
+import type { Lease } from "../../../src/kube/objects.ts";
+import { objectPath } from "../../../src/kube/paths.ts";
+import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
+import type { Node } from "../../../src/kube/workload-objects.ts";
+import { renewLease } from "../../controller/agent-side.ts";
+import { must } from "../must.ts";
+import { createRandom } from "../random.ts";
+import { syntheticHost, syntheticNode } from "./synthetic-hosts.ts";
+import { NAMESPACES, performanceAt, syntheticModels, syntheticService } from "./synthetic-services.ts";
 
 export interface SyntheticFarmOptions {
   readonly hosts: number;

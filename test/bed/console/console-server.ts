@@ -1,14 +1,14 @@
 /** `metalbridge server` with the console as the process that users run, and tokens of people who sign in. */
 import { existsSync } from "node:fs";
 import path from "node:path";
-import { packageRoot } from "../../local/package-root.ts";
-import { connect } from "../../src/kube/client/connect.ts";
-import { requestToken } from "../../src/kube/token.ts";
-import { type Kubectl, listOf } from "../bed/kubectl.ts";
-import { must } from "../bed/must.ts";
-import { type Part, startPart } from "../bed/part.ts";
-import { freePort } from "../bed/ports.ts";
-import { until } from "../bed/until.ts";
+import { packageRoot } from "../../../local/package-root.ts";
+import { connect } from "../../../src/kube/client/connect.ts";
+import { requestToken } from "../../../src/kube/token.ts";
+import { type Kubectl, listOf } from "../kubectl.ts";
+import { must } from "../must.ts";
+import { type Part, startPart } from "../part.ts";
+import { freePort } from "../ports.ts";
+import { until } from "../until.ts";
 
 export interface ConsoleServer extends AsyncDisposable {
   /** Without /console. */

@@ -5,7 +5,7 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { ModelStatus } from "../../../src/api/model.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
-import { AWKWARD, longName } from "./texts.ts";
+import { AWKWARD, longName } from "./awkward-texts.ts";
 
 const GIB = 2 ** 30;
 export const NAMESPACES = ["default", "research", longName("team-with-a-name", 63)] as const;

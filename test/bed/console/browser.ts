@@ -1,13 +1,16 @@
 /** Chromium of setup, and pages of the console that are signed in. Whatever goes wrong in a page fails its test. */
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
-import { findChromium } from "../../scripts/setup/chromium.mjs";
-import { CONSOLE_HEADER, CONSOLE_PATH } from "../../src/console/protocol.ts";
+import { findChromium } from "../../../scripts/setup/chromium.mjs";
+import { CONSOLE_HEADER, CONSOLE_PATH } from "../../../src/console/protocol.ts";
 
 const program: string | undefined = findChromium();
 
+export const hasBrowser = program !== undefined;
+
 /** Undefined where there is a browser, else the reason for skipping a test. */
-export const whyNoBrowser: string | undefined =
-  program === undefined ? "needs Chromium: npm run setup -- --for test" : undefined;
+export const whyNoBrowser: string | undefined = hasBrowser
+  ? undefined
+  : "needs Chromium: npm run setup -- --for test";
 
 export interface PageOptions {
   /** Bearer token of the reader. Without one, or with an empty one, the page asks for it. */

@@ -1,0 +1,24 @@
+/** The console: size and start of its first page, its largest table, its streams. */
+import { hasBrowser } from "../../../../test/bed/console/browser.ts";
+import type { Measurement } from "../../beds/measurement.ts";
+import { log } from "../../beds/plane.ts";
+import { measureFirstLoad, measureFirstPageSize } from "./first-page.ts";
+import { openConsoleRig } from "./rig.ts";
+import { measureStreams } from "./streams.ts";
+import { measureTable } from "./table.ts";
+
+/** `hosts`, and five times as many services. */
+export async function measureConsole({ hosts }: { readonly hosts: number }): Promise<readonly Measurement[]> {
+  const size = await measureFirstPageSize();
+  if (!hasBrowser) {
+    log.warn({}, "no Chromium: the pages of the console are not measured");
+    return [size];
+  }
+  await using rig = await openConsoleRig(hosts);
+  return [
+    size,
+    ...(await measureFirstLoad(rig)),
+    ...(await measureStreams(rig)),
+    ...(await measureTable(rig)),
+  ];
+}
