@@ -1,8 +1,8 @@
 /** The pages of hosts, density and simulation over a farm: every action, and the rights that it needs. */
 import { expect, it } from "vitest";
+import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { listOf } from "../bed/kubectl.ts";
-import type { ConsolePage } from "./browser.ts";
 import { expectAccessible } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
