@@ -126,6 +126,22 @@ export const serviceText = {
     clashes: (fields: string) =>
       `Both of you changed ${fields}. The text has your value: check it before you save.`,
   },
+  logs: {
+    filter: "Filter the log",
+    filterHelp: "A text, or a regular expression between slashes such as /error|warn/i",
+    replica: "Replica",
+    allReplicas: "All replicas",
+    tail: "Lines from the end",
+    last: (count: string) => `Last ${count} lines`,
+    follow: "Follow",
+    pause: "Pause",
+    wrap: "Wrap long lines",
+    copy: "Copy the log",
+    download: "Download the log",
+    lines: (count: string) => `${count} lines`,
+    ended: "The log is complete.",
+    again: "Read again",
+  },
   events: { object: "Object" },
 } as const;
 

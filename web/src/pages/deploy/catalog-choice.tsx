@@ -24,6 +24,8 @@ export function CatalogChoice({
     <div className="stack-small">
       <input
         type="search"
+        // biome-ignore lint/a11y/noAutofocus: the first thing to do in the dialog
+        autoFocus
         aria-label={deployText.search}
         placeholder={deployText.search}
         value={words}

@@ -3,6 +3,8 @@ import { Link } from "@tanstack/react-router";
 import { keepNamespace } from "../../address/search.ts";
 import { Command, CopyButton } from "../../parts/copy.tsx";
 import { formatBytes } from "../../parts/format.ts";
+import { startProgressOf } from "../../parts/start/progress.ts";
+import { StartSteps } from "../../parts/start/start.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { serviceText } from "../../texts/service.ts";
@@ -13,10 +15,20 @@ export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (
     <div className="service-head">
       <Why objects={objects} />
+      {isStarting(objects) && (
+        <StartSteps progress={startProgressOf(objects)} attention={undefined} hasReason={false} />
+      )}
       <Endpoint endpoint={objects.service.status?.endpoint} />
       <Facts objects={objects} />
     </div>
   );
+}
+
+/** From the deployment until it serves, also after an update of a service that never did. */
+function isStarting({ service: { spec, status }, row }: ServiceObjects): boolean {
+  const phase = status?.phase ?? "Pending";
+  const isOnTheWay = ["Pending", "Creating", "Progressing"].includes(phase) || row?.state.level === "busy";
+  return isOnTheWay && (status?.readyReplicas ?? 0) === 0 && !spec.suspend && spec.replicas > 0;
 }
 
 /** The words of the condition, as they are. */
@@ -25,23 +37,22 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
   const attention = row?.attention;
   const message = attention?.message ?? status?.message ?? "";
   const state = row?.state ?? { word: status?.phase ?? text.state.unknown, level: "idle" as const };
+  const count = serviceText.of(
+    row?.ready ?? status?.readyReplicas ?? 0,
+    row?.desired ?? status?.desiredReplicas ?? 0,
+  );
   return (
     <section className={`why why-${state.level}`} aria-live="polite">
       <div className="row">
         <State state={state} />
-        <span className="muted small number">
-          {serviceText.of(
-            row?.ready ?? status?.readyReplicas ?? 0,
-            row?.desired ?? status?.desiredReplicas ?? 0,
-          )}
-        </span>
+        <span className="muted small number">{count} </span>
         {attention?.since !== undefined && (
           <span className="muted small">
             <Ago at={attention.since} />
           </span>
         )}
       </div>
-      {message !== "" && <p className="prose why-message">{message}</p>}
+      {message !== "" && message !== count && <p className="prose why-message">{message}</p>}
       {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}
       {attention?.command !== undefined && <Command>{attention.command}</Command>}
     </section>
@@ -69,7 +80,7 @@ function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects
   const model = status?.model?.name ?? spec.modelRef ?? row?.model ?? "";
   const { facts } = serviceText;
   return (
-    <dl className="facts">
+    <dl className="facts service-facts">
       <div>
         <dt>{facts.model}</dt>
         <dd>

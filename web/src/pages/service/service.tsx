@@ -15,6 +15,9 @@ import { ReplicasTab } from "./replicas.tsx";
 import { objectsOf, type ServiceObjects } from "./service-state.ts";
 import "./service.css";
 
+const LogsTab = lazy(() =>
+  import("./logs/logs-tab.tsx").then(({ LogsTab: component }) => ({ default: component })),
+);
 const YamlTab = lazy(() =>
   import("./yaml/yaml-tab.tsx").then(({ YamlTab: component }) => ({ default: component })),
 );
@@ -82,6 +85,7 @@ function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
       content: () => <ReplicasTab objects={objects} />,
     },
     { id: "placement", label: label.placement, content: () => <PlacementTab objects={objects} /> },
+    { id: "logs", label: label.logs, content: () => later(<LogsTab objects={objects} />) },
     { id: "events", label: label.events, content: () => <EventsTab objects={objects} /> },
     {
       id: "yaml",

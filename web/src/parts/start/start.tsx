@@ -13,10 +13,13 @@ const STAGES: readonly StartStage[] = ["placing", "downloading", "loading", "rea
 export function StartSteps({
   progress,
   attention,
+  hasReason = true,
   children,
 }: {
   readonly progress: StartProgress;
   readonly attention: Attention | undefined;
+  /** False where the page says it elsewhere. */
+  readonly hasReason?: boolean;
   /** More steps, after Ready. */
   readonly children?: ReactNode;
 }) {
@@ -36,7 +39,7 @@ export function StartSteps({
         ))}
         {children}
       </ol>
-      {stage !== "ready" && message !== "" && (
+      {hasReason && stage !== "ready" && message !== "" && (
         <div className={isStuck ? "start-why start-stuck" : "start-why"}>
           <p className="prose">{message}</p>
           {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}

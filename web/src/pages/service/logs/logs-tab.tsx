@@ -1,0 +1,144 @@
+/** The log of all replicas or of one, followed, filtered by the server. */
+import { Check, Copy, Download, WrapText } from "lucide-react";
+import { useDeferredValue, useEffect, useState } from "react";
+import { Button, IconButton } from "../../../parts/button.tsx";
+import { Failure } from "../../../parts/notice.tsx";
+import { serviceText } from "../../../texts/service.ts";
+import type { ServiceObjects } from "../service-state.ts";
+import { LogLines } from "./lines.tsx";
+import { MAX_LINES } from "./ring.ts";
+import { type Logs, useLogs } from "./use-logs.ts";
+import "./logs.css";
+
+const { logs: texts } = serviceText;
+const TAILS = [1_000, 10_000, MAX_LINES] as const;
+const TYPING_MS = 300;
+
+export function LogsTab({ objects }: { readonly objects: ServiceObjects }) {
+  const { namespace = "default", name } = objects.service.metadata;
+  const replicas = [...objects.replicas, ...objects.pods].map(({ metadata }) => metadata.name);
+  const [replica, setReplica] = useState("");
+  const [words, setWords] = useState("");
+  const [tail, setTail] = useState<number>(TAILS[0]);
+  const [isWrapped, setIsWrapped] = useState(false);
+  const [isFollowing, setIsFollowing] = useState(true);
+  const filter = useSettled(words);
+  const logs = useLogs({ namespace, service: name, replica, filter, tail });
+  const hasReplica = replica === "" && replicas.length > 1;
+  return (
+    <div className="stack logs">
+      <div className="row">
+        <input
+          className="log-filter"
+          type="search"
+          aria-label={texts.filter}
+          placeholder={texts.filter}
+          title={texts.filterHelp}
+          value={words}
+          maxLength={500}
+          onChange={({ target }) => setWords(target.value)}
+        />
+        <select
+          className="log-select"
+          aria-label={texts.replica}
+          value={replica}
+          onChange={({ target }) => setReplica(target.value)}
+        >
+          <option value="">{texts.allReplicas}</option>
+          {replicas.map((one) => (
+            <option key={one} value={one}>
+              {one}
+            </option>
+          ))}
+        </select>
+        <select
+          className="log-select"
+          aria-label={texts.tail}
+          value={tail}
+          onChange={({ target }) => setTail(Number(target.value))}
+        >
+          {TAILS.map((count) => (
+            <option key={count} value={count}>
+              {texts.last(count.toLocaleString("en-US"))}
+            </option>
+          ))}
+        </select>
+        <Button aria-pressed={isFollowing} onClick={() => setIsFollowing(!isFollowing)}>
+          {isFollowing ? texts.pause : texts.follow}
+        </Button>
+        <Tools
+          logs={logs}
+          name={name}
+          hasReplica={hasReplica}
+          isWrapped={isWrapped}
+          onWrap={() => setIsWrapped(!isWrapped)}
+        />
+        <span className="muted small number">{texts.lines(logs.ring.length.toLocaleString("en-US"))}</span>
+      </div>
+      {logs.error !== undefined && <Failure error={logs.error} onRetry={logs.readAgain} />}
+      {logs.at === "ended" && (
+        <div className="row small muted">
+          {texts.ended}
+          <Button look="quiet" onClick={logs.readAgain}>
+            {texts.again}
+          </Button>
+        </div>
+      )}
+      {(logs.error === undefined || logs.ring.length > 0) && (
+        <LogLines
+          key={isWrapped ? "wrapped" : "plain"}
+          ring={logs.ring}
+          isWrapped={isWrapped}
+          hasReplica={hasReplica}
+          isFollowing={isFollowing}
+          onFollow={setIsFollowing}
+        />
+      )}
+    </div>
+  );
+}
+
+interface ToolsProps {
+  readonly logs: Logs;
+  readonly name: string;
+  readonly hasReplica: boolean;
+  readonly isWrapped: boolean;
+  readonly onWrap: () => void;
+}
+
+function Tools({ logs: { ring }, name, hasReplica, isWrapped, onWrap }: ToolsProps) {
+  const download = (): void => {
+    const url = URL.createObjectURL(new Blob([ring.text(hasReplica)], { type: "text/plain" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = `${name}.log`;
+    link.click();
+    URL.revokeObjectURL(url);
+  };
+  return (
+    <>
+      <IconButton label={texts.wrap} aria-pressed={isWrapped} onClick={onWrap}>
+        {isWrapped ? <Check size={16} aria-hidden /> : <WrapText size={16} aria-hidden />}
+      </IconButton>
+      <IconButton
+        label={texts.copy}
+        onClick={() => void navigator.clipboard.writeText(ring.text(hasReplica))}
+      >
+        <Copy size={16} aria-hidden />
+      </IconButton>
+      <IconButton label={texts.download} onClick={download}>
+        <Download size={16} aria-hidden />
+      </IconButton>
+    </>
+  );
+}
+
+/** Each change is a new request: wait until the reader stops typing. */
+function useSettled(value: string): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return useDeferredValue(settled);
+}
