@@ -14,12 +14,12 @@ import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
 import { allPages, inlineCode, type Page, repositoryFiles, root } from "./pages.ts";
 
-/** Words of others: Kubernetes' kinds and settings, launchd's keys. */
+/** Words of others: Kubernetes' kinds and settings, launchd's keys, attributes of cookies. */
 const FOREIGN = new Set(
   (
     "ClusterIP ControllerRevision Deployment EndpointSlice Event Job Lease Namespace NodeRestriction Role " +
     "RoleBinding Secret Service ServiceAccount PodMonitor HPA NetworkPolicy ValidatingAdmissionPolicy " +
-    "AbandonProcessGroup ExitTimeOut KeepAlive ProcessType Interactive RunAtLoad Authorization KillMode OOMPolicy TimeoutStopSec UserName Label SchedulingGated"
+    "AbandonProcessGroup ExitTimeOut KeepAlive ProcessType Interactive RunAtLoad Authorization KillMode OOMPolicy TimeoutStopSec UserName Label SchedulingGated HttpOnly SameSite"
   ).split(" "),
 );
 

@@ -90,7 +90,7 @@ const words: readonly Word[] = [
       "cli/fetch.ts": "the flag --ollama-registry",
       "cli/gguf/read.ts": "ollama:// is a kind of source",
       "cli/agent.ts": "the flag --ollama names its programs",
-      "cli/catalog/weights.ts": "picks the weights for the runtime that a user names",
+      "fitness/catalog/weights.ts": "picks the weights for the runtime that a user names",
       "agent/replicas/prepare/fetch.ts":
         "a Model of Ollama's format that another registry serves is fetched as GGUF",
       "cli/deploy.ts": "ollama:// is a kind of source",
@@ -136,6 +136,7 @@ const words: readonly Word[] = [
       "cli/fit/llmfit.ts": "a backend, as llmfit calls it",
       "controller/model/source/classify.ts": "names the hosts that cannot fetch a kind of source",
       "src/capacity/placement/budget.ts": "the table of Metal's default limits",
+      "src/console/rows.ts": "the backend of a machine, as the console shows it",
     },
   },
 ];
