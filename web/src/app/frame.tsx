@@ -7,6 +7,8 @@ import { keepNamespace, type Search, useNamespace, useSetSearch } from "../addre
 import { signOut, useSession } from "../api/session.ts";
 import { useList, useLive } from "../live/hooks.ts";
 import { Button, IconButton } from "../parts/button.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Failure } from "../parts/notice.tsx";
 import { Tag } from "../parts/state.tsx";
 import { setTheme, useTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
@@ -150,13 +152,25 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
 
 function Account({ user }: { readonly user: string }) {
   const live = useLive();
+  const [failure, setFailure] = useState<Error>();
   const leave = async (): Promise<void> => {
-    await signOut();
-    live.reconnect();
-    location.reload();
+    try {
+      await signOut();
+      live.forget();
+      location.reload();
+    } catch (cause) {
+      setFailure(cause instanceof Error ? cause : new Error(String(cause)));
+    }
   };
   return (
     <DropdownMenu.Root>
+      <Dialog
+        title={text.signIn.signOutFailed}
+        isOpen={failure !== undefined}
+        onClose={() => setFailure(undefined)}
+      >
+        {failure !== undefined && <Failure error={failure} />}
+      </Dialog>
       <DropdownMenu.Trigger asChild>
         <IconButton label={text.frame.account}>
           <UserRound size={16} aria-hidden />

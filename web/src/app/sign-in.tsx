@@ -1,6 +1,6 @@
 /** Sign-in, over the page: what the reader was doing stays. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { SignIn as SignInAnswer } from "../../../src/console/protocol.ts";
 import { ConsoleError, onSignedOut } from "../api/request.ts";
 import { sessionQuery, signIn } from "../api/session.ts";
@@ -14,6 +14,7 @@ import "./form.css";
 
 /** In the fragment, which browsers never send to a server. */
 const CODE = /^#code=([A-Za-z0-9_-]{16,128})$/;
+const FAILED = /^#sign-in-failed=([A-Za-z]{1,64})$/;
 
 export function SignIn() {
   const live = useLive();
@@ -23,8 +24,11 @@ export function SignIn() {
   const [failure, setFailure] = useState<Error>();
   useEffect(() => onSignedOut(() => void client.invalidateQueries({ queryKey: ["session"] })), [client]);
   useEffect(() => {
-    if (link.at === "signed-out") void refetch();
-  }, [link.at, refetch]);
+    if (link.at !== "signed-out") return;
+    // The session may have been renewed meanwhile, or replaced in another tab.
+    void refetch().then(({ isSuccess }) => isSuccess && live.reconnect());
+  }, [link.at, refetch, live]);
+  useForgetPreviousReader(data?.user);
   const enter = async (by: Parameters<typeof signIn>[0]): Promise<void> => {
     try {
       await signIn(by);
@@ -38,9 +42,11 @@ export function SignIn() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, with the address that the page was opened with
   useEffect(() => {
     const code = CODE.exec(location.hash)?.[1];
-    if (code === undefined) return;
+    const refused = FAILED.exec(location.hash)?.[1];
+    if (code === undefined && refused === undefined) return;
     history.replaceState(null, "", location.pathname + location.search);
-    void enter({ code });
+    if (code !== undefined) void enter({ code });
+    if (refused !== undefined) setFailure(new ConsoleError(refused, text.signIn.refused));
   }, []);
   const needsSignIn = error instanceof ConsoleError && error.status === 401;
   if (!needsSignIn) return null;
@@ -65,6 +71,21 @@ export function SignIn() {
       {by === "code" && <p className="prose">{text.signIn.code}</p>}
     </Dialog>
   );
+}
+
+/** The next reader in this tab must not see what the previous one has read. */
+function useForgetPreviousReader(user: string | undefined): void {
+  const live = useLive();
+  const client = useQueryClient();
+  const previous = useRef<string>(undefined);
+  useEffect(() => {
+    if (user === undefined) return;
+    if (previous.current !== undefined && previous.current !== user) {
+      live.forget();
+      client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+    }
+    previous.current = user;
+  }, [user, live, client]);
 }
 
 function TokenForm({ onSubmit }: { readonly onSubmit: (token: string) => void }) {

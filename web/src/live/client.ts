@@ -69,6 +69,11 @@ export class LiveClient {
     this.#port.postMessage({ do: "reconnect" });
   }
 
+  /** Drops all rows in all tabs, and connects again. */
+  forget(): void {
+    this.#port.postMessage({ do: "forget" });
+  }
+
   /** A page that is replaced by another one often shows the same topics: announced together. */
   #showSoon(): void {
     if (this.#isShowPending) return;

@@ -16,7 +16,9 @@ export type ToWorker =
   /** The page has applied the last batch and is ready for the next. */
   | { readonly do: "next" }
   /** The session has changed. */
-  | { readonly do: "reconnect" };
+  | { readonly do: "reconnect" }
+  /** Another reader: the rows of the previous one are dropped in all tabs. */
+  | { readonly do: "forget" };
 
 export interface TopicBatch {
   readonly topic: Topic;

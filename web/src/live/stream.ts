@@ -64,6 +64,16 @@ export class LiveStream {
     this.#wake?.();
   }
 
+  /** The rows of a reader who has signed out are not shown to the next one. */
+  forget(): void {
+    for (const topic of this.#rows.keys()) {
+      this.#rows.set(topic, new Map());
+      for (const outbox of this.#showing(topic)) outbox.replaceRows(topic, new Map());
+    }
+    for (const outbox of this.#outboxes) outbox.flush();
+    this.reconnect();
+  }
+
   async #run(): Promise<void> {
     for (;;) {
       const why = await this.#connect();

@@ -30,6 +30,9 @@ function serve(port: Port): void {
       case "reconnect":
         stream.reconnect();
         return;
+      case "forget":
+        stream.forget();
+        return;
       default:
         data satisfies never;
     }

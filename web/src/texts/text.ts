@@ -49,7 +49,9 @@ export const text = {
     submit: "Sign in",
     oidc: "Sign in with your organization",
     code: "Open the address that `metalbridge console` printed in your terminal. It signs you in with your kubeconfig.",
-    failed: "Sign-in failed",
+    refused:
+      "The identity provider did not sign you in. Try again; if it fails again, show the code to an administrator.",
+    signOutFailed: "You are still signed in",
   },
   rights: {
     checking: "Checking your rights…",
