@@ -134,6 +134,9 @@ function Grid<R extends object>({
     gap: isPhone ? CARD_GAP_PX : 0,
     scrollMargin: offset,
   });
+  // Measured heights of cards do not hold for rows, nor the other way round.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: after a change of the layout, not of the virtualizer
+  useLayoutEffect(() => virtualizer.measure(), [isPhone]);
   const template = columns.map(({ width }) => width).join(" ");
   return (
     <div className="table" role="table" aria-label={label} aria-rowcount={rows.length + 1}>
