@@ -1,0 +1,71 @@
+/** The topology as a table: for screen readers, for phones, and to copy. */
+import { useMemo } from "react";
+import type { ServiceRow } from "../../../../src/console/rows.ts";
+import { formatRate } from "../../parts/format.ts";
+import { State } from "../../parts/state.tsx";
+import { type Column, DataTable } from "../../parts/table.tsx";
+import { text } from "../../texts/text.ts";
+import { texts } from "../../texts/topology.ts";
+
+export function TopologyList({ services }: { readonly services: readonly ServiceRow[] }) {
+  const rows = useMemo(() => [...services], [services]);
+  return (
+    <DataTable
+      id="topology"
+      label={text.pages.topology}
+      rows={rows}
+      keyOf={({ namespace, name }) => `${namespace}/${name}`}
+      columns={COLUMNS}
+      hrefOf={({ namespace, name }) => `/services/${namespace}/${name}`}
+      defaultSort="service"
+    />
+  );
+}
+
+const COLUMNS: readonly Column<ServiceRow>[] = [
+  {
+    id: "service",
+    header: texts.list.service,
+    value: ({ namespace, name }) => `${namespace}/${name}`,
+    cell: ({ namespace, name }) => <bdi>{`${namespace}/${name}`}</bdi>,
+    width: "minmax(160px, 2fr)",
+  },
+  {
+    id: "state",
+    header: texts.list.state,
+    value: ({ state }) => state.word,
+    cell: ({ state }) => <State state={state} />,
+    width: "minmax(120px, 1fr)",
+  },
+  {
+    id: "replicas",
+    header: texts.list.replicas,
+    value: ({ ready }) => ready,
+    cell: ({ ready, desired }) => texts.replicas(ready, desired),
+    width: "80px",
+    isNumber: true,
+  },
+  {
+    id: "machines",
+    header: texts.list.machines,
+    value: ({ hosts }) => hosts.join(", "),
+    cell: ({ hosts }) => <bdi>{hosts.length === 0 ? "–" : hosts.join(", ")}</bdi>,
+    width: "minmax(160px, 2fr)",
+  },
+  {
+    id: "speed",
+    header: texts.list.speed,
+    value: ({ performance }) => performance.tokensPerSecond,
+    cell: ({ performance }) => formatRate(performance.tokensPerSecond),
+    width: "72px",
+    isNumber: true,
+  },
+  {
+    id: "inflight",
+    header: texts.list.inFlight,
+    value: ({ performance }) => performance.requestsInFlight,
+    cell: ({ performance }) => formatRate(performance.requestsInFlight),
+    width: "72px",
+    isNumber: true,
+  },
+];
