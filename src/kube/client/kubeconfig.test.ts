@@ -153,6 +153,21 @@ describe("credentials", () => {
     expect((await credentials.current()).headers).toMatchObject({ Authorization: "Bearer t" });
   });
 
+  it.each([
+    [
+      "a client certificate",
+      { "client-certificate-data": "Z2FyYmFnZQ==", "client-key-data": "Z2FyYmFnZQ==" },
+    ],
+    ["a token file", { tokenFile: "/absent/token" }],
+    ["a plugin", { exec: { command: "./absent" } }],
+    ["a password", { username: "admin", password: "secret" }],
+  ])("of another person replace %s of the kubeconfig entirely", async (_, user) => {
+    const credentials = openCredentials({ kubeconfigPath: await kubeconfig({ user }), token: "of-another" });
+    const { headers, tls } = await credentials.current();
+    expect(headers).toEqual({ Authorization: "Bearer of-another" });
+    expect([tls.cert, tls.key]).toEqual([undefined, undefined]);
+  });
+
   it("are asked for once by all who wait, and a plugin that hangs is ended", async () => {
     const runs = path.join(dir, "runs");
     await writePlugin("hangs", `echo $$ >>'${runs}'; exec sleep 600`);
