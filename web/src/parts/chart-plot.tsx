@@ -6,10 +6,18 @@ import type { ChartProps } from "./chart-props.ts";
 import { pointValues, stacked } from "./stacked.ts";
 import { useTheme } from "./theme.ts";
 
-const AXIS_PX = 56;
+const AXIS_PX = 48;
+const TIME_AXIS_PX = 28;
+const DAY_S = 86_400;
+const DAYS = [1, 2, 3, 7, 14, 30, 60].map((days) => days * DAY_S);
 const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3], [4, 2], [10, 4]];
 const BAR_WIDTH: [number, number] = [0.7, 48];
 const dayFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
+const shortDayFormat = new Intl.DateTimeFormat(undefined, {
+  day: "numeric",
+  month: "short",
+  timeZone: "UTC",
+});
 const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 export function ChartPlot(props: ChartProps & { readonly height: number }) {
@@ -101,7 +109,15 @@ function optionsOf(
     ...(isDaily && { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC") }),
     scales: { y: { range: (_, __, most) => [0, most <= 0 ? 1 : most * 1.05] } },
     axes: [
-      { ...axis, grid: { show: false } },
+      {
+        ...axis,
+        grid: { show: false },
+        size: TIME_AXIS_PX,
+        ...(isDaily && {
+          incrs: DAYS,
+          values: (_: unknown, ticks: number[]) => ticks.map((tick) => shortDayFormat.format(tick * 1_000)),
+        }),
+      },
       { ...axis, size: AXIS_PX, values: (_, ticks) => ticks.map((tick) => format(tick)) },
     ],
     series: [

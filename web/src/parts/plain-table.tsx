@@ -43,7 +43,7 @@ export function PlainTable<R>({
             <tr key={keyOf(row)}>
               {columns.map(({ id, header, cell, isNumber = false, isWide = false }) => (
                 <td key={id} data-label={header} className={classOf(isNumber, isWide)}>
-                  {cell(row)}
+                  <div className="plain-value">{cell(row)}</div>
                 </td>
               ))}
             </tr>

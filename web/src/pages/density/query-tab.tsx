@@ -152,7 +152,7 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
   {
     id: "advice",
     header: words.advice,
-    cell: ({ advice }) => <span className="muted">{advice}</span>,
+    cell: ({ advice }) => advice !== "" && <span className="muted">{advice}</span>,
     isWide: true,
   },
   { id: "deploy", header: "", cell: (row) => <Actions row={row} /> },

@@ -162,7 +162,7 @@ const REPLICAS: readonly PlainColumn<InferenceReplica>[] = [
   {
     id: "message",
     header: hostText.message,
-    cell: ({ status }) => <span className="muted">{status?.message}</span>,
+    cell: ({ status }) => status?.message && <span className="muted">{status.message}</span>,
     isWide: true,
   },
   {

@@ -154,7 +154,7 @@ const PODS: readonly PlainColumn<PodObject>[] = [
   {
     id: "message",
     header: hostText.message,
-    cell: ({ status }) => <span className="muted">{status?.message}</span>,
+    cell: ({ status }) => status?.message && <span className="muted">{status.message}</span>,
     isWide: true,
   },
 ];
