@@ -9,11 +9,18 @@ export function Facts({ facts }: { readonly facts: readonly Fact[] }) {
       {facts
         .filter(([, value]) => value !== undefined && value !== "")
         .map(([label, value]) => (
-          <div key={label}>
+          <div key={label} className={isLong(value) ? "fact-long" : undefined}>
             <dt>{label}</dt>
-            <dd>{value}</dd>
+            <dd>{typeof value === "string" ? <bdi>{value}</bdi> : value}</dd>
           </div>
         ))}
     </dl>
   );
+}
+
+const LONG = 28;
+
+/** Such as the source of a model: gets the width of two facts. */
+function isLong(value: ReactNode): boolean {
+  return typeof value === "string" && value.length > LONG;
 }

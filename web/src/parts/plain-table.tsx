@@ -27,7 +27,8 @@ export function PlainTable<R>({
 }) {
   if (rows.length === 0) return <p className="muted">{none}</p>;
   return (
-    <div className="plain-table">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls must be reachable by the keyboard
+    <section className="plain-table" aria-label={label} tabIndex={0}>
       <table aria-label={label}>
         <thead>
           <tr>
@@ -50,7 +51,7 @@ export function PlainTable<R>({
           ))}
         </tbody>
       </table>
-    </div>
+    </section>
   );
 }
 

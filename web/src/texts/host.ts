@@ -43,7 +43,6 @@ export const hostText = {
   },
   noReplicas: "No replica runs on this machine.",
   message: "Message",
-  port: "Port",
   restarts: "Restarts",
   models: {
     source: "Model",

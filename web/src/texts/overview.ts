@@ -14,6 +14,8 @@ export const overviewText = {
   attention: "Needs attention",
   allServing: (count: number) =>
     count === 1 ? "The only service is serving." : `All ${count} services are serving.`,
+  someServing: (serving: number, all: number) =>
+    `No problems. ${serving} of ${all} services are serving; the others are starting or at rest.`,
   noServices: "No service asks for anything yet.",
   lastChange: "Newest service:",
   alike: (count: number, kind: string) => `${count} ${kind}`,

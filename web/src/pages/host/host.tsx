@@ -177,7 +177,6 @@ const REPLICAS: readonly PlainColumn<InferenceReplica>[] = [
     cell: ({ status }) => formatBytes(status?.memory?.footprintBytes),
     isNumber: true,
   },
-  { id: "port", header: hostText.port, cell: ({ status }) => status?.port, isNumber: true },
   { id: "restarts", header: hostText.restarts, cell: ({ status }) => status?.restarts ?? 0, isNumber: true },
 ];
 

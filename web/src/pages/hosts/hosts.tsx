@@ -6,6 +6,7 @@ import type { HostRow } from "../../../../src/console/rows.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
+import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
 import { MemoryBar } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -24,7 +25,14 @@ export function HostsPage() {
   const hosts = useList("hosts");
   const [words, setWords] = useSearchParam("q");
   const [chosen, setView] = useSearchParam("view");
-  const shown = useMemo(() => hosts.rows.filter((host) => isFound(host, words)), [hosts.rows, words]);
+  const [levels] = useLevels();
+  const shown = useMemo(
+    () =>
+      hosts.rows.filter(
+        (host) => isFound(host, words) && (levels.length === 0 || levels.includes(host.state.level)),
+      ),
+    [hosts.rows, words, levels],
+  );
   const view = chosen === "" ? (hosts.rows.length <= CARDS_BY_DEFAULT ? "cards" : "table") : chosen;
   const choice = (
     <Segments
@@ -44,7 +52,9 @@ export function HostsPage() {
       {hosts.isSynced && hosts.rows.length === 0 && (
         <Empty title={text.hosts.empty} why={text.hosts.emptyWhy} command={text.hosts.emptyCommand} />
       )}
-      {hosts.rows.length > 0 && view === "cards" && <Cards hosts={shown} words={words} setWords={setWords} />}
+      {hosts.rows.length > 0 && view === "cards" && (
+        <Cards hosts={shown} all={hosts.rows} words={words} setWords={setWords} />
+      )}
       {hosts.rows.length > 0 && view === "table" && (
         <DataTable
           id="hosts"
@@ -54,7 +64,7 @@ export function HostsPage() {
           columns={COLUMNS}
           hrefOf={hrefOfHost}
           defaultSort="name"
-          toolbar={<Filter words={words} setWords={setWords} shown={shown.length} all={hosts.rows.length} />}
+          toolbar={<Filter words={words} setWords={setWords} shown={shown.length} all={hosts.rows} />}
         />
       )}
     </Page>
@@ -81,7 +91,7 @@ function Filter({
   setWords,
   shown,
   all,
-}: FilterProps & { readonly shown: number; readonly all: number }) {
+}: FilterProps & { readonly shown: number; readonly all: readonly HostRow[] }) {
   return (
     <>
       <input
@@ -92,22 +102,23 @@ function Filter({
         value={words}
         onChange={({ target }) => setWords(target.value)}
       />
-      <span className="muted small number">{text.table.count(shown, all)}</span>
+      <LevelChips label={text.hosts.states} rows={all} words={text.hosts.levels} />
+      <span className="muted small number">{text.table.count(shown, all.length)}</span>
     </>
   );
 }
 
-function Cards({ hosts, words, setWords }: FilterProps & { readonly hosts: readonly HostRow[] }) {
+function Cards({
+  hosts,
+  all,
+  words,
+  setWords,
+}: FilterProps & { readonly hosts: readonly HostRow[]; readonly all: readonly HostRow[] }) {
   const sorted = useMemo(() => [...hosts].sort((a, b) => a.name.localeCompare(b.name)), [hosts]);
   return (
     <>
       <div className="row">
-        <Filter
-          words={words}
-          setWords={setWords}
-          shown={Math.min(MAX_CARDS, hosts.length)}
-          all={hosts.length}
-        />
+        <Filter words={words} setWords={setWords} shown={Math.min(MAX_CARDS, hosts.length)} all={all} />
       </div>
       <ul className="host-cards">
         {sorted.slice(0, MAX_CARDS).map((host) => (

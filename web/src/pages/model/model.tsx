@@ -82,7 +82,7 @@ function factsOf({ metadata, spec, status }: Model, row: ModelRow | undefined): 
   const words = modelsText.facts;
   const { gguf, files = [], prefetch } = status ?? {};
   return [
-    [words.source, <bdi key="source">{spec.source}</bdi>],
+    [words.source, spec.source],
     [words.format, row?.format],
     [words.quantization, row?.quantization],
     [words.size, bytesOrNone(status?.sizeBytes)],

@@ -18,6 +18,7 @@ import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 
 const MACHINES = 12;
+const NO_SERVICES = { word: overviewText.noServices, level: "idle" } as const;
 
 export function OverviewPage() {
   const namespace = useNamespace();
@@ -86,10 +87,14 @@ function AllServing({ services }: { readonly services: readonly ServiceRow[] }) 
     (last, row) => (last === undefined || row.createdAt > last.createdAt ? row : last),
     undefined,
   );
-  const word = newest === undefined ? overviewText.noServices : overviewText.allServing(services.length);
+  const serving = services.filter(({ state }) => state.level === "ok").length;
+  const word =
+    serving === services.length
+      ? overviewText.allServing(serving)
+      : overviewText.someServing(serving, services.length);
   return (
     <div className="card all-serving">
-      <State state={{ word, level: newest === undefined ? "idle" : "ok" }} />
+      <State state={newest === undefined ? NO_SERVICES : { word, level: "ok" }} />
       {newest !== undefined && (
         <p className="muted">
           {overviewText.lastChange}{" "}

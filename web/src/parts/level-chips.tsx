@@ -1,0 +1,40 @@
+/** Filter of a list by the kind of its states, each with its count. */
+import { useMemo } from "react";
+import type { StateWord } from "../../../src/console/rows.ts";
+import { useSearchParam } from "../address/search.ts";
+import { Chips } from "./chips.tsx";
+
+type Level = StateWord["level"];
+
+const LEVELS = ["ok", "busy", "warn", "bad", "idle"] as const satisfies readonly Level[];
+
+/** The levels that the address names; none means all. */
+export function useLevels(): readonly [string[], (levels: readonly string[]) => void] {
+  const [chosen, setChosen] = useSearchParam("state");
+  const levels = useMemo(() => (chosen === "" ? [] : chosen.split(",")), [chosen]);
+  return [levels, (next) => setChosen(next.join(","))];
+}
+
+export function LevelChips({
+  label,
+  rows,
+  words,
+}: {
+  readonly label: string;
+  readonly rows: readonly { readonly state: StateWord }[];
+  readonly words: Readonly<Record<Level, string>>;
+}) {
+  const [chosen, setChosen] = useLevels();
+  const counts = new Map<Level, number>();
+  for (const { state } of rows) counts.set(state.level, (counts.get(state.level) ?? 0) + 1);
+  const shown = LEVELS.filter((level) => counts.has(level) || chosen.includes(level));
+  if (shown.length < 2 && chosen.length === 0) return null;
+  return (
+    <Chips
+      label={label}
+      chips={shown.map((level) => ({ id: level, label: words[level], count: counts.get(level) ?? 0 }))}
+      chosen={chosen}
+      onChange={setChosen}
+    />
+  );
+}
