@@ -1,8 +1,9 @@
-/** The console: size and start of its first page, its largest table, its streams. */
+/** The console: size and start of its first page, its largest table, a long log, its streams. */
 import { hasBrowser } from "../../../../test/bed/console/browser.ts";
 import type { Measurement } from "../../beds/measurement.ts";
 import { log } from "../../beds/plane.ts";
 import { measureFirstLoad, measureFirstPageSize } from "./first-page.ts";
+import { measureLogs } from "./logs.ts";
 import { openConsoleRig } from "./rig.ts";
 import { measureStreams } from "./streams.ts";
 import { measureTable } from "./table.ts";
@@ -18,6 +19,7 @@ export async function measureConsole({ hosts }: { readonly hosts: number }): Pro
   return [
     size,
     ...(await measureFirstLoad(rig)),
+    ...(await measureLogs(rig)),
     ...(await measureStreams(rig)),
     ...(await measureTable(rig)),
   ];
