@@ -1,6 +1,6 @@
 /** Creates what `metalbridge deploy` creates, after a dry run of both objects. */
 import { useState } from "react";
-import { type ApiObject, createObject, getObject } from "../../api/kube.ts";
+import { type ApiObject, createObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
 import { fieldErrorsOf } from "../../parts/yaml/field-errors.ts";
 import { deployText } from "../../texts/deploy.ts";
@@ -50,7 +50,7 @@ async function create({ model, service }: Deployment): Promise<readonly DeployFa
   const { name, namespace } = service.metadata;
   const models = { resource: "models", namespace: model.metadata.namespace ?? "default" };
   const services = { resource: "inferenceservices", namespace: namespace ?? "default" };
-  const existing = await findModel({ ...models, name: model.metadata.name });
+  const existing = await findModel(models.namespace, model.metadata.name);
   if (existing !== undefined && existing.spec.source !== model.spec.source)
     return [nameFault(0, deployText.modelTaken(model.metadata.name, existing.spec.source))];
   const attempt = async (document: 0 | 1, isDryRun: boolean): Promise<readonly DeployFault[]> => {
@@ -75,16 +75,14 @@ interface StoredModel extends ApiObject {
   readonly spec: { readonly source: string };
 }
 
-/** A reader who may create Models need not be able to read them. */
-async function findModel(place: {
-  readonly resource: string;
-  readonly namespace: string;
-  readonly name: string;
-}): Promise<StoredModel | undefined> {
+/** By a list, because an object that is missing is no error. A reader who may create Models need not be able to read them. */
+async function findModel(namespace: string, name: string): Promise<StoredModel | undefined> {
   try {
-    return await getObject<StoredModel>(place);
+    const query = { fieldSelector: `metadata.name=${name}` };
+    return (await listObjects<StoredModel>({ resource: "models", namespace }, query))[0];
   } catch (error) {
-    if (error instanceof ConsoleError && (error.status === 404 || error.status === 403)) return undefined;
+    // A name that is none is refused by the dry run, at its field.
+    if (error instanceof ConsoleError && [400, 403, 404].includes(error.status)) return undefined;
     throw error;
   }
 }

@@ -10,13 +10,18 @@ import { serviceText } from "../../texts/service.ts";
 import { Actions } from "./actions.tsx";
 import { EventsTab } from "./events.tsx";
 import { Head } from "./head.tsx";
+import { useSamples } from "./metrics/use-samples.ts";
 import { PlacementTab } from "./placement.tsx";
 import { ReplicasTab } from "./replicas.tsx";
+import { RolloutTab } from "./rollout.tsx";
 import { objectsOf, type ServiceObjects } from "./service-state.ts";
 import "./service.css";
 
 const LogsTab = lazy(() =>
   import("./logs/logs-tab.tsx").then(({ LogsTab: component }) => ({ default: component })),
+);
+const MetricsTab = lazy(() =>
+  import("./metrics/metrics-tab.tsx").then(({ MetricsTab: component }) => ({ default: component })),
 );
 const YamlTab = lazy(() =>
   import("./yaml/yaml-tab.tsx").then(({ YamlTab: component }) => ({ default: component })),
@@ -76,6 +81,7 @@ function Gone({ name, wasSeen }: { readonly name: string; readonly wasSeen: bool
 
 function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
   const [tab, setTab] = useSearchParam("tab", "replicas");
+  const samples = useSamples(objects);
   const { tabs: label } = serviceText;
   const tabs: readonly Tab[] = [
     {
@@ -85,7 +91,9 @@ function ServiceTabs({ objects }: { readonly objects: ServiceObjects }) {
       content: () => <ReplicasTab objects={objects} />,
     },
     { id: "placement", label: label.placement, content: () => <PlacementTab objects={objects} /> },
+    { id: "rollout", label: label.rollout, content: () => <RolloutTab objects={objects} /> },
     { id: "logs", label: label.logs, content: () => later(<LogsTab objects={objects} />) },
+    { id: "metrics", label: label.metrics, content: () => later(<MetricsTab samples={samples} />) },
     { id: "events", label: label.events, content: () => <EventsTab objects={objects} /> },
     {
       id: "yaml",

@@ -1,0 +1,159 @@
+/** Services in the console, end to end: deploy to the first answer, scale, edits of two people, deletion, rights, logs. */
+import type { Page } from "playwright-core";
+import { expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { expectAccessible } from "./looks.ts";
+import { oneConsole, whyNoConsole } from "./started-console.ts";
+
+describeUnless(whyNoConsole, "services in the console", () => {
+  const on = oneConsole({ hosts: ["mac-1"] });
+  const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
+  const ofService = async (name: string, path: string) =>
+    (await on().farm.kubectl(["get", `isvc/${name}`, `-o=jsonpath=${path}`])).trim();
+
+  it("a model is deployed from the dialog, and answers", async () => {
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/services?deploy=new");
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Own source" }).click();
+    await dialog.getByLabel("Source", { exact: true }).fill(on().tinyModel);
+    await dialog.getByLabel("Name", { exact: true }).fill("Not A Name");
+    await button(page, "Deploy").click();
+    await dialog
+      .getByText(/metadata.name|lowercase|RFC 1123/i)
+      .first()
+      .waitFor();
+    await dialog.getByLabel("Name", { exact: true }).fill("hello");
+    await dialog.getByLabel("Context size (tokens)").fill("2048");
+    await expectAccessible(page);
+    reader.expectProblems(/422|409/);
+    await button(page, "Deploy").click();
+    await dialog.locator(".first-answer").waitFor({ timeout: 60_000 });
+    expect(await dialog.locator(".first-answer").textContent()).not.toBe("");
+    await dialog.getByRole("link", { name: "Open the service" }).click();
+    await page.getByRole("heading", { name: "hello", level: 1 }).waitFor();
+    await page
+      .getByRole("list", { name: /^hello-0/ })
+      .getByText("Ready")
+      .waitFor();
+    expect(await ofService("hello", "{.spec.contextSize}")).toBe("2048");
+  });
+
+  it("the dialog shows at its field that a name is taken", async () => {
+    await on().serve("taken", "mac-1");
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    reader.expectProblems(/409/);
+    await reader.open(`/services?deploy=${encodeURIComponent(on().tinyModel)}`);
+    await page.getByRole("dialog").getByLabel("Name", { exact: true }).fill("taken");
+    await button(page, "Deploy").click();
+    await page.getByText("There is a service taken in namespace default.").first().waitFor();
+  });
+
+  it("a service is scaled", async () => {
+    await on().serve("scaled", "mac-1");
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/services/default/scaled");
+    await button(page, "Scale").click();
+    await page.getByRole("spinbutton", { name: "Replicas" }).fill("2");
+    await page.getByText("1 replica more").waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Scale" }).click();
+    await expect.poll(() => ofService("scaled", "{.spec.replicas}")).toBe("2");
+    await page.getByRole("list", { name: /^scaled-1/ }).waitFor();
+  });
+
+  it("a log of 100,000 lines is followed and filtered by the server, and the tab stays small", async () => {
+    await on().serve("talkative", "mac-1");
+    await using reader = await on().signedIn();
+    const { page, context } = reader;
+    const line = (number: number) =>
+      `${JSON.stringify({ line: `${number} ${"x".repeat(120)} <b>bold</b>`, replica: "talkative-0" })}\n`;
+    // The server's part has a test of its own; here it is a log that no engine writes in a minute.
+    await page.route("**/console/logs?*", (route) => {
+      const filter = new URL(route.request().url()).searchParams.get("filter");
+      const count = filter === "" ? 110_000 : 1;
+      const body = Array.from({ length: count }, (_, index) => line(index)).join("");
+      return route.fulfill({ contentType: "application/x-ndjson", body });
+    });
+    await reader.open("/services/default/talkative?tab=logs");
+    await page.getByText("100,000 lines", { exact: true }).waitFor();
+    const log = page.getByRole("log");
+    await log.getByText(/^109999 x+ <b>bold<\/b>$/).waitFor();
+    expect(await log.locator(".log-line").count()).toBeLessThan(200);
+    const devtools = await context.newCDPSession(page);
+    await devtools.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await devtools.send("Runtime.getHeapUsage");
+    expect(usedSize).toBeLessThan(150 * 2 ** 20);
+    await page.getByRole("searchbox", { name: "Filter the log" }).fill("/bold/");
+    await page.getByText("1 lines", { exact: true }).waitFor();
+    const saved = page.waitForEvent("download");
+    await button(page, "Download the log").click();
+    expect((await saved).suggestedFilename()).toBe("talkative.log");
+  });
+
+  it("two people edit one service, and neither loses the change", async () => {
+    await on().serve("edited", "mac-1");
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    reader.expectProblems(/409|422/);
+    await reader.open("/services/default/edited?tab=yaml");
+    await button(page, "Edit").click();
+    const text = page.getByRole("textbox", { name: "YAML of the service" });
+    const mine = (await text.inputValue()).replace("priority: normal", "priority: hgih");
+    await text.fill(mine);
+    await button(page, "Save").click();
+    await page
+      .getByText(/spec\.priority: /)
+      .first()
+      .waitFor();
+    await on().farm.kubectl(["patch", "isvc/edited", "--type=merge", "-p", '{"spec":{"replicas":0}}']);
+    await text.fill(mine.replace("priority: hgih", "priority: high"));
+    await button(page, "Save").click();
+    await page.getByText("spec.replicas: 1 → 0").waitFor();
+    await button(page, "Reload and keep my edit").click();
+    await button(page, "Save").click();
+    await page.getByText("Saved", { exact: true }).waitFor();
+    expect(await ofService("edited", "{.spec.priority} {.spec.replicas}")).toBe("high 0");
+  });
+
+  it("a service that is deleted while its page is open is said to be gone", async () => {
+    await on().serve("short-lived", "mac-1");
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/services/default/short-lived");
+    await button(page, "More actions").click();
+    await page.getByRole("menuitem", { name: "Delete", exact: true }).click();
+    await page.getByText("1 replica drains for at most 5 s, then stops.").waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("heading", { name: "short-lived was deleted" }).waitFor();
+  });
+
+  it("who may only look sees the actions disabled, with the right that is missing", async () => {
+    await on().serve("looked-at", "mac-1");
+    const token = await on().token("looker", { clusterRole: "metalbridge-looker" });
+    await on().apply({
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRole",
+      metadata: { name: "metalbridge-looker" },
+      rules: [
+        { apiGroups: ["metalbridge.dev"], resources: ["*"], verbs: ["get", "list", "watch"] },
+        { apiGroups: [""], resources: ["events", "pods"], verbs: ["get", "list", "watch"] },
+      ],
+    });
+    await using reader = await on().signedIn({ token });
+    const { page } = reader;
+    await reader.open("/services/default/looked-at");
+    const scale = button(page, "Scale")
+      .or(page.getByRole("button", { name: /^Scale/ }))
+      .first();
+    await expect.poll(() => scale.getAttribute("aria-disabled")).toBe("true");
+    await scale.hover();
+    await page.getByText("You may not patch inferenceservices in namespace default").first().waitFor();
+    await button(page, "More actions").click();
+    const remove = page.getByRole("menuitem", { name: /^Delete/ });
+    expect(await remove.getAttribute("aria-disabled")).toBe("true");
+    expect(await remove.textContent()).toContain("You may not delete inferenceservices");
+  });
+});

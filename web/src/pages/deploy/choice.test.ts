@@ -1,0 +1,100 @@
+import { expect, test } from "vitest";
+import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
+import type { CatalogFit } from "../../../../src/console/catalog.ts";
+import { foundModels } from "./catalog-search.ts";
+import { type Choice, formFieldOf, meaningOf } from "./choice.ts";
+
+const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
+  ({
+    name,
+    parameter_count: "8B",
+    use_case: "chat",
+    quantization: "Q4_K_M",
+    license: "apache-2.0",
+    capabilities: [],
+    gguf_sources: [{ repo: `${name}-GGUF`, provider: "x" }],
+    mlx_sources: [],
+    ...changes,
+  }) as unknown as CatalogRecord;
+const RECORDS = [record("Qwen/Qwen3-8B"), record("BAAI/bge-m3", { use_case: "embedding" })];
+
+const choice = (changes: Partial<Choice>): Choice => ({
+  from: "catalog",
+  model: "",
+  source: "",
+  name: "",
+  namespace: "team",
+  quantization: "",
+  contextSize: "",
+  replicas: "1",
+  ...changes,
+});
+const deployed = (changes: Partial<Choice>) => {
+  const meaning = meaningOf(choice(changes), RECORDS);
+  if (meaning.at !== "deployment") throw new Error(JSON.stringify(meaning));
+  return meaning.deployment;
+};
+
+test("a catalog model becomes the objects of metalbridge deploy", () => {
+  const { model, service } = deployed({ model: "Qwen/Qwen3-8B", contextSize: "8192", replicas: "2" });
+  expect(model).toMatchObject({
+    kind: "Model",
+    metadata: { name: "qwen3-8b", namespace: "team" },
+    spec: { source: "hf://Qwen/Qwen3-8B-GGUF", quantization: "Q4_K_M" },
+  });
+  expect(service.spec).toEqual({ modelRef: "qwen3-8b", replicas: 2, contextSize: 8192 });
+});
+
+test("an own source, a name and a quantization are taken as they are", () => {
+  const { model, service } = deployed({
+    from: "source",
+    source: " https://example.org/tiny.gguf ",
+    name: "my-model",
+    quantization: "Q8_0",
+    replicas: "",
+  });
+  expect(model.spec).toEqual({ source: "https://example.org/tiny.gguf", quantization: "Q8_0" });
+  expect(service).toMatchObject({ metadata: { name: "my-model" }, spec: { modelRef: "my-model" } });
+});
+
+test("an embedding model is deployed as one", () => {
+  expect(deployed({ model: "BAAI/bge-m3" }).service.spec.mode).toBe("embedding");
+});
+
+test.each([
+  [{}, "incomplete", undefined],
+  [{ from: "source", source: "models/a.gguf" }, "invalid", "source"],
+  [{ from: "source", source: "ftp://a/b" }, "invalid", "source"],
+  [{ model: "someone/unknown" }, "deployment", undefined],
+  [{ model: "Qwen/Qwen3-8B", contextSize: "many" }, "invalid", "contextSize"],
+  [{ model: "Qwen/Qwen3-8B", replicas: "0" }, "invalid", "replicas"],
+] as const)("%j is %s at field %s", (changes, at, field) => {
+  const meaning = meaningOf(choice(changes), RECORDS);
+  expect([meaning.at, meaning.at === "invalid" ? meaning.field : undefined]).toEqual([at, field]);
+});
+
+test.each([
+  ["metadata.name", "name"],
+  ["metadata.namespace", "namespace"],
+  ["spec.contextSize", "contextSize"],
+  ["spec.source", "source"],
+  ["spec.parallelSlots", "yaml"],
+  ["", "yaml"],
+])("field %j of the objects is field %s of the form", (field, expected) => {
+  expect(formFieldOf(field)).toBe(expected);
+});
+
+test("models that fit come first, then the newest; those without files are left out", () => {
+  const models = [
+    record("a/old", { release_date: "2024-01-01" }),
+    record("b/new", { release_date: "2026-01-01" }),
+    record("c/fits", { release_date: "2023-01-01" }),
+    record("d/none", { gguf_sources: [] }),
+  ];
+  const fitOf = (level: CatalogFit["level"]): CatalogFit => ({ level, machine: "mac-1", tokensPerSecond: 1 });
+  const fits = { "a/old": fitOf("marginal"), "b/new": fitOf("marginal"), "c/fits": fitOf("good") };
+  const names = (words: string) => foundModels({ models, fits }, words).map(({ name }) => name);
+  expect(names("")).toEqual(["c/fits", "b/new", "a/old"]);
+  expect(names("APACHE new")).toEqual(["b/new"]);
+  expect(names("nothing")).toEqual([]);
+});

@@ -1,0 +1,55 @@
+/** Four charts of a service, over the time that its page has been open. */
+import { Chart } from "../../../parts/chart.tsx";
+import { formatBytes, formatRate } from "../../../parts/format.ts";
+import { serviceText } from "../../../texts/service.ts";
+import type { Sample } from "./samples.ts";
+import "./metrics.css";
+
+const { metrics: texts } = serviceText;
+const MS_PER_S = 1_000;
+
+const CHARTS = [
+  { title: texts.tokens, figure: "tokensPerSecond", color: "--series-1", format: formatRate },
+  { title: texts.requests, figure: "requestsInFlight", color: "--series-2", format: formatRate },
+  { title: texts.firstToken, figure: "timeToFirstTokenSeconds", color: "--series-3", format: seconds },
+  { title: texts.memory, figure: "memoryBytes", color: "--series-4", format: formatBytes },
+] as const;
+
+export function MetricsTab({ samples }: { readonly samples: readonly Sample[] }) {
+  const times = samples.map(({ atMs }) => atMs / MS_PER_S);
+  return (
+    <div className="stack">
+      <p className="muted small">{texts.since}</p>
+      <div className="service-charts">
+        {CHARTS.map(({ title, figure, color, format }) => {
+          const values = samples.map((sample) => sample[figure]);
+          const last = values.findLast((value) => value !== null);
+          return (
+            <section key={figure} className="card">
+              <div className="spread">
+                <h3>{title}</h3>
+                <span className="number">{last === undefined ? "–" : format(last)}</span>
+              </div>
+              {values.every((value) => value === null) ? (
+                <p className="muted small service-chart-none">{texts.none}</p>
+              ) : (
+                <Chart
+                  label={title}
+                  times={times}
+                  series={[{ label: title, values, color }]}
+                  kind="line"
+                  format={format}
+                  height={160}
+                />
+              )}
+            </section>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+function seconds(value: number): string {
+  return `${formatRate(value)} s`;
+}

@@ -1,0 +1,151 @@
+/** The rollout of a service: the old revision beside the new one, how far it is, and the revisions before. */
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { LABEL_REVISION, LABEL_SERVICE_UID } from "../../../../src/api/group.ts";
+import { type ApiObject, listObjects } from "../../api/kube.ts";
+import { Command } from "../../parts/copy.tsx";
+import { Failure, Skeleton } from "../../parts/notice.tsx";
+import { Section } from "../../parts/page.tsx";
+import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
+import { State, Tag } from "../../parts/state.tsx";
+import { Ago } from "../../parts/time.tsx";
+import { serviceText } from "../../texts/service.ts";
+import { levelOfPhase, stateOfPod, wordOfReplica } from "./progress.ts";
+import { conditionOf, type ServiceObjects } from "./service-state.ts";
+import "./rollout.css";
+
+const { rollout: texts } = serviceText;
+
+export function RolloutTab({ objects }: { readonly objects: ServiceObjects }) {
+  const { status } = objects.service;
+  const { currentRevision, updateRevision, readyReplicas = 0 } = status ?? {};
+  const progressing = conditionOf(objects.service, "Progressing");
+  const isRolling = updateRevision !== undefined && updateRevision !== currentRevision;
+  return (
+    <div className="stack rollout">
+      <div className="row">
+        <State state={stateOfRollout(progressing)} />
+        <span className="muted">{progressing?.message}</span>
+        <span className="muted small number">{texts.ready(readyReplicas)}</span>
+      </div>
+      <div className="revisions">
+        {isRolling && <Revision title={texts.old} revision={currentRevision} objects={objects} />}
+        <Revision
+          title={isRolling ? texts.fresh : texts.serving}
+          revision={updateRevision ?? currentRevision}
+          objects={objects}
+        />
+      </div>
+      <History objects={objects} />
+    </div>
+  );
+}
+
+function stateOfRollout(progressing: ReturnType<typeof conditionOf>) {
+  if (progressing?.reason === "RolloutStopped" || progressing?.reason === "RolloutDeadlineExceeded")
+    return { word: texts.stopped, level: "bad" } as const;
+  return progressing?.status === "True"
+    ? ({ word: texts.rolling, level: "busy" } as const)
+    : ({ word: texts.done, level: "ok" } as const);
+}
+
+function Revision({
+  title,
+  revision,
+  objects,
+}: {
+  readonly title: string;
+  readonly revision: string | undefined;
+  readonly objects: ServiceObjects;
+}) {
+  const isOfRevision = ({
+    metadata,
+  }: {
+    readonly metadata: { readonly labels?: Readonly<Record<string, string>> | undefined };
+  }) => metadata.labels?.[LABEL_REVISION] === revision;
+  const replicas = objects.replicas.filter(isOfRevision).map((replica) => ({
+    name: replica.metadata.name,
+    place: replica.spec.template.hostName,
+    state: { word: wordOfReplica(replica), level: levelOfPhase(replica.status?.phase) },
+  }));
+  const pods = objects.pods.filter(isOfRevision).map((pod) => ({
+    name: pod.metadata.name,
+    place: pod.spec.nodeName ?? "",
+    state: stateOfPod(pod),
+  }));
+  const parts = [...replicas, ...pods];
+  return (
+    <article className="card revision">
+      <header className="spread">
+        <h3>{title}</h3>
+        <code>{revision ?? "–"}</code>
+      </header>
+      {parts.length === 0 && <p className="muted small">{texts.none}</p>}
+      <ul className="plain-list">
+        {parts.map(({ name, place, state }) => (
+          <li key={name} className="spread">
+            <span className="truncate">
+              {name} <span className="muted small">{place}</span>
+            </span>
+            <State state={state} />
+          </li>
+        ))}
+      </ul>
+    </article>
+  );
+}
+
+interface StoredRevision extends ApiObject {
+  readonly revision: number;
+}
+
+function History({ objects: { service } }: { readonly objects: ServiceObjects }) {
+  const { namespace = "default", name, uid = "", generation } = service.metadata;
+  const { data, error, refetch } = useQuery({
+    queryKey: ["revisions", uid, generation, service.status?.updateRevision, service.status?.currentRevision],
+    queryFn: ({ signal }) =>
+      listObjects<StoredRevision>(
+        { resource: "controllerrevisions", namespace },
+        { labelSelector: `${LABEL_SERVICE_UID}=${uid}` },
+        signal,
+      ),
+    placeholderData: keepPreviousData,
+  });
+  if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return <Skeleton rows={3} />;
+  const serving = service.status?.currentRevision;
+  const hashOf = ({ metadata }: StoredRevision) => metadata.labels?.[LABEL_REVISION] ?? "";
+  const columns: readonly PlainColumn<StoredRevision>[] = [
+    { id: "revision", header: texts.revision, cell: ({ revision }) => revision, isNumber: true },
+    { id: "hash", header: texts.hash, cell: (one) => <code>{hashOf(one)}</code> },
+    {
+      id: "state",
+      header: "",
+      cell: (one) => (hashOf(one) === serving ? <Tag level="ok">{texts.serving}</Tag> : ""),
+      isWide: true,
+    },
+    {
+      id: "age",
+      header: texts.created,
+      cell: ({ metadata }) => <Ago at={metadata.creationTimestamp} />,
+      isNumber: true,
+    },
+  ];
+  const newestFirst = [...data].sort((a, b) => b.revision - a.revision);
+  return (
+    <Section title={texts.history}>
+      <PlainTable
+        label={texts.history}
+        rows={newestFirst}
+        keyOf={({ metadata }) => metadata.name}
+        columns={columns}
+        none={texts.noHistory}
+      />
+      {data.length > 1 && (
+        <>
+          <p className="muted prose">{texts.undo}</p>
+          <Command>{`metalbridge rollout undo ${name} -n ${namespace} --dry-run`}</Command>
+        </>
+      )}
+    </Section>
+  );
+}
