@@ -1,4 +1,5 @@
-/** Bodies of the console's own calls. */
+/** What the console's routes read of a request: bodies of its own calls, and paths that are passed on. */
+import type { FastifyRequest } from "fastify";
 import type { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
@@ -11,4 +12,11 @@ export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.outp
   const field = issue?.path.map(String).join(".") ?? "";
   const message = `${field === "" ? "the request" : field}: ${issue?.message ?? "is invalid"}`;
   throw new MetalbridgeError("ConsoleRequestInvalid", message);
+}
+
+/** Path and query of a request below `prefix`. Throws ConsoleRequestInvalid. */
+export function pathBelow(prefix: string, { raw: { url = "" } }: FastifyRequest): string {
+  // The router also finds a route by a prefix with percent-encoded letters, which is longer.
+  if (url.startsWith(`${prefix}/`)) return url.slice(prefix.length);
+  throw new MetalbridgeError("ConsoleRequestInvalid", `the path does not begin with ${prefix}/`);
 }

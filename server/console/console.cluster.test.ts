@@ -1,6 +1,7 @@
 /** The console against the real API server: sign-in, rights of a limited user, passed-on requests, revoked tokens. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { GROUP } from "../../src/api/group.ts";
+import { MODELS } from "../../src/api/kinds.ts";
 import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
 import { KEY_FIELD, keySecret, readKeySecret } from "../../src/gateway/key-secret.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
@@ -143,12 +144,22 @@ test("the API server's answers arrive unchanged: created, refused by a field, fo
 
 test("read-only mode allows reading, reviews and dry runs", async () => {
   const { namespace } = rig;
-  const { get, send } = await signIn(start({ isReadOnly: true }), { token: await tokenOf("viewer", [OURS]) });
+  const { get, send } = await signIn(start({ isReadOnly: true }), {
+    token: await tokenOf("viewer", [{ ...OURS, verbs: [...OURS.verbs, "delete"] }]),
+  });
   const model = manifest("Model", "viewed", namespace);
   expect((await get("/console/session")).json()).toMatchObject({ isReadOnly: true });
   expect((await get(models())).statusCode).toBe(200);
   expect((await send("POST", models(), model)).json()).toMatchObject({ code: "ConsoleReadOnly" });
   expect((await send("POST", `${models()}?dryRun=All`, model)).statusCode).toBe(201);
+  const path = `${models()}/viewed?dryRun=All`;
+  must(await rig.client.create(MODELS, model as never));
+  expect((await send("DELETE", path)).statusCode).toBe(200);
+  const options = { kind: "DeleteOptions", apiVersion: "v1", propagationPolicy: "Background" };
+  expect((await send("DELETE", path, options)).json()).toMatchObject({ code: "ConsoleRequestInvalid" });
+  expect((await get(`${models()}/viewed`)).statusCode).toBe(200);
+  const shifted = await get(models().replace("/k8s", "/k8%73"));
+  expect(shifted.json()).toMatchObject({ code: "ConsoleRequestInvalid" });
   const reviews = "/console/k8s/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
   const review = {
     apiVersion: "authorization.k8s.io/v1",

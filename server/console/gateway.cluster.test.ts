@@ -49,6 +49,11 @@ test("the gateway's answer streams through, with the reader's key, and its end i
     expect(response.headers["set-cookie"]).toBeUndefined();
     response.destroy();
   }
+  const shifted = requestHttp({ port, host: "127.0.0.1", path: "/console/gatewa%79/v1/models" });
+  for (const [name, value] of Object.entries({ ...signed, host: "localhost:80" }))
+    shifted.setHeader(name, value);
+  shifted.end();
+  expect(((await once(shifted, "response")) as [IncomingMessage])[0].statusCode).toBe(400);
   for (const below of ["v1/../admin", "%2e%2e/admin", "v1/x%2f..%2fadmin"])
     expect((await post(signed, below)).statusCode, below).toBe(400);
   await closed.promise;
@@ -58,4 +63,24 @@ test("the gateway's answer streams through, with the reader's key, and its end i
   ]);
   expect(seen[0]?.url).toBe("/v1/chat/completions?x=1");
   expect(seen[0]?.headers.cookie).toBeUndefined();
+});
+
+test("the body of a GET is not passed on, so that no other reader gets an answer of it", async () => {
+  await using rig = await openConsoleRig();
+  await using gateway = await serveHttp((request, response) => {
+    response.end(JSON.stringify({ url: request.url, length: request.headers["content-length"] }));
+  });
+  const app = rig.start({ gateway: { url: gateway.url, publicUrl: "", takesKubernetesTokens: true } });
+  const { signed } = await signIn(app, { token: await rig.tokenOf("getter") });
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const get = async (below: string, body = "") => {
+    const headers = { ...signed, host: "localhost:80", "content-length": body.length };
+    const request = requestHttp({ port, host: "127.0.0.1", path: `/console/gateway/${below}`, headers });
+    request.end(body);
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    return JSON.parse(await text(response));
+  };
+  expect(await get("v1/first", "GET /v1/smuggled HTTP/1.1\r\nhost: x\r\n\r\n")).toEqual({ url: "/v1/first" });
+  expect(await get("v1/second")).toEqual({ url: "/v1/second" });
 });

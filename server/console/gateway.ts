@@ -7,6 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
+import { pathBelow } from "./body.ts";
 import type { SessionData } from "./session/session.ts";
 
 export interface ConsoleGateway {
@@ -19,7 +20,8 @@ export interface ConsoleGateway {
 }
 
 const PREFIX = `${CONSOLE_PATH}/gateway`;
-const SENT_HEADERS = ["content-type", "content-length", "accept"] as const;
+const SENT_HEADERS = ["accept"] as const;
+const BODY_HEADERS = ["content-type", "content-length"] as const;
 /** About the connection, or about another origin. */
 const DROPPED_HEADER =
   /^(connection|keep-alive|transfer-encoding|upgrade|trailer|set-cookie|access-control-.*|proxy-.*)$/;
@@ -74,29 +76,34 @@ async function pass(
 function send(
   { url, takesKubernetesTokens }: ConsoleGateway,
   { gatewayKey, token }: SessionData,
-  { raw, body }: FastifyRequest,
+  request: FastifyRequest,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
-  const target = new URL(url + targetPath(raw.url ?? ""));
+  const { raw, body } = request;
+  const hasBody = body !== undefined && body !== null;
+  const target = new URL(url + targetPath(request));
   const headers: OutgoingHttpHeaders = { "user-agent": "metalbridge-console" };
-  for (const name of SENT_HEADERS) if (raw.headers[name] !== undefined) headers[name] = raw.headers[name];
+  // The length of a body that is not sent would make the gateway wait for it.
+  for (const name of hasBody ? [...SENT_HEADERS, ...BODY_HEADERS] : SENT_HEADERS)
+    if (raw.headers[name] !== undefined) headers[name] = raw.headers[name];
   const credential = gatewayKey ?? (takesKubernetesTokens ? token : undefined);
   if (credential !== undefined) headers.authorization = `Bearer ${credential}`;
   const open = target.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
-    const upstream = open(target, { method: raw.method, headers, signal });
+    // A connection per request: what is left on a shared one could be taken for the answer to another reader.
+    const upstream = open(target, { method: raw.method, headers, signal, agent: false });
     upstream.once("response", resolve);
     upstream.on("error", (error) =>
       reject(new MetalbridgeError("ConsoleGatewayUnreachable", `${url}: ${errorMessage(error)}`)),
     );
-    if (body === undefined || body === null) upstream.end();
-    else void pipeline(body as Readable, upstream).catch((error) => upstream.destroy(error));
+    if (hasBody) void pipeline(body as Readable, upstream).catch((error) => upstream.destroy(error));
+    else upstream.end();
   });
 }
 
 /** Throws ConsoleRequestInvalid for a path that could leave the gateway's base path. */
-function targetPath(url: string): string {
-  const path = url.slice(PREFIX.length);
+function targetPath(request: FastifyRequest): string {
+  const path = pathBelow(PREFIX, request);
   const [pathname = ""] = path.split("?");
   if (/(^|\/)(\.|%2e){1,2}(\/|$)|%2f|%5c|\\/i.test(pathname))
     throw new MetalbridgeError("ConsoleRequestInvalid", "the path is not passed on");

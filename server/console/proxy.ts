@@ -11,7 +11,7 @@ import { readApiBody } from "../../src/kube/client/transport.ts";
 import type { Secret } from "../../src/kube/objects.ts";
 import { parseJson } from "../../src/util/parse-json.ts";
 import type { ConsoleAccess } from "./access.ts";
-import { parseBody } from "./body.ts";
+import { parseBody, pathBelow } from "./body.ts";
 import { unwrapAnswer } from "./refusal.ts";
 import { type ServedRequest, servedRequest } from "./served-kinds.ts";
 
@@ -49,8 +49,7 @@ export function mountProxy(
     exposeHeadRoute: false,
     config: { calledBy: "call" },
     handler: async (request, reply) => {
-      const { method, url = "" } = request.raw;
-      const served = servedRequest(method ?? "", url.slice(PREFIX.length));
+      const served = servedRequest(request.method, pathBelow(PREFIX, request));
       if (isReadOnly && served.isChange)
         throw new MetalbridgeError("ConsoleReadOnly", "the console is in read-only mode");
       const sent = bodyOf(request, served);
@@ -62,6 +61,7 @@ export function mountProxy(
         path: served.path,
         ...sent,
         timeoutMs: HEAD_MS,
+        isShort: true,
         signal: left.signal,
         // A rejected credential is answered like any call without a session.
         acceptsStatus: (status) => status !== 401,
@@ -77,6 +77,9 @@ function bodyOf(
   { resource, verb }: ServedRequest,
 ): Pick<RawRequest, "body" | "contentType"> {
   if (typeof body !== "string" || body === "") return {};
+  // The API server reads the options from it instead of the query, so that a dry run would delete.
+  if (verb === "delete")
+    throw new MetalbridgeError("ConsoleRequestInvalid", "a DELETE with a body is not passed on");
   const contentType = (headers["content-type"] ?? "application/json").split(";")[0]?.trim() ?? "";
   if (!CONTENT_TYPES.has(contentType))
     throw new MetalbridgeError("ConsoleRequestInvalid", `the content type ${contentType} is not passed on`);

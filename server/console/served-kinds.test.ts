@@ -49,6 +49,8 @@ test.each([
   ["DELETE", "/api/v1/nodes/gpu-1"],
   ["GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles"],
   ["GET", "/apis/constructor/v1/constructor"],
+  ["GET", "/apis/metalbridge.dev/v1alpha1/watch/hosts"],
+  ["GET", "/apis/metalbridge.dev/v1alpha1/watch/namespaces/team-a"],
   ["GET", "/metrics"],
   ["GET", "/logs/"],
   ["GET", ""],

@@ -1,6 +1,14 @@
 /** Requests to the API server that the console passes on: the kinds and verbs that its pages use. Pure. */
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { GROUP, LABEL_GATEWAY_KEY, LABEL_USAGE } from "../../src/api/group.ts";
+import {
+  BACKEND_RUNTIMES,
+  HOST_JOIN_REQUESTS,
+  HOSTS,
+  INFERENCE_REPLICAS,
+  INFERENCE_SERVICES,
+  MODELS,
+} from "../../src/api/kinds.ts";
 
 type Verb = "get" | "list" | "create" | "update" | "patch" | "delete";
 
@@ -29,8 +37,14 @@ const OURS: ServedKind = {
   subresources: { status: ["get"], scale: ["get", "update", "patch"] },
 };
 
-/** By `group/resource`. */
+const OUR_KINDS = [
+  ...[MODELS, INFERENCE_SERVICES, INFERENCE_REPLICAS],
+  ...[BACKEND_RUNTIMES, HOSTS, HOST_JOIN_REQUESTS],
+];
+
+/** By `group/resource`. Each is named: `watch` in place of a resource would be a request without an end. */
 const KINDS: Readonly<Record<string, ServedKind>> = {
+  ...Object.fromEntries(OUR_KINDS.map(({ plural }) => [`${GROUP}/${plural}`, OURS])),
   "/namespaces": { verbs: READ },
   "/nodes": { verbs: [...READ, "patch"] },
   "/pods": { verbs: READ, subresources: { log: ["get"] } },
@@ -104,7 +118,6 @@ function verbOf(method: string, { name }: Target): Verb | undefined {
 }
 
 function kindOf({ group, resource }: Target): ServedKind | undefined {
-  if (group === GROUP) return OURS;
   const key = `${group}/${resource}`;
   return Object.hasOwn(KINDS, key) ? KINDS[key] : undefined;
 }

@@ -34,6 +34,8 @@ export interface RawRequest {
   /** Timeout of the complete exchange; for a stream, of the response headers. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
+  /** A stream that ends soon: counts in `maxRequests`. */
+  readonly isShort?: boolean;
   /** Answers that are returned instead of a failure. Defaults to 2xx and 101. */
   readonly acceptsStatus?: ((status: number) => boolean) | undefined;
   /** A longer body is a failure with the reason `CODE_TOO_LONG`. Defaults to 256 MiB. */
@@ -131,7 +133,7 @@ class Connection {
 
   async stream(request: RawRequest & { signal: AbortSignal }): Promise<ApiResult<IncomingMessage>> {
     const deadline = startDeadline(request.timeoutMs, request.signal);
-    const head = await this.#send(request, "watch", deadline);
+    const head = await this.#send(request, request.isShort === true ? "request" : "watch", deadline);
     if (!head.ok) {
       deadline.release();
       return { ok: false, error: head.failure };
