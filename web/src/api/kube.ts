@@ -69,21 +69,6 @@ export interface WriteOptions {
   readonly isDryRun?: boolean;
 }
 
-/** Server-side apply: fields of other owners are kept, and a conflict is an error. */
-export function applyObject<T extends ApiObject>(
-  place: Place,
-  object: T,
-  { isDryRun = false }: WriteOptions = {},
-): Promise<T> {
-  const search = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict" });
-  if (isDryRun) search.set("dryRun", "All");
-  return requestJson<T>(`${pathOf(place)}?${search}`, {
-    method: "PATCH",
-    contentType: "application/apply-patch+yaml",
-    body: object,
-  });
-}
-
 /** Fails with code AlreadyExists if there is such an object. */
 export function createObject<T extends ApiObject>(
   place: Place,
@@ -114,15 +99,6 @@ export function mergePatch<T extends ApiObject>(
     method: "PATCH",
     contentType: "application/merge-patch+json",
     body: patch,
-  });
-}
-
-/** Fails if a `test` of the patch does. */
-export function jsonPatch<T extends ApiObject>(place: Place, operations: readonly object[]): Promise<T> {
-  return requestJson<T>(`${pathOf(place)}?${writeQuery(false)}`, {
-    method: "PATCH",
-    contentType: "application/json-patch+json",
-    body: operations,
   });
 }
 

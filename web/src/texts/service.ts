@@ -33,11 +33,9 @@ export const serviceText = {
     restart: "Restart",
     suspend: "Suspend",
     resume: "Resume",
-    undo: "Undo rollout",
     delete: "Delete",
     playground: "Open in playground",
     notInPods: "Only pods can be restarted. To restart an engine on a host, delete its replica.",
-    noUndo: "There is no earlier revision.",
     notReady: "No replica is ready.",
   },
   scale: {
