@@ -47,6 +47,7 @@ export function KeyDialog({
       if (entry === undefined) setMade(await createGatewayKey(form.name, fields));
       else await changeGatewayKey(entry.name, fields);
       await client.invalidateQueries({ queryKey: gatewayKeysQuery.queryKey });
+      void client.invalidateQueries({ queryKey: ["gateway"] });
       if (entry !== undefined) onClose();
     } catch (cause) {
       setError(cause instanceof Error ? cause : new Error(String(cause)));

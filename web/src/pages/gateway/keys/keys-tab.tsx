@@ -106,6 +106,8 @@ function RevokeDialog({
     try {
       await changeGatewayKey(name, { isRevoked: true });
       await client.invalidateQueries({ queryKey: gatewayKeysQuery.queryKey });
+      // What the reader's own key may use may have changed.
+      void client.invalidateQueries({ queryKey: ["gateway"] });
       onClose();
     } catch (cause) {
       setError(cause instanceof Error ? cause : new Error(String(cause)));

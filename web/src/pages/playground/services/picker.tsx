@@ -31,7 +31,8 @@ export function Picker({
   return (
     <Popover.Root open={isOpen} onOpenChange={setIsOpen}>
       <Popover.Trigger asChild>
-        <button type="button" className="button picker" aria-label={`${texts.picker.label}: ${value}`}>
+        <button type="button" className="button picker">
+          <span className="visually-hidden">{texts.picker.label}: </span>
           <bdi className="truncate">{value === "" ? texts.picker.choose : value}</bdi>
           {chosen !== undefined && <State state={stateOf(chosen)} />}
           <ChevronDown size={14} aria-hidden />

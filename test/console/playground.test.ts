@@ -1,0 +1,162 @@
+/** The playground and the page of the gateway over a farm: chat, stop, comparison, embeddings, keys. */
+import { expect, it } from "vitest";
+import type { ConsolePage } from "../bed/console/browser.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { expectAccessible } from "./looks.ts";
+import { oneConsole, whyNoConsole } from "./started-console.ts";
+
+const SYSTEM = { apiVersion: "v1", kind: "Namespace", metadata: { name: "metalbridge-system" } };
+
+describeUnless(whyNoConsole, "the playground", () => {
+  const on = oneConsole({ hosts: ["mac-1"] });
+  const button = ({ page }: ConsolePage, name: string) =>
+    page.getByRole("main").getByRole("button", { name, exact: true });
+  const answers = ({ page }: ConsolePage) => page.getByRole("article");
+  const ask = async ({ page }: ConsolePage, text: string) => {
+    await page.getByLabel("Message").fill(text);
+    await page.keyboard.press("Enter");
+  };
+
+  it("streams an answer, stops it in the engine, and answers again with other parameters", async () => {
+    await on().serve("chat", "mac-1");
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/playground");
+    await page.getByRole("button", { name: /^Service: default\/chat/ }).waitFor();
+    await ask(reader, "Tell me a long story");
+    await expect.poll(async () => (await answers(reader).textContent())?.length).toBeGreaterThan(200);
+    await button(reader, "Stop").click();
+    await page.getByText("Stopped", { exact: true }).waitFor();
+    await expect.poll(inFlight).toBe(0);
+    await page.getByText(/^First token \d/).waitFor();
+    await page.getByLabel("Maximum tokens").fill("8");
+    await button(reader, "Answer again").click();
+    await page.getByText("Cut at the maximum of tokens").waitFor();
+    await page.getByText(/^8 tokens, \d+ in the prompt$/).waitFor();
+    await page.getByText("on mac-1", { exact: true }).waitFor();
+    await expectAccessible(page);
+  });
+
+  it("keeps the conversation when the page changes, and answers an edited question", async () => {
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/playground");
+    await page.getByLabel("Maximum tokens").fill("4");
+    await ask(reader, "First <b>question</b>");
+    await button(reader, "Answer again").waitFor();
+    await page.getByRole("link", { name: "Hosts" }).click();
+    await page.getByRole("heading", { name: "Hosts" }).waitFor();
+    await page.getByRole("link", { name: "Playground" }).click();
+    await page.getByText("First <b>question</b>").waitFor();
+    await button(reader, "Edit").click();
+    await page.getByRole("textbox", { name: "Edit" }).fill("Second question");
+    await button(reader, "Send again").click();
+    await button(reader, "Answer again").waitFor();
+    expect(await page.getByText("First <b>question</b>").count()).toBe(0);
+    expect(await answers(reader).count()).toBe(1);
+    await button(reader, "Code").click();
+    const code = page.getByRole("dialog", { name: "The same request in code" });
+    await code.getByText(`curl ${on().gateway.url}/v1/chat/completions`).waitFor();
+    await code.getByText('"content": "Second question"').waitFor();
+    await expectAccessible(page);
+  });
+
+  it("asks two services at once, and lists one that cannot be asked with its reason", async () => {
+    await on().serve("other", "mac-1");
+    const suspended = { modelRef: "chat", suspend: true, placement: { hosts: ["mac-1"] } };
+    await on().apply({
+      apiVersion: "metalbridge.dev/v1alpha1",
+      kind: "InferenceService",
+      metadata: { name: "resting" },
+      spec: suspended,
+    });
+    await on().untilPhase("resting", "Suspended");
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/playground");
+    await button(reader, "Compare").click();
+    await page.getByRole("button", { name: /^Service: default\/other/ }).waitFor();
+    await page.getByLabel("Maximum tokens").fill("4");
+    await ask(reader, "Hello");
+    await expect.poll(() => button(reader, "Answer again").count()).toBe(2);
+    const names = await Promise.all(
+      (await answers(reader).all()).map((one) => one.getAttribute("aria-label")),
+    );
+    expect(names).toEqual(["default/chat", "default/other"]);
+    await page.getByRole("button", { name: /^Service: default\/other/ }).click();
+    const resting = page.getByRole("option", { name: /default\/resting/ });
+    expect(await resting.getAttribute("aria-disabled")).toBe("true");
+    await page.keyboard.press("Escape");
+    await expectAccessible(page);
+  });
+
+  it("says word for word what the gateway refuses", async () => {
+    await using reader = await on().signedIn();
+    reader.expectProblems(/40\d|50\d/);
+    const { page } = reader;
+    await reader.open("/playground");
+    await page.getByLabel("Maximum tokens").fill("4");
+    await page.getByLabel("Message").fill("word ".repeat(9_000));
+    await button(reader, "Send").click();
+    await answers(reader)
+      .getByRole("alert")
+      .getByText(/exceeds|too long|larger/)
+      .waitFor();
+  });
+
+  it("creates a key, asks for it, and revokes it", async () => {
+    await on().apply(SYSTEM);
+    await using reader = await on().signedIn();
+    reader.expectProblems(/401/);
+    const { page } = reader;
+    await reader.open("/gateway?tab=keys");
+    await button(reader, "Create a key").click();
+    const dialog = page.getByRole("dialog", { name: "Create a key" });
+    await dialog.getByRole("button", { name: "Create a key" }).click();
+    await dialog.getByText("Name at least one").waitFor();
+    await dialog.getByLabel("Name", { exact: true }).fill("ada");
+    await dialog.getByLabel("All services").check();
+    await dialog.getByLabel("Tokens per day (UTC)").fill("1000000");
+    await expectAccessible(page);
+    await dialog.getByRole("button", { name: "Create a key" }).click();
+    const made = page.getByRole("dialog", { name: "Copy the key now" });
+    const key = (await made.locator("code").textContent()) ?? "";
+    expect(key).toMatch(/^mbk_/);
+    await made.getByRole("button", { name: "Done" }).click();
+    await page.getByText("1,000,000 tokens/day").waitFor();
+    await expectAccessible(page);
+
+    await reader.open("/playground");
+    await page.getByRole("heading", { name: "The gateway needs a key" }).waitFor();
+    await page.getByLabel("Gateway key").fill(`mbk_${"x".repeat(43)}`);
+    await button(reader, "Use this key").click();
+    await page.getByText(/unknown/i).waitFor();
+    await page.getByLabel("Gateway key").fill(key);
+    await button(reader, "Use this key").click();
+    await page.getByLabel("Maximum tokens").fill("4");
+    await ask(reader, "Hello");
+    await button(reader, "Answer again").waitFor();
+    const stored = await page.evaluate<string>(
+      "JSON.stringify([{ ...localStorage }, { ...sessionStorage }])",
+    );
+    expect(stored).not.toContain(key.slice(4));
+
+    await page.getByRole("link", { name: "Gateway" }).click();
+    await page.getByRole("tab", { name: "Keys" }).click();
+    await button(reader, "Revoke").click();
+    const confirm = page.getByRole("dialog", { name: "Revoke key ada?" });
+    await confirm.getByText("It is the last active key").waitFor();
+    await confirm.getByRole("button", { name: "Revoke" }).click();
+    await page.getByText("Revoked", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Playground" }).click();
+    await page
+      .getByText(/revoked/)
+      .first()
+      .waitFor();
+  });
+
+  async function inFlight(): Promise<number> {
+    const line = /^metalbridge_gateway_requests_in_flight\{[^}]*\} (\d+)/m.exec(await on().gateway.metrics());
+    return Number(line?.[1] ?? Number.NaN);
+  }
+});
