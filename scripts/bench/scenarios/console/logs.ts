@@ -16,7 +16,11 @@ export async function measureLogs(rig: ConsoleRig): Promise<readonly Measurement
     route.fulfill({ contentType: "application/x-ndjson", body: logOf(LINES) }),
   );
   await reader.open(`/services/${service.namespace}/${service.name}?tab=logs`);
-  await page.getByText(LINES.toLocaleString("en-US")).first().waitFor();
+  await page
+    .locator(".logs .number")
+    .filter({ hasText: LINES.toLocaleString("en-US") })
+    .first()
+    .waitFor();
   const session = await context.newCDPSession(page);
   await session.send("Performance.enable");
   const heap = await heapMb(session);
