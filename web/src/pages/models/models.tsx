@@ -87,7 +87,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     header: header.state,
     value: ({ state }) => state.word,
     cell: ({ state, attention, message }) => <State state={state} title={attention?.message ?? message} />,
-    width: "minmax(120px, 1fr)",
+    width: "minmax(152px, 1.2fr)",
   },
   {
     id: "source",
@@ -105,14 +105,14 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     id: "quantization",
     header: header.quantization,
     value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
-    width: "minmax(88px, 0.8fr)",
+    width: "minmax(72px, 0.8fr)",
   },
   {
     id: "size",
     header: header.size,
     value: ({ sizeBytes }) => sizeBytes,
     cell: ({ sizeBytes }) => formatBytes(sizeBytes),
-    width: "80px",
+    width: "72px",
     isNumber: true,
   },
   {
@@ -121,13 +121,14 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     value: ({ downloads }) => downloads.length,
     cell: ({ downloads }) => <Downloads downloads={downloads} />,
     width: "minmax(96px, 1fr)",
+    isWideOnly: true,
   },
   {
     id: "copies",
     header: header.copies,
     value: ({ copies }) => copies.length,
     cell: ({ copies }) => <span title={copies.join(", ")}>{formatCount(copies.length)}</span>,
-    width: "64px",
+    width: "56px",
     isNumber: true,
   },
   {
