@@ -312,7 +312,10 @@ test("the catalog lists every model that fits at least one node, with those node
     (record) => catalogRow(groupSites(density, now), record, { minLevel: "marginal", maxNodes: 9 }) ?? [],
   );
   expect(rows.length).toBeGreaterThan(150);
-  const short = catalogRow(groupSites(density, now), recordOf(QWEN_7B), { minLevel: "too_tight", maxNodes: 1 });
+  const short = catalogRow(groupSites(density, now), recordOf(QWEN_7B), {
+    minLevel: "too_tight",
+    maxNodes: 1,
+  });
   expect(short).toMatchObject({ bestNode: "big", nodeCount: 2, nodes: [{ nodeName: "big" }] });
   const big = rows.find(({ modelName }) => modelName === "meta-llama/Llama-3.3-70B-Instruct");
   expect(big).toMatchObject({ bestNode: "big", nodes: [{ nodeName: "big" }] });
