@@ -6,9 +6,11 @@ import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
 import { KEY_FIELD, keySecret, readKeySecret } from "../../src/gateway/key-secret.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
+import { systemClock } from "../../src/kube/system-clock.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
 import { manifest } from "../../test/fixtures/manifests.ts";
+import type { MountRoutes } from "./access.ts";
 import { createCodes } from "./sign-in.ts";
 import {
   type ConsoleRig,
@@ -51,10 +53,10 @@ test("a token becomes a cookie that scripts cannot read, and gives the name of i
 test("the cookie is only sent over TLS where the browser uses TLS", async () => {
   const app = start();
   const token = await tokenOf("tls-user");
-  const tls = { ...consoleHeaders, host: "console.example", "x-forwarded-proto": "https" };
+  const tls = { ...consoleHeaders, host: "console.example", "x-forwarded-proto": "https, http" };
   const payload = JSON.stringify({ token });
   const answer = await app.inject({ method: "POST", url: "/console/session", headers: tls, payload });
-  expect(answer.cookies).toMatchObject([{ name: "metalbridge", secure: true, httpOnly: true }]);
+  expect(answer.cookies).toMatchObject([{ name: "__Host-metalbridge", secure: true, httpOnly: true }]);
   // Two consoles on one machine share its cookies.
   const local = { ...consoleHeaders, host: "127.0.0.1:8123" };
   const other = await app.inject({ method: "POST", url: "/console/session", headers: local, payload });
@@ -74,6 +76,20 @@ test.each([
   });
 });
 
+test("a token or key with a character that no header carries is refused with that reason", async () => {
+  const { answer } = await signIn(start(), { token: "a.b\u2026c" });
+  expect([answer.statusCode, answer.json()]).toMatchObject([
+    400,
+    {
+      message: expect.stringContaining("not ASCII"),
+      remedy: expect.stringContaining("copy the token again"),
+    },
+  ]);
+  const { send } = await signIn(start(), { token: await tokenOf("pasted") });
+  const key = await send("POST", "/console/gateway-key", { key: "mbk_\u00e4" });
+  expect(key.json()).toMatchObject({ message: expect.stringContaining("the key has") });
+});
+
 test("a revoked token ends the session with the next call, everywhere", async () => {
   const { namespace } = rig;
   const app = start();
@@ -89,6 +105,22 @@ test("a revoked token ends the session with the next call, everywhere", async ()
     await send("POST", "/console/rights", { questions }),
   ])
     expect([answer.statusCode, answer.json()]).toMatchObject([401, { code: "SignInNeeded", by: "token" }]);
+});
+
+test("a stream has no reader any more once the session of its request has expired", async () => {
+  let aheadMs = 0;
+  const clock = { ...systemClock, nowMs: () => systemClock.nowMs() + aheadMs };
+  const mountStream: MountRoutes = (scope, { readerOf }) => {
+    scope.get("/console/long", { config: { calledBy: "stream" } }, async (request) => {
+      const before = await readerOf(request);
+      aheadMs = 13 * 3_600_000;
+      return [before?.user, await readerOf(request)];
+    });
+  };
+  const { answer, get } = await signIn(start({ clock, routes: [mountStream] }), {
+    token: await tokenOf("watcher"),
+  });
+  expect((await get("/console/long")).json()).toEqual([answer.json().user, null]);
 });
 
 test("sign-out removes the cookie", async () => {

@@ -155,6 +155,15 @@ test.each([
   }
 });
 
+test.each([
+  ["https://console.example", "console.example:443"],
+  ["http://console.example", "console.example:80"],
+  ["http://console.example:81", "Console.example:81"],
+])("a call from %s reaches %s", async (origin, host) => {
+  const answer = await start().inject({ url: "/console/session", headers: { ...call, origin, host } });
+  expect(answer.statusCode).toBe(401);
+});
+
 test("a server on loopback answers no name that a stranger has pointed at it", async () => {
   const app = start({ isOnLoopback: true });
   for (const host of ["evil.example", "evil.example:8080", "127.0.0.1.evil.example"]) {

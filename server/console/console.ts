@@ -41,8 +41,12 @@ export interface ConsoleOptions {
 
 export interface Console {
   readonly mount: (app: FastifyInstance) => void;
-  /** Authorizes a request to the density API by the session. Undefined without a session. */
-  readonly authorize: (request: FastifyRequest, right: Right) => Promise<AuthorizationResult | undefined>;
+  /** Authorizes a request to the density API by the session, which `reply` renews. Undefined without a session. */
+  readonly authorize: (
+    request: FastifyRequest,
+    right: Right,
+    reply?: FastifyReply,
+  ) => Promise<AuthorizationResult | undefined>;
   readonly close: () => void;
 }
 
@@ -57,7 +61,8 @@ export function createConsole(options: ConsoleOptions): Console {
   const current = new WeakMap<FastifyRequest, SessionData>();
   const readerOf: ReaderOf = async (request) => {
     const session = current.get(request) ?? sessions.read(request);
-    return session === undefined ? undefined : readers.of(session);
+    // A stream and a watch ask again for their request, whose session may have expired since.
+    return session === undefined || session.untilMs <= clock.nowMs() ? undefined : readers.of(session);
   };
   const requireReader = async (request: FastifyRequest): Promise<Reader> => readers.of(sessionOf(request));
   const sessionOf = (request: FastifyRequest): SessionData => {
@@ -70,11 +75,13 @@ export function createConsole(options: ConsoleOptions): Console {
     checkOrigin(request, calledBy, isOnLoopback);
     reply.header("cache-control", "no-store");
     if (calledBy === "page" || calledBy === "sign-in") return undefined;
+    return (await openSession(request, reply)) === undefined ? askToSignIn(reply, signIn) : undefined;
+  };
+  const openSession = async (request: FastifyRequest, reply: FastifyReply) => {
     const read = sessions.read(request);
     const session = oidc === undefined ? read : await oidc.renew(request, reply, read);
-    if (session === undefined) return askToSignIn(reply, signIn);
-    current.set(request, session);
-    return undefined;
+    if (session !== undefined) current.set(request, session);
+    return session;
   };
   const access = { readerOf, requireReader, mayAccess };
   return {
@@ -92,11 +99,12 @@ export function createConsole(options: ConsoleOptions): Console {
         for (const mountRoutes of options.routes ?? []) mountRoutes(scope, access);
       });
     },
-    authorize: async (request, right) => {
-      const reader = await readerOf(request);
-      if (reader === undefined) return undefined;
+    authorize: async (request, right, reply) => {
       try {
         checkOrigin(request, "call", isOnLoopback);
+        if (reply !== undefined) await openSession(request, reply);
+        const reader = await readerOf(request);
+        if (reader === undefined) return undefined;
         const isAllowed = await mayAccess(reader, accessOf(right));
         return { at: isAllowed ? "allowed" : "forbidden", user: reader.user };
       } catch (error) {

@@ -54,6 +54,7 @@ export interface Oidc {
 const FLOW_COOKIE = "metalbridge-sign-in";
 const REFRESH_COOKIE = "metalbridge-refresh";
 const FLOW_SECONDS = 600;
+const MAX_BACK = 1_000;
 /** How long a browser keeps the refresh token; the provider may end it earlier. */
 const REFRESH_SECONDS = 12 * 3_600;
 /** A token that expires within this is renewed. */
@@ -68,7 +69,11 @@ const flowSchema = z.object({
   /** Path of the page that asked for the sign-in. */
   back: z.string(),
 });
-const refreshSchema = z.object({ token: z.string() });
+const refreshSchema = z.object({
+  token: z.string(),
+  /** A copy of the cookie ends with it. */
+  untilMs: z.number(),
+});
 
 interface Tokens {
   readonly idToken: string;
@@ -94,14 +99,13 @@ export function createOidc(options: OidcOptions): Oidc {
       const known = refreshSchema.safeParse(
         sealed === undefined ? undefined : seal.open(REFRESH_COOKIE, sealed),
       );
-      const tokens = known.success ? await refresh(known.data.token) : undefined;
+      const isOpen = known.success && clock.nowMs() < known.data.untilMs;
+      const tokens = isOpen ? await refresh(known.data.token) : undefined;
       if (tokens === undefined) return session;
       try {
-        const user = session?.user ?? (await options.readers.identify(tokens.idToken));
-        const renewed = {
-          ...tokenSession(tokens.idToken, user, clock.nowMs()),
-          gatewayKey: session?.gatewayKey,
-        };
+        const user = await identifyAgain(options, tokens.idToken, session);
+        const gatewayKey = session?.user === user ? session.gatewayKey : undefined;
+        const renewed = { ...tokenSession(tokens.idToken, user, clock.nowMs()), gatewayKey };
         sessions.write(request, reply, renewed);
         keepRefreshToken(options, request, reply, tokens);
         return renewed;
@@ -112,6 +116,21 @@ export function createOidc(options: OidcOptions): Oidc {
     },
     end: (request, reply) => removeCookie(request, reply, REFRESH_COOKIE),
   };
+}
+
+/** The name of the token before, while the API server does not answer: the provider has ended that token already. */
+async function identifyAgain(
+  { readers }: OidcOptions,
+  token: string,
+  session: SessionData | undefined,
+): Promise<string> {
+  try {
+    return await readers.identify(token);
+  } catch (error) {
+    const isRefused = error instanceof MetalbridgeError && error.code === "ConsoleSignInRefused";
+    if (session === undefined || isRefused) throw error;
+    return session.user;
+  }
 }
 
 /** Trusts one more authority, in this process: the one that has signed the certificate of the identity provider. */
@@ -138,34 +157,49 @@ function mountFlow(
 ): void {
   const { seal, sessions, readers, clock } = options;
   const config = { calledBy: "page" } as const;
-  scope.get(`${CONSOLE_PATH}/sign-in`, { config }, async (request, reply) => {
-    const verifier = randomPKCECodeVerifier();
-    const flow = { verifier, state: randomState(), nonce: randomNonce(), back: backPath(request) };
-    const url = buildAuthorizationUrl(await provider(), {
-      redirect_uri: callbackOf(request),
-      scope: options.scopes,
-      code_challenge: await calculatePKCECodeChallenge(verifier),
-      code_challenge_method: "S256",
-      state: flow.state,
-      nonce: flow.nonce,
-    });
-    // Lax: the provider's redirect comes from another site.
-    setCookie(request, reply, FLOW_COOKIE, seal.seal(FLOW_COOKIE, flow), {
-      maxAgeSeconds: FLOW_SECONDS,
-      sameSite: "Lax",
-    });
-    return reply.redirect(url.href);
-  });
-  scope.get(`${CONSOLE_PATH}/signed-in`, { config }, async (request, reply) => {
-    const flow = flowSchema.safeParse(seal.open(FLOW_COOKIE, readCookie(request, FLOW_COOKIE) ?? ""));
-    removeCookie(request, reply, FLOW_COOKIE);
-    if (!flow.success) throw failed(new Error("the sign-in was started in another browser, or too long ago"));
-    const tokens = await requestTokens(await provider(), request, flow.data);
-    const user = await readers.identify(tokens.idToken);
-    sessions.write(request, reply, tokenSession(tokens.idToken, user, clock.nowMs()));
-    keepRefreshToken(options, request, reply, tokens);
-    return reply.redirect(flow.data.back);
-  });
+  /** A page that the address bar shows must not be JSON. */
+  const orFailed = async (reply: FastifyReply, target: () => Promise<string>): Promise<FastifyReply> => {
+    try {
+      return reply.redirect(await target());
+    } catch (error) {
+      options.log.warn({ err: error }, "a sign-in failed");
+      const code = error instanceof MetalbridgeError ? error.code : "InternalError";
+      return reply.redirect(`${CONSOLE_PATH}/#sign-in-failed=${code}`);
+    }
+  };
+  scope.get(`${CONSOLE_PATH}/sign-in`, { config }, (request, reply) =>
+    orFailed(reply, async () => {
+      const verifier = randomPKCECodeVerifier();
+      const flow = { verifier, state: randomState(), nonce: randomNonce(), back: backPath(request) };
+      const url = buildAuthorizationUrl(await provider(), {
+        redirect_uri: callbackOf(request),
+        scope: options.scopes,
+        code_challenge: await calculatePKCECodeChallenge(verifier),
+        code_challenge_method: "S256",
+        state: flow.state,
+        nonce: flow.nonce,
+      });
+      // Lax: the provider's redirect comes from another site.
+      setCookie(request, reply, FLOW_COOKIE, seal.seal(FLOW_COOKIE, flow), {
+        maxAgeSeconds: FLOW_SECONDS,
+        sameSite: "Lax",
+      });
+      return url.href;
+    }),
+  );
+  scope.get(`${CONSOLE_PATH}/signed-in`, { config }, (request, reply) =>
+    orFailed(reply, async () => {
+      const flow = flowSchema.safeParse(seal.open(FLOW_COOKIE, readCookie(request, FLOW_COOKIE) ?? ""));
+      removeCookie(request, reply, FLOW_COOKIE);
+      if (!flow.success)
+        throw failed(new Error("the sign-in was started in another browser, or too long ago"));
+      const tokens = await requestTokens(await provider(), request, flow.data);
+      const user = await readers.identify(tokens.idToken);
+      sessions.write(request, reply, tokenSession(tokens.idToken, user, clock.nowMs()));
+      keepRefreshToken(options, request, reply, tokens);
+      return flow.data.back;
+    }),
+  );
 }
 
 async function requestTokens(
@@ -204,13 +238,14 @@ async function requestRefresh(
 
 /** Without it, or if it is too long for a cookie, the reader signs in again when the ID token expires. */
 function keepRefreshToken(
-  { seal }: OidcOptions,
+  { seal, clock }: OidcOptions,
   request: FastifyRequest,
   reply: FastifyReply,
   { refreshToken: token }: Tokens,
 ): void {
   if (token === undefined) return;
-  setCookie(request, reply, REFRESH_COOKIE, seal.seal(REFRESH_COOKIE, { token }), {
+  const untilMs = clock.nowMs() + REFRESH_SECONDS * 1_000;
+  setCookie(request, reply, REFRESH_COOKIE, seal.seal(REFRESH_COOKIE, { token, untilMs }), {
     maxAgeSeconds: REFRESH_SECONDS,
   });
 }
@@ -223,8 +258,10 @@ function callbackOf(request: FastifyRequest): string {
 /** `?back=` only leads to pages of the console. */
 function backPath({ query }: FastifyRequest): string {
   const { back } = query as { readonly back?: unknown };
-  const isOwn = typeof back === "string" && back.length < 500 && /^\/console\/[\w./?=&%~-]*$/.test(back);
-  return isOwn && !back.includes("//") ? back : `${CONSOLE_PATH}/`;
+  const base = "http://console";
+  const url = typeof back === "string" && back.length < MAX_BACK ? URL.parse(back, base) : null;
+  const isOwn = url?.origin === base && url.pathname.startsWith(`${CONSOLE_PATH}/`);
+  return isOwn && !url.pathname.includes("//") ? url.pathname + url.search : `${CONSOLE_PATH}/`;
 }
 
 function failed(cause: unknown): MetalbridgeError {

@@ -42,12 +42,12 @@ const MAX_TOKEN = 16_384;
 const MAX_PENDING = 16;
 
 const bodySchema = z.union([
-  z.strictObject({ token: z.string().trim().min(1).max(MAX_TOKEN).regex(/^\S+$/) }),
+  z.strictObject({ token: z.string().trim().min(1).max(MAX_TOKEN) }),
   z.strictObject({ code: z.string().min(1).max(200) }),
 ]);
 
 /** Removes the key if it is empty. */
-const keySchema = z.strictObject({ key: z.string().max(1_000).regex(/^\S*$/) });
+const keySchema = z.strictObject({ key: z.string().trim().max(1_000) });
 
 /** `onRedeemed` gets the next code. */
 export function createCodes(onRedeemed: (next: string) => void): OneTimeCodes {
@@ -80,6 +80,8 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
     try {
       const session = await start(options, parseBody(bodySchema, request.body));
       sessions.write(request, reply, session);
+      // Of another reader, perhaps: it would renew that one's session.
+      oidc?.end(request, reply);
       return describeSession(options, session);
     } finally {
       pending -= 1;
@@ -92,8 +94,18 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
   });
   scope.post(`${CONSOLE_PATH}/gateway-key`, { config: { calledBy: "call" } }, async (request, reply) => {
     const { key } = parseBody(keySchema, request.body);
+    requireVisible("key", key);
     sessions.write(request, reply, { ...sessionOf(request), gatewayKey: key === "" ? undefined : key });
     return reply.code(204).send();
+  });
+}
+
+/** A header carries nothing else. */
+function requireVisible(what: "key" | "token", value: string): void {
+  if (/^[\x21-\x7e]*$/.test(value)) return;
+  const message = `the ${what} has a space, a line break, or a character that is not ASCII`;
+  throw new MetalbridgeError("ConsoleRequestInvalid", message, {
+    summary: `copy the ${what} again, without anything before or after it`,
   });
 }
 
@@ -101,7 +113,10 @@ async function start(
   { readers, clock, codes }: SignInOptions,
   body: z.output<typeof bodySchema>,
 ): Promise<SessionData> {
-  if ("token" in body) return tokenSession(body.token, await readers.identify(body.token), clock.nowMs());
+  if ("token" in body) {
+    requireVisible("token", body.token);
+    return tokenSession(body.token, await readers.identify(body.token), clock.nowMs());
+  }
   if (codes?.redeem(body.code) !== true)
     throw new MetalbridgeError("ConsoleSignInRefused", "the one-time code is not valid, or was already used");
   const { connection } = await readers.of({});

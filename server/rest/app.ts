@@ -162,7 +162,7 @@ async function admit(
   // The console admits its own requests.
   if ((request.routeOptions.config as { readonly calledBy?: string }).calledBy !== undefined)
     return undefined;
-  const verdict = await verdictOf(options, request);
+  const verdict = await verdictOf(options, request, reply);
   // The client disconnected during the authorization: `close` was already emitted and would free no place.
   if (reply.raw.destroyed) return reply.hijack();
   switch (verdict.at) {
@@ -196,11 +196,12 @@ async function admit(
 async function verdictOf(
   { authorize, console: page }: AppOptions,
   request: FastifyRequest,
+  reply?: FastifyReply,
 ): Promise<AuthorizationResult> {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   const right = rightOf(request);
   if (token !== undefined) return authorize(token, right, request.ip);
-  return (await page?.authorize(request, right)) ?? { at: "unauthenticated" };
+  return (await page?.authorize(request, right, reply)) ?? { at: "unauthenticated" };
 }
 
 /** Unknown routes require the right to read nodes. */

@@ -107,6 +107,8 @@ test("a log that cannot be read is a note beside the others, and a refusal if it
   expect([absent.statusCode, absent.json().code]).toEqual([404, "ReplicaNotFound"]);
   const stranger = await signIn(app, { token: await rig.tokenOf("stranger") });
   expect((await stranger.get(url(""))).json()).toMatchObject({ code: "ApiForbidden" });
+  const wrong = (await get(url("&filter=/(/"))).json();
+  expect(wrong.remedy).toContain("simpler expression");
   for (const query of ["&tail=-1", "&follow=yes", "&filter=/(/", "&other=1"])
     expect((await get(url(query))).json(), query).toMatchObject({ code: "ConsoleRequestInvalid" });
 });

@@ -10,12 +10,15 @@ import type { Clock } from "../../../src/util/ports.ts";
 import { terminalText } from "../../../src/util/terminal-text.ts";
 import type { MountRoutes } from "../access.ts";
 import { parseBody } from "../body.ts";
+import type { Reader } from "../reader.ts";
 import { createLineFilter, type LineFilter } from "./filter.ts";
 import { findLogSources, type LogSource, type ReadLocalLog } from "./sources.ts";
 
 const MAX_TAIL = 100_000;
 /** The rest of a longer line is dropped. */
 const MAX_LINE = 16_384;
+/** Each may use a time of the server's only core for its filter. */
+const MAX_LOGS_OF_READER = 4;
 const BEAT_MS = 15_000;
 const ESCAPE = "\u001b";
 const COLOR = new RegExp(`${ESCAPE}\\[[0-9;]*m`, "g");
@@ -42,14 +45,17 @@ export interface LogsOptions {
 }
 
 export function createLogs({ clock, readLocalLog }: LogsOptions): MountRoutes {
+  const openOf = new Map<string, number>();
   return (scope, { requireReader }) => {
     const options = { config: { calledBy: "call" }, exposeHeadRoute: false } as const;
     scope.get(`${CONSOLE_PATH}/logs`, options, async (request, reply) => {
       const { filter, ...wanted } = parseBody(querySchema, request.query);
-      const accepts = createLineFilter(filter);
+      const accepts = createLineFilter(filter, clock);
       const left = new AbortController();
       reply.raw.once("close", () => left.abort());
-      const sources = await findLogSources(await requireReader(request), wanted, readLocalLog);
+      const reader = await requireReader(request);
+      if (!left.signal.aborted) takePlace(openOf, reader, left.signal);
+      const sources = await findLogSources(reader, wanted, readLocalLog);
       const opened = await openAll(sources, left.signal);
       if (left.signal.aborted) return reply.hijack();
       reply.hijack();
@@ -67,6 +73,19 @@ export function createLogs({ clock, readLocalLog }: LogsOptions): MountRoutes {
       return reply;
     });
   };
+}
+
+/** Until the response ends. Throws ConsoleStreamsFull. */
+function takePlace(openOf: Map<string, number>, { id, user }: Reader, signal: AbortSignal): void {
+  const open = openOf.get(id) ?? 0;
+  if (open >= MAX_LOGS_OF_READER)
+    throw new MetalbridgeError("ConsoleStreamsFull", `${user} has ${open} open logs`);
+  openOf.set(id, open + 1);
+  signal.addEventListener("abort", () => {
+    const others = (openOf.get(id) ?? 1) - 1;
+    if (others === 0) openOf.delete(id);
+    else openOf.set(id, others);
+  });
 }
 
 interface OpenedLog extends LogSource {

@@ -43,11 +43,17 @@ export function removeCookie(request: FastifyRequest, reply: FastifyReply, name:
 
 /** True if the browser's connection is encrypted, here or by a proxy in front. */
 export function isSecure({ protocol, headers }: FastifyRequest): boolean {
-  return protocol === "https" || headers["x-forwarded-proto"] === "https";
+  // With several proxies, the first is the one that the browser calls.
+  const [first = ""] = String(headers["x-forwarded-proto"] ?? "").split(",");
+  return protocol === "https" || first.trim().toLowerCase() === "https";
 }
 
-/** Cookies know no ports: two consoles on one machine must not overwrite each other's. */
+/**
+ * Cookies know no ports: two consoles on one machine must not overwrite each other's. Browsers take a name with `__Host-`
+ * only from this host, over TLS: no other host of the domain can set it.
+ */
 function nameFor(request: FastifyRequest, name: string): string {
   const { isLoopback, port } = calledNameOf(request);
-  return isLoopback && port !== "" ? `${name}-${port}` : name;
+  const ofPort = isLoopback && port !== "" ? `${name}-${port}` : name;
+  return isSecure(request) ? `__Host-${ofPort}` : ofPort;
 }

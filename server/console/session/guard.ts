@@ -44,8 +44,13 @@ export function calledNameOf({ headers: { host = "" } }: Pick<FastifyRequest, "h
 
 function checkSender({ headers }: FastifyRequest): void {
   const { origin, host = "" } = headers;
-  if (origin !== undefined && URL.parse(origin)?.host !== host.toLowerCase())
-    throw refused(`it came from ${JSON.stringify(origin.slice(0, 200))}`);
+  const sender = origin === undefined ? undefined : URL.parse(origin);
+  // Parsed with the sender's scheme, a host that names its default port is the same one.
+  if (
+    sender !== undefined &&
+    (sender === null || sender.host !== URL.parse(`${sender.protocol}//${host}`)?.host)
+  )
+    throw refused(`it came from ${JSON.stringify(origin?.slice(0, 200))}`);
   const site = headers["sec-fetch-site"];
   if (site !== undefined && site !== "same-origin" && site !== "none")
     throw refused(`it came from another site (${String(site).slice(0, 40)})`);
