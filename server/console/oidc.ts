@@ -118,7 +118,7 @@ export function createOidc(options: OidcOptions): Oidc {
   };
 }
 
-/** The name of the token before, while the API server does not answer: the provider has ended that token already. */
+/** The name of the token before, while the API server does not answer: the provider has replaced that token already. */
 async function identifyAgain(
   { readers }: OidcOptions,
   token: string,

@@ -80,7 +80,7 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
     try {
       const session = await start(options, parseBody(bodySchema, request.body));
       sessions.write(request, reply, session);
-      // Of another reader, perhaps: it would renew that one's session.
+      // An earlier sign-in may be of another reader, whose session it would renew.
       oidc?.end(request, reply);
       return describeSession(options, session);
     } finally {

@@ -159,7 +159,7 @@ test("topics that stay are not sent again", async () => {
   expect(browser.take()).toEqual([]);
 });
 
-test("a revoked right takes the rows away with the next beat, and a new one brings them", async () => {
+test("a revoked right takes the rows away with the next check, and a new one brings them", async () => {
   using rig = createLiveRig();
   rig.put("services", teamA("chat"));
   const rights = { isAllowed: true };
@@ -168,7 +168,9 @@ test("a revoked right takes the rows away with the next beat, and a new one brin
   browser.take();
   rights.isAllowed = false;
   await rig.beat();
+  await rig.beat();
   expect(browser.events).toMatchObject([
+    { event: "beat" },
     { event: "beat" },
     { event: "rows", data: { isAll: true, set: [] } },
     {
@@ -190,6 +192,32 @@ test("a revoked right takes the rows away with the next beat, and a new one brin
   expect(keysOf(browser)).toEqual(["team-a/chat", "team-b/other"]);
 });
 
+test("a reader of one namespace of many is asked about once, however many topics and streams are open", async () => {
+  using rig = createLiveRig();
+  const namespaces = Array.from({ length: 300 }, (_, index) => `team-${index}`);
+  for (const namespace of namespaces) rig.put("services", aService("chat", ready, { namespace }));
+  let questions = 0;
+  let concurrent = 0;
+  let most = 0;
+  const may = async ({ namespace }: AccessQuestion): Promise<boolean> => {
+    questions += 1;
+    concurrent += 1;
+    most = Math.max(most, concurrent);
+    await Promise.resolve();
+    concurrent -= 1;
+    return namespace === "team-7";
+  };
+  const streams = [rig.open({ may }), rig.open({ may })];
+  for (const { show } of streams) await show("hosts", "services", "models", "farm", "queues");
+  for (const { browser } of streams) expect(keysOf(browser)).toContain("team-7/chat");
+  // Services and Models by namespace, and each kind in all of them.
+  expect(questions).toBeLessThan(620);
+  expect(most).toBeLessThanOrEqual(4);
+  questions = 0;
+  for (const _ of [1, 2, 3]) await rig.beat();
+  expect(questions).toBeLessThan(20);
+});
+
 test("while the API server is away, what was allowed continues, and new topics wait", async () => {
   using rig = createLiveRig();
   rig.put("services", teamA("chat"));
@@ -202,6 +230,7 @@ test("while the API server is away, what was allowed continues, and new topics w
   await show("services");
   server.isAway = true;
   await rig.beat();
+  await rig.beat();
   browser.take();
   await show("services", "models");
   expect(browser.take("refused")).toMatchObject([{ topic: "models", code: "ApiUnavailable" }]);
@@ -209,6 +238,7 @@ test("while the API server is away, what was allowed continues, and new topics w
   await rig.flush();
   expect(keysOf(browser)).toEqual(["team-b/other"]);
   server.isAway = false;
+  await rig.beat();
   await rig.beat();
   expect(browser.take()).toMatchObject([{ topic: "models", isAll: true }]);
 });
@@ -271,7 +301,7 @@ test("the farm is summed for each reader, with a history that goes back before t
   rig.clock.advance(15_000);
   await rig.flush();
   const all = rig.open();
-  const some = rig.open({ may: ofTeamA });
+  const some = rig.open({ id: "some", may: ofTeamA });
   await all.show("farm");
   await some.show("farm");
   const rowOf = ({ browser }: typeof all) => browser.take().flatMap(({ set }) => set.map(([, row]) => row));
@@ -321,7 +351,7 @@ test("gateways are read only while a stream watches their queues, and keys are f
   using rig = createLiveRig([queue("team-a/chat"), queue("team-b/chat")]);
   rig.put("services", teamA("chat"));
   const all = rig.open();
-  const some = rig.open({ may: ofTeamA });
+  const some = rig.open({ id: "some", may: ofTeamA });
   await all.show("queues");
   await some.show("queues");
   await rig.flush();

@@ -4,7 +4,8 @@ import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { ClusterChange } from "../../changes.ts";
-import { isSeen, mainQuestion, type Scope, scopeOf } from "./scope.ts";
+import { createReaderRights } from "./reader-rights.ts";
+import { isSeen, mainQuestion, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";
 import { type ConsoleStream, changeEvent } from "./stream.ts";
 import { type OpenTable, openTable, type TableParts, topicText } from "./tables.ts";
 import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";
@@ -23,6 +24,8 @@ const GATHER_MS = 250;
 /** All streams together use at most a fifth of one core. */
 const PAUSE_PER_WORK = 4;
 const BEAT_MS = 15_000;
+/** Rights are checked again with every second beat, as long as a grant is cached. */
+const BEATS_PER_CHECK = 2;
 /** Requests are answered between two batches. */
 const ROWS_PER_TURN = 250;
 
@@ -38,6 +41,9 @@ export class Hub {
   readonly #clock: Clock;
   readonly #topics = new Map<Topic, WatchedTopic>();
   readonly #readers = new Map<ConsoleStream, StreamReader>();
+  /** By the reader's id: shared by its streams. */
+  readonly #rights = new Map<string, ScopeQuestions["seen"]>();
+  #beats = 0;
   /** Streams whose rights are being checked. */
   readonly #checking = new Set<ConsoleStream>();
   #cancelFlush: (() => void) | undefined;
@@ -73,7 +79,9 @@ export class Hub {
   }
 
   remove(stream: ConsoleStream): void {
+    const reader = this.#readers.get(stream);
     this.#readers.delete(stream);
+    if (reader !== undefined && this.streamsOf(reader.id) === 0) this.#rights.delete(reader.id);
     for (const topic of stream.topics) this.#leave(stream, topic);
   }
 
@@ -150,13 +158,20 @@ export class Hub {
     if (reader === undefined) return;
     try {
       const { mayAccess } = reader;
-      const scope = await scopeOf(parsed, { mayAccess, namespaces: () => this.#namespaces() });
+      const scope = await scopeOf(parsed, { mayAccess, seen: this.#rightsOf(reader) });
       if (scope === undefined) stream.refuse(topic, forbidden(reader.user, parsed));
       else stream.allow(topic, scope);
     } catch (error) {
       if (!(error instanceof MetalbridgeError) || error.code === "ApiUnauthorized") throw error;
       if (!stream.isAllowed(topic)) stream.refuse(topic, refusalOf(error));
     }
+  }
+
+  #rightsOf({ id, mayAccess }: StreamReader): ScopeQuestions["seen"] {
+    const namespaces = () => this.#namespaces();
+    const seen = this.#rights.get(id) ?? createReaderRights({ mayAccess, namespaces, clock: this.#clock });
+    this.#rights.set(id, seen);
+    return seen;
   }
 
   /** Those of services, Models and replicas. Pods of services are in them too. */
@@ -169,21 +184,23 @@ export class Hub {
   }
 
   #beat(): void {
+    this.#beats += 1;
+    const isCheck = this.#beats % BEATS_PER_CHECK === 0;
     for (const stream of this.#readers.keys()) {
       stream.beat(this.#clock.nowMs());
-      void this.#recheck(stream);
+      void this.#recheck(stream, isCheck);
     }
     for (const { recheck } of this.#topics.values()) recheck?.();
     this.#flushSoon();
     this.#cancelBeat = this.#readers.size === 0 ? undefined : this.#clock.after(BEAT_MS, () => this.#beat());
   }
 
-  async #recheck(stream: ConsoleStream): Promise<void> {
+  async #recheck(stream: ConsoleStream, withRights: boolean): Promise<void> {
     if (this.#checking.has(stream)) return;
     this.#checking.add(stream);
     try {
       if ((await this.#readers.get(stream)?.isSignedIn()) === false) return this.#signOut(stream, undefined);
-      for (const topic of stream.topics) {
+      for (const topic of withRights ? stream.topics : []) {
         const parsed = this.#topics.get(topic)?.parsed;
         if (parsed !== undefined) await this.#check(stream, topic, parsed);
       }

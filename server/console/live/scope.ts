@@ -3,7 +3,7 @@ import { GROUP } from "../../../src/api/group.ts";
 import type { AccessQuestion } from "../../../src/console/protocol.ts";
 import type { ParsedTopic } from "./topics.ts";
 
-const RESOURCES = {
+export const RESOURCES = {
   hosts: { group: GROUP, resource: "hosts" },
   nodes: { group: "", resource: "nodes" },
   services: { group: GROUP, resource: "inferenceservices" },
@@ -24,7 +24,7 @@ export interface RowRight {
 export interface Scope {
   /** Equal for equal rights, whose rows are the same texts. */
   readonly key: string;
-  readonly seen: ReadonlyMap<SeenKind, "all" | ReadonlySet<string>>;
+  readonly seen: ReadonlyMap<SeenKind, Seen>;
 }
 
 /** Rows without a right are for everyone who has the topic. */
@@ -34,10 +34,13 @@ export function isSeen({ seen }: Scope, right: RowRight | undefined): boolean {
   return those === "all" || (right.namespace !== undefined && (those?.has(right.namespace) ?? false));
 }
 
+/** All namespaces, or some. */
+export type Seen = "all" | ReadonlySet<string>;
+
 export interface ScopeQuestions {
   readonly mayAccess: (question: AccessQuestion) => Promise<boolean>;
-  /** Namespaces that have objects. */
-  readonly namespaces: () => readonly string[];
+  /** What the reader may list of a kind; `namespace` is the only one that matters to the topic. */
+  readonly seen: (kind: SeenKind, namespace?: string) => Promise<Seen>;
 }
 
 /** The kinds of each list, and those of which the reader must see something. */
@@ -63,17 +66,21 @@ export function mainQuestion(topic: ParsedTopic): AccessQuestion {
   return { verb: "get", ...RESOURCES[NAMED[topic.at]], namespace, name: topic.name };
 }
 
+function isSome(seen: Seen | undefined): boolean {
+  return seen === "all" || (seen !== undefined && seen.size > 0);
+}
+
 /** Undefined without the right to the topic. Rejects as `mayAccess`. */
 export async function scopeOf(topic: ParsedTopic, questions: ScopeQuestions): Promise<Scope | undefined> {
   if (!("name" in topic)) {
     const { kinds = [], needs = [] } = LISTS[topic.at] ?? {};
     const scope = await scopeOfKinds(kinds, questions);
-    return needs.some((kind) => scope.seen.get(kind) !== NOTHING) ? scope : undefined;
+    return needs.some((kind) => isSome(scope.seen.get(kind))) ? scope : undefined;
   }
   if (!(await questions.mayAccess(mainQuestion(topic)))) return undefined;
   switch (topic.at) {
     case "service":
-      return scopeOfKinds(["replicas", "pods"], { ...questions, namespaces: () => [topic.namespace] });
+      return scopeOfKinds(["replicas", "pods"], questions, topic.namespace);
     case "host":
       return scopeOfKinds(["replicas"], questions);
     case "node":
@@ -85,24 +92,13 @@ export async function scopeOf(topic: ParsedTopic, questions: ScopeQuestions): Pr
   }
 }
 
-const NOTHING: ReadonlySet<string> = new Set();
-
-async function scopeOfKinds(kinds: readonly SeenKind[], questions: ScopeQuestions): Promise<Scope> {
-  const seen = new Map<SeenKind, "all" | ReadonlySet<string>>();
-  for (const kind of kinds) seen.set(kind, await seenOf(kind, questions));
+async function scopeOfKinds(
+  kinds: readonly SeenKind[],
+  questions: ScopeQuestions,
+  namespace?: string,
+): Promise<Scope> {
+  const seen = new Map<SeenKind, Seen>();
+  for (const kind of kinds) seen.set(kind, await questions.seen(kind, namespace));
   const words = [...seen].map(([kind, those]) => [kind, those === "all" ? those : [...those].sort()]);
   return { key: JSON.stringify(words), seen };
-}
-
-/** Questions about namespaces are only asked without the right to all of them. */
-async function seenOf(
-  kind: SeenKind,
-  { mayAccess, namespaces }: ScopeQuestions,
-): Promise<"all" | ReadonlySet<string>> {
-  const question = { verb: "list", ...RESOURCES[kind] };
-  if (await mayAccess(question)) return "all";
-  if (kind === "hosts" || kind === "nodes") return NOTHING;
-  const those = new Set<string>();
-  for (const namespace of namespaces()) if (await mayAccess({ ...question, namespace })) those.add(namespace);
-  return those.size === 0 ? NOTHING : those;
 }
