@@ -115,6 +115,12 @@ test("a reader signs in at the provider, acts under that name, keeps the session
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   const renewed = answers[0]?.headers.getSetCookie().find((one) => one.startsWith(`${name}=`)) ?? "";
   expect(renewed).not.toContain(browser.cookies.get(name));
+  // The density API renews as the console's own calls do.
+  const density = await ask("/api/v1/density/nodes");
+  expect([density.status, density.headers.getSetCookie().length]).toEqual([403, 2]);
+  // A copied refresh cookie ends too, whatever the provider would accept.
+  aheadMs = 13 * 3_600_000;
+  expect((await ask("/console/session")).status).toBe(401);
   // The session has expired; the refresh token still starts a new one.
   browser.cookies.delete(name);
   aheadMs = 0;

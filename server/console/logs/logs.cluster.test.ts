@@ -1,6 +1,6 @@
 /** The console's log stream: pods by the real API server and a kubelet that has only logs, replicas on this machine by a file. */
 import { once } from "node:events";
-import { request as requestHttp } from "node:http";
+import { type IncomingMessage, request as requestHttp } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -8,6 +8,7 @@ import { LABEL_SERVICE } from "../../../src/api/group.ts";
 import type { LogLine } from "../../../src/console/protocol.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
+import { until } from "../../../test/bed/until.ts";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { manifest, withFields } from "../../../test/fixtures/manifests.ts";
 import { type ConsoleRig, consoleHeaders, openConsoleRig, signIn } from "../testing/console-rig.ts";
@@ -136,4 +137,28 @@ test("a followed log stays open, and ends everywhere when the client leaves", as
   }
   response.destroy();
   await ended.promise;
+});
+
+test("a reader has four open logs, and another one once one of them is closed", async () => {
+  async function* forever(signal: AbortSignal): AsyncGenerator<Buffer> {
+    yield Buffer.from("here\n");
+    await once(signal, "abort");
+  }
+  const readLocalLog = (_: unknown, { signal }: { readonly signal: AbortSignal }) => forever(signal);
+  const app = rig.start({ routes: [createLogs({ clock: systemClock, readLocalLog })] });
+  const { signed } = await signIn(app, { token: await rig.tokenOf("collector", RIGHTS) });
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const open = async (): Promise<IncomingMessage> => {
+    const headers = { ...signed, host: "localhost:80" };
+    const request = requestHttp({ host: "127.0.0.1", port, path: url("&follow=true"), headers });
+    request.end();
+    const [response] = await once(request, "response");
+    return response;
+  };
+  const logs = await Promise.all([open(), open(), open(), open()]);
+  expect(logs.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200]);
+  expect((await open()).statusCode).toBe(503);
+  logs[0]?.destroy();
+  await until(async () => expect((await open()).statusCode).toBe(200));
 });
