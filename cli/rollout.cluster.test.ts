@@ -1,14 +1,14 @@
 /** `metalbridge rollout` against the real API server; status and revisions are written by the test, as the controller would. */
 import { expect, test } from "vitest";
 import { INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
+import { historyOf } from "../src/capacity/rollback/history.ts";
+import { planUndo } from "../src/capacity/rollback/undo.ts";
 import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
 import { must } from "../test/bed/must.ts";
 import { until } from "../test/bed/until.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
 import { runProgram, startProgram } from "../test/cli/program.ts";
 import { manifest } from "../test/fixtures/manifests.ts";
-import { historyOf } from "./rollout/history.ts";
-import { planUndo } from "./rollout/undo.ts";
 
 const get = async (desk: Desk, name: string) =>
   must(await desk.client.get(INFERENCE_SERVICES, { name, namespace: desk.namespace }));

@@ -27,6 +27,7 @@ import { createLive, type LiveOptions } from "./console/live/live.ts";
 import type { ReadQueues } from "./console/live/queues.ts";
 import { createLogs, type LogsOptions } from "./console/logs/logs.ts";
 import { trustAuthority } from "./console/oidc.ts";
+import { mountUndo } from "./console/undo.ts";
 import { readRequestQueues } from "./gateway-queues.ts";
 import { watchedContext } from "./mcp/context.ts";
 import type { HandleRequest } from "./mcp/http.ts";
@@ -95,7 +96,7 @@ export async function runServer({
             version,
             clock,
             log,
-            routes: [...pageRoutes(live, pages), keys],
+            routes: [...pageRoutes(live, pages), keys, mountUndo(config.consoleReadOnly)],
           })
         : undefined;
     const areScored = precomputeFits(density, () => waitingFor(watches) === undefined, stopped);

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 import { CONSOLE_PATH } from "../src/console/protocol.ts";
 
 /** Paths of the server within those of the pages. */
-const API = `^${CONSOLE_PATH}/(session|rights|k8s|stream|logs|gateway(?=/)|gateway-keys?|catalog|sign-in|signed-in)\\b`;
+const API = `^${CONSOLE_PATH}/(session|rights|k8s|stream|logs|gateway(?=/)|gateway-keys?|undo|catalog|sign-in|signed-in)\\b`;
 const server = process.env.METALBRIDGE_SERVER ?? "http://127.0.0.1:8080";
 
 export default defineConfig({

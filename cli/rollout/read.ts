@@ -2,10 +2,10 @@
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { type HistoryEntry, historyOf } from "../../src/capacity/rollback/history.ts";
 import { CONTROLLER_REVISIONS } from "../../src/kube/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findObject, listAll } from "../cluster/find.ts";
-import { type HistoryEntry, historyOf } from "./history.ts";
 
 interface ServiceHistory {
   readonly service: InferenceService;

@@ -1,8 +1,8 @@
 import path from "node:path";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { historyOf } from "../../src/capacity/rollback/history.ts";
 import type { ControllerRevision } from "../../src/kube/objects.ts";
 import { testScreens } from "../../test/golden/text.ts";
-import { historyOf } from "./history.ts";
 import { renderHistory, renderRevision } from "./render.ts";
 
 interface Input {

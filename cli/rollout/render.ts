@@ -1,9 +1,9 @@
 /** Renders revisions as text. Pure. */
 import { stringify } from "yaml";
+import { renderChange } from "../../src/capacity/rollback/changes.ts";
+import type { HistoryEntry } from "../../src/capacity/rollback/history.ts";
 import { ageOf } from "../program/age.ts";
 import { alignColumns } from "../program/table.ts";
-import { renderChange } from "./changes.ts";
-import type { HistoryEntry } from "./history.ts";
 
 /** One line per revision, oldest first, as in `kubectl rollout history`. */
 export function renderHistory(entries: readonly HistoryEntry[], historyLimit: number, nowMs: number): string {

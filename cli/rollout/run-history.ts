@@ -1,12 +1,12 @@
 /** `metalbridge rollout history`: lists the revisions of a service. */
 
+import { chooseRevision } from "../../src/capacity/rollback/undo.ts";
 import { revisionHistoryLimit } from "../../src/capacity/template.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { printResult } from "../program/output.ts";
 import { readServiceHistory } from "./read.ts";
 import { renderHistory, renderRevision } from "./render.ts";
-import { chooseRevision } from "./undo.ts";
 
 interface HistoryFlags extends ClusterFlags {
   readonly revision?: number;

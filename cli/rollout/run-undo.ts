@@ -2,14 +2,14 @@
 
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { renderChange } from "../../src/capacity/rollback/changes.ts";
+import { chooseRevision, planUndo, restorable, type UndoPlan } from "../../src/capacity/rollback/undo.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { explainAttempt } from "../cluster/failure.ts";
 import { findIfPresent } from "../cluster/find.ts";
 import type { ClusterFlags, OutputFormat } from "../cluster/flags.ts";
 import { printNote, printResult } from "../program/output.ts";
-import { renderChange } from "./changes.ts";
 import { readServiceHistory } from "./read.ts";
-import { chooseRevision, planUndo, restorable, type UndoPlan } from "./undo.ts";
 
 interface UndoFlags extends ClusterFlags {
   readonly toRevision: number;

@@ -27,6 +27,8 @@ const STATUS: Partial<Record<ErrorCode, number>> = {
   ApiThrottled: 429,
   ApiUnreachable: 503,
   ApiUnavailable: 503,
+  RevisionNotFound: 404,
+  RevisionNotRestorable: 422,
   ReplicaNotFound: 404,
   LogOnAnotherHost: 409,
   RemoteAccessOff: 409,

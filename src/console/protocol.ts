@@ -50,6 +50,18 @@ export interface AccessQuestion {
 /** Keys of the gateway: `GET` lists them, `POST` creates one, `PATCH <path>/<name>` changes or revokes it (src/gateway/key.ts). */
 export const GATEWAY_KEYS_PATH = `${CONSOLE_PATH}/gateway-keys`;
 
+/** `POST {namespace, name, revision?, isDryRun?}` restores the spec of an earlier revision of a service. */
+export const UNDO_PATH = `${CONSOLE_PATH}/undo`;
+
+export interface UndoAnswer {
+  readonly revision: number;
+  readonly hash: string;
+  /** Such as `contextSize 4096 -> 8192`. Empty if the service already has that spec. */
+  readonly changes: readonly string[];
+  /** What is not restored. */
+  readonly notes: readonly string[];
+}
+
 /** Topics with one row type each. */
 export interface ListTopics {
   readonly hosts: HostRow;

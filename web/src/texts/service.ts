@@ -154,7 +154,13 @@ export const serviceText = {
     revision: "Revision",
     hash: "Hash",
     created: "Created",
-    undo: "To go back, see first what would change; without --dry-run the command does it:",
+    undo: {
+      act: "Undo",
+      title: (name: string) => `Roll back ${name}`,
+      titleTo: (name: string, revision: number) => `Roll back ${name} to revision ${revision}`,
+      says: "These fields of the spec change. The rollout replaces the replicas as for any other change.",
+      nothing: "The service already has the spec of that revision.",
+    },
   },
   metrics: {
     since: "Collected in this browser since the page was opened. The cluster reports new figures every 30 s.",

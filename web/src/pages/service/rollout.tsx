@@ -2,7 +2,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { LABEL_REVISION, LABEL_SERVICE_UID } from "../../../../src/api/group.ts";
 import { type ApiObject, listObjects } from "../../api/kube.ts";
-import { Command } from "../../parts/copy.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
@@ -11,6 +10,7 @@ import { Ago } from "../../parts/time.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { levelOfPhase, stateOfPod, wordOfReplica } from "./progress.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
+import { Undo } from "./undo.tsx";
 import "./rollout.css";
 
 const { rollout: texts } = serviceText;
@@ -99,7 +99,7 @@ interface StoredRevision extends ApiObject {
 }
 
 function History({ objects: { service } }: { readonly objects: ServiceObjects }) {
-  const { namespace = "default", name, uid = "", generation } = service.metadata;
+  const { namespace = "default", uid = "", generation } = service.metadata;
   const { data, error, refetch } = useQuery({
     queryKey: ["revisions", uid, generation, service.status?.updateRevision, service.status?.currentRevision],
     queryFn: ({ signal }) =>
@@ -113,6 +113,7 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
   if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Skeleton rows={3} />;
   const serving = service.status?.currentRevision;
+  const target = service.status?.updateRevision ?? serving;
   const hashOf = ({ metadata }: StoredRevision) => metadata.labels?.[LABEL_REVISION] ?? "";
   const columns: readonly PlainColumn<StoredRevision>[] = [
     { id: "revision", header: texts.revision, cell: ({ revision }) => revision, isNumber: true },
@@ -129,6 +130,11 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
       cell: ({ metadata }) => <Ago at={metadata.creationTimestamp} />,
       isNumber: true,
     },
+    {
+      id: "undo",
+      header: "",
+      cell: (one) => (hashOf(one) === target ? "" : <Undo service={service} revision={one.revision} />),
+    },
   ];
   const newestFirst = [...data].sort((a, b) => b.revision - a.revision);
   return (
@@ -140,12 +146,6 @@ function History({ objects: { service } }: { readonly objects: ServiceObjects })
         columns={columns}
         none={texts.noHistory}
       />
-      {data.length > 1 && (
-        <>
-          <p className="muted prose">{texts.undo}</p>
-          <Command>{`metalbridge rollout undo ${name} -n ${namespace} --dry-run`}</Command>
-        </>
-      )}
     </Section>
   );
 }

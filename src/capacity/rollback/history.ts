@@ -1,9 +1,9 @@
 /** The revisions of a service, as data. Pure. */
-import { LABEL_REVISION } from "../../src/api/group.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { parseRevisionData, type RevisionData } from "../../src/capacity/revision-data.ts";
-import { shortRevision } from "../../src/capacity/template.ts";
-import type { ControllerRevision } from "../../src/kube/objects.ts";
+import { LABEL_REVISION } from "../../api/group.ts";
+import type { InferenceService } from "../../api/inference-service/index.ts";
+import type { ControllerRevision } from "../../kube/objects.ts";
+import { parseRevisionData, type RevisionData } from "../revision-data.ts";
+import { shortRevision } from "../template.ts";
 import { changesBetween, type SpecChange } from "./changes.ts";
 
 export interface HistoryEntry {

@@ -1,15 +1,10 @@
 /** Plans a rollback: the revision, and the changes to the spec of the service. Pure. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
-import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import type { Model } from "../../src/api/model.ts";
-import {
-  endpointWith,
-  type RevisionData,
-  revisionSpec,
-  storedSpec,
-} from "../../src/capacity/revision-data.ts";
-import { contentOf } from "../../src/capacity/template.ts";
-import type { JsonPatchOp } from "../../src/kube/types.ts";
+import { MetalbridgeError } from "../../api/errors.ts";
+import type { InferenceService } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
+import type { JsonPatchOp } from "../../kube/types.ts";
+import { endpointWith, type RevisionData, revisionSpec, storedSpec } from "../revision-data.ts";
+import { contentOf } from "../template.ts";
 import { changesBetween, type SpecChange } from "./changes.ts";
 import type { HistoryEntry } from "./history.ts";
 

@@ -1,6 +1,6 @@
 /** Compares two specs field by field. Pure. */
-import { isDeepEqual } from "../../src/util/deep-equal.ts";
-import { truncate } from "../../src/util/text.ts";
+import { isDeepEqual } from "../../util/deep-equal.ts";
+import { truncate } from "../../util/text.ts";
 
 /** Maximum length of a printed value; a chat template can have thousands of characters. */
 const MAX_VALUE = 200;

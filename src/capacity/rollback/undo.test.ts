@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts";
-import type { Model } from "../../src/api/model.ts";
-import type { ControllerRevision } from "../../src/kube/objects.ts";
+import { inferenceServiceSchema } from "../../api/inference-service/index.ts";
+import type { Model } from "../../api/model.ts";
+import type { ControllerRevision } from "../../kube/objects.ts";
 import { historyOf } from "./history.ts";
 import { chooseRevision, planUndo } from "./undo.ts";
 
