@@ -49,6 +49,7 @@ export function addConsoleFlags(command: Command): Command {
   return command
     .option("--console-read-only", "refuse changes in the console, except dry runs")
     .option("--gateway-url <url>", "base URL of the gateway, without /v1, for the playground of the console")
+    .option("--gateway-ca-file <file>", "authority (PEM) of the gateway's certificate")
     .option(
       "--gateway-public-url <url>",
       "base URL of the gateway as clients reach it (default: the gateway URL)",

@@ -112,6 +112,7 @@ const SERVER: Given = {
   oidcClientSecretFile: ["/client-secret"],
   oidcScopes: ["openid groups"],
   oidcCaFile: ["/ca"],
+  gatewayCaFile: ["/ca"],
   gatewayUrl: ["http://gateway:4000/", "http://gateway:4000"],
   gatewayPublicUrl: ["https://models.example"],
   gatewayHealthUrl: ["http://127.0.0.1:9468", ["http://127.0.0.1:9468"]],

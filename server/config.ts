@@ -61,6 +61,9 @@ export const serverConfigSchema = z
     gatewayUrl: url(
       "Base URL of the gateway, without /v1, for the playground of the console. If unset, the console has no playground.",
     ),
+    gatewayCaFile: file(
+      "File with the authority (PEM) that has signed the certificate of gatewayUrl. Default: the public ones.",
+    ),
     gatewayPublicUrl: url(
       "Base URL of the gateway as clients reach it, which the console shows. Default: gatewayUrl.",
     ),
@@ -110,6 +113,7 @@ export async function readConsoleFiles(config: ServerConfig) {
     sessionSecret: await readSessionSecret(config),
     clientSecret: (await readSetting(config, "oidcClientSecretFile"))?.toString("utf8").trim(),
     authority: (await readSetting(config, "oidcCaFile"))?.toString("utf8"),
+    gatewayAuthority: (await readSetting(config, "gatewayCaFile"))?.toString("utf8"),
   };
 }
 
@@ -124,7 +128,7 @@ async function readSessionSecret(config: ServerConfig): Promise<Buffer | undefin
 
 async function readSetting(
   config: ServerConfig,
-  key: "sessionKeyFile" | "oidcClientSecretFile" | "oidcCaFile",
+  key: "sessionKeyFile" | "oidcClientSecretFile" | "oidcCaFile" | "gatewayCaFile",
 ): Promise<Buffer | undefined> {
   const name = config[key];
   if (name === undefined) return undefined;

@@ -149,7 +149,7 @@ async function openConsole(
   options: Pick<ConsoleOptions, "folder" | "codes" | "version" | "clock" | "log" | "routes">,
 ): Promise<Console> {
   const { kubeconfig: kubeconfigPath, context, address, gatewayUrl, gatewayPublicUrl } = config;
-  const { sessionSecret, clientSecret, authority } = await readConsoleFiles(config);
+  const { sessionSecret, clientSecret, authority, gatewayAuthority } = await readConsoleFiles(config);
   if (authority !== undefined) trustAuthority(authority);
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcScopes: scopes } = config;
   return createConsole({
@@ -165,6 +165,7 @@ async function openConsole(
         ? undefined
         : {
             url: gatewayUrl,
+            authority: gatewayAuthority,
             publicUrl: gatewayPublicUrl ?? gatewayUrl,
             takesKubernetesTokens: config.gatewayKubernetesTokens,
           },

@@ -1,9 +1,11 @@
 /** The console's way to the gateway, with a server that stands in for it. */
 import { once } from "node:events";
 import { type IncomingMessage, request as requestHttp } from "node:http";
+import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
+import { createCertificate } from "../../src/crypto/certificate.ts";
 import { serveHttp } from "../../test/bed/http-server.ts";
 import { consoleHeaders, openConsoleRig, signIn } from "./testing/console-rig.ts";
 
@@ -83,4 +85,30 @@ test("the body of a GET is not passed on, so that no other reader gets an answer
   };
   expect(await get("v1/first", "GET /v1/smuggled HTTP/1.1\r\nhost: x\r\n\r\n")).toEqual({ url: "/v1/first" });
   expect(await get("v1/second")).toEqual({ url: "/v1/second" });
+});
+
+test("a gateway with a private authority is reached with that authority only", async () => {
+  await using rig = await openConsoleRig();
+  const root = createCertificate({ name: "test authority", isAuthority: true });
+  const issuer = { name: "test authority", key: root.key };
+  const own = createCertificate({ name: "gateway.example", hosts: ["127.0.0.1"], issuer });
+  const gateway = createServer({ key: own.key, cert: own.cert }, (_, response) => response.end("[]"));
+  gateway.listen(0, "127.0.0.1");
+  await once(gateway, "listening");
+  const url = `https://127.0.0.1:${(gateway.address() as AddressInfo).port}`;
+  const token = await rig.tokenOf("secure");
+  const statusWith = async (authority?: string) => {
+    const app = rig.start({ gateway: { url, authority, publicUrl: "", takesKubernetesTokens: true } });
+    const { signed } = await signIn(app, { token });
+    await app.listen({ host: "127.0.0.1", port: 0 });
+    const { port } = app.server.address() as AddressInfo;
+    const headers = { ...signed, host: "localhost:80" };
+    const request = requestHttp({ port, host: "127.0.0.1", path: "/console/gateway/v1/models", headers });
+    request.end();
+    const [response] = (await once(request, "response")) as [IncomingMessage];
+    return [response.statusCode, JSON.parse(await text(response))];
+  };
+  expect(await statusWith(root.cert)).toEqual([200, []]);
+  expect(await statusWith()).toMatchObject([502, { code: "ConsoleGatewayUnreachable" }]);
+  gateway.close();
 });

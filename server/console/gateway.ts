@@ -13,6 +13,8 @@ import type { SessionData } from "./session/session.ts";
 export interface ConsoleGateway {
   /** Base URL as this server reaches it. */
   readonly url: string;
+  /** Certificate (PEM) that has signed the gateway's; public ones if absent. */
+  readonly authority?: string | undefined;
   /** Base URL as clients reach it, for snippets. */
   readonly publicUrl: string;
   /** Readers without a key are recognized by their Kubernetes token. */
@@ -74,7 +76,7 @@ async function pass(
 }
 
 function send(
-  { url, takesKubernetesTokens }: ConsoleGateway,
+  { url, authority: ca, takesKubernetesTokens }: ConsoleGateway,
   { gatewayKey, token }: SessionData,
   request: FastifyRequest,
   signal: AbortSignal,
@@ -91,7 +93,7 @@ function send(
   const open = target.protocol === "https:" ? requestHttps : requestHttp;
   return new Promise((resolve, reject) => {
     // A connection per request: what is left on a shared one could be taken for the answer to another reader.
-    const upstream = open(target, { method: raw.method, headers, signal, agent: false });
+    const upstream = open(target, { method: raw.method, headers, signal, ca, agent: false });
     upstream.once("response", resolve);
     upstream.on("error", (error) =>
       reject(new MetalbridgeError("ConsoleGatewayUnreachable", `${url}: ${errorMessage(error)}`)),
