@@ -1,5 +1,6 @@
 /** Query parameters that every page has: plain strings, so that addresses can be read and typed. */
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback } from "react";
 
 export type Search = Readonly<Record<string, string | undefined>>;
 
@@ -17,22 +18,27 @@ export function stringifySearch(search: Record<string, unknown>): string {
 export function useSearchParam(name: string, byDefault = ""): readonly [string, (value: string) => void] {
   const search = useSearch({ strict: false }) as Search;
   const setParams = useSetSearch();
-  return [
-    search[name] ?? byDefault,
-    (value) => setParams({ [name]: value === byDefault ? undefined : value }),
-  ];
+  // The same function in each render, as effects expect it: another one would run them again and again.
+  const setParam = useCallback(
+    (value: string) => setParams({ [name]: value === byDefault ? undefined : value }),
+    [setParams, name, byDefault],
+  );
+  return [search[name] ?? byDefault, setParam];
 }
 
 /** Changes several parameters at once. The history gets no entry: back leaves the page. */
 export function useSetSearch(): (changes: Search) => void {
   const navigate = useNavigate();
-  return (changes) => {
-    void navigate({
-      to: ".",
-      search: (before: object) => ({ ...before, ...changes }) as never,
-      replace: true,
-    });
-  };
+  return useCallback(
+    (changes) => {
+      void navigate({
+        to: ".",
+        search: (before: object) => ({ ...before, ...changes }) as never,
+        replace: true,
+      });
+    },
+    [navigate],
+  );
 }
 
 /** The namespace that the reader has chosen; empty for all. */

@@ -13,7 +13,7 @@ import { Tag } from "../parts/state.tsx";
 import { setTheme, useTheme } from "../parts/theme.ts";
 import { text } from "../texts/text.ts";
 import { LinkMark } from "./link-mark.tsx";
-import { NAVIGATION, type NavigationItem } from "./navigation.ts";
+import { COMMAND_KEY, NAVIGATION, type NavigationItem } from "./navigation.ts";
 import { useShortcuts } from "./shortcuts.ts";
 import { SignIn } from "./sign-in.tsx";
 import "./frame.css";
@@ -125,7 +125,7 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
       <button type="button" className="search" onClick={onSearch}>
         <SearchIcon size={14} aria-hidden />
         <span>{text.frame.search}</span>
-        <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
+        <kbd>{COMMAND_KEY}</kbd>
       </button>
       <div className="topbar-end">
         {session?.isReadOnly === true && <Tag>{text.frame.readOnly}</Tag>}

@@ -1,10 +1,10 @@
 /** All keys of the console. */
 import { Dialog } from "../parts/dialog.tsx";
-import { NAVIGATION } from "./navigation.ts";
+import { COMMAND_KEY, NAVIGATION } from "./navigation.ts";
 import "./key-help.css";
 
 const KEYS: readonly (readonly [keys: string, meaning: string])[] = [
-  ["⌘K or /", "Search and jump"],
+  [`${COMMAND_KEY} or /`, "Search and jump"],
   ["j, k", "Next and previous row"],
   ["Enter", "Open the row"],
   ["Esc", "Close"],

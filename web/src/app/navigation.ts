@@ -15,6 +15,9 @@ import {
 } from "lucide-react";
 import { text } from "../texts/text.ts";
 
+/** Opens the command palette. */
+export const COMMAND_KEY = navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K";
+
 export interface NavigationItem {
   readonly to: string;
   readonly label: string;

@@ -29,11 +29,18 @@ export function useShortcuts({ openPalette, openHelp }: ShortcutActions): void {
       const page = event.timeStamp < chordUntilMs ? pageOf(event.key) : undefined;
       chordUntilMs = event.key === "g" ? event.timeStamp + CHORD_MS : 0;
       if (page !== undefined) return () => void navigate({ to: page as "/", search: keepNamespace });
-      return { "/": openPalette, "?": openHelp }[event.key];
+      return { "/": openPalette, "?": openHelp, j: firstRow(), k: firstRow() }[event.key];
     };
     window.addEventListener("keydown", press);
     return () => window.removeEventListener("keydown", press);
   }, [navigate, openPalette, openHelp]);
+}
+
+/** The table moves the focus itself once one of its rows has it. */
+function firstRow(): (() => void) | undefined {
+  const row = document.querySelector<HTMLElement>("[role=table] a[data-index]");
+  if (row === null || document.activeElement?.matches("[data-index]") === true) return undefined;
+  return () => row.focus();
 }
 
 function pageOf(key: string): string | undefined {

@@ -56,7 +56,6 @@ export function SignIn() {
       title={text.signIn.title}
       description={data === undefined ? error.message : text.signIn.again}
       isOpen
-      onClose={() => undefined}
     >
       {failure !== undefined && <Failure error={failure} />}
       {by === "token" && <TokenForm onSubmit={(token) => void enter({ token })} />}

@@ -9,14 +9,15 @@ export interface DialogProps {
   readonly title: string;
   readonly description?: string;
   readonly isOpen: boolean;
-  readonly onClose: () => void;
+  /** Without it the dialog stays until it is answered. */
+  readonly onClose?: () => void;
   readonly size?: "small" | "large";
   readonly children: ReactNode;
 }
 
 export function Dialog({ title, description, isOpen, onClose, size = "small", children }: DialogProps) {
   return (
-    <Radix.Root open={isOpen} onOpenChange={(isNowOpen) => isNowOpen || onClose()}>
+    <Radix.Root open={isOpen} onOpenChange={(isNowOpen) => isNowOpen || onClose?.()}>
       <Radix.Portal>
         <Radix.Overlay className="dialog-overlay" />
         <Radix.Content
@@ -27,11 +28,13 @@ export function Dialog({ title, description, isOpen, onClose, size = "small", ch
             <Radix.Title asChild>
               <h2>{title}</h2>
             </Radix.Title>
-            <Radix.Close asChild>
-              <button type="button" aria-label="Close" className="button button-icon">
-                <X size={16} aria-hidden />
-              </button>
-            </Radix.Close>
+            {onClose !== undefined && (
+              <Radix.Close asChild>
+                <button type="button" aria-label="Close" className="button button-icon">
+                  <X size={16} aria-hidden />
+                </button>
+              </Radix.Close>
+            )}
           </header>
           {description !== undefined && (
             <Radix.Description className="muted prose">{description}</Radix.Description>
@@ -48,20 +51,22 @@ export function Confirm({
   act,
   look = "danger",
   isBusy,
+  onClose,
   onConfirm,
   children,
   ...dialog
-}: Omit<DialogProps, "size"> & {
+}: Omit<DialogProps, "size" | "onClose"> & {
+  readonly onClose: () => void;
   readonly act: string;
   readonly look?: ButtonProps["look"];
   readonly isBusy: boolean;
   readonly onConfirm: () => void;
 }) {
   return (
-    <Dialog {...dialog}>
+    <Dialog {...dialog} onClose={onClose}>
       <div className="stack">{children}</div>
       <footer className="dialog-foot">
-        <Button onClick={dialog.onClose}>Cancel</Button>
+        <Button onClick={onClose}>Cancel</Button>
         <Button look={look ?? "danger"} disabled={isBusy} onClick={onConfirm}>
           {act}
         </Button>

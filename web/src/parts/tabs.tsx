@@ -1,6 +1,6 @@
 /** Tabs whose choice is in the URL, by the caller. */
 import { Tabs as Radix } from "radix-ui";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import "./tabs.css";
 
 export interface Tab {
@@ -20,9 +20,16 @@ export function Tabs({
   readonly value: string;
   readonly onChange: (id: string) => void;
 }) {
+  const list = useRef<HTMLDivElement>(null);
+  // On phones the strip is wider than the screen.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: after a change of the tab
+  useEffect(() => {
+    const active = list.current?.querySelector("[data-state=active]");
+    active?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [value]);
   return (
     <Radix.Root value={value} onValueChange={onChange} activationMode="manual">
-      <Radix.List className="tabs">
+      <Radix.List className="tabs" ref={list}>
         {tabs.map(({ id, label, count }) => (
           <Radix.Trigger key={id} value={id} className="tab">
             {label}
