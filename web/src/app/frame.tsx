@@ -97,8 +97,8 @@ function RailLink({ item: { to, label, icon: Icon } }: { readonly item: Navigati
 function NamespaceChoice() {
   const namespace = useNamespace();
   const setSearch = useSetSearch();
-  const services = useList("services");
-  const models = useList("models");
+  const services = useList("services", 1_000);
+  const models = useList("models", 1_000);
   const names = new Set([...services.rows, ...models.rows].map((row) => row.namespace));
   if (namespace !== "") names.add(namespace);
   return (

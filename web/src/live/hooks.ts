@@ -9,6 +9,7 @@ import {
   useSyncExternalStore,
 } from "react";
 import type { ListTopics, Refusal, Topic } from "../../../src/console/protocol.ts";
+import { atMostEvery } from "./at-most-every.ts";
 import type { LiveClient } from "./client.ts";
 import type { LinkState } from "./messages.ts";
 
@@ -23,9 +24,9 @@ export interface Live<R> {
   readonly refusal: Refusal | undefined;
 }
 
-/** The rows of a list, kept current. */
-export function useList<K extends keyof ListTopics>(topic: K): Live<ListTopics[K]> {
-  return useRows<ListTopics[K]>(topic);
+/** The rows of a list, kept current; with `everyMs` at most so often, for pages that compute over all of them. */
+export function useList<K extends keyof ListTopics>(topic: K, everyMs = 0): Live<ListTopics[K]> {
+  return useRows<ListTopics[K]>(topic, everyMs);
 }
 
 /** The objects of a detail topic by their key, such as `service` or `replica/NAME`. */
@@ -58,12 +59,20 @@ export function useLive(): LiveClient {
   return live;
 }
 
-function useRows<R>(topic: Topic): Live<R> {
+function useRows<R>(topic: Topic, everyMs = 0): Live<R> {
   const live = useLive();
-  const state = useSyncExternalStore(
-    useCallback((listener) => live.subscribe(topic, listener), [live, topic]),
-    () => live.topic(topic),
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      const calm = atMostEvery(everyMs, listener);
+      const leave = live.subscribe(topic, calm.call);
+      return () => {
+        calm.cancel();
+        leave();
+      };
+    },
+    [live, topic, everyMs],
   );
+  const state = useSyncExternalStore(subscribe, () => live.topic(topic));
   return useMemo(() => {
     const rows = state.rows as ReadonlyMap<string, R>;
     return {

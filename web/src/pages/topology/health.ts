@@ -1,5 +1,5 @@
 /** The filter by state, for services and machines alike. Pure. */
-import type { StateWord } from "../../../../src/console/rows.ts";
+import type { HostRow, ServiceRow, StateWord } from "../../../../src/console/rows.ts";
 
 export type Health = "ok" | "busy" | "attention" | "idle";
 
@@ -12,6 +12,18 @@ interface Stated {
 /** Everything passes an empty choice. */
 export function isOfHealth(chosen: readonly string[]) {
   return (row: Stated): boolean => chosen.length === 0 || chosen.includes(healthOf(row));
+}
+
+/** Machines of the chosen states, and those on which the shown services run. */
+export function withTheirMachines<H extends Pick<HostRow, "name" | "state">>(
+  hosts: readonly H[],
+  services: readonly Pick<ServiceRow, "hosts">[],
+  chosen: readonly string[],
+): readonly H[] {
+  if (chosen.length === 0) return hosts;
+  const isChosen = isOfHealth(chosen);
+  const used = new Set(services.flatMap((service) => service.hosts));
+  return hosts.filter((host) => isChosen(host) || used.has(host.name));
 }
 
 export function countHealths(rows: readonly Stated[]): Readonly<Record<Health, number>> {

@@ -5,16 +5,24 @@ import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Chips } from "../../parts/chips.tsx";
+import { formatCount, formatRate } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { useMedia } from "../../parts/table.tsx";
 import { text } from "../../texts/text.ts";
 import { texts } from "../../texts/topology.ts";
-import { type Facts, FactsContext } from "./graph/facts.ts";
-import { groupServices, pathOf, type Selection, sortMachines } from "./graph/graph.ts";
-import { MAX_BARS, type MachineId } from "./graph/layout.ts";
-import { countHealths, HEALTHS, isOfHealth } from "./health.ts";
+import { type Figures, figuresOf, levelsOf } from "./graph/figures.ts";
+import {
+  groupServices,
+  hasSameMachines,
+  hasSameMembers,
+  pathOf,
+  type Selection,
+  sortMachines,
+} from "./graph/graph.ts";
+import { MAX_BARS } from "./graph/layout.ts";
+import { countHealths, HEALTHS, isOfHealth, withTheirMachines } from "./health.ts";
 import { HeatMap } from "./heat/heat.tsx";
 import { TopologyList } from "./list.tsx";
 import "./topology.css";
@@ -23,10 +31,12 @@ const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),
 );
 const PHONE = "(max-width: 640px)";
+/** All figures are summed anew each time. */
+const RENEW_MS = 1_000;
 
 export function TopologyPage() {
-  const services = useList("services");
-  const hosts = useList("hosts");
+  const services = useList("services", RENEW_MS);
+  const hosts = useList("hosts", RENEW_MS);
   const isPhone = useMedia(PHONE);
   const [chosenView, setView] = useSearchParam("view");
   const view = chosenView === "" ? (isPhone ? "list" : "map") : chosenView;
@@ -38,8 +48,14 @@ export function TopologyPage() {
   );
   const healths = useMemo(() => health.split(",").filter(Boolean), [health]);
   const shownServices = useMemo(() => inNamespace.filter(isOfHealth(healths)), [inNamespace, healths]);
-  const shownHosts = useMemo(() => hosts.rows.filter(isOfHealth(healths)), [hosts.rows, healths]);
-  const counts = useMemo(() => countHealths([...inNamespace, ...hosts.rows]), [inNamespace, hosts.rows]);
+  const shownHosts = useMemo(
+    () => withTheirMachines(hosts.rows, shownServices, healths),
+    [hosts.rows, shownServices, healths],
+  );
+  const counts = useMemo(
+    () => countHealths(view === "list" ? inNamespace : [...inNamespace, ...hosts.rows]),
+    [view, inNamespace, hosts.rows],
+  );
   const refusal = services.refusal ?? hosts.refusal;
   const isSynced = services.isSynced && hosts.isSynced;
   const isEmpty = inNamespace.length + hosts.rows.length === 0;
@@ -77,7 +93,9 @@ export function TopologyPage() {
           <TopologyList services={shownServices} />
         </>
       )}
-      {isSynced && !isEmpty && view === "map" && <Picture services={shownServices} hosts={shownHosts} />}
+      {isSynced && !isEmpty && view === "map" && (
+        <Picture services={shownServices} hosts={shownHosts} filter={`${namespace} ${health}`} />
+      )}
     </Page>
   );
 }
@@ -85,63 +103,66 @@ export function TopologyPage() {
 function Picture({
   services,
   hosts,
+  filter,
 }: {
   readonly services: readonly ServiceRow[];
   readonly hosts: readonly HostRow[];
+  readonly filter: string;
 }) {
-  const groups = useStable(useMemo(() => groupServices(services), [services]));
-  const machines = useStable(useMemo(() => machinesOf(hosts), [hosts]));
-  const [selection, setSelection] = useState<Selection>();
+  const groups = useUnless(hasSameMembers, groupServices, services);
+  const machines = useUnless(hasSameMachines, sortMachines, hosts);
+  const lastFigures = useRef<Figures>(new Map());
+  const figures = useMemo(() => {
+    lastFigures.current = figuresOf(groups, services, lastFigures.current);
+    return lastFigures.current;
+  }, [groups, services]);
+  const levels = useMemo(() => levelsOf(groups, services), [groups, services]);
+  const [selection, select] = useSelection();
+  const gateway = useGatewayLine(figures);
+  const shown = useMemo(() => {
+    const byName = new Map(hosts.map((row) => [row.name, row]));
+    const path = pathOf(selection, groups);
+    return { groups, figures, levels, hosts: byName, gateway, selection, path, select };
+  }, [hosts, groups, figures, levels, gateway, selection, select]);
+  if (groups.length + machines.length === 0) return <p className="muted">{texts.nothing}</p>;
+  if (machines.length > MAX_BARS) return <HeatMap machines={machines} shown={shown} />;
+  return (
+    <Suspense fallback={<Skeleton rows={10} />}>
+      <TopologyMap machines={machines} shown={shown} filter={filter} />
+    </Suspense>
+  );
+}
+
+function useSelection() {
+  const [selection, select] = useState<Selection>();
   useEffect(() => {
     const release = (event: KeyboardEvent): void => {
-      if (event.key === "Escape") setSelection(undefined);
+      if (event.key === "Escape") select(undefined);
     };
     addEventListener("keydown", release);
     return () => removeEventListener("keydown", release);
   }, []);
+  return [selection, select] as const;
+}
+
+function useGatewayLine(figures: Figures): string {
   const session = useSession();
-  const queues = useList("queues");
-  const facts = useMemo((): Facts => {
-    const byKey = new Map(services.map((row) => [`${row.namespace}/${row.name}`, row]));
-    const byName = new Map(hosts.map((row) => [row.name, row]));
-    return {
-      groups: new Map(groups.map((group) => [group.id, group])),
-      serviceOf: (key) => byKey.get(key),
-      machineOf: (name) => byName.get(name),
-      waiting: queues.rows.reduce((sum, { waiting }) => sum + waiting, 0),
-      hasGateway: session?.hasGateway === true,
-      selection,
-      path: pathOf(selection, groups),
-      select: setSelection,
-    };
-  }, [services, hosts, groups, queues.rows, session, selection]);
-  if (groups.length + machines.length === 0) return <p className="muted">{texts.nothing}</p>;
-  return (
-    <FactsContext value={facts}>
-      {machines.length > MAX_BARS ? (
-        <HeatMap groups={groups} machines={machines} />
-      ) : (
-        <Suspense fallback={<Skeleton rows={10} />}>
-          <TopologyMap
-            groups={groups}
-            machines={machines}
-            selection={selection}
-            onRelease={() => setSelection(undefined)}
-          />
-        </Suspense>
-      )}
-    </FactsContext>
-  );
+  const queues = useList("queues", RENEW_MS);
+  if (session?.hasGateway !== true) return texts.gatewayNone;
+  const tokens = [...figures.values()].reduce((sum, { tokensPerSecond }) => sum + tokensPerSecond, 0);
+  const waiting = queues.rows.reduce((sum, row) => sum + row.waiting, 0);
+  return `${texts.tokens(formatRate(tokens))} · ${texts.waiting(formatCount(waiting))}`;
 }
 
-function machinesOf(hosts: readonly HostRow[]): readonly MachineId[] {
-  return sortMachines(hosts).map(({ kind, name }) => ({ kind, name }));
-}
-
-/** The same array as long as its content is the same, so that nothing is laid out again. */
-function useStable<T>(value: readonly T[]): readonly T[] {
-  const content = JSON.stringify(value);
-  const kept = useRef({ content, value });
-  if (kept.current.content !== content) kept.current = { content, value };
+/** Computed again only when the rows differ in what it depends on. */
+function useUnless<R, T>(
+  isSame: (before: readonly R[], now: readonly R[]) => boolean,
+  compute: (rows: readonly R[]) => T,
+  rows: readonly R[],
+): T {
+  const kept = useRef<{ readonly rows: readonly R[]; readonly value: T }>(undefined);
+  if (kept.current === undefined || !isSame(kept.current.rows, rows))
+    kept.current = { rows, value: compute(rows) };
+  else kept.current = { rows, value: kept.current.value };
   return kept.current.value;
 }

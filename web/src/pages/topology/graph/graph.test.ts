@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { ServiceRow } from "../../../../../src/console/rows.ts";
-import { edgeWidth, factsOf, groupServices, MAX_SERVICES, pathOf } from "./graph.ts";
-import { type Box, layOut, type MachineId } from "./layout.ts";
+import { edgeKey, figuresOf, levelsOf } from "./figures.ts";
+import { edgeWidth, groupServices, hasSameMembers, MAX_SERVICES, pathOf } from "./graph.ts";
+import { type Box, layOut, type MachineId, startOf } from "./layout.ts";
 
 function service(index: number, changes: Partial<ServiceRow> = {}): ServiceRow {
   const base = {
@@ -31,20 +32,35 @@ const overlaps = (a: Box, b: Box) =>
   a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
 
 test("many services become groups of a model, then of a namespace, then the largest and the rest", () => {
-  expect(groupServices(services(MAX_SERVICES))).toHaveLength(60);
-  const byModel = groupServices(services(200));
-  expect(byModel).toHaveLength(35);
-  expect(byModel[0]).toMatchObject({ label: "team-0 / m-0" });
+  expect(groupServices(services(MAX_SERVICES))).toHaveLength(MAX_SERVICES);
+  const byModel = groupServices(services(200, (index) => ({ model: `m-${index % 4}` })));
+  expect(byModel).toHaveLength(28);
+  expect(byModel[0]).toMatchObject({ name: "m-0", namespace: "team-0" });
   const byNamespace = groupServices(services(5_000, (index) => ({ model: `m-${index}` })));
-  expect(byNamespace.map(({ label }) => label)).toContain("team-6");
+  expect(byNamespace.map(({ name }) => name)).toContain("team-6");
   expect(byNamespace).toHaveLength(7);
   const most = groupServices(
     services(5_000, (index) => ({ model: `m-${index}`, namespace: `n-${index % 300}` })),
   );
-  expect(most).toHaveLength(60);
-  expect(most.map(({ label }) => label)).toContain("241 more namespaces");
+  expect(most).toHaveLength(MAX_SERVICES);
+  expect(most.map(({ name }) => name)).toContain("271 more namespaces");
   for (const groups of [byModel, byNamespace, most])
     expect(groups.flatMap(({ services: keys }) => keys)).toHaveLength(groups === byModel ? 200 : 5_000);
+});
+
+test("groups hold as long as no service comes, goes, moves or changes its model", () => {
+  const before = services(40);
+  expect(
+    hasSameMembers(
+      before,
+      services(40, () => ({ ready: 0, performance: { tokensPerSecond: 3 } })),
+    ),
+  ).toBe(true);
+  expect(hasSameMembers(before, services(41))).toBe(false);
+  const change = (changes: Partial<ServiceRow>) => services(40, (index) => (index === 7 ? changes : {}));
+  expect(hasSameMembers(before, change({ hosts: ["mac-8"] }))).toBe(false);
+  expect(hasSameMembers(before, change({ hosts: [] }))).toBe(false);
+  expect(hasSameMembers(before, change({ model: "m-new" }))).toBe(false);
 });
 
 test("a group sums its figures and shows the worst state", () => {
@@ -53,9 +69,9 @@ test("a group sums its figures and shows the worst state", () => {
     service(1, { state: { word: "Failed", level: "bad" }, ready: 0, performance: { tokensPerSecond: 2 } }),
     service(2, { state: { word: "Idle", level: "idle" } }),
   ];
-  const byKey = new Map(rows.map((row) => [`${row.namespace}/${row.name}`, row]));
-  const group = { id: "g", label: "g", services: [...byKey.keys(), "team/deleted"], machines: [] };
-  expect(factsOf(group, (key) => byKey.get(key))).toEqual({
+  const keys = rows.map(({ namespace, name }) => `${namespace}/${name}`);
+  const group = { id: "g", name: "g", namespace: "", services: [...keys, "team/deleted"], machines: [] };
+  expect(figuresOf([group], rows, new Map()).get("g")).toEqual({
     level: "bad",
     word: "1 × Failed",
     ready: 2,
@@ -65,12 +81,37 @@ test("a group sums its figures and shows the worst state", () => {
   });
 });
 
+test("an edge has the worst state of the group's services on its machine", () => {
+  const rows = services(31, (index) => ({
+    namespace: "team",
+    model: "m",
+    hosts: index === 0 ? [] : [`mac-${index % 2}`],
+    state: index === 0 || index === 3 ? { word: "Failed", level: "bad" } : { word: "Ready", level: "ok" },
+  }));
+  const groups = groupServices(rows);
+  const levels = levelsOf(groups, rows);
+  expect([levels.get(edgeKey("team/m", "mac-0")), levels.get(edgeKey("team/m", "mac-1"))]).toEqual([
+    "ok",
+    "bad",
+  ]);
+});
+
+test("figures that are unchanged stay the same object", () => {
+  const rows = services(3);
+  const groups = groupServices(rows);
+  const before = figuresOf(groups, rows, new Map());
+  const now = figuresOf(groups, [...rows.slice(0, 2), service(2, { ready: 0 })], before);
+  const [first, second, third] = groups.map(({ id }) => now.get(id) === before.get(id));
+  expect([first, second, third]).toEqual([true, true, false]);
+});
+
 test("a path has everything that a service or a machine touches", () => {
   const groups = groupServices(services(12));
   expect(pathOf(undefined, groups)).toBeUndefined();
   const ofMachine = pathOf({ kind: "machine", id: "mac-0" }, groups);
   expect([...(ofMachine?.groups ?? [])]).toEqual(["team-0/s-0", "team-2/s-9"]);
   expect([...(ofMachine?.machines ?? [])]).toEqual(["mac-0"]);
+  expect(pathOf({ kind: "service", id: "team-2/gone" }, groups)).toBeUndefined();
   expect([...(pathOf({ kind: "service", id: "team-2/s-9" }, groups)?.machines ?? [])]).toEqual(["mac-0"]);
 });
 
@@ -81,12 +122,12 @@ test("edges are wider with traffic, within limits", () => {
 });
 
 test("cards never overlap, lanes stand side by side, and frames hold their machines", () => {
-  const groups = groupServices(services(60));
+  const groups = groupServices(services(MAX_SERVICES));
   const all = [...machines(30), ...machines(10, "Node")];
   for (const look of ["card", "bar"] as const) {
     const { gateway, services: left, machines: right, frames } = layOut(groups, all, look);
     const boxes = [gateway, ...left.values(), ...right.values()];
-    expect(boxes).toHaveLength(101);
+    expect(boxes).toHaveLength(1 + MAX_SERVICES + 40);
     for (const [index, box] of boxes.entries())
       for (const other of boxes.slice(index + 1)) expect(overlaps(box, other)).toBe(false);
     expect(frames.map(({ kind }) => kind)).toEqual(["Host", "Node"]);
@@ -97,10 +138,25 @@ test("cards never overlap, lanes stand side by side, and frames hold their machi
 });
 
 test("places do not depend on the order of the rows", () => {
-  const rows = services(40);
+  const rows = services(MAX_SERVICES);
   const once = layOut(groupServices(rows), machines(9), "card");
   const again = layOut(groupServices([...rows].reverse()), machines(9), "card");
   expect([...again.services].sort()).toEqual([...once.services].sort());
+});
+
+test("all machines in one column have edges that pass behind no card", () => {
+  expect(layOut([], machines(12), "card").isOneColumn).toBe(true);
+  expect(layOut([], machines(13), "card").isOneColumn).toBe(false);
+  expect(layOut([], [...machines(60), ...machines(60, "Node")], "bar").isOneColumn).toBe(true);
+  expect(layOut([], machines(200), "bar").isOneColumn).toBe(false);
+});
+
+test("the map starts whole where it is readable, else with its upper left part", () => {
+  const canvas = { width: 1_000, height: 600 };
+  expect(startOf({ width: 500, height: 300 }, canvas)).toEqual({ x: 250, y: 16, zoom: 1 });
+  expect(startOf({ width: 968, height: 3_000 }, canvas)).toEqual({ x: 16, y: 16, zoom: 1 });
+  expect(startOf({ width: 3_000, height: 3_000 }, canvas)).toEqual({ x: 16, y: 16, zoom: 0.8 });
+  expect(startOf({ width: 1_076, height: 500 }, canvas).zoom).toBeCloseTo(0.9);
 });
 
 test("an empty farm has a gateway only", () => {

@@ -1,69 +1,67 @@
 /** What the topology shows: services, machines, and which service runs where. Pure. */
 import type { HostRow, ServiceRow, StateWord } from "../../../../../src/console/rows.ts";
+import type { MachineId } from "./layout.ts";
 
 export type Level = StateWord["level"];
 
 /** One service, or several of one model or namespace. */
 export interface ServiceGroup {
   readonly id: string;
-  readonly label: string;
+  /** Of the service, its model or its namespace. */
+  readonly name: string;
+  /** Empty for a group of a namespace. */
+  readonly namespace: string;
   /** namespace/name, sorted. */
   readonly services: readonly string[];
   /** Names of machines, sorted. */
   readonly machines: readonly string[];
 }
 
-export interface ServiceFacts {
-  readonly level: Level;
-  readonly word: string;
-  readonly ready: number;
-  readonly desired: number;
-  readonly tokensPerSecond: number;
-  readonly requestsInFlight: number;
-}
-
 /** More services than this become groups. */
-export const MAX_SERVICES = 60;
-/** The worst is shown. */
-const LEVELS: readonly Level[] = ["bad", "warn", "busy", "ok", "idle"];
+export const MAX_SERVICES = 30;
 
 /** Changes only when services or machines come, go or move: not with figures or states. */
 export function groupServices(rows: readonly ServiceRow[]): readonly ServiceGroup[] {
-  const sorted = [...rows].sort((a, b) => compare(keyOf(a), keyOf(b)));
-  if (sorted.length <= MAX_SERVICES) return groupBy(sorted, keyOf);
-  const byModel = groupBy(sorted, ({ namespace, model }) => `${namespace} / ${model}`);
+  const sorted = rows.map((row) => ({ row, key: keyOf(row) })).sort((a, b) => compare(a.key, b.key));
+  const members = sorted.map(({ row }) => row);
+  const one = groupBy(members, ({ namespace, name }) => [namespace, name]);
+  if (one.length <= MAX_SERVICES) return one;
+  const byModel = groupBy(members, ({ namespace, model }) => [namespace, model]);
   if (byModel.length <= MAX_SERVICES) return byModel;
-  const byNamespace = groupBy(sorted, ({ namespace }) => namespace);
+  const byNamespace = groupBy(members, ({ namespace }) => ["", namespace]);
   if (byNamespace.length <= MAX_SERVICES) return byNamespace;
   const largest = [...byNamespace].sort((a, b) => b.services.length - a.services.length);
-  const rest = new Set(largest.slice(MAX_SERVICES - 1).map(({ id }) => id));
-  return groupBy(sorted, ({ namespace }) =>
+  const rest = new Set(largest.slice(MAX_SERVICES - 1).map(({ name }) => name));
+  return groupBy(members, ({ namespace }) => [
+    "",
     rest.has(namespace) ? `${rest.size} more namespaces` : namespace,
+  ]);
+}
+
+/** True if `groupServices` gives the same for both. Cheap: most batches change figures only. */
+export function hasSameMembers(before: readonly ServiceRow[], now: readonly ServiceRow[]): boolean {
+  return isEach(
+    before,
+    now,
+    (a, b) =>
+      a === b ||
+      (a.name === b.name &&
+        a.namespace === b.namespace &&
+        a.model === b.model &&
+        isEach(a.hosts, b.hosts, (one, other) => one === other)),
   );
 }
 
-export function factsOf(
-  { services }: ServiceGroup,
-  rowOf: (key: string) => ServiceRow | undefined,
-): ServiceFacts {
-  const rows = services.flatMap((key) => rowOf(key) ?? []);
-  const sum = (value: (row: ServiceRow) => number) => rows.reduce((total, row) => total + value(row), 0);
-  const level = LEVELS.find((one) => rows.some(({ state }) => state.level === one)) ?? "idle";
-  const worst = rows.filter(({ state }) => state.level === level);
-  const word = worst[0]?.state.word ?? "";
-  return {
-    level,
-    word: rows.length > 1 && level !== "ok" ? `${worst.length} × ${word}` : word,
-    ready: sum(({ ready }) => ready),
-    desired: sum(({ desired }) => desired),
-    tokensPerSecond: sum(({ performance }) => performance.tokensPerSecond ?? 0),
-    requestsInFlight: sum(({ performance }) => performance.requestsInFlight ?? 0),
-  };
+/** Machines first by kind, then by name. */
+export function sortMachines(hosts: readonly HostRow[]): readonly MachineId[] {
+  return hosts
+    .map(({ kind, name }) => ({ kind, name }))
+    .sort((a, b) => compare(a.kind, b.kind) || collator.compare(a.name, b.name));
 }
 
-/** Machines first by kind, then by name. */
-export function sortMachines(hosts: readonly HostRow[]): readonly HostRow[] {
-  return [...hosts].sort((a, b) => compare(a.kind, b.kind) || collator.compare(a.name, b.name));
+/** True if `sortMachines` gives the same for both. */
+export function hasSameMachines(before: readonly HostRow[], now: readonly HostRow[]): boolean {
+  return isEach(before, now, (a, b) => a === b || (a.name === b.name && a.kind === b.kind));
 }
 
 export interface Selection {
@@ -71,16 +69,23 @@ export interface Selection {
   readonly id: string;
 }
 
-/** Ids of groups and machines on the chosen path; undefined if nothing is chosen. */
+/** Ids of all that a chosen service or machine touches. */
+export interface ChosenPath {
+  readonly groups: ReadonlySet<string>;
+  readonly machines: ReadonlySet<string>;
+}
+
+/** Undefined if nothing is chosen, or if the chosen service is gone. */
 export function pathOf(
   selection: Selection | undefined,
   groups: readonly ServiceGroup[],
-): { readonly groups: ReadonlySet<string>; readonly machines: ReadonlySet<string> } | undefined {
+): ChosenPath | undefined {
   if (selection === undefined) return undefined;
   const { kind, id } = selection;
   const onPath = groups.filter((group) =>
     kind === "service" ? group.id === id : group.machines.includes(id),
   );
+  if (kind === "service" && onPath.length === 0) return undefined;
   const machines = kind === "service" ? onPath.flatMap((group) => group.machines) : [id];
   return { groups: new Set(onPath.map((group) => group.id)), machines: new Set(machines) };
 }
@@ -88,16 +93,28 @@ export function pathOf(
 /** Width of an edge in pixels: 1 without traffic, 8 at most. Each tenfold of the traffic adds as much. */
 export function edgeWidth(tokensPerSecond: number, requestsInFlight: number): number {
   const traffic = tokensPerSecond + 10 * requestsInFlight;
-  return Math.min(8, 1 + 1.5 * Math.log10(1 + Math.max(0, traffic)));
+  return Math.min(8, 1 + Math.log10(1 + Math.max(0, traffic)));
 }
 
-function groupBy(rows: readonly ServiceRow[], labelOf: (row: ServiceRow) => string): readonly ServiceGroup[] {
-  return [...Map.groupBy(rows, labelOf)].map(([label, members]) => ({
-    id: label,
-    label,
-    services: members.map(keyOf),
-    machines: [...new Set(members.flatMap(({ hosts }) => hosts))].sort(compare),
-  }));
+function groupBy(
+  rows: readonly ServiceRow[],
+  nameOf: (row: ServiceRow) => readonly [namespace: string, name: string],
+): readonly ServiceGroup[] {
+  const groups = Map.groupBy(rows, (row) => nameOf(row).join("/"));
+  return [...groups].map(([id, members]) => {
+    const [namespace, name] = nameOf(members[0] as ServiceRow);
+    return {
+      id,
+      name,
+      namespace,
+      services: members.map(keyOf),
+      machines: [...new Set(members.flatMap(({ hosts }) => hosts))].sort(compare),
+    };
+  });
+}
+
+function isEach<T>(before: readonly T[], now: readonly T[], isSame: (a: T, b: T) => boolean): boolean {
+  return before.length === now.length && before.every((one, index) => isSame(one, now[index] as T));
 }
 
 function keyOf({ namespace, name }: ServiceRow): string {

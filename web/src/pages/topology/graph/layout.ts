@@ -1,5 +1,5 @@
 /** Places of the cards, in three lanes: gateway, services, machines. Pure: equal sets have equal places. */
-import type { ServiceGroup } from "./graph.ts";
+import { MAX_SERVICES, type ServiceGroup } from "./graph.ts";
 
 export interface Box {
   readonly x: number;
@@ -11,7 +11,7 @@ export interface Box {
 export type MachineLook = "card" | "bar";
 
 /** More machines than this are thin bars. */
-export const MAX_CARDS = 40;
+export const MAX_CARDS = 12;
 /** More machines than this are a grid of colors, without edges. */
 export const MAX_BARS = 250;
 
@@ -23,13 +23,14 @@ interface Size {
   readonly rows: number;
 }
 
-export const GATEWAY: Pick<Size, "width" | "height"> = { width: 152, height: 72 };
-const SERVICE: Size = { width: 232, height: 60, gap: 12, rows: 20 };
+const GATEWAY: Pick<Size, "width" | "height"> = { width: 152, height: 80 };
+/** One column: an edge passes behind no card. */
+const SERVICE: Size = { width: 264, height: 76, gap: 8, rows: MAX_SERVICES };
 const MACHINES: Readonly<Record<MachineLook, Size>> = {
-  card: { width: 256, height: 116, gap: 12, rows: 10 },
-  bar: { width: 200, height: 28, gap: 4, rows: 42 },
+  card: { width: 288, height: 116, gap: 12, rows: MAX_CARDS },
+  bar: { width: 288, height: 28, gap: 4, rows: 60 },
 };
-const LANE_GAP = 144;
+const LANE_GAP = 88;
 const FRAME_PAD = 12;
 const FRAME_HEAD = 28;
 
@@ -43,6 +44,10 @@ export interface Layout {
   readonly machines: ReadonlyMap<string, Box>;
   /** Around the machines of one kind. */
   readonly frames: readonly Frame[];
+  readonly width: number;
+  readonly height: number;
+  /** Each kind of machine. Else edges pass behind cards. */
+  readonly isOneColumn: boolean;
 }
 
 export interface MachineId {
@@ -73,20 +78,32 @@ export function layOut(
     frames.push({ kind, x: machinesX, y, width, height });
     y += height + FRAME_PAD;
   }
-  const height = Math.max(services.height, y - FRAME_PAD, GATEWAY.height);
-  const down = (box: Box, own: number): Box => ({ ...box, y: box.y + Math.round((height - own) / 2) });
   const placed = new Map<string, Box>();
-  for (const [index, { id }] of ordered.entries()) {
-    const box = services.boxes[index];
-    if (box !== undefined) placed.set(id, down(box, services.height));
-  }
-  const machinesHeight = Math.max(0, y - FRAME_PAD);
+  for (const [index, { id }] of ordered.entries()) setBox(placed, id, services.boxes[index]);
+  const right = Math.max(...frames.map((frame) => frame.x + frame.width), servicesX + SERVICE.width);
   return {
-    gateway: down({ x: 0, y: 0, ...GATEWAY }, GATEWAY.height),
+    gateway: { x: 0, y: 0, ...GATEWAY },
     services: placed,
-    machines: new Map([...places].map(([name, box]) => [name, down(box, machinesHeight)])),
-    frames: frames.map((frame) => ({ ...frame, ...down(frame, machinesHeight) })),
+    machines: places,
+    frames,
+    width: right,
+    height: Math.max(services.height, y - FRAME_PAD, GATEWAY.height),
+    isOneColumn: frames.every(({ width }) => width <= size.width + 2 * FRAME_PAD),
   };
+}
+
+const READABLE_ZOOM = 0.8;
+const MARGIN = 16;
+
+/** Everything if it is readable then, else the upper left part. */
+export function startOf(
+  { width, height }: Pick<Layout, "width" | "height">,
+  canvas: { readonly width: number; readonly height: number },
+): { readonly x: number; readonly y: number; readonly zoom: number } {
+  const byWidth = (canvas.width - 2 * MARGIN) / width;
+  const whole = Math.min(1, byWidth, (canvas.height - 2 * MARGIN) / height);
+  const zoom = whole >= READABLE_ZOOM ? whole : Math.max(READABLE_ZOOM, Math.min(1, byWidth));
+  return { x: Math.max(MARGIN, Math.round((canvas.width - zoom * width) / 2)), y: MARGIN, zoom };
 }
 
 /** A service stands at the mean height of its machines, so that few edges cross. */

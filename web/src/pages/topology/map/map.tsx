@@ -1,10 +1,10 @@
 /** The map. Places are computed when the set of services and machines changes, not with their figures. */
-import { Controls, type Edge, type Node, ReactFlow } from "@xyflow/react";
-import { useMemo } from "react";
+import { Controls, type Edge, type Node, ReactFlow, type ReactFlowInstance } from "@xyflow/react";
+import { type FocusEvent, useMemo, useRef, useState } from "react";
 import { texts } from "../../../texts/topology.ts";
-import type { Selection, ServiceGroup } from "../graph/graph.ts";
-import { type Box, type Layout, layOut, MAX_CARDS, type MachineId } from "../graph/layout.ts";
-import { TrafficEdge } from "./edges.tsx";
+import { layOut, MAX_CARDS, type MachineId, startOf } from "../graph/layout.ts";
+import { GatewayEdge, TrafficEdge } from "./edges.tsx";
+import { edgesOf, nodesOf, type Shown } from "./elements.ts";
 import { FrameNode, GatewayNode, MachineBarNode, MachineCardNode, ServiceNode } from "./nodes.tsx";
 import "@xyflow/react/dist/base.css";
 import "./map.css";
@@ -16,93 +16,90 @@ const nodeTypes = {
   bar: MachineBarNode,
   frame: FrameNode,
 };
-const edgeTypes = { traffic: TrafficEdge };
+const edgeTypes = { traffic: TrafficEdge, gateway: GatewayEdge };
 /** More are drawn only for the chosen path: they cannot be distinguished, and they cost frames. */
-const MAX_EDGES = 600;
+const MAX_EDGES = 250;
 
 export function TopologyMap({
-  groups,
   machines,
-  selection,
-  onRelease,
+  shown,
+  filter,
 }: {
-  readonly groups: readonly ServiceGroup[];
   readonly machines: readonly MachineId[];
-  readonly selection: Selection | undefined;
-  readonly onRelease: () => void;
+  readonly shown: Shown;
+  /** Another one shows the map from its start. */
+  readonly filter: string;
 }) {
+  const { groups, selection, select } = shown;
   const look = machines.length > MAX_CARDS ? "bar" : "card";
   const layout = useMemo(() => layOut(groups, machines, look), [groups, machines, look]);
-  const nodes = useMemo(() => nodesOf(layout, look), [layout, look]);
-  const all = useMemo(() => edgesOf(groups, layout), [groups, layout]);
-  const isDense = all.length > MAX_EDGES;
-  const edges = useMemo(() => (isDense ? all.filter(isOn(selection)) : all), [isDense, all, selection]);
+  const hasAll =
+    layout.isOneColumn && groups.reduce((sum, group) => sum + group.machines.length, 0) <= MAX_EDGES;
+  const lastNodes = useRef<Node[]>([]);
+  const nodes = useMemo(() => {
+    lastNodes.current = nodesOf(layout, look, shown, lastNodes.current);
+    return lastNodes.current;
+  }, [layout, look, shown]);
+  const lastEdges = useRef<Edge[]>([]);
+  const edges = useMemo(() => {
+    lastEdges.current = edgesOf(layout, shown, hasAll, lastEdges.current);
+    return lastEdges.current;
+  }, [layout, shown, hasAll]);
+  const canvas = useRef<HTMLDivElement>(null);
+  const [flow, setFlow] = useState<ReactFlowInstance>();
+  const begin = (instance: ReactFlowInstance): void => {
+    setFlow(instance);
+    const { clientWidth: width = 0, clientHeight: height = 0 } = canvas.current ?? {};
+    void instance.setViewport(startOf(layout, { width, height }));
+  };
+  const reveal = ({ target }: FocusEvent<HTMLElement>): void => {
+    const id = target.closest<HTMLElement>(".react-flow__node")?.dataset.id;
+    if (flow === undefined || id === undefined || !target.matches(":focus-visible")) return;
+    const { position, width = 0, height = 0 } = flow.getNode(id) ?? { position: { x: 0, y: 0 } };
+    const center = { x: position.x + width / 2, y: position.y + height / 2 };
+    if (!isInside(canvas.current, target)) void flow.setCenter(center.x, center.y, { zoom: flow.getZoom() });
+  };
   return (
     <div className="topo-map">
-      <div className="topo-canvas">
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the focus of its buttons */}
+      <div className="topo-canvas" ref={canvas} onFocus={reveal}>
         <ReactFlow
-          // A new set of cards is shown as a whole.
-          key={`${groups.length} ${machines.length}`}
+          key={`${look} ${filter}`}
           nodes={nodes}
           edges={edges}
           nodeTypes={nodeTypes}
           edgeTypes={edgeTypes}
-          onPaneClick={onRelease}
+          onInit={begin}
+          onPaneClick={() => select(undefined)}
           nodesDraggable={false}
           nodesConnectable={false}
           nodesFocusable={false}
           edgesFocusable={false}
           elementsSelectable={false}
           zoomOnDoubleClick={false}
+          panOnScroll
           deleteKeyCode={null}
-          minZoom={0.05}
+          minZoom={0.1}
           maxZoom={1.5}
-          fitView
           fitViewOptions={{ padding: 0.04, maxZoom: 1 }}
         >
-          <Controls showInteractive={false} aria-label={texts.zoomHelp} />
+          <Controls position="bottom-right" showInteractive={false} aria-label={texts.zoomHelp} />
         </ReactFlow>
       </div>
-      {isDense && selection === undefined && <p className="topo-note muted small">{texts.dense}</p>}
-      {selection !== undefined && <p className="topo-note muted small">{texts.release}</p>}
+      <p className="topo-note muted small" aria-live="polite">
+        {selection === undefined ? (hasAll ? texts.choose : texts.dense) : texts.release}
+      </p>
     </div>
   );
 }
 
-function nodesOf({ gateway, services, machines, frames }: Layout, look: "card" | "bar"): Node[] {
-  return [
-    ...frames.map((frame) => nodeOf(`frame ${frame.kind}`, "frame", frame, texts.frames[frame.kind])),
-    nodeOf("gateway", "gateway", gateway, "gateway"),
-    ...[...services].map(([id, box]) => nodeOf(`s ${id}`, "service", box, id)),
-    ...[...machines].map(([name, box]) => nodeOf(`m ${name}`, look, box, name)),
-  ];
-}
-
-function nodeOf(id: string, type: string, { x, y, width, height }: Box, name: string): Node {
-  return { id, type, position: { x, y }, width, height, data: { name }, zIndex: type === "frame" ? -1 : 1 };
-}
-
-function edgesOf(groups: readonly ServiceGroup[], { machines }: Layout): Edge[] {
-  return groups.flatMap(({ id, machines: names }) => [
-    { id: `g ${id}`, type: "traffic", source: "gateway", target: `s ${id}`, data: { group: id } },
-    ...names
-      .filter((name) => machines.has(name))
-      .map((machine) => ({
-        id: `${id} ${machine}`,
-        type: "traffic",
-        source: `s ${id}`,
-        target: `m ${machine}`,
-        data: { group: id, machine },
-      })),
-  ]);
-}
-
-function isOn(selection: Selection | undefined) {
-  return ({ data }: Edge): boolean => {
-    const { group, machine } = data as { readonly group: string; readonly machine?: string };
-    if (selection === undefined) return machine === undefined;
-    return selection.kind === "service"
-      ? group === selection.id
-      : machine === undefined || machine === selection.id;
-  };
+function isInside(canvas: HTMLElement | null, card: HTMLElement): boolean {
+  if (canvas === null) return true;
+  const [outer, inner] = [canvas.getBoundingClientRect(), card.getBoundingClientRect()];
+  return (
+    inner.top >= outer.top &&
+    inner.bottom <= outer.bottom &&
+    inner.left >= outer.left &&
+    inner.right <= outer.right
+  );
 }

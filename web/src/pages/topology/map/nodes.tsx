@@ -1,64 +1,44 @@
 /** The cards of the map. */
-
 import { Link } from "@tanstack/react-router";
 import { Handle, type NodeProps, Position } from "@xyflow/react";
 import { ArrowUpRight, Route } from "lucide-react";
 import { memo } from "react";
-import type { HostRow } from "../../../../../src/console/rows.ts";
 import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/memory-bar.tsx";
 import { State } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/topology.ts";
-import { useFacts } from "../graph/facts.ts";
-import { factsOf, type Selection } from "../graph/graph.ts";
+import type { Selection } from "../graph/graph.ts";
+import { hrefOfMachine } from "../machine-href.ts";
+import type { FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
 
-/** The service's or machine's id. */
-export interface CardData extends Record<string, unknown> {
-  readonly name: string;
-}
-
-export const GatewayNode = memo(() => {
-  const { groups, serviceOf, waiting, hasGateway } = useFacts();
-  const sums = [...groups.values()].map((group) => factsOf(group, serviceOf));
-  const tokens = sums.reduce((sum, { tokensPerSecond }) => sum + tokensPerSecond, 0);
-  return (
-    <div className="topo-card topo-gateway">
-      <span className="row">
-        <Route size={14} aria-hidden />
-        <strong>{texts.gateway}</strong>
-      </span>
-      <span className="muted small number">
-        {hasGateway
-          ? `${texts.tokens(formatRate(tokens))} · ${texts.waiting(formatCount(waiting))}`
-          : texts.gatewayNone}
-      </span>
-      <Handle type="source" position={Position.Right} isConnectable={false} />
-    </div>
-  );
-});
+export const GatewayNode = memo(({ data }: NodeProps) => (
+  <div className="topo-card topo-gateway">
+    <span className="row">
+      <Route size={14} aria-hidden />
+      <strong>{texts.gateway}</strong>
+    </span>
+    <span className="muted small number">{(data as GatewayData).line}</span>
+    <Handle type="source" position={Position.Right} isConnectable={false} />
+  </div>
+));
 
 export const ServiceNode = memo(({ data }: NodeProps) => {
-  const { name } = data as CardData;
-  const { groups, serviceOf } = useFacts();
-  const group = groups.get(name);
-  if (group === undefined) return null;
-  const facts = factsOf(group, serviceOf);
-  const isOne = group.services.length === 1;
+  const { group, facts, ...card } = data as ServiceData;
+  const { id, name, namespace, services } = group;
+  const isOne = services.length === 1;
   return (
-    <Card
-      selection={{ kind: "service", id: name }}
-      href={isOne ? `/services/${group.services[0]}` : undefined}
-    >
+    <Card {...card} selection={{ kind: "service", id }} href={isOne ? `/services/${services[0]}` : undefined}>
       <span className="topo-head">
-        <bdi className="truncate">{group.label}</bdi>
+        <bdi className="truncate">{name}</bdi>
+        <bdi className="topo-namespace muted small truncate">{namespace}</bdi>
+      </span>
+      <span className="topo-state">
         <State state={facts} />
       </span>
       <span className="topo-foot muted small number">
         <span>
-          {isOne
-            ? texts.replicas(facts.ready, facts.desired)
-            : texts.services(formatCount(group.services.length))}
+          {isOne ? texts.replicas(facts.ready, facts.desired) : texts.services(formatCount(services.length))}
         </span>
         {facts.tokensPerSecond > 0 && <span>{texts.tokens(formatRate(facts.tokensPerSecond))}</span>}
         {facts.requestsInFlight > 0 && <span>{texts.inFlight(formatRate(facts.requestsInFlight))}</span>}
@@ -70,12 +50,10 @@ export const ServiceNode = memo(({ data }: NodeProps) => {
 });
 
 export const MachineCardNode = memo(({ data }: NodeProps) => {
-  const { name } = data as CardData;
-  const host = useFacts().machineOf(name);
-  if (host === undefined) return null;
-  const { chip, cores, gpus, backend, fits } = host;
+  const { host, ...card } = data as MachineData;
+  const { name, chip, cores, gpus, backend, fits } = host;
   return (
-    <Card selection={{ kind: "machine", id: name }} href={hrefOfMachine(host)}>
+    <Card {...card} selection={{ kind: "machine", id: name }} href={hrefOfMachine(host)}>
       <span className="topo-head">
         <bdi className="truncate">{name}</bdi>
         <State state={host.state} />
@@ -99,18 +77,18 @@ export const MachineCardNode = memo(({ data }: NodeProps) => {
 });
 
 export const MachineBarNode = memo(({ data }: NodeProps) => {
-  const { name } = data as CardData;
-  const host = useFacts().machineOf(name);
-  if (host === undefined) return null;
+  const { host, ...card } = data as MachineData;
+  const { name, state, budgetBytes, reserveBytes, claims } = host;
   return (
-    <Card selection={{ kind: "machine", id: name }} isThin>
-      <span className={`topo-dot topo-${host.state.level}`} title={host.state.word} />
+    <Card {...card} selection={{ kind: "machine", id: name }} href={hrefOfMachine(host)} isThin>
+      <span className={`topo-dot topo-${state.level}`} />
       <bdi className="small truncate">{name}</bdi>
+      {state.level !== "ok" && <span className={`state state-${state.level} small`}>{state.word}</span>}
       <MemoryBar
         name={name}
-        budgetBytes={host.budgetBytes}
-        reserveBytes={host.reserveBytes}
-        claims={host.claims}
+        budgetBytes={budgetBytes}
+        reserveBytes={reserveBytes}
+        claims={claims}
         hasLegend={false}
       />
       <Handle type="target" position={Position.Left} isConnectable={false} />
@@ -119,25 +97,27 @@ export const MachineBarNode = memo(({ data }: NodeProps) => {
 });
 
 export const FrameNode = memo(({ data }: NodeProps) => (
-  <div className="topo-frame muted small">{(data as CardData).name}</div>
+  <div className="topo-frame muted small">{texts.frames[(data as FrameData).kind]}</div>
 ));
 
 /** Chosen by click or Enter; dimmed if it is not on the chosen path. */
 function Card({
   selection,
+  isOff,
+  isChosen,
+  select,
   href,
   isThin = false,
   children,
 }: {
   readonly selection: Selection;
+  readonly isOff: boolean;
+  readonly isChosen: boolean;
+  readonly select: (selection: Selection | undefined) => void;
   readonly href?: string | undefined;
   readonly isThin?: boolean;
   readonly children: React.ReactNode;
 }) {
-  const { path, selection: chosen, select } = useFacts();
-  const ids = selection.kind === "service" ? path?.groups : path?.machines;
-  const isOff = ids !== undefined && !ids.has(selection.id);
-  const isChosen = chosen?.kind === selection.kind && chosen.id === selection.id;
   const look = `topo-card${isThin ? " topo-thin" : ""}${isOff ? " topo-off" : ""}`;
   return (
     <div className={look}>
@@ -162,8 +142,4 @@ function Card({
       )}
     </div>
   );
-}
-
-function hrefOfMachine({ kind, name }: HostRow): string {
-  return `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(name)}`;
 }
