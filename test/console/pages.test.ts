@@ -68,6 +68,24 @@ describeUnless(whyNoConsole, "pages over twenty hosts", () => {
   );
 });
 
+describeUnless(whyNoConsole, "the map of twenty hosts", () => {
+  const on = oneSyntheticConsole({ hosts: 20, services: 20 });
+
+  it("isolates the path of a clicked machine, and Escape shows everything again", async () => {
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/topology");
+    const machine = page.getByRole("button", { name: on().farm.hosts[0] ?? "", exact: true });
+    await machine.click();
+    expect(await machine.getAttribute("aria-pressed")).toBe("true");
+    await expect.poll(() => page.locator(".topo-edge-on").count()).toBeGreaterThan(1);
+    expect(await page.locator(".topo-off").count()).toBeGreaterThan(20);
+    await page.keyboard.press("Escape");
+    await expect.poll(() => page.locator(".topo-off").count()).toBe(0);
+    expect(await machine.getAttribute("aria-pressed")).toBe("false");
+  });
+});
+
 async function isInjected(page: Page): Promise<boolean> {
   return page.evaluate(`window.${INJECTED} !== undefined || document.querySelector("img[src=x]") !== null`);
 }
