@@ -1,14 +1,19 @@
 /** The topology as a table: for screen readers, for phones, and to copy. */
-import { useMemo } from "react";
+import { useMemo, useRef } from "react";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
 import { formatRate } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { text } from "../../texts/text.ts";
 import { texts } from "../../texts/topology.ts";
+import { inOrderOf } from "./in-order.ts";
 
 export function TopologyList({ services }: { readonly services: readonly ServiceRow[] }) {
-  const rows = useMemo(() => [...services], [services]);
+  const last = useRef<readonly ServiceRow[]>([]);
+  const rows = useMemo(() => {
+    last.current = inOrderOf(last.current, services);
+    return last.current;
+  }, [services]);
   return (
     <DataTable
       id="topology"
