@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { ServiceRow } from "../../../../../src/console/rows.ts";
 import { edgeKey, figuresOf, levelsOf } from "./figures.ts";
-import { edgeWidth, groupServices, hasSameMembers, MAX_SERVICES, pathOf } from "./graph.ts";
-import { type Box, layOut, type MachineId, startOf } from "./layout.ts";
+import { edgeWidth, groupServices, hasSameMembers, MAX_SERVICES, type MachineId, pathOf } from "./graph.ts";
+import { type Box, layOut, startOf } from "./layout.ts";
 
 function service(index: number, changes: Partial<ServiceRow> = {}): ServiceRow {
   const base = {

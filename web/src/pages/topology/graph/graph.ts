@@ -1,6 +1,5 @@
 /** What the topology shows: services, machines, and which service runs where. Pure. */
 import type { HostRow, ServiceRow, StateWord } from "../../../../../src/console/rows.ts";
-import type { MachineId } from "./layout.ts";
 
 export type Level = StateWord["level"];
 
@@ -15,6 +14,11 @@ export interface ServiceGroup {
   readonly services: readonly string[];
   /** Names of machines, sorted. */
   readonly machines: readonly string[];
+}
+
+export interface MachineId {
+  readonly kind: "Host" | "Node";
+  readonly name: string;
 }
 
 /** More services than this become groups. */

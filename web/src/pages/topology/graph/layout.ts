@@ -1,5 +1,5 @@
 /** Places of the cards, in three lanes: gateway, services, machines. Pure: equal sets have equal places. */
-import { MAX_SERVICES, type ServiceGroup } from "./graph.ts";
+import { MAX_SERVICES, type MachineId, type ServiceGroup } from "./graph.ts";
 
 export interface Box {
   readonly x: number;
@@ -48,11 +48,6 @@ export interface Layout {
   readonly height: number;
   /** Each kind of machine. Else edges pass behind cards. */
   readonly isOneColumn: boolean;
-}
-
-export interface MachineId {
-  readonly kind: "Host" | "Node";
-  readonly name: string;
 }
 
 /** `machines` in the order of their lane. */

@@ -7,9 +7,8 @@ import { formatCount, formatPercent, formatRate } from "../../../parts/format.ts
 import { State } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/topology.ts";
 import type { Figures, ServiceFacts } from "../graph/figures.ts";
-import type { ChosenPath, Level, Selection, ServiceGroup } from "../graph/graph.ts";
-import type { MachineId } from "../graph/layout.ts";
-import { hrefOfMachine } from "../machine-href.ts";
+import type { ChosenPath, Level, MachineId, Selection, ServiceGroup } from "../graph/graph.ts";
+import { hrefOfMachine } from "../graph/machine-href.ts";
 import { cellAfter, claimedShare, legendOf } from "./cells.ts";
 import "./heat.css";
 

@@ -2,7 +2,8 @@
 import { Controls, type Edge, type Node, ReactFlow, type ReactFlowInstance } from "@xyflow/react";
 import { type FocusEvent, useMemo, useRef, useState } from "react";
 import { texts } from "../../../texts/topology.ts";
-import { layOut, MAX_CARDS, type MachineId, startOf } from "../graph/layout.ts";
+import type { MachineId } from "../graph/graph.ts";
+import { layOut, MAX_CARDS, startOf } from "../graph/layout.ts";
 import { GatewayEdge, TrafficEdge } from "./edges.tsx";
 import { edgesOf, nodesOf, type Shown } from "./elements.ts";
 import { FrameNode, GatewayNode, MachineBarNode, MachineCardNode, ServiceNode } from "./nodes.tsx";

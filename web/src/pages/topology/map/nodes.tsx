@@ -9,7 +9,7 @@ import { MemoryBar } from "../../../parts/memory-bar.tsx";
 import { State } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/topology.ts";
 import type { Selection } from "../graph/graph.ts";
-import { hrefOfMachine } from "../machine-href.ts";
+import { hrefOfMachine } from "../graph/machine-href.ts";
 import type { FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
 
 export const GatewayNode = memo(({ data }: NodeProps) => (
