@@ -31,7 +31,7 @@ const TopologyMap = lazy(() =>
   import("./map/map.tsx").then(({ TopologyMap: component }) => ({ default: component })),
 );
 const PHONE = "(max-width: 640px)";
-/** All figures are summed anew each time. */
+/** All figures are summed again each time. */
 const RENEW_MS = 1_000;
 
 export function TopologyPage() {
