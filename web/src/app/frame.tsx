@@ -4,7 +4,7 @@ import { Ellipsis, Moon, Plus, Search as SearchIcon, Sun, UserRound } from "luci
 import { DropdownMenu } from "radix-ui";
 import { lazy, Suspense, useCallback, useState } from "react";
 import { keepNamespace, type Search, useNamespace, useSetSearch } from "../address/search.ts";
-import { signOut, useSession } from "../api/session.ts";
+import { signOut, useRight, useSession } from "../api/session.ts";
 import { useList, useLive } from "../live/hooks.ts";
 import { Button, IconButton } from "../parts/button.tsx";
 import { Dialog } from "../parts/dialog.tsx";
@@ -120,6 +120,9 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
   const theme = useTheme();
   const session = useSession();
   const setSearch = useSetSearch();
+  const namespace = useNamespace();
+  // Without a namespace the dialog itself asks, for the one that is chosen there.
+  const mayDeploy = useRight({ verb: "create", resource: "inferenceservices", namespace });
   return (
     <header className="topbar">
       <button type="button" className="search" onClick={onSearch}>
@@ -139,6 +142,8 @@ function TopBar({ onSearch }: { readonly onSearch: () => void }) {
         {session !== undefined && <Account user={session.user} />}
         <Button
           look="primary"
+          disabled={session === undefined}
+          right={namespace === "" ? undefined : mayDeploy}
           icon={<Plus size={14} aria-hidden />}
           onClick={() => setSearch({ deploy: "new" })}
         >

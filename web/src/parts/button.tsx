@@ -8,7 +8,7 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly look?: "primary" | "plain" | "quiet" | "danger";
   readonly icon?: ReactNode;
   /** Without the right the button cannot be used, and explains that on hover and focus. */
-  readonly right?: RightState;
+  readonly right?: RightState | undefined;
 }
 
 export function Button({ look = "plain", icon, right, children, className = "", ...rest }: ButtonProps) {

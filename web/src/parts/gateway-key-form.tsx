@@ -1,5 +1,6 @@
 /** The key that the gateway wants. It goes to the server and is kept in the sealed session. */
 import { useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { setGatewayKey } from "../api/gateway.ts";
 import { gatewayTexts as texts } from "../texts/gateway.ts";
@@ -7,6 +8,8 @@ import { Button } from "./button.tsx";
 import { Command } from "./copy.tsx";
 import { Failure } from "./notice.tsx";
 import "./gateway-key-form.css";
+
+const KEYS = { tab: "keys" } as never;
 
 export function GatewayKeyForm({
   refusal,
@@ -46,6 +49,12 @@ export function GatewayKeyForm({
         </Button>
         <Button onClick={() => void save("")}>{texts.key.remove}</Button>
       </div>
+      <p className="small muted">
+        <Link to={"/gateway" as "/"} search={KEYS} className="link">
+          {texts.key.keys}
+        </Link>
+        {texts.key.or}
+      </p>
       <Command>{texts.key.command}</Command>
       {error !== undefined && <Failure error={error} />}
     </form>

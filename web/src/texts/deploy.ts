@@ -22,11 +22,18 @@ export const deployText = {
   previewFailed: "The preview is not available",
   fits: (count: number) => (count === 1 ? "1 machine fits" : `${count} machines fit`),
   none: "No machine has enough free memory now. The service waits until one has.",
+  noneAccepts:
+    "The machines that have the memory take no new replicas now. The service waits until one does, or another one has the memory.",
+  obstacle: {
+    cordoned: "Cordoned: it takes no new replicas until it is uncordoned.",
+    stale: "It has stopped reporting.",
+  },
   recommended: "Recommended",
   why: {
     "fastest with reserve": "Fastest that leaves 20 % of its memory free",
     "most memory left": "Leaves the most memory free; none leaves 20 %",
     "none fits": "",
+    "none accepts": "",
   },
   schedulerChooses: "Metalbridge chooses the machine when it places the replica, by these figures.",
   tokens: (rate: string) => `≈ ${rate} tokens/s`,
@@ -38,7 +45,7 @@ export const deployText = {
   yamlTwo: "Write one Model and one InferenceService.",
   submit: "Deploy",
   checking: "Checking…",
-  closing: "You can close this dialog: the deployment continues, and its page shows the same.",
+  closing: "You can close this dialog at any time: the page of the service shows the same.",
   toService: "Open the service",
   toPlayground: "Open in playground",
   taken: (name: string, namespace: string) =>

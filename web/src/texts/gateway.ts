@@ -15,6 +15,8 @@ export const gatewayTexts = {
     save: "Use this key",
     change: "Gateway key",
     remove: "Remove the key",
+    keys: "Create a key on the page Gateway",
+    or: ", or in a terminal:",
     command: "metalbridge key create <name> --all",
   },
   models: {

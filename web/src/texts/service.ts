@@ -108,6 +108,9 @@ export const serviceText = {
   },
   yaml: {
     label: "YAML of the service",
+    unsaved: "Leave without saving?",
+    unsavedWhy: "Your edit of the YAML is not stored, and is lost when you leave.",
+    leave: "Leave",
     withStatus: "With status",
     edit: "Edit",
     cancel: "Cancel",

@@ -62,9 +62,7 @@ function questionOf(choice: Choice, meaning: Meaning) {
 function Places({ preview, label }: { readonly preview: Preview; readonly label: string }) {
   return (
     <>
-      <p className="muted small">
-        {preview.fitting === 0 ? deployText.none : deployText.fits(preview.fitting)}
-      </p>
+      <p className="muted small">{summaryOf(preview)}</p>
       <ol className="deploy-places">
         {preview.places.map((place) => (
           <li key={place.simulated.nodeName} className="card deploy-place">
@@ -77,8 +75,13 @@ function Places({ preview, label }: { readonly preview: Preview; readonly label:
   );
 }
 
+function summaryOf({ fitting, why }: Preview): string {
+  if (fitting > 0) return deployText.fits(fitting);
+  return why === "none accepts" ? deployText.noneAccepts : deployText.none;
+}
+
 function OnePlace({
-  place: { simulated, host, isRecommended },
+  place: { simulated, host, isRecommended, obstacle },
   why,
   label,
 }: {
@@ -98,6 +101,7 @@ function OnePlace({
         <State state={fitWord(fitLevel)} />
       </div>
       {isRecommended && <p className="small muted">{why}</p>}
+      {obstacle !== undefined && <p className="small deploy-short">{deployText.obstacle[obstacle]}</p>}
       {host !== undefined && (
         <MemoryBar
           name={nodeName}

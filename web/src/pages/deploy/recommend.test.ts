@@ -62,3 +62,14 @@ test("a machine whose budget is unknown counts as one without reserve", () => {
     2,
   ]);
 });
+
+test("if all machines with the memory are cordoned or stale, that is the reason and not the memory", () => {
+  const rows = [
+    place("c", 90, 40, { schedulable: false }),
+    place("d", 80, 40, { stale: true }),
+    place("a", 80, -4, { fitLevel: "too_tight" }),
+  ];
+  const { why, fitting, places } = previewOf(rows, HOSTS);
+  expect([why, fitting]).toEqual(["none accepts", 0]);
+  expect(places.map(({ obstacle }) => obstacle)).toEqual(["cordoned", "stale", undefined]);
+});

@@ -22,13 +22,15 @@ export interface Place {
   /** Share of the machine's memory for engines that stays free; undefined while its budget is unknown. */
   readonly freeShare: number | undefined;
   readonly isRecommended: boolean;
+  /** Why the machine takes no replica although the model may fit. */
+  readonly obstacle?: "cordoned" | "stale";
 }
 
 export interface Preview {
   /** At most three: the recommended one first. Of machines that do not fit only if none does. */
   readonly places: readonly Place[];
   readonly fitting: number;
-  readonly why: "fastest with reserve" | "most memory left" | "none fits";
+  readonly why: "fastest with reserve" | "most memory left" | "none fits" | "none accepts";
 }
 
 const SHOWN = 3;
@@ -39,7 +41,9 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
   const byName = new Map(hosts.map((host) => [host.name, host]));
   const places = rows.map((simulated): Omit<Place, "isRecommended"> => {
     const host = byName.get(simulated.nodeName);
-    return { simulated, host, freeShare: freeShareOf(simulated, host) };
+    const freeShare = freeShareOf(simulated, host);
+    const obstacle = obstacleOf(simulated);
+    return obstacle === undefined ? { simulated, host, freeShare } : { simulated, host, freeShare, obstacle };
   });
   const fitting = places.filter(({ simulated }) => canPlace(simulated));
   if (fitting.length === 0) {
@@ -47,7 +51,8 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
       .sort((a, b) => shortOf(a.simulated) - shortOf(b.simulated))
       .slice(0, SHOWN)
       .map((place) => ({ ...place, isRecommended: false }));
-    return { places: misses, fitting: 0, why: "none fits" };
+    const isShort = places.every(({ simulated }) => simulated.fitLevel === "too_tight");
+    return { places: misses, fitting: 0, why: isShort ? "none fits" : "none accepts" };
   }
   const roomy = fitting.filter(({ freeShare = 0 }) => freeShare >= RESERVE);
   const [best] =
@@ -68,6 +73,11 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
 /** GiB that are missing; 0 if it fits. */
 export function shortOf({ requiredMemoryGb, availableMemoryGb }: SimulatedPlace): number {
   return Math.max(0, requiredMemoryGb - availableMemoryGb);
+}
+
+function obstacleOf({ stale, schedulable }: SimulatedPlace): Place["obstacle"] {
+  if (stale) return "stale";
+  return schedulable ? undefined : "cordoned";
 }
 
 function canPlace({ fitLevel, stale, schedulable }: SimulatedPlace): boolean {

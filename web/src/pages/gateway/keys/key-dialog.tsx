@@ -57,7 +57,7 @@ export function KeyDialog({
   };
   if (made !== undefined)
     return (
-      <Dialog title={texts.madeTitle} description={texts.madeWhy} isOpen onClose={onClose}>
+      <Dialog title={texts.madeTitle} description={texts.madeWhy} isOpen>
         <Command>{made}</Command>
         <footer className="dialog-foot">
           <Button look="primary" onClick={onClose}>

@@ -1,9 +1,11 @@
 /** The service as YAML: to read, and to edit. What another person stores in the meantime is never overwritten. */
+import { useBlocker } from "@tanstack/react-router";
 import { useState } from "react";
 import type { InferenceService } from "../../../../../src/api/inference-service/index.ts";
 import { useRight } from "../../../api/session.ts";
 import { Button } from "../../../parts/button.tsx";
 import { CopyButton } from "../../../parts/copy.tsx";
+import { Confirm } from "../../../parts/dialog.tsx";
 import { Failure } from "../../../parts/notice.tsx";
 import { printYaml } from "../../../parts/yaml/documents.ts";
 import { YamlEditor } from "../../../parts/yaml/editor.tsx";
@@ -57,9 +59,37 @@ function Reading({
   );
 }
 
+/** An edit that is not saved is lost with its tab. */
+function AskBeforeLeaving() {
+  const blocker = useBlocker({
+    shouldBlockFn: ({ current, next }) =>
+      current.pathname !== next.pathname || tabOf(current.search) !== tabOf(next.search),
+    enableBeforeUnload: true,
+    withResolver: true,
+  });
+  if (blocker.status !== "blocked") return null;
+  return (
+    <Confirm
+      title={texts.unsaved}
+      act={texts.leave}
+      isOpen
+      isBusy={false}
+      onClose={blocker.reset}
+      onConfirm={blocker.proceed}
+    >
+      <p>{texts.unsavedWhy}</p>
+    </Confirm>
+  );
+}
+
+function tabOf(search: object): string | undefined {
+  return (search as { readonly tab?: string }).tab;
+}
+
 function Editing({ edit, text }: { readonly edit: Edit; readonly text: string }) {
   return (
     <div className="stack">
+      <AskBeforeLeaving />
       {edit.conflict !== undefined && (
         <ConflictNotice conflict={edit.conflict} onMerge={edit.merge} onDiscard={edit.cancel} />
       )}
