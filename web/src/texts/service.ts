@@ -93,6 +93,12 @@ export const serviceText = {
   },
   placement: {
     chosen: "Chosen hosts",
+    chosenWord: "Chosen",
+    replica: "Replica",
+    host: "Host",
+    state: "State",
+    why: "Why",
+    serving: (serving: number, all: number) => `${serving} of ${all} serve`,
     misses: "Hosts that come closest",
     missesNone: "No host was rejected for a missing replica.",
     rejected: "Rejected hosts by reason",
