@@ -8,6 +8,7 @@ const objects = (changes: {
   readonly replicas?: readonly InferenceReplica["status"][];
   readonly conditions?: readonly string[];
   readonly attention?: string;
+  readonly desired?: number;
 }) =>
   ({
     service: { status: { readyReplicas: changes.ready ?? 0, message: "of the service" } },
@@ -15,7 +16,13 @@ const objects = (changes: {
     pods: changes.conditions
       ? [{ status: { conditions: changes.conditions.map((type) => ({ type, status: "True" })) } }]
       : [],
-    row: changes.attention ? ({ attention: { message: changes.attention } } as ServiceRow) : undefined,
+    row: changes.attention
+      ? ({
+          attention: { message: changes.attention },
+          ready: changes.ready ?? 0,
+          desired: changes.desired ?? 1,
+        } as ServiceRow)
+      : undefined,
   }) as unknown as StartingObjects;
 
 const GIB = 1024 ** 3;
@@ -60,4 +67,9 @@ test("it is stalled with the words of the condition", () => {
   const { isStuck, message } = startProgressOf(objects({ attention: "needs 21.4 GiB, 18.0 GiB free" }));
   expect([isStuck, message]).toEqual([true, "needs 21.4 GiB, 18.0 GiB free"]);
   expect(startProgressOf(objects({ ready: 1, attention: "no key" })).isStuck).toBe(false);
+});
+
+test("it is stalled while some replicas are ready and others cannot be", () => {
+  const { stage, isStuck } = startProgressOf(objects({ ready: 4, desired: 50, attention: "no memory" }));
+  expect([stage, isStuck]).toEqual(["ready", true]);
 });

@@ -12,6 +12,8 @@ export interface StartProgress {
   readonly message: string;
   /** It does not proceed without a person. */
   readonly isStuck: boolean;
+  /** Ready and desired replicas; undefined until both are known. */
+  readonly replicas?: { readonly ready: number; readonly desired: number };
 }
 
 export interface DownloadSum {
@@ -39,8 +41,11 @@ export function startProgressOf({ service, replicas, pods, row }: StartingObject
   const stage = stageOf(service, replicas, pods);
   const download = stage === "downloading" ? downloadOf(replicas) : undefined;
   const message = row?.attention?.message ?? service.status?.message ?? "";
-  const isStuck = stage !== "ready" && row?.attention !== undefined;
-  return download === undefined ? { stage, message, isStuck } : { stage, download, message, isStuck };
+  const isComplete = row === undefined || row.ready >= row.desired;
+  const isStuck = row?.attention !== undefined && (stage !== "ready" || !isComplete);
+  const progress: StartProgress = { stage, message, isStuck };
+  const counted = row === undefined ? progress : { ...progress, replicas: row };
+  return download === undefined ? counted : { ...counted, download };
 }
 
 /** The replica that is furthest counts: one ready replica answers. */

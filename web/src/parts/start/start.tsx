@@ -23,7 +23,7 @@ export function StartSteps({
   /** More steps, after Ready. */
   readonly children?: ReactNode;
 }) {
-  const { stage, download, message, isStuck } = progress;
+  const { stage, download, message, isStuck, replicas } = progress;
   const now = STAGES.indexOf(stage);
   return (
     <div className="stack" aria-live="polite">
@@ -35,11 +35,14 @@ export function StartSteps({
             at={index < now || stage === "ready" ? "done" : index > now ? "next" : isStuck ? "stuck" : "now"}
           >
             {one === stage && download !== undefined && <Download download={download} />}
+            {one === "ready" && stage === "ready" && replicas !== undefined && (
+              <span className="number">{startText.of(String(replicas.ready), String(replicas.desired))}</span>
+            )}
           </StartStep>
         ))}
         {children}
       </ol>
-      {hasReason && stage !== "ready" && message !== "" && (
+      {hasReason && (stage !== "ready" || isStuck) && message !== "" && (
         <div className={isStuck ? "start-why start-stuck" : "start-why"}>
           <p className="prose">{message}</p>
           {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}
