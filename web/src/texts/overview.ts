@@ -11,6 +11,7 @@ export const overviewText = {
   memory: "Memory claimed",
   ofBudget: (budget: string) => `of ${budget}`,
   of: (total: string) => `of ${total}`,
+  noRight: "no right to see hosts",
   attention: "Needs attention",
   allServing: (count: number) =>
     count === 1 ? "The only service is serving." : `All ${count} services are serving.`,

@@ -13,13 +13,18 @@ export function FarmFigures() {
   const farm = useList("farm").rows[0];
   const queues = useList("queues").rows;
   const hasGateway = useSession()?.hasGateway === true;
-  const { hosts, services } = farm ?? { hosts: undefined, services: undefined };
+  // Without the right to list hosts, their figures are not zero but unknown.
+  const maySeeHosts = useList("hosts").refusal === undefined;
+  const { services } = farm ?? { services: undefined };
+  const hosts = maySeeHosts ? farm?.hosts : undefined;
+  const hostsDetail = maySeeHosts ? overviewText.of(formatCount(hosts?.total)) : overviewText.noRight;
+  const budget = maySeeHosts ? overviewText.ofBudget(formatBytes(farm?.budgetBytes)) : overviewText.noRight;
   return (
     <Figures>
       <Figure
         label={overviewText.hosts}
         value={formatCount(hosts?.ready)}
-        detail={<To path="/hosts">{overviewText.of(formatCount(hosts?.total))}</To>}
+        detail={<To path="/hosts">{hostsDetail}</To>}
       />
       <Figure
         label={overviewText.services}
@@ -32,9 +37,7 @@ export function FarmFigures() {
       <Figure
         label={overviewText.memory}
         value={formatBytes(farm?.claimedBytes)}
-        aside={
-          <span className="muted small number">{overviewText.ofBudget(formatBytes(farm?.budgetBytes))}</span>
-        }
+        aside={<span className="muted small number">{budget}</span>}
       />
     </Figures>
   );
