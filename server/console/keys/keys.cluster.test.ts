@@ -9,9 +9,11 @@ import { openConsoleRig, signIn } from "../testing/console-rig.ts";
 import { mountKeys } from "./keys.ts";
 
 const URL = "/console/gateway-keys";
-const ALL = [{ apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "create", "patch"] }];
+const ALL = [
+  { apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "create", "patch", "delete"] },
+];
 
-test("a key is created, shown once, changed and revoked, with the reader's own rights", async () => {
+test("a key is created, shown once, changed, revoked and deleted, with the reader's own rights", async () => {
   await using rig = await openConsoleRig();
   const { namespace } = rig;
   const routes = [mountKeys({ namespace, isReadOnly: false, clock: systemClock })];
@@ -38,6 +40,9 @@ test("a key is created, shown once, changed and revoked, with the reader's own r
   expect((await list()).keys[0]).toMatchObject({ state: "revoked" });
   const read = readKeySecret(must(await rig.client.get(SECRETS, { namespace, name: "ada" })));
   expect(read.at === "valid" && read.key.hashes[0]?.sha256).toBe(hashKey(key));
+  expect((await admin.send("DELETE", `${URL}/ada`)).statusCode).toBe(204);
+  expect((await list()).keys).toEqual([]);
+  expect((await admin.send("DELETE", `${URL}/ada`)).json().code).toBe("GatewayKeyNotFound");
 });
 
 test("what is not a key, not valid or not allowed is refused", async () => {

@@ -1,4 +1,4 @@
-/** /console/gateway-keys: lists, creates, changes and revokes keys of the gateway, with the reader's own rights. */
+/** /console/gateway-keys: lists, creates, changes, revokes and deletes keys of the gateway, with the reader's own rights. */
 import { randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
@@ -26,6 +26,7 @@ import {
 } from "../../../src/gateway/key-secret.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
+import type { Secret } from "../../../src/kube/objects.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { isoSeconds } from "../../../src/util/iso-seconds.ts";
 import type { Clock } from "../../../src/util/ports.ts";
@@ -99,6 +100,11 @@ export function mountKeys({ namespace, isReadOnly, clock }: KeyRoutes): MountRou
       }));
       return reply.code(204).send();
     });
+    scope.delete(`${GATEWAY_KEYS_PATH}/:name`, { config }, async (request, reply) => {
+      const { name } = parseBody(z.strictObject({ name: nameSchema }), request.params);
+      await keys.remove(await forChange(request), name);
+      return reply.code(204).send();
+    });
   };
 }
 
@@ -126,6 +132,14 @@ function checked(key: GatewayKey): GatewayKey {
 }
 
 function keyStore(namespace: string) {
+  const find = async (client: KubeClient, name: string): Promise<Secret> => {
+    const found = await client.get(SECRETS, { namespace, name });
+    const secret = found.ok ? found.value : undefined;
+    if (!found.ok && found.error.kind !== "notFound") unwrapAnswer(found);
+    if (secret?.metadata.labels?.[LABEL_GATEWAY_KEY] !== "true")
+      throw new MetalbridgeError("GatewayKeyNotFound", `namespace ${namespace} has no key ${name}`);
+    return secret;
+  };
   return {
     list: async (client: KubeClient) => {
       const labelSelector = `${LABEL_GATEWAY_KEY}=true`;
@@ -143,11 +157,7 @@ function keyStore(namespace: string) {
       name: string,
       change: (key: GatewayKey) => GatewayKey,
     ): Promise<void> => {
-      const found = await client.get(SECRETS, { namespace, name });
-      const secret = found.ok ? found.value : undefined;
-      if (!found.ok && found.error.kind !== "notFound") unwrapAnswer(found);
-      if (secret?.metadata.labels?.[LABEL_GATEWAY_KEY] !== "true")
-        throw new MetalbridgeError("GatewayKeyNotFound", `namespace ${namespace} has no key ${name}`);
+      const secret = await find(client, name);
       const read = readKeySecret(secret);
       if (read.at === "invalid")
         throw new MetalbridgeError(
@@ -161,6 +171,10 @@ function keyStore(namespace: string) {
         { op: "replace", path: `/data/${KEY_FIELD}`, value: encodeKey(checked(change(read.key))) },
       ]);
       unwrapAnswer(patched);
+    },
+    remove: async (client: KubeClient, name: string): Promise<void> => {
+      const { uid } = (await find(client, name)).metadata;
+      unwrapAnswer(await client.remove(SECRETS, { namespace, name }, { uid }));
     },
   };
 }

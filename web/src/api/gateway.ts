@@ -65,6 +65,10 @@ export async function createGatewayKey(name: string, fields: KeyFields): Promise
   return key;
 }
 
+export async function deleteGatewayKey(name: string): Promise<void> {
+  await requestJson(`${GATEWAY_KEYS_PATH}/${encodeURIComponent(name)}`, { method: "DELETE" });
+}
+
 export async function changeGatewayKey(
   name: string,
   changes: KeyFields & { readonly isRevoked?: true },

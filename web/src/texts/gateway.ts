@@ -62,6 +62,12 @@ export const gatewayTexts = {
     revoke: "Revoke",
     revokeTitle: (name: string) => `Revoke key ${name}?`,
     revokeWhy: "Requests with this key are refused at once with 401. A revoked key cannot be used again.",
+    delete: "Delete",
+    deleteTitle: (name: string) => `Delete key ${name}?`,
+    deleteWhy: "The key and its limits are removed from the cluster. Its usage so far stays on record.",
+    deleteLast:
+      "It is the last key: without any key the gateway accepts every request, and listens on loopback only.",
+    firstKey: "This is the first key: from now on every request to the gateway needs one.",
     revokeWaiting: (count: number) =>
       count === 1
         ? "1 request of this key is waiting now."

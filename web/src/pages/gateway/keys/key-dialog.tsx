@@ -24,10 +24,13 @@ const PRIORITIES: readonly KeyForm["priority"][] = ["high", "normal", "low"];
 
 export function KeyDialog({
   entry,
+  isFirst = false,
   onClose,
 }: {
   /** Undefined creates one. */
   readonly entry: Exclude<KeyEntry, { state: "invalid" }> | undefined;
+  /** Until now the gateway has accepted every request. */
+  readonly isFirst?: boolean;
   readonly onClose: () => void;
 }) {
   const client = useQueryClient();
@@ -77,6 +80,7 @@ export function KeyDialog({
         }}
       >
         <Fields form={form} setForm={setForm} isNew={entry === undefined} wrong={isTried ? wrong : []} />
+        {isFirst && <p className="keys-last">{texts.firstKey}</p>}
         {error !== undefined && <Failure error={error} />}
         <footer className="dialog-foot">
           <Button onClick={onClose}>{texts.cancel}</Button>

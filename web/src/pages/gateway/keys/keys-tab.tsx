@@ -1,10 +1,10 @@
 /** The keys of the gateway. */
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Plus } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { QueueRow, StateWord } from "../../../../../src/console/rows.ts";
 import type { KeyEntry } from "../../../../../src/gateway/key.ts";
-import { changeGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
+import { changeGatewayKey, deleteGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import { type RightState, useRight } from "../../../api/session.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Confirm } from "../../../parts/dialog.tsx";
@@ -25,7 +25,8 @@ type ValidKey = Exclude<KeyEntry, { state: "invalid" }>;
 type OpenDialog =
   | { readonly at: "create" }
   | { readonly at: "change"; readonly entry: ValidKey }
-  | { readonly at: "revoke"; readonly entry: ValidKey };
+  | { readonly at: "revoke"; readonly entry: ValidKey }
+  | { readonly at: "delete"; readonly name: string };
 
 export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const { data, error, isPending, refetch } = useQuery(gatewayKeysQuery);
@@ -34,6 +35,7 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
   const right = { group: "", resource: "secrets", namespace };
   const canCreate = useRight({ ...right, verb: "create" });
   const canChange = useRight({ ...right, verb: "patch" });
+  const canDelete = useRight({ ...right, verb: "delete" });
   if (error !== null) return <Failure error={error} onRetry={() => void refetch()} />;
   if (isPending || data === undefined) return <Skeleton />;
   const { keys } = data;
@@ -63,20 +65,38 @@ export function KeysTab({ queues }: { readonly queues: readonly QueueRow[] }) {
             label={texts.label}
             rows={keys}
             keyOf={({ name }) => name}
-            columns={columnsOf(canChange, setOpen)}
+            columns={columnsOf({ canChange, canDelete }, setOpen)}
             none={texts.empty}
           />
         </>
       )}
-      {open?.at === "create" && <KeyDialog entry={undefined} onClose={() => setOpen(undefined)} />}
+      {open?.at === "create" && (
+        <KeyDialog entry={undefined} isFirst={keys.length === 0} onClose={() => setOpen(undefined)} />
+      )}
       {open?.at === "change" && <KeyDialog entry={open.entry} onClose={() => setOpen(undefined)} />}
       {open?.at === "revoke" && (
-        <RevokeDialog
-          entry={open.entry}
-          isLast={keys.filter(({ state }) => state === "active").length <= 1}
-          waiting={waitingOf(queues, open.entry.name)}
+        <EndDialog
+          title={texts.revokeTitle(open.entry.name)}
+          act={texts.revoke}
+          run={() => changeGatewayKey(open.entry.name, { isRevoked: true })}
           onClose={() => setOpen(undefined)}
-        />
+        >
+          <RevokeConsequences
+            isLast={keys.filter(({ state }) => state === "active").length <= 1}
+            waiting={waitingOf(queues, open.entry.name)}
+          />
+        </EndDialog>
+      )}
+      {open?.at === "delete" && (
+        <EndDialog
+          title={texts.deleteTitle(open.name)}
+          act={texts.delete}
+          run={() => deleteGatewayKey(open.name)}
+          onClose={() => setOpen(undefined)}
+        >
+          <p>{texts.deleteWhy}</p>
+          {keys.length <= 1 && <p className="keys-last">{texts.deleteLast}</p>}
+        </EndDialog>
       )}
     </div>
   );
@@ -87,54 +107,54 @@ function waitingOf(queues: readonly QueueRow[], name: string): number {
   return all.reduce((sum, { waiting }) => sum + waiting, 0);
 }
 
-function RevokeDialog({
-  entry: { name },
-  isLast,
-  waiting,
+function RevokeConsequences({ isLast, waiting }: { readonly isLast: boolean; readonly waiting: number }) {
+  return (
+    <>
+      <p>{texts.revokeWhy}</p>
+      {waiting > 0 && <p>{texts.revokeWaiting(waiting)}</p>}
+      {isLast && <p className="keys-last">{texts.revokeLast}</p>}
+    </>
+  );
+}
+
+/** Asks before a key is revoked or deleted. */
+function EndDialog({
+  title,
+  act,
+  run,
   onClose,
+  children,
 }: {
-  readonly entry: ValidKey;
-  readonly isLast: boolean;
-  readonly waiting: number;
+  readonly title: string;
+  readonly act: string;
+  readonly run: () => Promise<void>;
   readonly onClose: () => void;
+  readonly children: ReactNode;
 }) {
   const client = useQueryClient();
-  const [isBusy, setIsBusy] = useState(false);
-  const [error, setError] = useState<Error>();
-  const revoke = async (): Promise<void> => {
-    setIsBusy(true);
-    try {
-      await changeGatewayKey(name, { isRevoked: true });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: run,
+    onSuccess: async () => {
       await client.invalidateQueries({ queryKey: gatewayKeysQuery.queryKey });
       // What the reader's own key may use may have changed.
       void client.invalidateQueries({ queryKey: ["gateway"] });
       onClose();
-    } catch (cause) {
-      setError(cause instanceof Error ? cause : new Error(String(cause)));
-      setIsBusy(false);
-    }
-  };
+    },
+  });
   return (
-    <Confirm
-      title={texts.revokeTitle(name)}
-      isOpen
-      onClose={onClose}
-      act={texts.revoke}
-      isBusy={isBusy}
-      onConfirm={() => void revoke()}
-    >
-      <p>{texts.revokeWhy}</p>
-      {waiting > 0 && <p>{texts.revokeWaiting(waiting)}</p>}
-      {isLast && <p className="keys-last">{texts.revokeLast}</p>}
-      {error !== undefined && <Failure error={error} />}
+    <Confirm title={title} isOpen onClose={onClose} act={act} isBusy={isPending} onConfirm={() => mutate()}>
+      {children}
+      {error !== null && <Failure error={error} />}
     </Confirm>
   );
 }
 
-function columnsOf(
-  canChange: RightState,
-  open: (dialog: OpenDialog) => void,
-): readonly PlainColumn<KeyEntry>[] {
+interface KeyRights {
+  readonly canChange: RightState;
+  readonly canDelete: RightState;
+}
+
+function columnsOf(rights: KeyRights, open: (dialog: OpenDialog) => void): readonly PlainColumn<KeyEntry>[] {
   const valid = (entry: KeyEntry) => (entry.state === "invalid" ? undefined : entry);
   return [
     { id: "name", header: texts.name, cell: ({ name }) => <bdi className="keys-name">{name}</bdi> },
@@ -180,22 +200,41 @@ function columnsOf(
     {
       id: "actions",
       header: texts.actions,
-      cell: (entry) => {
-        const key = valid(entry);
-        if (key === undefined || key.state === "revoked") return "";
-        return (
-          <span className="keys-actions">
-            <Button look="quiet" right={canChange} onClick={() => open({ at: "change", entry: key })}>
-              {texts.change}
-            </Button>
-            <Button look="quiet" right={canChange} onClick={() => open({ at: "revoke", entry: key })}>
-              {texts.revoke}
-            </Button>
-          </span>
-        );
-      },
+      cell: (entry) => <Actions entry={entry} rights={rights} open={open} />,
     },
   ];
+}
+
+/** A key that gives access is revoked first, which can be seen, and then deleted. */
+function Actions({
+  entry,
+  rights: { canChange, canDelete },
+  open,
+}: {
+  readonly entry: KeyEntry;
+  readonly rights: KeyRights;
+  readonly open: (dialog: OpenDialog) => void;
+}) {
+  const isOver = entry.state !== "active";
+  return (
+    <span className="keys-actions">
+      {(entry.state === "active" || entry.state === "expired") && (
+        <Button look="quiet" right={canChange} onClick={() => open({ at: "change", entry })}>
+          {texts.change}
+        </Button>
+      )}
+      {entry.state === "active" && (
+        <Button look="quiet" right={canChange} onClick={() => open({ at: "revoke", entry })}>
+          {texts.revoke}
+        </Button>
+      )}
+      {isOver && (
+        <Button look="quiet" right={canDelete} onClick={() => open({ at: "delete", name: entry.name })}>
+          {texts.delete}
+        </Button>
+      )}
+    </span>
+  );
 }
 
 const STATE_WORDS: Readonly<Record<KeyEntry["state"], StateWord>> = {
