@@ -2,7 +2,11 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Whole systems, dozens of real engines, many installations. */
-const LONG = [/\/test\/(integration|nodes|console)\//, /\.engine\.test\.ts$/, /\/launchd\/install\.test\.ts$/];
+const LONG = [
+  /\/test\/(integration|nodes|console)\//,
+  /\.engine\.test\.ts$/,
+  /\/launchd\/install\.test\.ts$/,
+];
 
 /** Of those that start after each long one: as many as keep about half of the workers at long files. */
 const SHORT_PER_LONG = 2;
