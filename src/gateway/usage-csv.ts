@@ -19,7 +19,7 @@ export function renderUsageCsv(rows: Iterable<UsageRow>): string {
   return renderCsv([COLUMNS, ...Array.from(rows, (row) => COLUMNS.map((column) => String(row[column])))]);
 }
 
-/** Undefined if the ConfigMap is no record of usage. Lines without valid counts are left out. */
+/** Undefined if the ConfigMap is not a usage record. Lines without valid counts are left out. */
 export function readUsageRecord({ metadata, data }: UsageConfigMap): UsageRecord | undefined {
   const day = metadata.labels?.[LABEL_USAGE_DAY] ?? "";
   const text = data?.[USAGE_FIELD];

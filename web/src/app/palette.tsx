@@ -1,8 +1,10 @@
 /** The command palette: pages, actions and every service, host and model by name. */
+
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { Dialog as Radix } from "radix-ui";
 import { useDeferredValue, useMemo, useState } from "react";
+import { hrefOfMachine } from "../address/machine-href.ts";
 import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
 import { setTheme } from "../parts/theme.ts";
@@ -84,14 +86,13 @@ function Found({ words, go }: { readonly words: string; readonly go: (to: string
       }
       return all;
     };
-    const place = (kind: string) => (kind === "Host" ? "hosts" : "nodes");
     return [
       ...pick(services, ({ namespace, name }) => ({
         to: `/services/${namespace}/${name}`,
         name: `${namespace}/${name}`,
         kind: "Service",
       })),
-      ...pick(hosts, ({ name, kind }) => ({ to: `/${place(kind)}/${name}`, name, kind })),
+      ...pick(hosts, ({ name, kind }) => ({ to: hrefOfMachine({ kind, name }), name, kind })),
       ...pick(models, ({ namespace, name }) => ({
         to: `/models/${namespace}/${name}`,
         name: `${namespace}/${name}`,

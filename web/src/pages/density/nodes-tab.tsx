@@ -1,6 +1,8 @@
 /** The tab Nodes: a card for each machine. */
+
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { type DensityNode, densityNodes } from "../../api/density.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
@@ -57,7 +59,7 @@ export function NodesTab() {
 function NodeCard({ node }: { readonly node: DensityNode }) {
   const { kind, nodeName, system, modelFitCount, bestScore, memoryLeftGb, problem, stale } = node;
   const left = memoryLeftGb === null ? undefined : memoryLeftGb * GIB;
-  const path = `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(nodeName)}`;
+  const path = hrefOfMachine({ kind, name: nodeName });
   return (
     <Link to={path as "/"} search={keepNamespace} className="card density-card">
       <div className="spread">

@@ -1,7 +1,9 @@
 /** The tab Query: a name, and the machines for it, best first. */
+
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
+import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type QueryRow, queryDensity } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";
@@ -115,7 +117,7 @@ function Answer({
 }
 
 export function MachineLink({ kind, name }: { readonly kind: "Host" | "Node"; readonly name: string }) {
-  const path = `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(name)}`;
+  const path = hrefOfMachine({ kind, name });
   return (
     <Link to={path as "/"} search={keepNamespace} className="link">
       <bdi>{name}</bdi>

@@ -27,7 +27,7 @@ export interface Place {
 }
 
 export interface Preview {
-  /** At most three: the recommended one first. Of machines that do not fit only if none does. */
+  /** At most three: the recommended one first. Machines that do not fit are shown only if none does. */
   readonly places: readonly Place[];
   readonly fitting: number;
   readonly why: "fastest with reserve" | "most memory left" | "none fits" | "none accepts";

@@ -9,7 +9,7 @@ export interface YamlState {
 }
 
 export interface DeployYamlProps {
-  /** Of the fields. */
+  /** The deployment that the fields describe. */
   readonly deployment: Deployment | undefined;
   readonly faults: readonly DeployFault[];
   readonly edited: YamlState | undefined;

@@ -21,7 +21,7 @@ const texts = gatewayTexts.models;
 interface NameRow {
   readonly model: GatewayModel;
   readonly state: StateWord;
-  /** Of the service, without the name of the model. */
+  /** Base URL of the service, without the name of the model. */
   readonly baseUrl: string;
 }
 

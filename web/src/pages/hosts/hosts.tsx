@@ -1,8 +1,10 @@
 /** All machines: cards or a table. */
+
 import { Link } from "@tanstack/react-router";
 import { LayoutGrid, Rows3 } from "lucide-react";
 import { useMemo } from "react";
 import type { HostRow } from "../../../../src/console/rows.ts";
+import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
@@ -62,7 +64,7 @@ export function HostsPage() {
           rows={shown}
           keyOf={keyOfHost}
           columns={COLUMNS}
-          hrefOf={hrefOfHost}
+          hrefOf={hrefOfMachine}
           defaultSort="name"
           toolbar={<Filter words={words} setWords={setWords} shown={shown.length} all={hosts.rows} />}
         />
@@ -134,7 +136,7 @@ function Cards({
 function Card({ host }: { readonly host: HostRow }) {
   const engines = host.engines.map(({ name }) => name).join(", ");
   return (
-    <Link to={hrefOfHost(host) as "/"} search={keepNamespace} className="card host-card">
+    <Link to={hrefOfMachine(host) as "/"} search={keepNamespace} className="card host-card">
       <div className="spread">
         <h2 className="truncate">{host.name}</h2>
         <State state={host.state} />
@@ -257,10 +259,6 @@ const COLUMNS: readonly Column<HostRow>[] = [
 
 function keyOfHost({ kind, name }: HostRow): string {
   return `${kind}/${name}`;
-}
-
-function hrefOfHost({ kind, name }: HostRow): string {
-  return `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(name)}`;
 }
 
 function isFound({ name, chip, state, engines }: HostRow, words: string): boolean {

@@ -1,5 +1,7 @@
 /** What needs a person, across machines, services and models: worst first, equal causes together. Pure. */
+
 import type { Attention, HostRow, ModelRow, ServiceRow } from "../../../../src/console/rows.ts";
+import { hrefOfMachine } from "../../address/machine-href.ts";
 
 export interface AttentionItem {
   readonly kind: "host" | "service" | "model";
@@ -42,7 +44,7 @@ export function attentionItems({
               kind: "host" as const,
               key: `${kind}/${name}`,
               name,
-              href: `/${kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(name)}`,
+              href: hrefOfMachine({ kind, name }),
               attention,
               isCordoned,
             },

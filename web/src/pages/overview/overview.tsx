@@ -1,7 +1,9 @@
 /** The page Overview: the farm in figures, what needs a person, the machines. */
+
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
+import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command } from "../../parts/copy.tsx";
@@ -127,11 +129,7 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
       <ul className="machine-strip">
         {fullest.slice(0, MACHINES).map((host) => (
           <li key={`${host.kind}/${host.name}`}>
-            <Link
-              to={`/${host.kind === "Host" ? "hosts" : "nodes"}/${encodeURIComponent(host.name)}` as "/"}
-              search={keepNamespace}
-              className="card machine"
-            >
+            <Link to={hrefOfMachine(host) as "/"} search={keepNamespace} className="card machine">
               <div className="spread">
                 <h3 className="truncate">{host.name}</h3>
                 <State state={host.state} />

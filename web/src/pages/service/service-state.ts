@@ -9,7 +9,7 @@ export interface ServiceObjects {
   readonly service: InferenceService;
   readonly replicas: readonly InferenceReplica[];
   readonly pods: readonly ServicePod[];
-  /** Of the list of services; undefined until it has arrived. */
+  /** Row in the list of services; undefined until it has arrived. */
   readonly row: ServiceRow | undefined;
 }
 

@@ -9,7 +9,7 @@ export interface Choice {
   readonly without: string;
 }
 
-/** Of the density API; an unknown one is refused with the names that it knows. */
+/** Names that the density API knows; an unknown one is refused with the names that it knows. */
 const QUANTIZATIONS = [
   ...["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "MXFP4", "Q3_K_M", "Q2_K"],
   ...["mlx-16bit", "mlx-8bit", "mlx-6bit", "mlx-5bit", "mlx-4bit", "mlx-3bit"],

@@ -8,7 +8,7 @@ export type StartStage = "placing" | "downloading" | "loading" | "ready";
 export interface StartProgress {
   readonly stage: StartStage;
   readonly download?: DownloadSum;
-  /** Of the service, in its own words. */
+  /** Status message of the service, verbatim. */
   readonly message: string;
   /** It does not proceed without a person. */
   readonly isStuck: boolean;

@@ -89,7 +89,7 @@ export function wrongFields(form: KeyForm): readonly FormField[] {
   return wrong;
 }
 
-/** Of a form without wrong fields. */
+/** Requires a form without wrong fields. */
 export function fieldsOf(form: KeyForm): KeyFields {
   const days = wholeNumber(form.validDays);
   return {

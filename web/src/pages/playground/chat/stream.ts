@@ -28,7 +28,7 @@ interface Chunk {
     readonly finish_reason?: string | null;
   }[];
   readonly usage?: Usage | null;
-  /** Of llama-server. */
+  /** Sent by llama-server only. */
   readonly timings?: { readonly predicted_per_second?: number };
   readonly error?: { readonly message?: string };
 }

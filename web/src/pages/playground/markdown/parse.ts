@@ -9,7 +9,7 @@ export type Block =
 export interface ListItem {
   /** 0 for the outermost. */
   readonly depth: number;
-  /** Of an ordered list, as written. */
+  /** Number of an item in an ordered list, as written. */
   readonly marker: string;
   readonly text: string;
 }

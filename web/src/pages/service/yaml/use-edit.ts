@@ -112,7 +112,7 @@ function editableOf(object: object): Editable {
   return { apiVersion, kind, metadata: kept, spec, ...others };
 }
 
-/** A version is no change of the reader's. */
+/** The resource version does not count as a change by the reader. */
 function withVersionOf(edited: Editable, base: Editable): Editable {
   const { resourceVersion } = (base.metadata ?? {}) as Editable;
   return { ...(edited.metadata as Editable), resourceVersion };

@@ -6,7 +6,7 @@ export type Level = StateWord["level"];
 /** One service, or several of one model or namespace. */
 export interface ServiceGroup {
   readonly id: string;
-  /** Of the service, its model or its namespace. */
+  /** Name of the service, of its model or of its namespace. */
   readonly name: string;
   /** Empty for a group of a namespace. */
   readonly namespace: string;

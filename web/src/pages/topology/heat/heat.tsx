@@ -2,17 +2,17 @@
 import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, memo, useMemo, useState } from "react";
 import type { HostRow } from "../../../../../src/console/rows.ts";
+import { hrefOfMachine } from "../../../address/machine-href.ts";
 import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatPercent, formatRate } from "../../../parts/format.ts";
 import { State } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/topology.ts";
 import type { Figures, ServiceFacts } from "../graph/figures.ts";
 import type { ChosenPath, Level, MachineId, Selection, ServiceGroup } from "../graph/graph.ts";
-import { hrefOfMachine } from "../graph/machine-href.ts";
 import { cellAfter, claimedShare, legendOf } from "./cells.ts";
 import "./heat.css";
 
-/** Of a cell and its gap. */
+/** Size of a cell with its gap. */
 const CELL_PX = 22;
 const GAP_PX = 2;
 

@@ -3,13 +3,13 @@ import { Link } from "@tanstack/react-router";
 import { Handle, type NodeProps, Position } from "@xyflow/react";
 import { ArrowUpRight, Route } from "lucide-react";
 import { memo } from "react";
+import { hrefOfMachine } from "../../../address/machine-href.ts";
 import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/memory-bar.tsx";
 import { State } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/topology.ts";
 import type { Selection } from "../graph/graph.ts";
-import { hrefOfMachine } from "../graph/machine-href.ts";
 import type { FrameData, GatewayData, MachineData, ServiceData } from "./elements.ts";
 
 export const GatewayNode = memo(({ data }: NodeProps) => (
