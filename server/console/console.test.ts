@@ -4,14 +4,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { createDensity } from "../../fitness/density/density.ts";
-import { createFitIndex } from "../../fitness/density/fits.ts";
 import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
-import { systemClock } from "../../src/kube/system-clock.ts";
-import { quietLog } from "../../test/cluster/quiet-log.ts";
-import { createApp } from "../rest/app.ts";
-import { type ConsoleOptions, createConsole } from "./console.ts";
+import type { ConsoleOptions } from "./console.ts";
 import { createSeal } from "./session/seal.ts";
+import { consoleApp } from "./testing/console-app.ts";
 
 const HOST = "console.example";
 const call = { [CONSOLE_HEADER]: "1", host: HOST };
@@ -37,24 +33,8 @@ afterEach(async () => {
 });
 
 function start(changed: Partial<ConsoleOptions> = {}) {
-  const page = createConsole({
-    cluster: { kubeconfigPath: path.join(folder, "absent") },
-    folder: path.join(folder, "pages"),
-    version: "1.2.3",
-    clock: systemClock,
-    log: quietLog,
-    isReadOnly: false,
-    isOnLoopback: false,
-    ...changed,
-  });
-  const app = createApp({
-    density: createDensity(createFitIndex([])),
-    clock: systemClock,
-    log: quietLog,
-    authorize: async () => ({ at: "unauthenticated" }),
-    notReady: () => "everything",
-    console: page,
-  });
+  const cluster = { kubeconfigPath: path.join(folder, "absent") };
+  const app = consoleApp({ cluster, folder: path.join(folder, "pages"), ...changed }, () => "everything");
   open.push(app);
   return app;
 }

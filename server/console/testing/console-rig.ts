@@ -3,22 +3,18 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
-import { createDensity } from "../../../fitness/density/density.ts";
-import { createFitIndex } from "../../../fitness/density/fits.ts";
 import { CONSOLE_HEADER } from "../../../src/console/protocol.ts";
 import { connect, type KubeConnection } from "../../../src/kube/client/connect.ts";
 import { createClient } from "../../../src/kube/client/create-client.ts";
 import { ROLE_BINDINGS, ROLES, SECRETS, SERVICE_ACCOUNTS } from "../../../src/kube/kinds.ts";
 import type { Role, Secret } from "../../../src/kube/objects.ts";
-import { systemClock } from "../../../src/kube/system-clock.ts";
 import { issueToken } from "../../../src/kube/token.ts";
 import type { KubeClient } from "../../../src/kube/types.ts";
 import { must } from "../../../test/bed/must.ts";
 import { freePort } from "../../../test/bed/ports.ts";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
-import { quietLog } from "../../../test/cluster/quiet-log.ts";
-import { createApp } from "../../rest/app.ts";
-import { type ConsoleOptions, createConsole } from "../console.ts";
+import type { ConsoleOptions } from "../console.ts";
+import { consoleApp } from "./console-app.ts";
 
 export const consoleHeaders = { [CONSOLE_HEADER]: "1" };
 
@@ -59,28 +55,9 @@ export async function openConsoleRig(): Promise<ConsoleRig> {
 }
 
 function startConsole(stack: AsyncDisposableStack, changed: Partial<ConsoleOptions> = {}): FastifyInstance {
-  const page = createConsole({
-    cluster: { kubeconfigPath: sharedCluster().kubeconfig },
-    folder: "/absent",
-    version: "1.2.3",
-    clock: systemClock,
-    log: quietLog,
-    isReadOnly: false,
-    isOnLoopback: false,
-    ...changed,
-  });
-  const app = createApp({
-    density: createDensity(createFitIndex([])),
-    clock: systemClock,
-    log: quietLog,
-    authorize: async () => ({ at: "unauthenticated" }),
-    notReady: () => undefined,
-    console: page,
-  });
-  stack.defer(async () => {
-    await app.close();
-    page.close();
-  });
+  const cluster = { kubeconfigPath: sharedCluster().kubeconfig };
+  const app = consoleApp({ cluster, folder: "/absent", ...changed });
+  stack.defer(() => app.close());
   return app;
 }
 
