@@ -140,6 +140,7 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     await bed.until("chat", { phase: "Ready", ready: "1/1" });
     await until(async () => expect(await bed.pods("chat")).toHaveLength(1));
     const [pod] = await bed.pods("chat");
+    await untilForwarded("chat");
     const stream = bed.ask(node(), "chat", { max_tokens: LONG, stream: true });
     await untilBusy(pod);
     const started = performance.now();
@@ -151,6 +152,7 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
 
   test("with waitForIdle a change waits for the stream of the old pod", async () => {
     const [pod] = await bed.pods("chat");
+    await untilForwarded("chat");
     // The controller reads the gauges every five seconds.
     const stream = bed.ask(node(), "chat", { max_tokens: 4 * LONG, stream: true });
     await untilBusy(pod);
@@ -203,9 +205,8 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     await bed.until("keyed", { phase: "Ready", ready: "1/1" });
     const jobs = await bed.farm.objects.list(JOBS);
     expect(jobs).toHaveLength(1);
+    await untilForwarded("keyed", "401");
     const models = `${await bed.url("keyed")}/v1/models`;
-    // kube-proxy follows within a second.
-    await until(async () => expect(await statusOf(models)).toBe("401"));
     expect(await statusOf(models, "-H", "Authorization: Bearer sesame")).toBe("200");
   });
 
@@ -227,6 +228,12 @@ describeUnless(whyNoRealNode(), "serving in pods", () => {
     await until(async () => {
       expect(await (await fetch(url)).text()).toMatch(/^llamacpp:requests_processing [1-9]/m);
     });
+  }
+
+  /** A service may be Ready before kube-proxy knows its pod, and until then its ClusterIP refuses connections. */
+  async function untilForwarded(service: string, status = "200"): Promise<void> {
+    const models = `${await bed.url(service)}/v1/models`;
+    await until(async () => expect(await statusOf(models)).toBe(status));
   }
 
   async function statusOf(url: string, ...args: readonly string[]): Promise<string> {

@@ -65,15 +65,18 @@ export async function openPage(
     page,
     context,
     open: async (path) => {
-      const changes = () => seen.filter((one) => NETWORK_CHANGED.test(one)).length;
       for (let load = 1; load <= MAX_LOADS; load += 1) {
-        const before = changes();
+        const before = seen.length;
+        const interrupted = () => seen.slice(before).some((one) => NETWORK_CHANGED.test(one));
         await page.goto(`${url}${CONSOLE_PATH}${path}`);
         // Without its scripts the page would never have a title.
-        if (changes() > before) continue;
-        await page.locator("main").locator("h1, h2").first().waitFor();
-        await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
-        if (changes() === before) return;
+        if (!interrupted()) {
+          await page.locator("main").locator("h1, h2").first().waitFor();
+          await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+        }
+        if (!interrupted()) return;
+        // Scripts and styles that did not arrive cause further errors.
+        seen.length = before;
       }
       throw new Error(`the network changed during ${MAX_LOADS} loads of ${path}`);
     },
@@ -96,7 +99,7 @@ export async function signIn(context: BrowserContext, url: string, token: string
 }
 
 /** The browser reports violations of the CSP, and requests that fail, as errors in its console. */
-function collectProblems(page: Page): readonly string[] {
+function collectProblems(page: Page): string[] {
   const seen: string[] = [];
   page.on("console", (message) => {
     if (message.type() === "error") seen.push(`${message.text()} (${message.location().url})`);
