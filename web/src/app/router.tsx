@@ -1,6 +1,6 @@
 /** The pages and their addresses. A page is loaded when it is opened, or when the reader points at its link. */
 import { createRootRoute, createRoute, createRouter, Link, lazyRouteComponent } from "@tanstack/react-router";
-import { CONSOLE_PATH } from "../../../src/console/protocol.ts";
+import { CONSOLE_PATH, type Refusal } from "../../../src/console/protocol.ts";
 import { parseSearch, type Search, stringifySearch } from "../address/search.ts";
 import { Empty, Failure } from "../parts/notice.tsx";
 import { text } from "../texts/text.ts";
@@ -88,6 +88,11 @@ function page(path: string, component: ReturnType<typeof lazyRouteComponent>) {
   return createRoute({ getParentRoute: () => root, path, component });
 }
 
+const refusalOf = (error: unknown): Refusal =>
+  error instanceof Error
+    ? { code: error.name, message: error.message }
+    : { code: "Error", message: String(error) };
+
 export const router = createRouter({
   routeTree: root.addChildren(pages),
   basepath: CONSOLE_PATH,
@@ -96,10 +101,15 @@ export const router = createRouter({
   defaultPreload: "intent",
   scrollRestoration: true,
   scrollToTopSelectors: ["#content"],
-  defaultErrorComponent: ({ error, reset }) => (
+  // A part of the page that did not arrive, after an update of the server or over a network that broke, stays
+  // missing until the document is loaded again.
+  defaultErrorComponent: ({ error }) => (
     <div className="page">
       <h1>{text.error.title}</h1>
-      <Failure error={error as Error} onRetry={reset} />
+      <Failure
+        error={{ ...refusalOf(error), remedy: text.error.reload }}
+        onRetry={() => window.location.reload()}
+      />
     </div>
   ),
 });

@@ -85,6 +85,7 @@ export const text = {
   error: {
     title: "This page could not be shown",
     retry: "Try again",
+    reload: "Load the page again. It may belong to an earlier version of the console, or the network failed.",
     copy: "Copy the error",
     notFound: "There is no page at this address.",
     home: "Go to the overview",
