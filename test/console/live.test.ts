@@ -116,6 +116,19 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
     await untilLive(reader);
   });
 
+  it("loads the document again where a part of a page did not arrive", async () => {
+    await using reader = await on().signedIn();
+    reader.expectProblems(CUT_OFF);
+    reader.expectProblems(/Failed to fetch dynamically imported module|Unable to preload CSS/);
+    await reader.open("/hosts");
+    await reader.context.route(/\/assets\//, (route) => route.abort());
+    await reader.page.getByRole("link", { name: "Density" }).click();
+    await reader.page.getByRole("heading", { name: "This page could not be shown" }).waitFor();
+    await reader.context.unroute(/\/assets\//);
+    await reader.page.getByRole("button", { name: "Try again" }).click();
+    await reader.page.getByRole("heading", { name: "Density" }).waitFor();
+  });
+
   it("takes ages from the server's clock where that of the browser is wrong", async () => {
     const shift = `{ const right = Date.now; Date.now = () => right() - ${5 * HOUR}; }`;
     // A script cannot be put before those of a SharedWorker: the page then has a worker of its own.
