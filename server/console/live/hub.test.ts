@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { InferenceService } from "../../../src/api/inference-service/index.ts";
 import type { AccessQuestion } from "../../../src/console/protocol.ts";
 import { aMac, aModel, aPod, aReplica, aService, condition, GIB } from "../fixtures/objects.ts";
 import { type Browser, createLiveRig, type Rights } from "./testing/live-rig.ts";
@@ -46,6 +47,19 @@ test("an object that changes without a change of its row sends nothing", async (
   rig.put("replicas", aReplica("chat-0", undefined, { namespace: "elsewhere" }));
   await rig.flush();
   expect(browser.take()).toEqual([]);
+});
+
+test("an object of a later version is shown by its own words", async () => {
+  using rig = createLiveRig();
+  const status = { phase: "Hibernating", conditions: [{ type: "Later" }], later: [] };
+  rig.put("services", { ...teamA("later"), status } as unknown as InferenceService);
+  rig.put("services", { ...teamA("bare"), spec: {} } as unknown as InferenceService);
+  const { browser, show } = rig.open();
+  await show("services");
+  expect(browser.take().flatMap(({ set }) => set)).toMatchObject([
+    ["team-a/later", { state: { word: "Hibernating", level: "idle" } }],
+    ["team-a/bare", { state: { word: "Ready" } }],
+  ]);
 });
 
 test("a deleted object is gone, with the part that it has in other rows", async () => {

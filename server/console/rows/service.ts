@@ -166,7 +166,9 @@ function serviceState(objects: ServiceObjects, attention: Attention | undefined)
     case "Progressing":
       return startingState(objects, attention, phase);
     default:
-      return phase satisfies never;
+      phase satisfies never;
+      // The cluster may be newer than this server.
+      return { word: phase, level: "idle" };
   }
 }
 
