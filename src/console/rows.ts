@@ -14,6 +14,8 @@ export interface Attention {
   /** From the catalog: what to do, and a command that does it. */
   readonly remedy?: string;
   readonly command?: string;
+  /** Hosts that a service waits for because they are cordoned. */
+  readonly cordoned?: readonly string[];
   /** ISO time of the last transition. */
   readonly since?: string;
   readonly level: "warn" | "bad";

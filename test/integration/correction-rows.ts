@@ -370,7 +370,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
     {
       name: "cordoned",
       kind: "InferenceService",
-      reason: "NoHostFits",
+      reason: "HostCordoned",
       break: async () => {
         await patchHost("cordoned", { unschedulable: true });
         await served("cordoned", good(), {}, {}, "cordoned");

@@ -115,9 +115,9 @@ export const placementErrors = {
     command: "kubectl describe host NAME",
   },
   HostCordoned: {
-    what: "The host is cordoned: no new replicas are scheduled on it.",
-    do: "set spec.unschedulable and spec.drain of the Host to false",
-    command: "kubectl edit host NAME",
+    what: "The host is cordoned or drained: no new replicas are scheduled on it.",
+    do: "uncordon the host, which also cancels a drain, or add another host",
+    command: "metalbridge uncordon NAME",
   },
   HostRuntimeMissing: {
     what: "The runtime of the service is not installed on this host, or on any host that the service may use, or this version has no driver for it.",
@@ -155,7 +155,7 @@ export const placementErrors = {
   },
   HostTakenBySibling: {
     what: "spec.placement.spread is Required and the host already runs a replica of this service.",
-    do: "add a host, request fewer replicas, or set spec.placement.spread to Preferred",
+    do: "add a host, or set spec.placement.spread to Preferred, so that replicas may share a host",
   },
   HostRefused: {
     what: "The host recently refused or evicted this replica.",

@@ -45,7 +45,7 @@ export const podErrors = {
   },
   InsufficientGPU: {
     what: "No node has enough free GPUs (or other devices) for a pod of the service.",
-    do: "wait, free a GPU, add a node, or request fewer; status.queuePosition is the position in the queue",
+    do: "wait, free a GPU, add a node, or request fewer GPUs for each pod; status.queuePosition is the position in the queue",
     command: "kubectl describe pods -l metalbridge.dev/service=NAME",
   },
   InsufficientResources: {

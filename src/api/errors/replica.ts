@@ -10,7 +10,7 @@ export const replicaErrors = {
   },
   InsufficientMemory: {
     what: "The replica's memory claim does not fit in addition to the existing claims on this host.",
-    do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller quantization",
+    do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller model or quantization",
     command: "metalbridge status",
   },
   MemoryPressure: {

@@ -45,7 +45,7 @@ export const rolloutErrors = {
   },
   DrainBlocked: {
     what: "The drain is blocked: no other host can take the remaining replicas. They keep serving.",
-    do: "free memory on another host, add one, or delete or scale down the service that the message names",
+    do: "free memory on another host, add one, or uncordon the host, which cancels the drain",
     command: "kubectl describe host NAME",
   },
   HostDrained: {

@@ -175,6 +175,8 @@ function missingFor(
     case "HostNotNamed":
     case "HostNotSelected":
       return { code: "NoHostFits", waitingFor: "a host that spec.placement allows" };
+    case "HostCordoned":
+      return { code: "HostCordoned", waitingFor: `host ${nearest.host} to be uncordoned` };
     case "HostBeyondLimit":
       return { code: "NoHostFits", waitingFor: "a smaller claim, or a higher limit in its Model" };
     default:
