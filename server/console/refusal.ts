@@ -50,7 +50,7 @@ export function refuse(reply: FastifyReply, { code, message, remedy }: Metalbrid
   const body: Refusal = {
     code,
     message,
-    remedy: command === undefined ? summary : `${summary}: ${command}`,
+    remedy: command === undefined ? summary : `${summary}: \`${command}\``,
   };
   return reply.code(STATUS[code] ?? OTHER_STATUS).send(body);
 }

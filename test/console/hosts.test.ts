@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { listOf } from "../bed/kubectl.ts";
+import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { expectAccessible } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
@@ -29,12 +30,46 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     await using reader = await on().signedIn();
     await reader.open("/hosts/mac-1");
     await button(reader, "Cordon").click();
+    const dialog = reader.page.getByRole("dialog", { name: "Cordon mac-1?" });
+    await dialog.getByText(/No new ones start here/).waitFor();
+    await dialog.getByRole("button", { name: "Cordon" }).click();
     await main(reader).getByText("Cordoned", { exact: true }).first().waitFor();
+    await main(reader)
+      .getByText(/No new ones start here/)
+      .waitFor();
     expect(await specOf("unschedulable")).toBe("true");
     await button(reader, "Uncordon").click();
     await button(reader, "Cordon").waitFor();
+    await main(reader).getByText("Uncordoned: new replicas can start here.").waitFor();
     expect(await specOf("unschedulable")).toBe("false");
     await main(reader).getByText("Ready", { exact: true }).first().waitFor();
+  });
+
+  it("name the cordon that a service waits for, and end it from the overview", async () => {
+    await on().farm.kubectl([
+      "patch",
+      "mbhost/mac-1",
+      "--type=merge",
+      "-p",
+      '{"spec":{"unschedulable":true}}',
+    ]);
+    await on().apply(
+      model("kept-off", on().tinyModel),
+      serviceAnywhere("kept-off", { placement: { hosts: ["mac-1"] }, contextSize: 4096 }),
+    );
+    await on().untilPhase("kept-off", "WaitingForCapacity");
+    await using reader = await on().signedIn();
+    await reader.open("/hosts/mac-1");
+    await main(reader).getByRole("link", { name: "default/kept-off" }).waitFor();
+    await reader.open("/");
+    const item = main(reader).getByRole("article").filter({ hasText: "default/kept-off" });
+    await item.getByText("Host mac-1 is cordoned").waitFor();
+    await expectAccessible(reader.page);
+    await item.getByRole("button", { name: "Uncordon mac-1" }).click();
+    await item.waitFor({ state: "detached" });
+    await on().untilPhase("kept-off", "Ready");
+    expect(await specOf("unschedulable")).toBe("false");
+    await on().farm.kubectl(["delete", "isvc/kept-off", "mdl/kept-off"]);
   });
 
   it("say what a drain does, what it waits for, and cancel it", async () => {
@@ -44,7 +79,7 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     await main(reader).getByRole("link", { name: "default/chat" }).first().waitFor();
     await button(reader, "Drain").click();
     const dialog = reader.page.getByRole("dialog", { name: "Drain mac-1?" });
-    await dialog.getByText("1 replica moves to another machine").waitFor();
+    await dialog.getByText("1 replica moves to another host").waitFor();
     await dialog.getByText("drains for at most 5 s").waitFor();
     await expectAccessible(reader.page);
     await dialog.getByRole("button", { name: "Drain" }).click();
@@ -114,7 +149,7 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
   });
 
   it("show what needs attention on the overview, with its remedy", async () => {
-    const model = {
+    const absent = {
       apiVersion: "metalbridge.dev/v1alpha1",
       kind: "Model",
       metadata: { name: "absent", namespace: "default" },
@@ -126,7 +161,7 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
       metadata: { name: "absent", namespace: "default" },
       spec: { modelRef: "absent", placement: { hosts: ["mac-1"] } },
     };
-    await on().farm.kubectl(["apply", "-f", "-"], listOf(model, service));
+    await on().farm.kubectl(["apply", "-f", "-"], listOf(absent, service));
     await using reader = await on().signedIn();
     await reader.open("/");
     const item = main(reader).getByRole("article").filter({ hasText: "default/absent" }).first();

@@ -60,7 +60,8 @@ describeUnless(whyNoConsole, "services in the console", () => {
     await page.getByRole("spinbutton", { name: "Replicas" }).fill("2");
     await page.getByText("1 replica more").waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Scale" }).click();
-    await expect.poll(() => ofService("scaled", "{.spec.replicas}")).toBe("2");
+    await page.getByText("Scaled to 2 replicas.").waitFor();
+    expect(await ofService("scaled", "{.spec.replicas}")).toBe("2");
     await page.getByRole("list", { name: /^scaled-1/ }).waitFor();
   });
 

@@ -268,5 +268,5 @@ function forbidden(user: string, topic: ParsedTopic): Refusal {
 }
 
 function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): Refusal {
-  return { code, message, remedy: command === undefined ? summary : `${summary}: ${command}` };
+  return { code, message, remedy: command === undefined ? summary : `${summary}: \`${command}\`` };
 }

@@ -19,7 +19,7 @@ export interface CommandNames {
   readonly namespace?: string | undefined;
   readonly service?: string;
   readonly model?: string;
-  readonly host?: string;
+  readonly host?: string | undefined;
   readonly node?: string;
 }
 
@@ -34,7 +34,7 @@ export function attentionOf(
     reason,
     message: message === "" ? (entry?.what ?? "") : message,
     remedy: isTold ? undefined : entry.do,
-    command: entry?.command === undefined ? undefined : filledCommand(entry.command, names),
+    command: installOf(message) ?? (entry?.command && filledCommand(entry.command, names)),
     since,
     level,
   };
@@ -77,6 +77,11 @@ const PLACEHOLDERS: readonly (readonly [RegExp, keyof CommandNames])[] = [
   [/\bNAMESPACE\b|<namespace>/g, "namespace"],
 ];
 const NAMESPACED = /\b(isvc|irep|pods|models?|mdl|service|secret|logs|rollout)\b/;
+
+/** The command that a message about a missing runtime contains. */
+function installOf(message: string): string | undefined {
+  return /\(install: ([^)]+)\)/.exec(message)?.[1];
+}
 
 /** Placeholders without a name stay. */
 function filledCommand(command: string, names: CommandNames): string {

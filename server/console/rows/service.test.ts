@@ -119,6 +119,47 @@ test("a service without memory waits with the message and the remedy of the cata
   });
 });
 
+test("a service that a cordon keeps waiting says so, and offers to uncordon the host", () => {
+  const misses = [{ host: "mac-1", reason: "HostCordoned", message: "cordoned" }];
+  const status = { phase: "WaitingForCapacity", reason: "HostCordoned", message: "mac-1: cordoned" } as const;
+  expect(row(aService("chat", { ...status, placement: { misses } }), [])).toMatchObject({
+    state: { word: "Waiting: host cordoned", level: "bad" },
+    attention: {
+      reason: "HostCordoned",
+      remedy: expect.stringMatching(/^uncordon the host/),
+      command: undefined,
+      cordoned: ["mac-1"],
+    },
+  });
+  // Another host is nearer, but the cordoned one may have the memory.
+  const short = { host: "mac-2", reason: "HostMemoryShort", message: "needs 40 GiB", shortBytes: GIB };
+  const memory = { ...status, reason: "NoHostWithMemory", placement: { misses: [short, ...misses] } };
+  expect(row(aService("chat", memory), []).attention).toMatchObject({
+    remedy: expect.stringMatching(/^use a smaller context/),
+    cordoned: ["mac-1"],
+  });
+  const draining = [{ host: "mac-1", reason: "HostCordoned", message: "draining" }];
+  const { attention } = row(aService("chat", { ...status, placement: { misses: draining } }), []);
+  expect(attention?.command).toBe("metalbridge uncordon mac-1");
+  expect(attention?.cordoned).toBeUndefined();
+});
+
+test("the remedy for a service that fits no host is that for the nearest host", () => {
+  const misses = [{ host: "mac-2", reason: "HostUnreachable", message: "agent unreachable" }];
+  const status = { phase: "WaitingForCapacity", reason: "NoHostFits", message: "" } as const;
+  expect(row(aService("chat", { ...status, placement: { misses } }), []).attention).toMatchObject({
+    reason: "NoHostFits",
+    remedy: expect.stringMatching(/^check that the host is powered on/),
+    command: "kubectl describe host mac-2",
+  });
+});
+
+test("the command for a missing runtime is the one in the message", () => {
+  const message = "no host has llamacpp (install: brew install llama.cpp); mac-1: llamacpp is not installed";
+  const status = { phase: "WaitingForCapacity", reason: "HostRuntimeMissing", message } as const;
+  expect(row(aService("chat", status), []).attention?.command).toBe("brew install llama.cpp");
+});
+
 test("a replica that waits for what a person must do is the attention of a new service, one that waits for a retry is not", () => {
   const service = aService("chat", { phase: "Creating", readyReplicas: 0, desiredReplicas: 1 });
   const waiting = (reason: string, message: string) =>

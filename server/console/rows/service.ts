@@ -2,13 +2,21 @@
 
 import { memoryOfPod, memoryOfReplica } from "../../../fitness/density/held-memory.ts";
 import { getCondition, isConditionTrue } from "../../../src/api/conditions.ts";
+import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
-import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import type { InferenceService, ServicePlacement } from "../../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
-import { attentionOf, type BadCondition, conditionFinding, endsByItself, type Finding } from "./attention.ts";
+import {
+  attentionOf,
+  type BadCondition,
+  type CommandNames,
+  conditionFinding,
+  endsByItself,
+  type Finding,
+} from "./attention.ts";
 import { downloadWord } from "./download.ts";
 
 export interface ServiceObjects {
@@ -96,7 +104,26 @@ function serviceAttention({ service, replicas }: ServiceObjects): Attention | un
     noted(service);
   if (finding === undefined) return undefined;
   const { namespace, name } = metadata;
-  return attentionOf(finding, { namespace, service: name, model: mainModelOf(spec) });
+  const names = { namespace, service: name, model: mainModelOf(spec) };
+  const misses = finding.reason === status?.reason ? (status.placement?.misses ?? []) : [];
+  return misses.length === 0 ? attentionOf(finding, names) : placementAttention(finding, names, misses);
+}
+
+type Miss = NonNullable<ServicePlacement["misses"]>[number];
+
+/** With the remedy for the nearest host, and the hosts that would only have to be uncordoned. */
+function placementAttention(finding: Finding, names: CommandNames, misses: readonly Miss[]): Attention {
+  const [nearest] = misses;
+  const code = finding.reason === "NoHostFits" ? (nearest?.reason as ErrorCode) : finding.code;
+  const attention = attentionOf({ ...finding, code }, { ...names, host: nearest?.host });
+  // A host that is drained is cordoned too, but not to be uncordoned in passing.
+  const cordoned = misses.flatMap(({ host, reason, message }) =>
+    reason === "HostCordoned" && message === "cordoned" ? host : [],
+  );
+  if (cordoned.length === 0) return attention;
+  // The button is the command.
+  const { command, ...rest } = attention;
+  return { ...rest, command: attention.reason === "HostCordoned" ? undefined : command, cordoned };
 }
 
 function levelOf({ status }: InferenceService): Attention["level"] {
@@ -184,6 +211,7 @@ function waitingWord({ status }: InferenceService): string {
   if (phase === "WaitingForGPU") return "Waiting for a GPU";
   if (reason === "MakingRoom") return "Making room";
   if (reason === "WaitingForQuota") return "Waiting for quota";
+  if (reason === "HostCordoned") return "Waiting: host cordoned";
   const isForMemory = MEMORY_REASONS.has(reason) || waitingFor.startsWith("memory");
   return isForMemory ? "Waiting for memory" : "Waiting for capacity";
 }

@@ -1,21 +1,20 @@
 /** A case that a person must look at: cause, object, the cluster's own words, what to do. */
 import type { ReactNode } from "react";
 import type { Attention } from "../../../src/console/rows.ts";
-import { Command } from "./copy.tsx";
+import { Remedy } from "./remedy.tsx";
 import { State } from "./state.tsx";
 import { Ago } from "./time.tsx";
 import "./attention.css";
 
 export function AttentionNotice({
-  attention: { level, reason, message, remedy, command, since },
+  attention,
   about,
-  actions,
 }: {
   readonly attention: Attention;
   /** The objects, as links. Absent on the object's own page. */
   readonly about?: ReactNode;
-  readonly actions?: ReactNode;
 }) {
+  const { level, reason, message, since } = attention;
   return (
     <article className={`attention attention-${level}`}>
       <header className="attention-head">
@@ -28,19 +27,7 @@ export function AttentionNotice({
         )}
       </header>
       {message !== "" && <p className="prose attention-message">{message}</p>}
-      {remedy !== undefined && <p className="prose muted attention-message">{sentence(remedy)}</p>}
-      {(command !== undefined || actions !== undefined) && (
-        <footer className="row">
-          {command !== undefined && <Command>{command}</Command>}
-          {actions}
-        </footer>
-      )}
+      <Remedy attention={attention} />
     </article>
   );
-}
-
-/** Remedies of the catalog are clauses. */
-function sentence(clause: string): string {
-  const text = clause.charAt(0).toUpperCase() + clause.slice(1);
-  return /[.!?…)]$/.test(text) ? text : `${text}.`;
 }

@@ -27,6 +27,17 @@ export function CopyButton({
   );
 }
 
+const COMMAND = /^(metalbridge|kubectl|helm|brew|curl|sudo) /;
+
+/** A text of the cluster; its commands, which are in backticks, can be copied. */
+export function WithCommands({ text: words }: { readonly text: string }) {
+  return words.split("`").map((part, index) => {
+    if (index % 2 === 0) return part;
+    // biome-ignore lint/suspicious/noArrayIndexKey: the parts keep their places
+    return COMMAND.test(part) ? <Command key={index}>{part}</Command> : <code key={index}>{part}</code>;
+  });
+}
+
 /** A command or address in a box, with a button that copies it. */
 export function Command({ children }: { readonly children: string }) {
   return (

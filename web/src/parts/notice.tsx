@@ -5,7 +5,7 @@ import type { Refusal } from "../../../src/console/protocol.ts";
 import { ConsoleError } from "../api/request.ts";
 import { text } from "../texts/text.ts";
 import { Button } from "./button.tsx";
-import { Command, CopyButton } from "./copy.tsx";
+import { Command, CopyButton, WithCommands } from "./copy.tsx";
 import "./notice.css";
 
 /** What the page will show, and the one action that fills it. */
@@ -57,7 +57,11 @@ export function Failure({
               ))}
             </ul>
           )}
-          {remedy !== undefined && <p className="muted prose">{remedy}</p>}
+          {remedy !== undefined && (
+            <p className="muted prose">
+              <WithCommands text={remedy} />
+            </p>
+          )}
         </div>
         <div className="row">
           {onRetry !== undefined && <Button onClick={onRetry}>{text.error.retry}</Button>}

@@ -1,4 +1,6 @@
 /** Texts of the pages of one host and one node. */
+import { plural } from "./service.ts";
+
 export const hostText = {
   host: "Host",
   node: "Node of the cluster",
@@ -73,22 +75,31 @@ export const hostText = {
   actions: {
     cordon: "Cordon",
     uncordon: "Uncordon",
+    cordonTitle: (name: string) => `Cordon ${name}?`,
+    keeps: (count: number, what: string) =>
+      count === 0
+        ? "Nothing runs here."
+        : `${plural(count, what)} ${count === 1 ? "keeps" : "keep"} running.`,
+    cordonNew: "No new ones start here until it is uncordoned.",
+    cordonOrDrain: "To move the replicas to other hosts as well, drain the host instead.",
+    cordonWaiting: "Services that wait for it:",
+    cordoned: "Cordoned",
+    uncordoned: "Uncordoned: new replicas can start here.",
     drain: "Drain",
-    cancelDrain: "Cancel the drain",
     drainTitle: (name: string) => `Drain ${name}?`,
-    drainEmpty: "No replica runs here. The machine is cordoned: no new replicas are scheduled on it.",
+    drainEmpty: "No replica runs here. No new replicas start here until it is uncordoned.",
     drainReplicas: (count: number) =>
       count === 1
-        ? "1 replica moves to another machine, and no new replicas are scheduled here."
-        : `${count} replicas move to other machines, and no new replicas are scheduled here.`,
+        ? "1 replica moves to another host, and no new replicas start here."
+        : `${count} replicas move to other hosts, and no new replicas start here.`,
     drainServing: (ready: number, seconds: number) =>
       `${ready === 1 ? "The Ready replica keeps" : `The ${ready} Ready replicas keep`} serving until a successor is Ready elsewhere, and then ${ready === 1 ? "drains" : "drain"} for at most ${seconds} s.`,
     drainRequests: (count: number) =>
       count === 1 ? "1 request is running." : `${count} requests are running.`,
-    drainBack: "Uncordon the machine at any time to cancel the drain.",
+    drainBack: "Uncordon the host at any time to cancel the drain.",
     draining: "Drain in progress",
     drained: "Drained",
-    drainedWhy: "No replica is left. The machine can be switched off; uncordon it to use it again.",
+    drainedWhy: "No replica is left. The host can be switched off; uncordon it to use it again.",
     drainStarting: "The controller has not reported on this drain yet.",
   },
 } as const;

@@ -43,10 +43,10 @@ export const serviceText = {
     label: "Replicas",
     more: (count: number, memory: string) =>
       `${plural(count, "replica")} more${memory === "–" ? "" : `, each with about ${memory} of memory`}.`,
-    fewer: (count: number, seconds: number) =>
-      `${plural(count, "replica")} ${count === 1 ? "drains" : "drain"} for at most ${seconds} s, then stops.`,
+    fewer: (count: number, seconds: number) => `${drained(count, seconds)}.`,
     zero: "All replicas stop. The service and its address stay.",
     same: "No change.",
+    done: (count: number) => `Scaled to ${plural(count, "replica")}.`,
     autoscaled: "An autoscaler sets the replicas of this service and may change the number again.",
   },
   restart: {
@@ -57,16 +57,14 @@ export const serviceText = {
   suspend: {
     title: (name: string) => `Suspend ${name}`,
     says: (replicas: number, seconds: number, memory: string) =>
-      `${plural(replicas, "replica")} ${replicas === 1 ? "drains" : "drain"} for at most ${seconds} s, then stops. ${memory} of memory become free. Resume starts them again.`,
+      `${drained(replicas, seconds)}. ${memory} of memory become free. Resume starts them again.`,
   },
   resume: (replicas: number) =>
     `${plural(replicas, "replica")} ${replicas === 1 ? "starts" : "start"} as soon as machines have the memory.`,
   delete: {
     title: (name: string) => `Delete ${name}`,
     says: (replicas: number, seconds: number) =>
-      replicas === 0
-        ? "The service has no replicas."
-        : `${plural(replicas, "replica")} ${replicas === 1 ? "drains" : "drain"} for at most ${seconds} s, then stops.`,
+      replicas === 0 ? "The service has no replicas." : `${drained(replicas, seconds)}.`,
     requests: (count: number) =>
       count === 1 ? "1 request is running." : `${count.toLocaleString("en-US")} requests are running.`,
     frees: (memory: string) => `${memory} of memory become free.`,
@@ -181,6 +179,11 @@ export const serviceText = {
   },
   events: { object: "Object" },
 } as const;
+
+function drained(count: number, seconds: number): string {
+  const [drain, stop] = count === 1 ? ["drains", "stops"] : ["drain", "stop"];
+  return `${plural(count, "replica")} ${drain} for at most ${seconds} s, then ${stop}`;
+}
 
 export function plural(count: number, what: string): string {
   return `${count.toLocaleString("en-US")} ${what}${count === 1 ? "" : "s"}`;

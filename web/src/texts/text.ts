@@ -71,6 +71,10 @@ export const text = {
     label: (name: string, claimed: string, budget: string) =>
       `Memory of ${name}: ${claimed} of ${budget} claimed`,
   },
+  cordon: {
+    keepsOff: (host: string) => `Host ${host} is cordoned: no new replicas start on it.`,
+    uncordon: (host: string) => `Uncordon ${host}`,
+  },
   table: {
     columns: "Columns",
     copy: "Copy as TSV",

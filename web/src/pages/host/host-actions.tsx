@@ -11,6 +11,7 @@ import { Confirm } from "../../parts/dialog.tsx";
 import { Failure } from "../../parts/notice.tsx";
 import { State } from "../../parts/state.tsx";
 import { hostText } from "../../texts/host.ts";
+import { CordonButton } from "./cordon.tsx";
 import { drainEffect } from "./drain-effect.ts";
 
 const words = hostText.actions;
@@ -18,20 +19,21 @@ const words = hostText.actions;
 export interface HostActions {
   readonly change: (change: HostChange) => void;
   readonly isBusy: boolean;
+  readonly isDone: boolean;
   readonly error: Error | null;
 }
 
 export function useHostActions(name: string): HostActions {
-  const { mutate, isPending, error } = useMutation({
+  const { mutate, isPending, isSuccess, error } = useMutation({
     mutationFn: (change: HostChange) => mergePatch<ApiObject>({ resource: "hosts", name }, { spec: change }),
   });
-  return { change: mutate, isBusy: isPending, error };
+  return { change: mutate, isBusy: isPending, isDone: isSuccess, error };
 }
 
 export function HostButtons({
   host: { metadata, spec },
   replicas,
-  actions: { change, isBusy },
+  actions: { change, isBusy, isDone },
 }: {
   readonly host: Host;
   readonly replicas: readonly InferenceReplica[];
@@ -40,12 +42,17 @@ export function HostButtons({
   const [isAsking, setIsAsking] = useState(false);
   const right = useRight({ verb: "patch", resource: "hosts", name: metadata.name });
   const { unschedulable = false, drain = false } = spec ?? {};
-  const isAway = unschedulable || drain;
   return (
     <>
-      <Button right={right} disabled={isBusy} onClick={() => change(isAway ? UNCORDON : CORDON)}>
-        {isAway ? words.uncordon : words.cordon}
-      </Button>
+      <CordonButton
+        name={metadata.name}
+        isCordoned={unschedulable || drain}
+        running={{ count: replicas.length, what: "replica" }}
+        right={right}
+        isBusy={isBusy}
+        isDone={isDone}
+        onChange={(isCordoned) => change(isCordoned ? CORDON : UNCORDON)}
+      />
       {!drain && (
         <Button right={right} disabled={isBusy} onClick={() => setIsAsking(true)}>
           {words.drain}

@@ -19,6 +19,7 @@ import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml-view.tsx";
 import { hostText } from "../../texts/host.ts";
 import { text } from "../../texts/text.ts";
+import { CordonNotice } from "./cordon.tsx";
 import { HistoryView } from "./history-view.tsx";
 import { ActionFailure, DrainNotice, HostButtons, useHostActions } from "./host-actions.tsx";
 import { machineFacts } from "./machine-facts.tsx";
@@ -52,6 +53,9 @@ export function HostPage() {
     >
       <ActionFailure actions={actions} />
       <DrainNotice host={host} replicas={replicas} />
+      {host.spec?.unschedulable === true && !host.spec.drain && (
+        <CordonNotice name={name} running={{ count: replicas.length, what: "replica" }} />
+      )}
       {row?.attention !== undefined && !(host.spec?.drain ?? false) && (
         <AttentionNotice attention={row.attention} />
       )}

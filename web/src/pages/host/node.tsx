@@ -6,7 +6,6 @@ import { type ApiObject, mergePatch } from "../../api/kube.ts";
 import { useRight } from "../../api/session.ts";
 import { useList, useObjects } from "../../live/hooks.ts";
 import { AttentionNotice } from "../../parts/attention.tsx";
-import { Button } from "../../parts/button.tsx";
 import { Conditions, type ShownCondition } from "../../parts/conditions.tsx";
 import { Events } from "../../parts/events.tsx";
 import { Facts } from "../../parts/facts.tsx";
@@ -19,6 +18,7 @@ import { Ago } from "../../parts/time.tsx";
 import { YamlView } from "../../parts/yaml-view.tsx";
 import { hostText } from "../../texts/host.ts";
 import { text } from "../../texts/text.ts";
+import { CordonButton, CordonNotice } from "./cordon.tsx";
 import { Subtitle } from "./host.tsx";
 import { machineFacts } from "./machine-facts.tsx";
 import { MachineMemory, ServiceLink } from "./machine-memory.tsx";
@@ -58,10 +58,13 @@ export function NodePage() {
     <Page
       title={name}
       subtitle={<Subtitle row={row} />}
-      actions={<CordonButton node={node} cordon={cordon} />}
+      actions={<CordonNode node={node} pods={pods.length} cordon={cordon} />}
       isWide
     >
       {cordon.error !== null && <Failure error={cordon.error} />}
+      {node.spec?.unschedulable === true && (
+        <CordonNotice name={name} running={{ count: pods.length, what: "pod" }} />
+      )}
       {row?.attention !== undefined && <AttentionNotice attention={row.attention} />}
       {row !== undefined && (
         <Facts
@@ -81,24 +84,38 @@ export function NodePage() {
 interface Cordon {
   readonly set: (isCordoned: boolean) => void;
   readonly isBusy: boolean;
+  readonly isDone: boolean;
   readonly error: Error | null;
 }
 
 function useCordon(name: string): Cordon {
-  const { mutate, isPending, error } = useMutation({
+  const { mutate, isPending, isSuccess, error } = useMutation({
     mutationFn: (unschedulable: boolean) =>
       mergePatch({ resource: "nodes", name }, { spec: { unschedulable } }),
   });
-  return { set: mutate, isBusy: isPending, error };
+  return { set: mutate, isBusy: isPending, isDone: isSuccess, error };
 }
 
-function CordonButton({ node, cordon }: { readonly node: NodeObject; readonly cordon: Cordon }) {
+function CordonNode({
+  node,
+  pods,
+  cordon: { set, isBusy, isDone },
+}: {
+  readonly node: NodeObject;
+  readonly pods: number;
+  readonly cordon: Cordon;
+}) {
   const right = useRight({ verb: "patch", group: "", resource: "nodes", name: node.metadata.name });
-  const isCordoned = node.spec?.unschedulable === true;
   return (
-    <Button right={right} disabled={cordon.isBusy} onClick={() => cordon.set(!isCordoned)}>
-      {isCordoned ? hostText.actions.uncordon : hostText.actions.cordon}
-    </Button>
+    <CordonButton
+      name={node.metadata.name}
+      isCordoned={node.spec?.unschedulable === true}
+      running={{ count: pods, what: "pod" }}
+      right={right}
+      isBusy={isBusy}
+      isDone={isDone}
+      onChange={set}
+    />
   );
 }
 

@@ -16,17 +16,20 @@ export type ServiceAction = "scale" | "restart" | "suspend" | "resume" | "delete
 interface DialogProps {
   readonly objects: ServiceObjects;
   readonly onClose: () => void;
+  /** What was done, where the page does not show it at once. */
+  readonly onDone: (what: string) => void;
 }
 
 export function ServiceActionDialog({
   action,
   objects,
   onClose,
+  onDone,
 }: DialogProps & { readonly action: ServiceAction }) {
   const { actions } = serviceText;
   const { name } = objects.service.metadata;
   const nowMs = useLive().nowMs();
-  const props = { objects, onClose };
+  const props = { objects, onClose, onDone };
   switch (action) {
     case "scale":
       return <Scale {...props} />;
@@ -120,7 +123,7 @@ function Simple({
 
 const MAX_REPLICAS = 100;
 
-function Scale({ objects, onClose }: DialogProps) {
+function Scale({ objects, onClose, onDone }: DialogProps) {
   const { service } = objects;
   const { name } = service.metadata;
   const [count, setCount] = useState(String(service.spec.replicas));
@@ -128,7 +131,10 @@ function Scale({ objects, onClose }: DialogProps) {
   const isValid = count !== "" && Number.isInteger(replicas) && replicas >= 0 && replicas <= MAX_REPLICAS;
   const { mutate, isPending, error } = useMutation({
     mutationFn: () => mergePatch(placeOf(objects), { spec: { replicas } }),
-    onSuccess: onClose,
+    onSuccess: () => {
+      onDone(serviceText.scale.done(replicas));
+      onClose();
+    },
   });
   return (
     <Confirm

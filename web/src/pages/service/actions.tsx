@@ -17,6 +17,7 @@ export function Actions({ objects }: { readonly objects: ServiceObjects }) {
   const { service } = objects;
   const { namespace = "default", name } = service.metadata;
   const [open, setOpen] = useState<ServiceAction>();
+  const [done, setDone] = useState("");
   const of = { resource: "inferenceservices", namespace, name };
   const mayPatch = useRight({ verb: "patch", ...of });
   const mayDelete = useRight({ verb: "delete", ...of });
@@ -24,6 +25,9 @@ export function Actions({ objects }: { readonly objects: ServiceObjects }) {
   const isSuspended = service.spec.suspend;
   return (
     <>
+      <span role="status" className="small muted">
+        {done}
+      </span>
       {isReady ? (
         <Link
           to={"/playground" as "/"}
@@ -70,7 +74,12 @@ export function Actions({ objects }: { readonly objects: ServiceObjects }) {
         </DropdownMenu.Portal>
       </DropdownMenu.Root>
       {open !== undefined && (
-        <ServiceActionDialog action={open} objects={objects} onClose={() => setOpen(undefined)} />
+        <ServiceActionDialog
+          action={open}
+          objects={objects}
+          onClose={() => setOpen(undefined)}
+          onDone={setDone}
+        />
       )}
     </>
   );

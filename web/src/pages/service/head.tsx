@@ -1,8 +1,9 @@
 /** State, one sentence of why with its remedy, the endpoint, and facts. */
 import { Link } from "@tanstack/react-router";
 import { keepNamespace } from "../../address/search.ts";
-import { Command, CopyButton } from "../../parts/copy.tsx";
+import { CopyButton } from "../../parts/copy.tsx";
 import { formatBytes } from "../../parts/format.ts";
+import { Remedy } from "../../parts/remedy.tsx";
 import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps } from "../../parts/start/start.tsx";
 import { State } from "../../parts/state.tsx";
@@ -53,8 +54,7 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
         )}
       </div>
       {message !== "" && message !== count && <p className="prose why-message">{message}</p>}
-      {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}
-      {attention?.command !== undefined && <Command>{attention.command}</Command>}
+      {attention !== undefined && <Remedy attention={attention} />}
     </section>
   );
 }

@@ -22,7 +22,9 @@ export function PlacementTab({ objects: { service, pods, replicas } }: { readonl
   const isEmpty = chosen.length + misses.length + preempted.length + counts.length === 0;
   return (
     <div className="stack placement">
-      {placed?.status === "False" && placed.message !== "" && <p className="prose">{placed.message}</p>}
+      {misses.length === 0 && placed?.status === "False" && placed.message !== "" && (
+        <p className="prose">{placed.message}</p>
+      )}
       {status?.waitingFor !== undefined && <p className="prose">{texts.waitingFor(status.waitingFor)}</p>}
       {(status?.queuePosition ?? 0) > 0 && <p className="muted">{texts.queue(status?.queuePosition ?? 0)}</p>}
       {pods.length > 0 && <p className="muted">{texts.byKubernetes}</p>}

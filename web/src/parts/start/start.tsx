@@ -3,8 +3,8 @@ import { Check, LoaderCircle, TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
 import { startText } from "../../texts/deploy.ts";
-import { Command } from "../copy.tsx";
 import { formatBytes, formatDuration, formatSpeed } from "../format.ts";
+import { Remedy } from "../remedy.tsx";
 import type { DownloadSum, StartProgress, StartStage } from "./progress.ts";
 import "./start.css";
 
@@ -45,8 +45,7 @@ export function StartSteps({
       {hasReason && (stage !== "ready" || isStuck) && message !== "" && (
         <div className={isStuck ? "start-why start-stuck" : "start-why"}>
           <p className="prose">{message}</p>
-          {attention?.remedy !== undefined && <p className="prose muted">{attention.remedy}</p>}
-          {attention?.command !== undefined && <Command>{attention.command}</Command>}
+          {attention !== undefined && <Remedy attention={attention} />}
         </div>
       )}
     </div>

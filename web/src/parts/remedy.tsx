@@ -1,0 +1,52 @@
+/** What to do about a case: in words, as a command to copy, and as a button for what can be done here. */
+import { useMutation } from "@tanstack/react-query";
+import { UNCORDON } from "../../../src/api/host-change.ts";
+import type { Attention } from "../../../src/console/rows.ts";
+import { mergePatch } from "../api/kube.ts";
+import { useRight } from "../api/session.ts";
+import { text } from "../texts/text.ts";
+import { Button } from "./button.tsx";
+import { Command, WithCommands } from "./copy.tsx";
+import { Failure } from "./notice.tsx";
+import "./attention.css";
+
+export function Remedy({ attention }: { readonly attention: Attention }) {
+  const { remedy, command, cordoned = [] } = attention;
+  return (
+    <>
+      {remedy !== undefined && (
+        <p className="prose muted attention-message">
+          <WithCommands text={sentence(remedy)} />
+        </p>
+      )}
+      {command !== undefined && <Command>{command}</Command>}
+      {cordoned.map((host) => (
+        <Uncordon key={host} host={host} />
+      ))}
+    </>
+  );
+}
+
+function Uncordon({ host }: { readonly host: string }) {
+  const right = useRight({ verb: "patch", resource: "hosts", name: host });
+  const { mutate, isPending, error } = useMutation({
+    mutationFn: () => mergePatch({ resource: "hosts", name: host }, { spec: UNCORDON }),
+  });
+  return (
+    <>
+      <div className="row">
+        <span className="prose">{text.cordon.keepsOff(host)}</span>
+        <Button right={right} disabled={isPending} onClick={() => mutate()}>
+          {text.cordon.uncordon(host)}
+        </Button>
+      </div>
+      {error !== null && <Failure error={error} />}
+    </>
+  );
+}
+
+/** Remedies of the catalog are clauses. */
+function sentence(clause: string): string {
+  const words = clause.charAt(0).toUpperCase() + clause.slice(1);
+  return /[.!?…)`]$/.test(words) ? words : `${words}.`;
+}
