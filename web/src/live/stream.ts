@@ -37,7 +37,8 @@ export class LiveStream {
     outbox.flush();
     if (this.#isRunning) return;
     this.#isRunning = true;
-    void this.#run();
+    // The page names its topics in the same turn: the first request asks for them.
+    queueMicrotask(() => void this.#run());
   }
 
   remove(outbox: Outbox): void {
