@@ -171,7 +171,10 @@ function clustersOf(models: Iterable<ServedModel>): EnvoyCluster[] {
   return [...models].map((model) => {
     const known = clusters.get(model);
     if (known !== undefined) return known;
-    const endpoints = model.endpoints.map(({ ip, port }) => ({ address: ip, port, isHealthy: true }));
+    const endpoints = model.endpoints.map(({ ip, port, place }) => {
+      const host = place === ip ? undefined : place;
+      return { address: ip, port, host, isHealthy: true };
+    });
     const { key: name, tlsName, keepsConnections } = model;
     const cluster = { name, endpoints, tlsName, keepsConnections };
     clusters.set(model, cluster);

@@ -1,5 +1,6 @@
 /** Names that the filters, the routes and the access log share with the decision service. */
 
+import { HOST_HEADER } from "../../src/gateway/host-header.ts";
 import { SERVICE_HEADER } from "../../src/gateway/service-header.ts";
 
 export const HEADERS = {
@@ -15,6 +16,8 @@ export const HEADERS = {
   model: "x-metalbridge-model",
   /** To the decision service: `invalid` if the body is no JSON object. */
   body: "x-metalbridge-body",
+  /** To a client that asks: the host that answers. */
+  host: HOST_HEADER,
 } as const;
 
 /** Only we may set them: removed from every client's request, and from every response. */
@@ -28,6 +31,8 @@ export const METADATA = {
   request: "metalbridge.request",
   usage: "metalbridge.usage",
   decision: "envoy.filters.http.ext_authz",
+  /** What an endpoint carries. */
+  endpoint: "metalbridge.endpoint",
 } as const;
 
 /** The cluster of the decision service. */

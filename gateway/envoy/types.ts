@@ -15,6 +15,8 @@ export interface EnvoyEndpoint {
   readonly port: number;
   /** Share of requests relative to the other endpoints, from 1. Absent: 1. */
   readonly weight?: number;
+  /** Host or node, for clients that ask which one has answered. Absent: unknown. */
+  readonly host?: string | undefined;
   readonly isHealthy: boolean;
 }
 

@@ -17,7 +17,7 @@ test("the gateway's answer streams through, with the reader's key, and its end i
     seen.push(request);
     const body = await text(request);
     response.setHeader("set-cookie", "stranger=1");
-    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.writeHead(200, { "content-type": "text/event-stream", "x-metalbridge-host": "mac-1" });
     response.write(`data: ${body}\n\n`);
     response.once("close", () => closed.resolve());
   });
@@ -49,6 +49,7 @@ test("the gateway's answer streams through, with the reader's key, and its end i
     const [first] = (await once(response, "data")) as [Buffer];
     expect(first.toString()).toBe('data: {"stream":true}\n\n');
     expect(response.headers["set-cookie"]).toBeUndefined();
+    expect(response.headers["x-metalbridge-host"]).toBe("mac-1");
     response.destroy();
   }
   const shifted = requestHttp({ port, host: "127.0.0.1", path: "/console/gatewa%79/v1/models" });
@@ -65,6 +66,7 @@ test("the gateway's answer streams through, with the reader's key, and its end i
   ]);
   expect(seen[0]?.url).toBe("/v1/chat/completions?x=1");
   expect(seen[0]?.headers.cookie).toBeUndefined();
+  expect(seen[0]?.headers["x-show-host"]).toBe("true");
 });
 
 test("the body of a GET is not passed on, so that no other reader gets an answer of it", async () => {

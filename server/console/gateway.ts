@@ -6,6 +6,7 @@ import { pipeline } from "node:stream/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
+import { ASK_HOST_HEADER } from "../../src/gateway/host-header.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { pathBelow } from "./body.ts";
 import type { SessionData } from "./session/session.ts";
@@ -84,7 +85,10 @@ function send(
   const { raw, body } = request;
   const hasBody = body !== undefined && body !== null;
   const target = new URL(url + targetPath(request));
-  const headers: OutgoingHttpHeaders = { "user-agent": "metalbridge-console" };
+  const headers: OutgoingHttpHeaders = {
+    "user-agent": "metalbridge-console",
+    [ASK_HOST_HEADER]: "true",
+  };
   // The length of a body that is not sent would make the gateway wait for it.
   for (const name of hasBody ? [...SENT_HEADERS, ...BODY_HEADERS] : SENT_HEADERS)
     if (raw.headers[name] !== undefined) headers[name] = raw.headers[name];

@@ -19,6 +19,22 @@ test("an assignment has the bytes of the wire format", () => {
   );
 });
 
+test("the name of an endpoint's host is metadata", () => {
+  const endpoints = [{ address: "::1", port: 1, host: "mac-1", isHealthy: true }];
+  const text = encodeAssignment({ name: "a", endpoints }).toString("hex");
+  // 3: { 1: { 1: namespace, 2: { 1: { 1: "host", 2: { 3: "mac-1" } } } } }
+  expect(text).toContain(
+    ["1a2b", "0a29", "0a14", Buffer.from("metalbridge.endpoint").toString("hex"), "1211", "0a0f"].join("") +
+      [
+        "0a04",
+        Buffer.from("host").toString("hex"),
+        "1207",
+        "1a05",
+        Buffer.from("mac-1").toString("hex"),
+      ].join(""),
+  );
+});
+
 test("a request names what it asks for, what it acknowledges, and why it rejects", () => {
   const status = Buffer.concat([numberField(1, 3), bytesField(2, "bad address")]);
   const request = Buffer.concat([

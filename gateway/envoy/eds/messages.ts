@@ -1,4 +1,5 @@
 /** Messages of endpoint discovery: envoy.service.discovery.v3 and envoy.config.endpoint.v3. Pure. */
+import { METADATA } from "../names.ts";
 import type { EnvoyCluster, EnvoyEndpoint } from "../types.ts";
 import { bytesField, numberField, readBytesFields } from "./protobuf.ts";
 
@@ -50,13 +51,25 @@ export function encodeAssignment({ name, endpoints }: EnvoyCluster): Buffer {
   return Buffer.concat([bytesField(1, name), bytesField(2, Buffer.concat(endpoints.map(encodeEndpoint)))]);
 }
 
-function encodeEndpoint({ address, port, weight = 1, isHealthy }: EnvoyEndpoint): Buffer {
+function encodeEndpoint({ address, port, weight = 1, host, isHealthy }: EnvoyEndpoint): Buffer {
   const socketAddress = Buffer.concat([bytesField(2, address), numberField(3, port)]);
   const endpoint = bytesField(1, bytesField(1, socketAddress));
   const fields = [
     bytesField(1, endpoint),
     numberField(2, isHealthy ? HEALTHY : UNHEALTHY),
+    ...(host === undefined ? [] : [bytesField(3, encodeMetadata("host", host))]),
     bytesField(4, numberField(1, weight)),
   ];
   return bytesField(2, Buffer.concat(fields));
+}
+
+/** A text among the endpoint's metadata: core.v3.Metadata with a google.protobuf.Struct. */
+function encodeMetadata(key: string, value: string): Buffer {
+  const struct = entry(key, bytesField(3, value));
+  return entry(METADATA.endpoint, struct);
+}
+
+/** A map with one entry, which is field 1 of its message. */
+function entry(key: string, value: Buffer): Buffer {
+  return bytesField(1, Buffer.concat([bytesField(1, key), bytesField(2, value)]));
 }

@@ -1,5 +1,6 @@
 /** The HTTP filters of the listener, in order. Pure. */
 
+import { ASK_HOST_HEADER } from "../../../src/gateway/host-header.ts";
 import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
 import { type Config, seconds, typed } from "./typed.ts";
@@ -13,6 +14,9 @@ export const CREDENTIALS_FILTER = "metalbridge.credentials";
 const DECIDE_BODY_BYTES = 4_096;
 /** Each wait is random up to its bound, which doubles: 8 would lose some requests in a restart of 3 s. */
 const DECIDE_RETRIES = { count: 10, firstMs: 50 };
+
+/** The host of the endpoint that has answered, or was tried last. An empty value sets no header. */
+const HOST_IF_ASKED = `%CEL("${ASK_HOST_HEADER}" in request.headers ? xds.upstream_host_metadata.filter_metadata["${METADATA.endpoint}"]["host"] : "")%`;
 
 export interface FilterOptions {
   readonly decideMs: number;
@@ -29,7 +33,7 @@ export function renderFilters({ decideMs, cors }: FilterOptions): readonly Confi
         setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA.request}:body)%`),
       ],
       // Also those of a refusal by the decision service, and of an engine.
-      response_mutations: removeSteering(),
+      response_mutations: [...removeSteering(), setHeader(HEADERS.host, HOST_IF_ASKED)],
     }),
     renderDecide(decideMs),
     mutateHeaders(CREDENTIALS_FILTER, {

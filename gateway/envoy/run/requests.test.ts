@@ -40,6 +40,13 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
       },
       { name: "default/sick", endpoints: [{ address: "127.0.0.1", port: first.port, isHealthy: false }] },
       { name: "default/none", endpoints: [] },
+      {
+        name: "default/named",
+        endpoints: [
+          { ...first, host: "mac-1" },
+          { address: "127.0.0.1", port: offPort, host: "mac-2", isHealthy: true },
+        ],
+      },
     ]);
     await until(async () => expect((await bed.call("/v1/completions", { body: {} })).status).toBe(200), {
       everyMs: 10,
@@ -158,6 +165,24 @@ describeUnless(whyNoEnvoy, "requests through Envoy", () => {
     expect(
       Object.keys(injected).filter((name) => name !== "x-metalbridge-model" && asked[name] !== undefined),
     ).toEqual([]);
+  });
+
+  it("names the host that has answered, after a failed try too, to a client that asks and to no other", async () => {
+    const at = `127.0.0.1:${first.port}`;
+    first.answer = () => ({ headers: { "x-metalbridge-host": "forged" } });
+    const ask = async (cluster: string, endpoints: string, headers = {}) => {
+      bed.decisions.answer = () => grant(cluster, { "x-gateway-destination-endpoint": endpoints });
+      return (await chat({ model: "a" }, headers)).headers["x-metalbridge-host"];
+    };
+    const asking = { "x-show-host": "true" };
+    expect(await ask("default/named", at, asking)).toBe("mac-1");
+    expect(await ask("default/named", `127.0.0.1:${offPort},${at}`, asking)).toBe("mac-1");
+    expect(await ask("default/named", at)).toBeUndefined();
+    expect(await ask("default/a", at, asking)).toBeUndefined();
+    expect(await ask("default/none", at, asking)).toBeUndefined();
+    // Clients cannot name one to the engine.
+    expect(await ask("default/named", at, { "x-metalbridge-host": "forged" })).toBeUndefined();
+    expect(first.received.at(-1)?.headers["x-metalbridge-host"]).toBeUndefined();
   });
 
   it("sends the engine its own key, never a client's credentials", async () => {

@@ -1,8 +1,9 @@
 /** The gateway, with the key of the session: the console's server passes the requests on. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { CONSOLE_PATH, GATEWAY_KEYS_PATH } from "../../../src/console/protocol.ts";
+import { HOST_HEADER } from "../../../src/gateway/host-header.ts";
 import type { CreatedKey, KeyFields, KeyList } from "../../../src/gateway/key.ts";
-import { ConsoleError, isOfGateway, request, requestJson } from "./request.ts";
+import { ConsoleError, isOfGateway, jsonOf, request, requestJson } from "./request.ts";
 
 const GATEWAY = `${CONSOLE_PATH}/gateway`;
 
@@ -29,9 +30,19 @@ export function gatewayModelsQuery(version: string) {
   });
 }
 
-/** A JSON answer of the gateway, or of the engine behind it. */
-export function askGateway<T>(path: string, body: object, signal?: AbortSignal): Promise<T> {
-  return requestJson<T>(`${GATEWAY}${path}`, { method: "POST", body, signal });
+/** A JSON answer of the engine behind the gateway, and its host if that is known. */
+export async function askGateway<T>(
+  path: string,
+  body: object,
+  signal?: AbortSignal,
+): Promise<{ readonly answer: T; readonly host: string | undefined }> {
+  const response = await request(`${GATEWAY}${path}`, { method: "POST", body, signal });
+  return { answer: await jsonOf<T>(response), host: hostOf(response) };
+}
+
+/** The host whose engine has answered. */
+export function hostOf({ headers }: Response): string | undefined {
+  return headers.get(HOST_HEADER) ?? undefined;
 }
 
 /** The answer's body is a stream of events. */

@@ -59,12 +59,15 @@ export function onSignedOut(act: () => void): void {
 
 /** The JSON of a 2xx answer. Rejects with ConsoleError. */
 export async function requestJson<T>(path: string, options: RequestOptions = {}): Promise<T> {
-  const answer = await request(path, options);
+  return jsonOf(await request(path, options));
+}
+
+export async function jsonOf<T>(answer: Response): Promise<T> {
   const text = await answer.text();
   try {
     return (text === "" ? undefined : JSON.parse(text)) as T;
   } catch {
-    throw new ConsoleError("BadAnswer", `${path} did not answer with JSON`, { status: answer.status });
+    throw new ConsoleError("BadAnswer", `${answer.url} did not answer with JSON`, { status: answer.status });
   }
 }
 

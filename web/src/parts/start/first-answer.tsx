@@ -68,8 +68,8 @@ interface GatewayReply {
 
 async function ask(model: string, mode: string, signal: AbortSignal): Promise<FirstReply> {
   const startedMs = performance.now();
-  const reply = await askGateway<GatewayReply>(...questionOf(model, mode), signal);
-  return { text: textOf(reply), tookMs: performance.now() - startedMs };
+  const { answer } = await askGateway<GatewayReply>(...questionOf(model, mode), signal);
+  return { text: textOf(answer), tookMs: performance.now() - startedMs };
 }
 
 function questionOf(model: string, mode: string): [path: string, body: object] {

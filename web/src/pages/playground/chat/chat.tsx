@@ -174,19 +174,13 @@ function PaneView({
           <p className="muted">{texts.startWhy}</p>
         </div>
       ) : (
-        <Turns
-          side={side}
-          turns={turns}
-          isIdle={offer?.state === "idle"}
-          hosts={offer?.row?.hosts ?? NO_HOSTS}
-        />
+        <Turns side={side} turns={turns} isIdle={offer?.state === "idle"} />
       )}
       <div ref={end} />
     </section>
   );
 }
 
-const NO_HOSTS: readonly string[] = [];
 /** A reader who has scrolled up more than this reads something else. */
 const NEAR_PX = 160;
 

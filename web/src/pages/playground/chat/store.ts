@@ -1,6 +1,6 @@
 /** The conversations of this tab. They survive a change of the page, and are stored nowhere. */
 import { useSyncExternalStore } from "react";
-import { streamGateway } from "../../../api/gateway.ts";
+import { hostOf, streamGateway } from "../../../api/gateway.ts";
 import { chatBody, DEFAULT_PARAMETERS, type Parameters, type UserTurn } from "./body.ts";
 import { addToTiming, type Timing } from "./figures.ts";
 import { readStream } from "./stream.ts";
@@ -22,6 +22,8 @@ export interface AnswerTurn {
   readonly service: string;
   readonly text: string;
   readonly reasoning: string;
+  /** Where the engine runs, if that is known. */
+  readonly host: string | undefined;
   readonly timing: Timing;
   readonly state: AnswerState;
 }
@@ -118,7 +120,7 @@ async function ask(side: Side, turns: readonly Turn[]): Promise<void> {
   running.set(side, controller);
   const { service } = chat.panes[side];
   const id = nextId();
-  const waiting = { role: "assistant", id, service, text: "", reasoning: "" } as const;
+  const waiting = { role: "assistant", id, service, text: "", reasoning: "", host: undefined } as const;
   let answer: AnswerTurn = {
     ...waiting,
     timing: { startMs: performance.now(), pieces: 0 },
@@ -134,9 +136,10 @@ async function ask(side: Side, turns: readonly Turn[]): Promise<void> {
   };
   try {
     const streamed = { ...body, stream: true, stream_options: { include_usage: true } };
-    const { body: stream } = await streamGateway("/v1/chat/completions", streamed, controller.signal);
-    if (stream !== null)
-      await readStream(stream, (delta) => {
+    const response = await streamGateway("/v1/chat/completions", streamed, controller.signal);
+    answer = { ...answer, host: hostOf(response) };
+    if (response.body !== null)
+      await readStream(response.body, (delta) => {
         const text = answer.text + delta.text;
         const reasoning = answer.reasoning + delta.reasoning;
         const timing = addToTiming(answer.timing, delta, performance.now());

@@ -16,12 +16,10 @@ export function Turns({
   side,
   turns,
   isIdle,
-  hosts,
 }: {
   readonly side: Side;
   readonly turns: readonly Turn[];
   readonly isIdle: boolean;
-  readonly hosts: readonly string[];
 }) {
   return (
     <ol className="turns">
@@ -30,7 +28,7 @@ export function Turns({
           {turn.role === "user" ? (
             <Question side={side} turn={turn} />
           ) : (
-            <Answer side={side} turn={turn} isIdle={isIdle} hosts={hosts} />
+            <Answer side={side} turn={turn} isIdle={isIdle} />
           )}
         </li>
       ))}
@@ -105,10 +103,9 @@ interface AnswerProps {
   readonly side: Side;
   readonly turn: AnswerTurn;
   readonly isIdle: boolean;
-  readonly hosts: readonly string[];
 }
 
-const Answer = memo(({ side, turn, isIdle, hosts }: AnswerProps) => {
+const Answer = memo(({ side, turn, isIdle }: AnswerProps) => {
   const { text, reasoning, state } = turn;
   const isBusy = state.at === "waiting" || state.at === "writing";
   return (
@@ -123,7 +120,7 @@ const Answer = memo(({ side, turn, isIdle, hosts }: AnswerProps) => {
       {text !== "" && <Markdown text={text.trimStart()} />}
       {state.at === "failed" && <Failure error={state.error} />}
       <footer className="answer-foot">
-        <AnswerFigures turn={turn} hosts={hosts} />
+        <AnswerFigures turn={turn} />
         {!isBusy && (
           <span className="answer-actions">
             {text !== "" && <CopyButton value={text} label={texts.copyAnswer} />}
@@ -137,16 +134,9 @@ const Answer = memo(({ side, turn, isIdle, hosts }: AnswerProps) => {
   );
 });
 
-function AnswerFigures({
-  turn: { timing, state },
-  hosts,
-}: {
-  readonly turn: AnswerTurn;
-  readonly hosts: readonly string[];
-}) {
+function AnswerFigures({ turn: { timing, state, host } }: { readonly turn: AnswerTurn }) {
   const { firstTokenMs, tokensPerSecond, tokens, promptTokens, isEstimated } = figuresOf(timing);
   const isOver = state.at === "done" || state.at === "stopped";
-  const [host, ...others] = hosts;
   return (
     <span className="answer-figures muted small number">
       {state.at === "stopped" && <Tag>{texts.stopped}</Tag>}
@@ -169,11 +159,16 @@ function AnswerFigures({
           {promptTokens !== undefined && `, ${texts.figures.prompt(formatCount(promptTokens))}`}
         </span>
       )}
-      {isOver && host !== undefined && others.length === 0 && (
-        <span>
-          {texts.figures.host} <bdi>{host}</bdi>
-        </span>
-      )}
+      <AnsweringHost host={host} />
+    </span>
+  );
+}
+
+export function AnsweringHost({ host }: { readonly host: string | undefined }) {
+  if (host === undefined) return null;
+  return (
+    <span>
+      {texts.figures.host} <bdi>{host}</bdi>
     </span>
   );
 }

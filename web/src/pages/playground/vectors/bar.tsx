@@ -1,10 +1,12 @@
 /** The service, Run or Stop, and the code of the request. */
 import { Code, Play, Square } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Button } from "../../../parts/button.tsx";
+import { formatCount } from "../../../parts/format.ts";
 import { texts } from "../../../texts/playground.ts";
 import { CodeDialog } from "../chat/code-dialog.tsx";
 import type { SnippetRequest } from "../chat/snippets.ts";
+import { AnsweringHost } from "../chat/turns.tsx";
 import { canAsk, type Offer } from "../services/offers.ts";
 
 export function RunBar({
@@ -46,5 +48,24 @@ export function RunBar({
       </Button>
       {hasCode && <CodeDialog request={request} onClose={() => setHasCode(false)} />}
     </div>
+  );
+}
+
+/** How long the answer took, and which host gave it. */
+export function RunFigures({
+  ranMs,
+  host,
+  children,
+}: {
+  readonly ranMs: number;
+  readonly host: string | undefined;
+  readonly children?: ReactNode;
+}) {
+  return (
+    <p className="row muted small number">
+      {children}
+      <span>{formatCount(Math.round(ranMs))} ms</span>
+      <AnsweringHost host={host} />
+    </p>
   );
 }

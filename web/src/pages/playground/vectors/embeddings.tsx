@@ -1,11 +1,10 @@
 /** Texts become vectors, and a table says how similar they are. */
 import { useState } from "react";
-import { formatCount } from "../../../parts/format.ts";
 import { Failure } from "../../../parts/notice.tsx";
 import { texts } from "../../../texts/playground.ts";
 import { canAsk, type Offer } from "../services/offers.ts";
 import { Picker } from "../services/picker.tsx";
-import { RunBar } from "./bar.tsx";
+import { RunBar, RunFigures } from "./bar.tsx";
 import { cosineSimilarity, linesOf } from "./similarity.ts";
 import { useRequest } from "./use-request.ts";
 import "./vectors.css";
@@ -48,66 +47,60 @@ export function EmbeddingsTab({ offers }: { readonly offers: readonly Offer[] })
         onStop={stop}
       />
       {outcome.at === "failed" && <Failure error={outcome.error} />}
-      {outcome.at === "done" && <Vectors lines={asked} answer={outcome.answer} ranMs={outcome.ranMs} />}
+      {outcome.at === "done" && (
+        <>
+          <RunFigures ranMs={outcome.ranMs} host={outcome.host}>
+            <span>{texts.embeddings.dimensions(outcome.answer.data[0]?.embedding.length ?? 0)}</span>
+          </RunFigures>
+          <Vectors lines={asked} answer={outcome.answer} />
+        </>
+      )}
     </div>
   );
 }
 
-function Vectors({
-  lines,
-  answer,
-  ranMs,
-}: {
-  readonly lines: readonly string[];
-  readonly answer: EmbeddingAnswer;
-  readonly ranMs: number;
-}) {
+function Vectors({ lines, answer }: { readonly lines: readonly string[]; readonly answer: EmbeddingAnswer }) {
   const vectors = [...answer.data].sort((a, b) => a.index - b.index).map(({ embedding }) => embedding);
   return (
-    <>
-      <p className="muted small number">
-        {texts.embeddings.dimensions(vectors[0]?.length ?? 0)} · {formatCount(Math.round(ranMs))} ms
-      </p>
-      <div className="vectors-scroll card">
-        <table>
-          <caption>{texts.embeddings.similarity}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{texts.embeddings.text}</th>
-              {vectors.map((_, index) => (
-                // biome-ignore lint/suspicious/noArrayIndexKey: a text is known by its place
-                <th key={index} scope="col" className="vectors-number">
-                  {index + 1}
-                </th>
-              ))}
-              <th scope="col">{texts.embeddings.first}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {vectors.map((vector, row) => (
+    <div className="vectors-scroll card">
+      <table>
+        <caption>{texts.embeddings.similarity}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{texts.embeddings.text}</th>
+            {vectors.map((_, index) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: a text is known by its place
-              <tr key={row}>
-                <th scope="row" className="vectors-text">
-                  {row + 1}. <bdi>{lines[row]}</bdi>
-                </th>
-                {vectors.map((other, column) => (
-                  // biome-ignore lint/suspicious/noArrayIndexKey: a text is known by its place
-                  <SimilarityCell key={column} value={cosineSimilarity(vector, other)} />
-                ))}
-                <td className="mono muted">
-                  [
-                  {vector
-                    .slice(0, SHOWN_NUMBERS)
-                    .map((value) => value.toFixed(3))
-                    .join(", ")}
-                  , …]
-                </td>
-              </tr>
+              <th key={index} scope="col" className="vectors-number">
+                {index + 1}
+              </th>
             ))}
-          </tbody>
-        </table>
-      </div>
-    </>
+            <th scope="col">{texts.embeddings.first}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {vectors.map((vector, row) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: a text is known by its place
+            <tr key={row}>
+              <th scope="row" className="vectors-text">
+                {row + 1}. <bdi>{lines[row]}</bdi>
+              </th>
+              {vectors.map((other, column) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: a text is known by its place
+                <SimilarityCell key={column} value={cosineSimilarity(vector, other)} />
+              ))}
+              <td className="mono muted">
+                [
+                {vector
+                  .slice(0, SHOWN_NUMBERS)
+                  .map((value) => value.toFixed(3))
+                  .join(", ")}
+                , …]
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 

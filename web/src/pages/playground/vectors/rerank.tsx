@@ -1,11 +1,10 @@
 /** Documents ranked by how well they answer a query. */
 import { useState } from "react";
-import { formatCount } from "../../../parts/format.ts";
 import { Failure } from "../../../parts/notice.tsx";
 import { texts } from "../../../texts/playground.ts";
 import { canAsk, type Offer } from "../services/offers.ts";
 import { Picker } from "../services/picker.tsx";
-import { RunBar } from "./bar.tsx";
+import { RunBar, RunFigures } from "./bar.tsx";
 import { linesOf } from "./similarity.ts";
 import { useRequest } from "./use-request.ts";
 import "./vectors.css";
@@ -49,7 +48,7 @@ export function RerankTab({ offers }: { readonly offers: readonly Offer[] }) {
       {outcome.at === "failed" && <Failure error={outcome.error} />}
       {outcome.at === "done" && (
         <>
-          <p className="muted small number">{formatCount(Math.round(outcome.ranMs))} ms</p>
+          <RunFigures ranMs={outcome.ranMs} host={outcome.host} />
           <Ranked documents={asked} answer={outcome.answer} />
         </>
       )}

@@ -5,7 +5,12 @@ import { askGateway } from "../../../api/gateway.ts";
 export type Outcome<T> =
   | { readonly at: "none" }
   | { readonly at: "running" }
-  | { readonly at: "done"; readonly answer: T; readonly ranMs: number }
+  | {
+      readonly at: "done";
+      readonly answer: T;
+      readonly host: string | undefined;
+      readonly ranMs: number;
+    }
   | { readonly at: "failed"; readonly error: Error };
 
 export function useRequest<T>(path: string) {
@@ -18,8 +23,8 @@ export function useRequest<T>(path: string) {
     setOutcome({ at: "running" });
     const startMs = performance.now();
     try {
-      const answer = await askGateway<T>(path, body, controller.signal);
-      setOutcome({ at: "done", answer, ranMs: performance.now() - startMs });
+      const { answer, host } = await askGateway<T>(path, body, controller.signal);
+      setOutcome({ at: "done", answer, host, ranMs: performance.now() - startMs });
     } catch (error) {
       if (controller.signal.aborted) setOutcome({ at: "none" });
       else setOutcome({ at: "failed", error: error instanceof Error ? error : new Error(String(error)) });
