@@ -9,7 +9,7 @@ export const benchmarkErrors = {
   },
   BenchmarkEngineFailed: {
     what: "The engine of a benchmark exited. The message has its last exit code and the end of its log. OOMKilled: it used more memory than its limit, or the node ran out of memory.",
-    do: "read the message; use a smaller quantization, or raise spec.resources.memory of the service, or disable the benchmark of the Model with spec.benchmark.enabled=false",
+    do: "read the message; use a smaller model or quantization, or raise spec.resources.memory of the service, or disable the benchmark of the Model with spec.benchmark.enabled=false",
     command: "kubectl get jobs -A -l metalbridge.dev/benchmark",
   },
   BenchmarkTimedOut: {
@@ -32,7 +32,7 @@ export const benchmarkErrors = {
   },
   BenchmarkDoesNotFit: {
     what: "The benchmark needs more memory than the host has available, or caused memory pressure.",
-    do: "quit other programs on the host, use a smaller quantization, or disable the benchmark of the Model with spec.benchmark.enabled=false",
+    do: "quit other programs on the host, use a smaller model or quantization, or disable the benchmark of the Model with spec.benchmark.enabled=false",
     command: "kubectl describe host",
   },
   BenchmarkDiskFull: {

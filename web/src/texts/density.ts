@@ -2,7 +2,7 @@
 export const densityText = {
   levels: { perfect: "Perfect", good: "Good", marginal: "Marginal", too_tight: "Too tight" },
   why: "Which models fit which machines, and how well: 0 to 100, for 8,192 tokens of context.",
-  tabs: { nodes: "Nodes", catalog: "Model catalog", query: "Query" },
+  tabs: { nodes: "Machines", catalog: "Model catalog", query: "Query" },
   nodes: {
     filter: "Filter by name, chip or backend",
     cpu: "CPU",
@@ -55,8 +55,8 @@ export const densityText = {
     simulate: "Simulate the placement",
   },
   advice: {
-    tooTight: (short: string) =>
-      `${short} short: use a smaller quantization or context, or a machine with more memory.`,
+    tooTight: (short: string, quantization: string) =>
+      `${short} short, even with ${quantization}, the smallest quantization: choose a smaller model, or add a machine with more memory.`,
     occupied: (short: string) => `Free ${short}: stop or move a replica on this machine.`,
     occupiedUnknown: "Stop or move a replica on this machine.",
     cordoned: "Uncordon the machine.",
@@ -72,6 +72,8 @@ export const simulateText = {
   context: "Context (tokens)",
   without: "Without",
   none: "All machines stay",
+  onlyOne:
+    "There is one machine: this shows whether the model fits in addition to what runs there, and how much memory stays free.",
   start: "Name a model of the catalog.",
   fits: (name: string) => `It would be placed on ${name}.`,
   fitsNowhere: "It fits no machine that takes new replicas.",

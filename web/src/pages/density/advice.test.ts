@@ -23,10 +23,10 @@ test.each([
     "a small machine says what is missing in all",
     row({
       fitLevel: "too_tight",
-      model: { memory_required_gb: 30, memory_available_gb: 24 } as QueryRow["model"],
+      model: { memory_required_gb: 30, memory_available_gb: 24, best_quant: "Q2_K" } as QueryRow["model"],
     }),
     0,
-    "6.0 GiB short",
+    "6.0 GiB short, even with Q2_K",
   ],
 ])("%s", (_, input, leftBytes, start) => {
   const advice = adviceFor(input, leftBytes);

@@ -10,8 +10,12 @@ const GIB = 1_024 ** 3;
 export function adviceFor(row: QueryRow, leftBytes: number | undefined): string {
   const words = densityText.advice;
   const needed = row.model.memory_required_gb * GIB;
+  // For a model that fits nowhere, the answer has its smallest quantization.
   if (row.fitLevel === "too_tight")
-    return words.tooTight(formatBytes(Math.max(0, needed - row.model.memory_available_gb * GIB)));
+    return words.tooTight(
+      formatBytes(Math.max(0, needed - row.model.memory_available_gb * GIB)),
+      row.model.best_quant,
+    );
   if (row.stale) return words.stale;
   if (!row.schedulable) return words.cordoned;
   if (row.fitsNow) return "";

@@ -55,15 +55,17 @@ export function SimulateForm({
           onChange={({ target }) => onChange.context(target.value)}
         />
       </label>
-      <label>
-        <span className="small muted">{simulateText.without}</span>
-        <select value={without} onChange={({ target }) => onChange.without(target.value)}>
-          <option value="">{simulateText.none}</option>
-          {names.map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
+      {(names.length > 1 || without !== "") && (
+        <label>
+          <span className="small muted">{simulateText.without}</span>
+          <select value={without} onChange={({ target }) => onChange.without(target.value)}>
+            <option value="">{simulateText.none}</option>
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+      )}
     </form>
   );
 }

@@ -59,6 +59,7 @@ export function SimulatePage() {
           without: setWithout,
         }}
       />
+      {hosts.length === 1 && <p className="muted">{simulateText.onlyOne}</p>}
       {excluded !== undefined && <Leaving host={excluded} />}
       {asked.model.trim() === "" && <p className="muted">{simulateText.start}</p>}
       {error !== null && <Failure error={error} />}
@@ -140,15 +141,7 @@ function Place({
         </span>
         <Fit level={fitLevel} />
       </div>
-      {host !== undefined && (
-        <MemoryBar
-          name={nodeName}
-          budgetBytes={host.budgetBytes}
-          reserveBytes={host.reserveBytes}
-          claims={host.claims}
-          added={added}
-        />
-      )}
+      {host !== undefined && <MemoryBar host={host} added={added} />}
       <p className="small muted number">
         {[
           simulateText.needs(formatBytes(added.bytes)),
