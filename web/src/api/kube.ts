@@ -67,15 +67,17 @@ export async function listObjects<T extends ApiObject>(
 export interface WriteOptions {
   /** Validated by the API server, but not stored. */
   readonly isDryRun?: boolean;
+  /** Fields that the API server does not know are ignored instead of refused. */
+  readonly ignoresUnknown?: boolean;
 }
 
 /** Fails with code AlreadyExists if there is such an object. */
 export function createObject<T extends ApiObject>(
   place: Place,
   object: T,
-  { isDryRun = false }: WriteOptions = {},
+  options: WriteOptions = {},
 ): Promise<T> {
-  return requestJson<T>(`${pathOf({ ...place, name: undefined } as Place)}?${writeQuery(isDryRun)}`, {
+  return requestJson<T>(`${pathOf({ ...place, name: undefined } as Place)}?${writeQuery(options)}`, {
     method: "POST",
     body: object,
   });
@@ -85,17 +87,17 @@ export function createObject<T extends ApiObject>(
 export function replaceObject<T extends ApiObject>(
   place: Place,
   object: T,
-  { isDryRun = false }: WriteOptions = {},
+  options: WriteOptions = {},
 ): Promise<T> {
-  return requestJson<T>(`${pathOf(place)}?${writeQuery(isDryRun)}`, { method: "PUT", body: object });
+  return requestJson<T>(`${pathOf(place)}?${writeQuery(options)}`, { method: "PUT", body: object });
 }
 
 export function mergePatch<T extends ApiObject>(
   place: Place,
   patch: object,
-  { isDryRun = false }: WriteOptions = {},
+  options: WriteOptions = {},
 ): Promise<T> {
-  return requestJson<T>(`${pathOf(place)}?${writeQuery(isDryRun)}`, {
+  return requestJson<T>(`${pathOf(place)}?${writeQuery(options)}`, {
     method: "PATCH",
     contentType: "application/merge-patch+json",
     body: patch,
@@ -106,8 +108,9 @@ export async function deleteObject(place: Place): Promise<void> {
   await requestJson(`${pathOf(place)}?propagationPolicy=Background`, { method: "DELETE" });
 }
 
-function writeQuery(isDryRun: boolean): URLSearchParams {
-  const search = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation: "Strict" });
+function writeQuery({ isDryRun = false, ignoresUnknown = false }: WriteOptions): URLSearchParams {
+  const fieldValidation = ignoresUnknown ? "Ignore" : "Strict";
+  const search = new URLSearchParams({ fieldManager: FIELD_MANAGER, fieldValidation });
   if (isDryRun) search.set("dryRun", "All");
   return search;
 }

@@ -124,12 +124,12 @@ interface FailureBody {
 /** Both a `Refusal` of the console and a `Status` of the API server have a message. */
 async function errorOf(answer: Response): Promise<ConsoleError> {
   const { status } = answer;
-  const text = (await answer.text().catch(() => "")).slice(0, MAX_TEXT);
+  const text = await answer.text().catch(() => "");
   let body: FailureBody = {};
   try {
     body = JSON.parse(text) as FailureBody;
   } catch {
-    body = { message: text.trim() };
+    body = { message: text.slice(0, MAX_TEXT).trim() };
   }
   if (body.error !== undefined) return gatewayError(body, status, answer.headers.get("retry-after"));
   const code = body.reason ?? (typeof body.code === "string" ? body.code : `Http${status}`);

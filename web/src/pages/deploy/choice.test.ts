@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
 import { foundModels } from "./catalog-search.ts";
-import { type Choice, formFieldOf, meaningOf } from "./choice.ts";
+import { type Choice, deploymentOf, formFieldOf, meaningOf } from "./choice.ts";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
   ({
@@ -34,6 +34,12 @@ const deployed = (changes: Partial<Choice>) => {
   if (meaning.at !== "deployment") throw new Error(JSON.stringify(meaning));
   return meaning.deployment;
 };
+
+test("an invalid edit of the YAML is not replaced by what the fields say", () => {
+  const meaning = meaningOf(choice({ model: "Qwen/Qwen3-8B" }), RECORDS);
+  expect(deploymentOf(meaning, { deployment: undefined })).toBeUndefined();
+  expect(deploymentOf(meaning, undefined)).toBe(meaning.at === "deployment" && meaning.deployment);
+});
 
 test("a catalog model becomes the objects of metalbridge deploy", () => {
   const { model, service } = deployed({ model: "Qwen/Qwen3-8B", contextSize: "8192", replicas: "2" });

@@ -70,6 +70,15 @@ export function meaningOf(choice: Choice, records: readonly CatalogRecord[]): Me
   return { at: "deployment", name, deployment, weights: found.model ?? found.source };
 }
 
+/** Edited YAML replaces the fields, also while it is invalid: nothing is deployed then. */
+export function deploymentOf(
+  meaning: Meaning,
+  edited: { readonly deployment: Deployment | undefined } | undefined,
+): Deployment | undefined {
+  if (edited !== undefined) return edited.deployment;
+  return meaning.at === "deployment" ? meaning.deployment : undefined;
+}
+
 function numberFault({ contextSize, replicas }: Choice) {
   for (const [field, text] of [
     ["contextSize", contextSize],

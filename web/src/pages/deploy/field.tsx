@@ -1,5 +1,6 @@
 /** A field with its label, its help and what is wrong with it. */
 import { type ReactNode, useId } from "react";
+import { WithCommands } from "../../parts/copy.tsx";
 
 export interface FieldAttributes {
   readonly id: string;
@@ -26,7 +27,11 @@ export function Field({
       </label>
       {children({ id, "aria-invalid": fault !== undefined, "aria-describedby": `${id}-note` })}
       <span id={`${id}-note`}>
-        {fault !== undefined && <span className="field-error">{fault}</span>}
+        {fault !== undefined && (
+          <span className="field-error">
+            <WithCommands text={fault} />
+          </span>
+        )}
         {fault === undefined && help !== undefined && <span className="small muted">{help}</span>}
       </span>
     </div>

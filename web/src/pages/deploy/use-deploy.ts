@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { type ApiObject, createObject, listObjects } from "../../api/kube.ts";
 import { ConsoleError } from "../../api/request.ts";
-import { fieldErrorsOf } from "../../parts/yaml/field-errors.ts";
+import { allFieldErrors } from "../../parts/yaml/field-errors.ts";
 import { deployText } from "../../texts/deploy.ts";
 import { type ChoiceField, type Deployment, formFieldOf } from "./choice.ts";
 
@@ -60,7 +60,9 @@ async function create({ model, service }: Deployment): Promise<readonly DeployFa
       await createObject(place, object as unknown as ApiObject, { isDryRun });
       return [];
     } catch (error) {
-      const faults = faultsOf(error as Error, document, name, services.namespace);
+      const retry = () =>
+        createObject(place, object as unknown as ApiObject, { isDryRun: true, ignoresUnknown: true });
+      const faults = await faultsOf(error as Error, document, { name, namespace: place.namespace, retry });
       if (faults.length === 0) throw error;
       return faults;
     }
@@ -87,12 +89,27 @@ async function findModel(namespace: string, name: string): Promise<StoredModel |
   }
 }
 
-function faultsOf(error: Error, document: 0 | 1, name: string, namespace: string): readonly DeployFault[] {
+async function faultsOf(
+  error: Error,
+  document: 0 | 1,
+  {
+    name,
+    namespace,
+    retry,
+  }: { readonly name: string; readonly namespace: string; readonly retry: () => Promise<unknown> },
+): Promise<readonly DeployFault[]> {
   if (!(error instanceof ConsoleError)) return [];
   if (error.code === "AlreadyExists") return [nameFault(document, deployText.taken(name, namespace))];
   if (error.code === "NotFound" && error.message.includes("namespaces"))
-    return [{ field: "namespace", document, path: "metadata.namespace", message: error.message }];
-  return fieldErrorsOf(error).map(({ field, message }) => ({
+    return [
+      {
+        field: "namespace",
+        document,
+        path: "metadata.namespace",
+        message: deployText.noNamespace(namespace),
+      },
+    ];
+  return (await allFieldErrors(error, retry)).map(({ field, message }) => ({
     field: formFieldOf(field),
     document,
     path: field,

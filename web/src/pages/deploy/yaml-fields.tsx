@@ -51,19 +51,29 @@ function deploymentOf(text: string): Deployment | undefined {
 }
 
 function shapeFaults(documents: readonly YamlDocument[]): readonly YamlFault[] {
-  const kinds = documents.map(({ value }) => value.kind).sort();
-  const isRight = kinds.length === 2 && kinds[0] === "InferenceService" && kinds[1] === "Model";
-  if (isRight && documents.every(hasName)) return [];
-  return [{ line: 1, message: deployText.yamlTwo }];
+  const wrong = documents.filter((one) => !KINDS.some((kind) => isOfKind(kind)(one)));
+  const isComplete = documents.length === 2 && KINDS.every((kind) => documents.some(isOfKind(kind)));
+  return [
+    ...wrong.map(({ lineOf }) => ({ line: lineOf("kind"), message: deployText.yamlKind })),
+    ...(wrong.length > 0 || isComplete ? [] : [{ line: 1, message: deployText.yamlTwo }]),
+    ...documents.flatMap(missingFields),
+  ];
 }
 
-/** The requests need a name and a namespace. */
-function hasName({ value }: YamlDocument): boolean {
+const KINDS = ["Model", "InferenceService"] as const;
+
+/** What the requests need. */
+function missingFields({ value, lineOf }: YamlDocument): readonly YamlFault[] {
   const { name, namespace } = (value.metadata ?? {}) as {
     readonly name?: unknown;
     readonly namespace?: unknown;
   };
-  return typeof name === "string" && name !== "" && typeof namespace === "string" && "spec" in value;
+  const needed = { "metadata.name": name, "metadata.namespace": namespace, spec: value.spec };
+  return Object.entries(needed).flatMap(([field, given]) =>
+    given === undefined || given === null || given === ""
+      ? { line: lineOf(field), message: deployText.yamlMissing(field) }
+      : [],
+  );
 }
 
 function isOfKind(kind: string) {

@@ -1,5 +1,6 @@
 /** A field for YAML with line numbers; faults are marked at their line and listed below. */
 import { type KeyboardEvent, useId, useRef } from "react";
+import { WithCommands } from "../copy.tsx";
 import type { YamlFault } from "./documents.ts";
 import "./editor.css";
 
@@ -66,7 +67,9 @@ export function YamlEditor(props: YamlEditorProps) {
               <button type="button" className="link" onClick={() => goTo(line)}>
                 Line {line}
               </button>
-              <span>{message}</span>
+              <span>
+                <WithCommands text={message} />
+              </span>
             </li>
           ))}
         </ul>

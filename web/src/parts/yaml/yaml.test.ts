@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ConsoleError } from "../../api/request.ts";
 import { keysOf, parseYaml, printYaml } from "./documents.ts";
-import { fieldErrorsOf } from "./field-errors.ts";
+import { allFieldErrors, fieldErrorsOf } from "./field-errors.ts";
 
 const TEXT = `# a comment
 metadata:
@@ -67,7 +67,7 @@ test("keys of a field", () => {
 });
 
 test("refused fields come from causes, or from the message of strict validation", () => {
-  const causes = [{ field: "spec.replicas", message: "must be a number" }];
+  const causes = [{ field: "spec.replicas", message: "must be at most 5" }];
   expect(fieldErrorsOf(new ConsoleError("Invalid", "x", { causes }))).toEqual(causes);
   const strict = new ConsoleError(
     "BadRequest",
@@ -75,4 +75,34 @@ test("refused fields come from causes, or from the message of strict validation"
   );
   expect(fieldErrorsOf(strict).map(({ field }) => field)).toEqual(["spec.contxtSize", "spec.x"]);
   expect(fieldErrorsOf(new Error("no"))).toEqual([]);
+});
+
+test.each([
+  [
+    'Invalid value: "string": spec.replicas in body must be of type integer: "string"',
+    "Write a whole number here.",
+  ],
+  [
+    'Unsupported value: "hgih": supported values: "low", "high"',
+    '"hgih" is not allowed here. Use one of "low", "high".',
+  ],
+  ["Required value", "This field is missing."],
+  [
+    "Invalid value: 0: spec.contextSize in body should be greater than or equal to 128",
+    "0: should be greater than or equal to 128",
+  ],
+  ['Invalid value: "object": set one of both', "set one of both"],
+])("%j is said in plain words", (message, plain) => {
+  const error = new ConsoleError("Invalid", "x", { causes: [{ field: "f", message }] });
+  expect(fieldErrorsOf(error)).toEqual([{ field: "f", message: plain }]);
+});
+
+test("unknown fields do not hide the values that are refused as well", async () => {
+  const strict = new ConsoleError("BadRequest", 'strict decoding error: unknown field "spec.x"');
+  const causes = [{ field: "spec.replicas", message: "Required value" }];
+  const both = await allFieldErrors(strict, () =>
+    Promise.reject(new ConsoleError("Invalid", "x", { causes })),
+  );
+  expect(both.map(({ field }) => field)).toEqual(["spec.x", "spec.replicas"]);
+  expect(await allFieldErrors(strict, async () => undefined)).toHaveLength(1);
 });

@@ -4,7 +4,7 @@ import type { InferenceService } from "../../../../../src/api/inference-service/
 import { type ApiObject, getObject, type Place, replaceObject } from "../../../api/kube.ts";
 import { ConsoleError } from "../../../api/request.ts";
 import { parseYaml, printYaml, type YamlDocument, type YamlFault } from "../../../parts/yaml/documents.ts";
-import { fieldErrorsOf } from "../../../parts/yaml/field-errors.ts";
+import { allFieldErrors } from "../../../parts/yaml/field-errors.ts";
 import { serviceText } from "../../../texts/service.ts";
 import { changedFields, type FieldChange, mergeEdit } from "./merge.ts";
 
@@ -125,7 +125,9 @@ async function explain(
   base: Editable,
 ): Promise<Pick<EditState, "faults" | "failure" | "conflict">> {
   if (error instanceof ConsoleError && error.status === 409) return explainConflict(error, place, base);
-  const faults = fieldErrorsOf(error).map(({ field, message }) => ({
+  const object = document.value as unknown as ApiObject;
+  const retry = () => replaceObject(place, object, { isDryRun: true, ignoresUnknown: true });
+  const faults = (await allFieldErrors(error, retry)).map(({ field, message }) => ({
     line: document.lineOf(field),
     message: `${field}: ${message}`,
   }));
