@@ -89,6 +89,8 @@ export interface ServiceRow {
   /** Updated of desired replicas during a rollout. */
   readonly rollout?: { readonly updated: number; readonly desired: number };
   readonly performance: Performance;
+  /** Tokens per request, if an engine serves fewer than its settings ask for. `why` may be empty. */
+  readonly contextCut?: { readonly served: number; readonly asked: number; readonly why: string };
   readonly claimedBytes: number;
   readonly createdAt: string;
   readonly resourceVersion: string;

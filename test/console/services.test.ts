@@ -51,11 +51,16 @@ describeUnless(whyNoConsole, "services in the console", () => {
     await page.getByText("There is a service taken in namespace default.").first().waitFor();
   });
 
-  it("a service is scaled", async () => {
-    await on().serve("scaled", "mac-1");
+  it("a service whose context is longer than its model's says so, and is scaled", async () => {
+    await on().serve("scaled", "mac-1", { contextSize: 16_384 });
     await using reader = await on().signedIn();
     const { page } = reader;
     await reader.open("/services/default/scaled");
+    await page.getByText("8,192 of 16,384").waitFor();
+    await page
+      .getByText(/the model was trained for 8192/)
+      .first()
+      .waitFor();
     await button(page, "Scale").click();
     await page.getByRole("spinbutton", { name: "Replicas" }).fill("2");
     await page.getByText("1 replica more").waitFor();

@@ -144,6 +144,24 @@ test("a service that a cordon keeps waiting says so, and offers to uncordon the 
   expect(attention?.cordoned).toBeUndefined();
 });
 
+test("a context that an engine cuts is known with the reason, and one that it serves in full is not", () => {
+  const why = "the model was trained for 4096";
+  const conditions = [condition("Warnings", "True", "ContextBeyondTraining", why)];
+  const service = aService("chat", { phase: "Ready", conditions });
+  const serving = (name: string, contextPerSlot: number) =>
+    aReplica(
+      name,
+      { phase: "Ready", contextPerSlot },
+      { "spec.template.engine.contextSize": 16_384, "spec.template.engine.parallelSlots": 2 },
+    );
+  expect(row(service, [serving("chat-0", 8_192), serving("chat-1", 4_096)]).contextCut).toEqual({
+    served: 4_096,
+    asked: 8_192,
+    why,
+  });
+  expect(row(service, [serving("chat-0", 8_192)]).contextCut).toBeUndefined();
+});
+
 test("the remedy for a service that fits no host is that for the nearest host", () => {
   const misses = [{ host: "mac-2", reason: "HostUnreachable", message: "agent unreachable" }];
   const status = { phase: "WaitingForCapacity", reason: "NoHostFits", message: "" } as const;

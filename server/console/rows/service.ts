@@ -8,6 +8,7 @@ import type { InferenceService, ServicePlacement } from "../../../src/api/infere
 import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
+import { tokensPerRequest } from "../../../src/engines/contract/pod.ts";
 import { hasPodEnded, type Pod } from "../../../src/kube/workload-objects.ts";
 import {
   attentionOf,
@@ -55,6 +56,7 @@ export function serviceRow(objects: ServiceObjects): ServiceRow {
     hosts: [...new Set(places)].sort(),
     rollout: isRollingOut(service) ? { updated: status?.updatedReplicas ?? 0, desired } : undefined,
     performance: performanceOf(service),
+    contextCut: contextCutOf(service, replicas),
     claimedBytes: claims.reduce((sum, { bytes }) => sum + bytes, 0),
     createdAt: metadata.creationTimestamp ?? "",
     resourceVersion: metadata.resourceVersion ?? "",
@@ -75,6 +77,21 @@ function desiredOf({ spec, status }: InferenceService): number {
 function performanceOf({ status }: InferenceService): ServiceRow["performance"] {
   const { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight } = status?.performance ?? {};
   return { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight };
+}
+
+/** Of the replica that serves fewest. An engine caps the context at the length that its model was trained for. */
+function contextCutOf(
+  { status }: InferenceService,
+  replicas: readonly InferenceReplica[],
+): ServiceRow["contextCut"] {
+  const warning = getCondition(status?.conditions, "Warnings");
+  const why = warning?.reason === "ContextBeyondTraining" ? warning.message : "";
+  const cuts = replicas.flatMap((replica) => {
+    const served = replica.status?.contextPerSlot;
+    const asked = tokensPerRequest(replica.spec.template.engine);
+    return served !== undefined && asked !== undefined && served < asked ? { served, asked, why } : [];
+  });
+  return cuts.sort((a, b) => a.served - b.served)[0];
 }
 
 /** A rollout that stopped is still one: old replicas serve beside the new ones. */

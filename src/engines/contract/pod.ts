@@ -210,7 +210,7 @@ export function tokensPerRequest({
   contextSize,
   parallelSlots = 1,
   kvUnified,
-}: InferenceServiceSpec): number | undefined {
+}: Pick<InferenceServiceSpec, "contextSize" | "parallelSlots" | "kvUnified">): number | undefined {
   if (contextSize === undefined) return undefined;
   return kvUnified === true ? contextSize : Math.floor(contextSize / parallelSlots);
 }

@@ -26,6 +26,15 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
     onClose();
     void navigate({ to: ".", search: (before: object) => ({ ...before, deploy: "new" }) as never });
   };
+  const { deploy: deployLabel, themeToDark, themeToLight } = text.frame;
+  const actions = (
+    [
+      [deployLabel, deploy],
+      [themeToDark, () => setTheme("dark")],
+      [themeToLight, () => setTheme("light")],
+    ] as const
+  ).filter(([label]) => matches(label, words));
+  const pages = NAVIGATION.filter(({ label }) => matches(label, words));
   return (
     <Radix.Root open onOpenChange={(isOpen) => isOpen || onClose()}>
       <Radix.Portal>
@@ -37,25 +46,25 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
             <Command.List>
               <Command.Empty>Nothing found.</Command.Empty>
               <Found words={words} go={go} />
-              <Command.Group heading="Actions">
-                {matches(text.frame.deploy, words) && (
-                  <Command.Item onSelect={deploy}>{text.frame.deploy}</Command.Item>
-                )}
-                {matches(text.frame.themeToDark, words) && (
-                  <Command.Item onSelect={() => setTheme("dark")}>{text.frame.themeToDark}</Command.Item>
-                )}
-                {matches(text.frame.themeToLight, words) && (
-                  <Command.Item onSelect={() => setTheme("light")}>{text.frame.themeToLight}</Command.Item>
-                )}
-              </Command.Group>
-              <Command.Group heading="Pages">
-                {NAVIGATION.filter(({ label }) => matches(label, words)).map(({ to, label, key }) => (
-                  <Command.Item key={to} value={to} onSelect={() => go(to)}>
-                    {label}
-                    <kbd>g {key}</kbd>
-                  </Command.Item>
-                ))}
-              </Command.Group>
+              {actions.length > 0 && (
+                <Command.Group heading="Actions">
+                  {actions.map(([label, act]) => (
+                    <Command.Item key={label} onSelect={act}>
+                      {label}
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
+              {pages.length > 0 && (
+                <Command.Group heading="Pages">
+                  {pages.map(({ to, label, key }) => (
+                    <Command.Item key={to} value={to} onSelect={() => go(to)}>
+                      {label}
+                      <kbd>g {key}</kbd>
+                    </Command.Item>
+                  ))}
+                </Command.Group>
+              )}
             </Command.List>
           </Command>
         </Radix.Content>

@@ -1,4 +1,6 @@
 /** Figures as text. The same units everywhere: GiB with one decimal, tokens/s with at most three digits. */
+import type { ServiceRow } from "../../../src/console/rows.ts";
+
 const GIB = 1_024 ** 3;
 const MIB = 1_024 ** 2;
 const MINUTE_S = 60;
@@ -30,6 +32,11 @@ const counts = new Intl.NumberFormat("en-US");
 
 export function formatCount(count: number | undefined): string {
   return count === undefined ? "–" : counts.format(count);
+}
+
+/** Of a context that is cut: 4,096 of 8,192. */
+export function formatCut({ served, asked }: NonNullable<ServiceRow["contextCut"]>): string {
+  return `${formatCount(served)} of ${formatCount(asked)}`;
 }
 
 export function formatPercent(part: number): string {

@@ -1,14 +1,14 @@
 /** Memory of one machine: the budget as the track, a segment per claim, the reserve hatched, what is free named. */
-import type { ClaimRow } from "../../../src/console/rows.ts";
+import { CircleHelp } from "lucide-react";
+import type { ClaimRow, HostRow } from "../../../src/console/rows.ts";
 import { text } from "../texts/text.ts";
+import { IconButton } from "./button.tsx";
 import { formatBytes } from "./format.ts";
+import { freeBytesOf } from "./free-bytes.ts";
 import "./memory-bar.css";
 
 export interface MemoryBarProps {
-  readonly name: string;
-  readonly budgetBytes: number;
-  readonly reserveBytes?: number;
-  readonly claims: readonly ClaimRow[];
+  readonly host: Pick<HostRow, "name" | "budgetBytes" | "reserveBytes" | "leftBytes" | "claims">;
   /** A claim that does not exist yet, such as the one of a deploy preview. */
   readonly added?: { readonly label: string; readonly bytes: number };
   /** Names under the bar: claimed of budget, and free. Default true. */
@@ -28,7 +28,8 @@ interface Segment {
 }
 
 export function MemoryBar(props: MemoryBarProps) {
-  const { name, budgetBytes, reserveBytes = 0, claims, added, hasLegend = true } = props;
+  const { host, added, hasLegend = true } = props;
+  const { name, budgetBytes, reserveBytes, leftBytes, claims } = host;
   if (budgetBytes <= 0) return <span className="muted small">{text.memory.unknown}</span>;
   const segments = segmentsOf(claims);
   const claimedBytes = claims.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -36,13 +37,13 @@ export function MemoryBar(props: MemoryBarProps) {
   const usableBytes = Math.max(0, budgetBytes - reserveBytes);
   const trackBytes = Math.max(budgetBytes, afterBytes + reserveBytes);
   const share = (bytes: number) => `${(100 * bytes) / trackBytes}%`;
-  const freeBytes = usableBytes - afterBytes;
+  const freeBytes = freeBytesOf({ budgetBytes, reserveBytes, leftBytes, claims }) - (added?.bytes ?? 0);
   return (
     <div className="memory">
       <div
         className="memory-track"
         role="img"
-        aria-label={text.memory.label(name, formatBytes(afterBytes), formatBytes(budgetBytes))}
+        aria-label={text.memory.label(name, formatBytes(afterBytes), formatBytes(usableBytes))}
       >
         {segments.map(({ key, label, bytes, usedBytes, color }) => (
           <span key={key} className="memory-claim" style={{ width: share(bytes), color }} title={label}>
@@ -66,7 +67,7 @@ export function MemoryBar(props: MemoryBarProps) {
       </div>
       {hasLegend && (
         <div className="memory-legend small number">
-          <span className="muted">{text.memory.used(formatBytes(afterBytes), formatBytes(budgetBytes))}</span>
+          <span className="muted">{text.memory.used(formatBytes(afterBytes), formatBytes(usableBytes))}</span>
           <span className={freeBytes < 0 ? "memory-short" : undefined}>
             {freeBytes < 0
               ? text.memory.over(formatBytes(-freeBytes))
@@ -75,6 +76,15 @@ export function MemoryBar(props: MemoryBarProps) {
         </div>
       )}
     </div>
+  );
+}
+
+/** What the figures of a bar mean, once on each page that has bars. */
+export function MemoryHelp() {
+  return (
+    <IconButton label={text.memory.help}>
+      <CircleHelp size={14} aria-hidden />
+    </IconButton>
   );
 }
 

@@ -19,6 +19,8 @@ export const deployText = {
   previewNothing: "Choose a model, and the machines that fit it appear here.",
   previewUnknown:
     "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits.",
+  contextCut: (trained: string, asked: string) =>
+    `The model was trained for ${trained} tokens: a request gets no more, but memory for ${asked} is claimed. Set the context size to ${trained} or less.`,
   previewFailed: "The preview is not available",
   fits: (count: number) => (count === 1 ? "1 machine fits" : `${count} machines fit`),
   none: "No machine has enough free memory now. The service waits until one has.",
@@ -43,6 +45,8 @@ export const deployText = {
   yamlEdited: "Edited by hand: the fields above no longer change it.",
   yamlReset: "Use the fields again",
   yamlTwo: "Write one Model and one InferenceService.",
+  yamlKind: "kind must be Model or InferenceService.",
+  yamlMissing: (field: string) => `${field} is missing.`,
   submit: "Deploy",
   checking: "Checking…",
   closing: "You can close this dialog at any time: the page of the service shows the same.",
@@ -50,6 +54,8 @@ export const deployText = {
   toPlayground: "Open in playground",
   taken: (name: string, namespace: string) =>
     `There is a service ${name} in namespace ${namespace}. Choose another name.`,
+  noNamespace: (name: string) =>
+    `There is no namespace ${name}. Create it with \`kubectl create namespace ${name}\`, or choose another one.`,
   modelTaken: (name: string, source: string) =>
     `There is a Model ${name} with another source: ${source}. Choose another name.`,
 } as const;

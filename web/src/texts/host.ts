@@ -3,7 +3,7 @@ import { plural } from "./service.ts";
 
 export const hostText = {
   host: "Host",
-  node: "Node of the cluster",
+  node: "Kubernetes node",
   gone: (name: string) => `Machine ${name}`,
   facts: {
     chip: "Chip",
@@ -57,7 +57,7 @@ export const hostText = {
     installed: "Models of other programs",
     installedWhy: "Metalbridge can serve them, but does not manage them.",
     leftOut: (count: number) => `${count} more are not listed.`,
-    none: "The model store of this machine is empty.",
+    none: "The model store of this host is empty.",
     noneInstalled: "No models of other programs were found.",
     damaged: "Damaged",
     inUse: "In use",

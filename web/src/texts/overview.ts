@@ -20,10 +20,10 @@ export const overviewText = {
   noServices: "No service asks for anything yet.",
   lastChange: "Newest service:",
   alike: (count: number, kind: string) => `${count} ${kind}`,
-  kinds: { host: "hosts", service: "services", model: "models" },
+  kinds: { host: "machines", service: "services", model: "models" },
   others: (count: number) => `and ${count} more`,
-  machines: "Hosts, fullest first",
-  allMachines: (count: number) => (count === 1 ? "All hosts" : `All ${count} hosts`),
+  machines: "Machines, fullest first",
+  allMachines: (count: number) => (count === 1 ? "All machines" : `All ${count} machines`),
   start: "Nothing is here yet",
   startWhy:
     "Metalbridge needs a machine that runs engines and a model to serve. Both take one command; what they do appears here as it happens.",

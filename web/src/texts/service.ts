@@ -14,6 +14,7 @@ export const serviceText = {
     on: "Runs on",
     mode: "API",
     memory: "Memory claimed",
+    context: "Context per request",
     age: "Age",
     priority: "Priority",
     revision: "Revision",

@@ -8,7 +8,7 @@ export const servicesText = {
   ready: (ready: number, all: number) => `${ready} of ${all} ready`,
   filter: "Filter by name, model, host",
   states: "States",
-  levels: { ok: "Ready", busy: "In progress", warn: "Degraded", bad: "Not serving", idle: "At rest" },
+  levels: { ok: "Ready", busy: "In progress", warn: "Needs attention", bad: "Not serving", idle: "At rest" },
   columns: {
     name: "Name",
     namespace: "Namespace",

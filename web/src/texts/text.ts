@@ -60,6 +60,13 @@ export const text = {
       `You may not ${verb} ${resource}${namespace === undefined ? "" : ` in namespace ${namespace}`}. Ask an administrator for the right.`,
   },
   memory: {
+    help: [
+      "Budget: the memory that engines may claim on the machine.",
+      "Claim: what is set aside for one replica.",
+      "In use (filled): the measured footprint of its engine.",
+      "Reserve (hatched): kept free for the system, and not part of the budget.",
+      "Free: what a new replica can claim now; less if other programs use the memory.",
+    ].join("\n"),
     free: (amount: string) => `${amount} free`,
     used: (claimed: string, budget: string) => `${claimed} of ${budget}`,
     unknown: "Budget unknown",
@@ -71,6 +78,8 @@ export const text = {
     label: (name: string, claimed: string, budget: string) =>
       `Memory of ${name}: ${claimed} of ${budget} claimed`,
   },
+  contextCut: (why: string) =>
+    why === "" ? "the engine serves a shorter context than spec.contextSize asks for" : why,
   cordon: {
     keepsOff: (host: string) => `Host ${host} is cordoned: no new replicas start on it.`,
     uncordon: (host: string) => `Uncordon ${host}`,
@@ -105,7 +114,7 @@ export const text = {
     levels: {
       ok: "Ready",
       busy: "In progress",
-      warn: "Degraded",
+      warn: "Needs attention",
       bad: "Not ready",
       idle: "Cordoned or drained",
     },

@@ -10,7 +10,7 @@ export const texts = {
   tokens: (rate: string) => `${rate} tok/s`,
   replicas: (ready: number, desired: number) => `${ready}/${desired}`,
   services: (count: string) => `${count} services`,
-  frames: { Host: "Macs and hosts", Node: "Nodes" },
+  frames: { Host: "Hosts", Node: "Nodes" },
   cores: (count: number) => `${count} cores`,
   gpus: (count: number) => (count === 1 ? "1 GPU" : `${count} GPUs`),
   fits: (count: string) => `${count} fit`,

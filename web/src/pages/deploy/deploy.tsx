@@ -12,7 +12,7 @@ import { Dialog } from "../../parts/dialog.tsx";
 import { Failure } from "../../parts/notice.tsx";
 import { deployText } from "../../texts/deploy.ts";
 import { text } from "../../texts/text.ts";
-import { type Choice, type Deployment, meaningOf } from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, meaningOf } from "./choice.ts";
 import { DeployForm } from "./form.tsx";
 import { DeployPreview } from "./preview.tsx";
 import { Started } from "./started.tsx";
@@ -65,7 +65,7 @@ function Choosing({
   });
   const records = catalog.data?.models ?? NO_RECORDS;
   const meaning = useMemo(() => meaningOf(choice, records), [choice, records]);
-  const deployment = yaml?.deployment ?? (meaning.at === "deployment" ? meaning.deployment : undefined);
+  const deployment = deploymentOf(meaning, yaml);
   const right = useDeployRight(deployment?.service.metadata.namespace ?? choice.namespace);
   const change = (changes: Partial<Choice>): void => {
     action.forget();
@@ -89,7 +89,15 @@ function Choosing({
           catalogError={catalog.error}
           isOverridden={yaml !== undefined}
         />
-        <DeployPreview choice={choice} meaning={meaning} />
+        <DeployPreview
+          choice={choice}
+          meaning={meaning}
+          trainedContext={
+            choice.from === "catalog"
+              ? records.find(({ name }) => name === choice.model)?.context_length
+              : undefined
+          }
+        />
       </div>
       <DeployYaml
         deployment={meaning.at === "deployment" ? meaning.deployment : undefined}

@@ -4,8 +4,8 @@ import { useDeferredValue } from "react";
 import { requestJson } from "../../api/request.ts";
 import { useList } from "../../live/hooks.ts";
 import { fitWord } from "../../parts/fit.ts";
-import { formatBytes, formatRate } from "../../parts/format.ts";
-import { MemoryBar } from "../../parts/memory-bar.tsx";
+import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
+import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { State, Tag } from "../../parts/state.tsx";
 import { deployText } from "../../texts/deploy.ts";
@@ -19,7 +19,16 @@ interface SimulateAnswer {
   readonly rankedNodes: readonly SimulatedPlace[];
 }
 
-export function DeployPreview({ choice, meaning }: { readonly choice: Choice; readonly meaning: Meaning }) {
+export function DeployPreview({
+  choice,
+  meaning,
+  trainedContext,
+}: {
+  readonly choice: Choice;
+  readonly meaning: Meaning;
+  /** Of the model in the catalog, in tokens. */
+  readonly trainedContext: number | undefined;
+}) {
   const hosts = useList("hosts").rows;
   const question = useDeferredValue(questionOf(choice, meaning));
   const { data, error } = useQuery({
@@ -32,7 +41,15 @@ export function DeployPreview({ choice, meaning }: { readonly choice: Choice; re
   });
   return (
     <section className="deploy-preview" aria-label={deployText.preview}>
-      <h3>{deployText.preview}</h3>
+      <div className="spread">
+        <h3>{deployText.preview}</h3>
+        <MemoryHelp />
+      </div>
+      {trainedContext !== undefined && (question?.context ?? 0) > trainedContext && (
+        <p className="small deploy-short">
+          {deployText.contextCut(formatCount(trainedContext), formatCount(question?.context))}
+        </p>
+      )}
       {question === undefined ? (
         <p className="muted">{deployText.previewNothing}</p>
       ) : error !== null ? (
@@ -102,15 +119,7 @@ function OnePlace({
       </div>
       {isRecommended && <p className="small muted">{why}</p>}
       {obstacle !== undefined && <p className="small deploy-short">{deployText.obstacle[obstacle]}</p>}
-      {host !== undefined && (
-        <MemoryBar
-          name={nodeName}
-          budgetBytes={host.budgetBytes}
-          reserveBytes={host.reserveBytes}
-          claims={host.claims}
-          added={{ label, bytes: requiredMemoryGb * GIB }}
-        />
-      )}
+      {host !== undefined && <MemoryBar host={host} added={{ label, bytes: requiredMemoryGb * GIB }} />}
       <div className="row small number">
         <span>{deployText.tokens(formatRate(estimatedTps))}</span>
         <span className="muted">{deployText.needs(formatBytes(requiredMemoryGb * GIB))}</span>

@@ -7,7 +7,7 @@ import { keepNamespace, useNamespace, useSearchParam } from "../../address/searc
 import { type GatewayModel, gatewayModelsQuery, needsKey } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command, CopyButton } from "../../parts/copy.tsx";
-import { formatCount } from "../../parts/format.ts";
+import { formatCount, formatCut } from "../../parts/format.ts";
 import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { State } from "../../parts/state.tsx";
@@ -21,6 +21,7 @@ const texts = gatewayTexts.models;
 interface NameRow {
   readonly model: GatewayModel;
   readonly state: StateWord;
+  readonly cut: ServiceRow["contextCut"];
   /** Base URL of the service, without the name of the model. */
   readonly baseUrl: string;
 }
@@ -122,9 +123,14 @@ const COLUMNS: readonly Column<NameRow>[] = [
   {
     id: "context",
     header: texts.context,
-    value: ({ model }) => model.context_length ?? undefined,
-    cell: ({ model }) => formatCount(model.context_length ?? undefined),
-    width: "88px",
+    value: ({ model, cut }) => cut?.served ?? model.context_length ?? undefined,
+    cell: ({ model, cut }) =>
+      cut === undefined ? (
+        formatCount(model.context_length ?? undefined)
+      ) : (
+        <span title={text.contextCut(cut.why)}>{formatCut(cut)}</span>
+      ),
+    width: "120px",
     isNumber: true,
   },
   {
@@ -154,10 +160,11 @@ function nameRows(
   services: readonly ServiceRow[],
   base: string,
 ): readonly NameRow[] {
-  const states = new Map(services.map(({ namespace, name, state }) => [`${namespace}/${name}`, state]));
+  const known = new Map(services.map((row) => [`${row.namespace}/${row.name}`, row]));
   return models.map((model) => ({
     model,
-    state: states.get(model.service) ?? WORDS[model.state],
+    state: known.get(model.service)?.state ?? WORDS[model.state],
+    cut: known.get(model.service)?.contextCut,
     baseUrl: `${base}/s/${model.service}/v1`,
   }));
 }

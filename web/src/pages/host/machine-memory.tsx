@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import type { ClaimRow, HostRow } from "../../../../src/console/rows.ts";
 import { keepNamespace } from "../../address/search.ts";
 import { formatBytes } from "../../parts/format.ts";
-import { MemoryBar, seriesOf } from "../../parts/memory-bar.tsx";
+import { MemoryBar, MemoryHelp, seriesOf } from "../../parts/memory-bar.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { hostText } from "../../texts/host.ts";
@@ -11,14 +11,9 @@ import { text } from "../../texts/text.ts";
 
 export function MachineMemory({ row }: { readonly row: HostRow }) {
   return (
-    <Section title={hostText.memory}>
+    <Section title={hostText.memory} aside={<MemoryHelp />}>
       <div className="machine-memory">
-        <MemoryBar
-          name={row.name}
-          budgetBytes={row.budgetBytes}
-          reserveBytes={row.reserveBytes}
-          claims={row.claims}
-        />
+        <MemoryBar host={row} />
         <PlainTable
           label={hostText.memory}
           rows={row.claims}

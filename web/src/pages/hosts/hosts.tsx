@@ -8,8 +8,9 @@ import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { formatBytes, formatCount } from "../../parts/format.ts";
+import { freeBytesOf } from "../../parts/free-bytes.ts";
 import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
-import { MemoryBar } from "../../parts/memory-bar.tsx";
+import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Segments } from "../../parts/segments.tsx";
@@ -104,6 +105,7 @@ function Filter({
         value={words}
         onChange={({ target }) => setWords(target.value)}
       />
+      <MemoryHelp />
       <LevelChips label={text.hosts.states} rows={all} words={text.hosts.levels} />
       <span className="muted small number">{text.table.count(shown, all.length)}</span>
     </>
@@ -144,12 +146,7 @@ function Card({ host }: { readonly host: HostRow }) {
       <p className="muted small truncate">
         {[host.chip, formatBytes(host.totalBytes), host.os].filter(Boolean).join(" · ")}
       </p>
-      <MemoryBar
-        name={host.name}
-        budgetBytes={host.budgetBytes}
-        reserveBytes={host.reserveBytes}
-        claims={host.claims}
-      />
+      <MemoryBar host={host} />
       <dl className="host-facts small">
         <div>
           <dt>{text.hosts.engines}</dt>
@@ -200,22 +197,14 @@ const COLUMNS: readonly Column<HostRow>[] = [
     header: "Memory",
     value: ({ claims, budgetBytes }) =>
       budgetBytes === 0 ? undefined : claims.reduce((sum, { bytes }) => sum + bytes, 0) / budgetBytes,
-    cell: ({ name, budgetBytes, reserveBytes, claims }) => (
-      <MemoryBar
-        name={name}
-        budgetBytes={budgetBytes}
-        reserveBytes={reserveBytes}
-        claims={claims}
-        hasLegend={false}
-      />
-    ),
+    cell: (host) => <MemoryBar host={host} hasLegend={false} />,
     width: "minmax(140px, 2fr)",
   },
   {
     id: "left",
     header: "Free",
-    value: ({ leftBytes }) => leftBytes,
-    cell: ({ leftBytes }) => formatBytes(leftBytes),
+    value: freeOf,
+    cell: (host) => formatBytes(freeOf(host)),
     width: "84px",
     isNumber: true,
   },
@@ -256,6 +245,11 @@ const COLUMNS: readonly Column<HostRow>[] = [
     isNumber: true,
   },
 ];
+
+/** As under the bar. */
+function freeOf(host: HostRow): number | undefined {
+  return host.budgetBytes === 0 ? undefined : Math.max(0, freeBytesOf(host));
+}
 
 function keyOfHost({ kind, name }: HostRow): string {
   return `${kind}/${name}`;

@@ -7,7 +7,7 @@ import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command } from "../../parts/copy.tsx";
-import { MemoryBar } from "../../parts/memory-bar.tsx";
+import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page, Section } from "../../parts/page.tsx";
 import { State } from "../../parts/state.tsx";
@@ -120,9 +120,12 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
     [hosts],
   );
   const all = (
-    <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
-      {overviewText.allMachines(hosts.length)}
-    </Link>
+    <span className="row">
+      <MemoryHelp />
+      <Link to={"/hosts" as "/"} search={keepNamespace} className="link">
+        {overviewText.allMachines(hosts.length)}
+      </Link>
+    </span>
   );
   return (
     <Section title={overviewText.machines} aside={all}>
@@ -134,12 +137,7 @@ function Machines({ hosts }: { readonly hosts: readonly HostRow[] }) {
                 <h3 className="truncate">{host.name}</h3>
                 <State state={host.state} />
               </div>
-              <MemoryBar
-                name={host.name}
-                budgetBytes={host.budgetBytes}
-                reserveBytes={host.reserveBytes}
-                claims={host.claims}
-              />
+              <MemoryBar host={host} />
             </Link>
           </li>
         ))}

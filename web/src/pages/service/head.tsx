@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import { keepNamespace } from "../../address/search.ts";
 import { CopyButton } from "../../parts/copy.tsx";
-import { formatBytes } from "../../parts/format.ts";
+import { formatBytes, formatCut } from "../../parts/format.ts";
 import { Remedy } from "../../parts/remedy.tsx";
 import { startProgressOf } from "../../parts/start/progress.ts";
 import { StartSteps } from "../../parts/start/start.tsx";
@@ -10,7 +10,7 @@ import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { text } from "../../texts/text.ts";
-import type { ServiceObjects } from "./service-state.ts";
+import { conditionOf, type ServiceObjects } from "./service-state.ts";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (
@@ -36,6 +36,7 @@ function isStarting({ service: { spec, status }, row }: ServiceObjects): boolean
 function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }) {
   const { status } = service;
   const attention = row?.attention;
+  const warnings = conditionOf(service, "Warnings");
   const message = attention?.message ?? status?.message ?? "";
   const state = row?.state ?? { word: status?.phase ?? text.state.unknown, level: "idle" as const };
   const count = serviceText.of(
@@ -55,6 +56,7 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
       </div>
       {message !== "" && message !== count && <p className="prose why-message">{message}</p>}
       {attention !== undefined && <Remedy attention={attention} />}
+      {warnings?.status === "True" && <p className="prose muted">{warnings.message}</p>}
     </section>
   );
 }
@@ -94,6 +96,7 @@ function Facts({ objects: { service, row } }: { readonly objects: ServiceObjects
       <Fact name={facts.on} value={status?.on} />
       <Fact name={facts.mode} value={status?.mode ?? spec.mode ?? "chat"} />
       <Fact name={facts.memory} value={row === undefined ? undefined : formatBytes(row.claimedBytes)} />
+      {row?.contextCut !== undefined && <Fact name={facts.context} value={formatCut(row.contextCut)} />}
       <Fact name={facts.priority} value={spec.priority} />
       <div>
         <dt>{facts.age}</dt>

@@ -4,9 +4,10 @@ import { ChevronDown } from "lucide-react";
 import { Popover } from "radix-ui";
 import { useMemo, useState } from "react";
 import type { StateWord } from "../../../../../src/console/rows.ts";
-import { formatCount } from "../../../parts/format.ts";
+import { formatCount, formatCut } from "../../../parts/format.ts";
 import { State } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/playground.ts";
+import { text } from "../../../texts/text.ts";
 import { canAsk, type Offer } from "./offers.ts";
 import "./picker.css";
 
@@ -110,7 +111,11 @@ function noteOf({ state, row, names, contextLength }: Offer): string {
     case "ready":
       return [
         names.length === 0 ? "" : texts.picker.also(names.join(", ")),
-        contextLength === undefined ? "" : texts.picker.context(formatCount(contextLength)),
+        row?.contextCut !== undefined
+          ? `${texts.picker.context(formatCut(row.contextCut))}: ${text.contextCut(row.contextCut.why)}`
+          : contextLength === undefined
+            ? ""
+            : texts.picker.context(formatCount(contextLength)),
       ]
         .filter(Boolean)
         .join(" · ");
@@ -120,9 +125,9 @@ function noteOf({ state, row, names, contextLength }: Offer): string {
 }
 
 function isFound({ service, names }: Offer, words: string): boolean {
-  const text = `${service} ${names.join(" ")}`.toLowerCase();
+  const name = `${service} ${names.join(" ")}`.toLowerCase();
   return words
     .toLowerCase()
     .split(/\s+/)
-    .every((word) => text.includes(word));
+    .every((word) => name.includes(word));
 }

@@ -61,12 +61,7 @@ export const MachineCardNode = memo(({ data }: NodeProps) => {
       <span className="muted small truncate">
         {[chip, texts.cores(cores), gpus > 0 ? texts.gpus(gpus) : ""].filter(Boolean).join(" · ")}
       </span>
-      <MemoryBar
-        name={name}
-        budgetBytes={host.budgetBytes}
-        reserveBytes={host.reserveBytes}
-        claims={host.claims}
-      />
+      <MemoryBar host={host} />
       <span className="topo-foot muted small number">
         <span>{backend}</span>
         {fits !== undefined && <span>{texts.fits(formatCount(fits))}</span>}
@@ -78,19 +73,13 @@ export const MachineCardNode = memo(({ data }: NodeProps) => {
 
 export const MachineBarNode = memo(({ data }: NodeProps) => {
   const { host, ...card } = data as MachineData;
-  const { name, state, budgetBytes, reserveBytes, claims } = host;
+  const { name, state } = host;
   return (
     <Card {...card} selection={{ kind: "machine", id: name }} href={hrefOfMachine(host)} isThin>
       <span className={`topo-dot topo-${state.level}`} />
       <bdi className="small truncate">{name}</bdi>
       {state.level !== "ok" && <span className={`state state-${state.level} small`}>{state.word}</span>}
-      <MemoryBar
-        name={name}
-        budgetBytes={budgetBytes}
-        reserveBytes={reserveBytes}
-        claims={claims}
-        hasLegend={false}
-      />
+      <MemoryBar host={host} hasLegend={false} />
       <Handle type="target" position={Position.Left} isConnectable={false} />
     </Card>
   );

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+import type { ClaimRow } from "../../../src/console/rows.ts";
+import { freeBytesOf } from "./free-bytes.ts";
+
+const claims = [{ bytes: 10 }, { bytes: 5 }] as ClaimRow[];
+
+test.each([
+  ["what claims and reserve leave of the budget", {}, 33],
+  ["less where other programs use memory", { leftBytes: 20 }, 20],
+  ["below zero where the claims exceed the budget", { budgetBytes: 14, leftBytes: 0 }, -3],
+])("free is %s", (_, changes, free) => {
+  expect(freeBytesOf({ budgetBytes: 50, reserveBytes: 2, claims, ...changes })).toBe(free);
+});
