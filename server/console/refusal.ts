@@ -1,6 +1,7 @@
 /** Answers of the console that are not the one asked for: a 401 with the way to sign in, and coded refusals. */
 import type { FastifyReply } from "fastify";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { deniedRight, missingRight } from "../../src/console/missing-right.ts";
 import type { Refusal, SignIn } from "../../src/console/protocol.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { ApiResult } from "../../src/kube/types.ts";
@@ -79,6 +80,9 @@ export function refuseThrown(
 
 /** Throws the failure as MetalbridgeError. */
 export function unwrapAnswer<T>(answer: ApiResult<T>): T {
-  if (!answer.ok) throw explainFailure(answer.error);
-  return answer.value;
+  if (answer.ok) return answer.value;
+  const denied = deniedRight(answer.error.message);
+  if (denied === undefined) throw explainFailure(answer.error);
+  const { message, remedy } = missingRight(denied);
+  throw new MetalbridgeError("ApiForbidden", message, { summary: remedy });
 }

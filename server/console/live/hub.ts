@@ -1,6 +1,7 @@
 /** All streams and the topics that they watch: a change is computed once, and sent to every stream that may see it. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { missingRight } from "../../../src/console/missing-right.ts";
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { ClusterChange } from "../../changes.ts";
@@ -13,7 +14,6 @@ import { marksOf, modelKeysOf, type ParsedTopic } from "./topics.ts";
 /** The person behind a stream. */
 export interface StreamReader {
   readonly id: string;
-  readonly user: string;
   readonly mayAccess: (question: AccessQuestion) => Promise<boolean>;
   /** False after the session. */
   readonly isSignedIn: () => Promise<boolean>;
@@ -134,7 +134,10 @@ export class Hub {
 
   #join(stream: ConsoleStream, topic: Topic, parsed: ParsedTopic): void {
     const watched = this.#topics.get(topic) ?? {
-      ...openTable(parsed, this.#parts, () => this.#flushSoon()),
+      ...openTable(parsed, this.#parts, (isOtherRefusal) => {
+        this.#flushSoon();
+        if (isOtherRefusal) this.#checkAll(topic);
+      }),
       parsed,
       streams: new Set<ConsoleStream>(),
     };
@@ -152,6 +155,13 @@ export class Hub {
     this.#topics.delete(topic);
   }
 
+  #checkAll(topic: Topic): void {
+    const { parsed, streams = [] } = this.#topics.get(topic) ?? {};
+    for (const stream of streams)
+      if (parsed !== undefined)
+        void this.#check(stream, topic, parsed).catch((err: unknown) => this.#signOut(stream, err));
+  }
+
   /** Rejects with ApiUnauthorized. While the API server does not answer, what was allowed stays so. */
   async #check(stream: ConsoleStream, topic: Topic, parsed: ParsedTopic): Promise<void> {
     const reader = this.#readers.get(stream);
@@ -159,7 +169,9 @@ export class Hub {
     try {
       const { mayAccess } = reader;
       const scope = await scopeOf(parsed, { mayAccess, seen: this.#rightsOf(reader) });
-      if (scope === undefined) stream.refuse(topic, forbidden(reader.user, parsed));
+      const refusal = this.#topics.get(topic)?.refusal?.();
+      if (scope === undefined) stream.refuse(topic, missingRight(mainQuestion(parsed)));
+      else if (refusal !== undefined) stream.refuse(topic, refusalOf(refusal));
       else stream.allow(topic, scope);
     } catch (error) {
       if (!(error instanceof MetalbridgeError) || error.code === "ApiUnauthorized") throw error;
@@ -257,14 +269,6 @@ function deliver(topic: Topic, { table, streams }: WatchedTopic, keys: readonly 
     return event;
   };
   for (const stream of streams) stream.deliver(topic, keys, eventOf);
-}
-
-function forbidden(user: string, topic: ParsedTopic): Refusal {
-  const { verb, group, resource, namespace } = mainQuestion(topic);
-  const kind = group === "" ? resource : `${resource}.${group}`;
-  const where = namespace === undefined ? "" : ` in namespace ${namespace}`;
-  const message = `${user} may not ${verb} ${kind}${where}`;
-  return refusalOf(new MetalbridgeError("ApiForbidden", message));
 }
 
 function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): Refusal {

@@ -100,10 +100,8 @@ function streamReader(
   reader: Reader,
   { readerOf, mayAccess }: ConsoleAccess,
 ): Parameters<Hub["add"]>[1] {
-  const { id, user } = reader;
   return {
-    id,
-    user,
+    id: reader.id,
     mayAccess: (question) => mayAccess(reader, question),
     isSignedIn: async () => (await readerOf(request)) !== undefined,
   };

@@ -1,4 +1,5 @@
 /** The tables of the topics that some stream watches. */
+import type { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { Topic } from "../../../src/console/protocol.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { detailSource } from "./details.ts";
@@ -15,15 +16,22 @@ export interface TableParts {
   readonly readQueues: ReadQueues;
 }
 
+type OnWork = (isOtherRefusal: boolean) => void;
+
 export interface OpenTable {
   readonly table: TopicTable;
   /** Marks rows that change only with time. */
   readonly recheck?: () => void;
+  /** Why no reader gets rows now. */
+  readonly refusal?: () => MetalbridgeError | undefined;
   readonly stop?: () => void;
 }
 
-/** `onWork` is called when the table has marked rows that no change of an object concerns. */
-export function openTable(topic: ParsedTopic, parts: TableParts, onWork: () => void): OpenTable {
+/**
+ * `onWork` is called when the table has marked rows that no change of an object concerns, with true if the refusal is another
+ * one than before.
+ */
+export function openTable(topic: ParsedTopic, parts: TableParts, onWork: OnWork): OpenTable {
   const { state } = parts;
   switch (topic.at) {
     case "hosts":
@@ -66,11 +74,11 @@ function openHosts(state: LiveState): OpenTable {
   };
 }
 
-function openQueues({ readQueues, state: { clock }, log }: TableParts, onWork: () => void): OpenTable {
-  const { source, stop } = watchQueues(readQueues, { clock, log }, () => {
+function openQueues({ readQueues, state: { clock }, log }: TableParts, onWork: OnWork): OpenTable {
+  const { source, ...watched } = watchQueues(readQueues, { clock, log }, (isOtherRefusal) => {
     table.markAll();
-    onWork();
+    onWork(isOtherRefusal);
   });
   const table = new Table(source);
-  return { table, stop };
+  return { table, ...watched };
 }

@@ -44,6 +44,10 @@ export const consoleErrors = {
     what: "No gateway is configured, so the console cannot talk to models.",
     do: "start the server with --gateway-url",
   },
+  ConsoleQueuesUnreadable: {
+    what: "No gateway's queues can be read: the account that the server runs as lacks a right, or the gateway does not answer at the port of its metrics.",
+    do: "give that account the Role gateway-queues of docs/gateway.md, or name the address with --gateway-health-url",
+  },
   ConsoleGatewayUnreachable: {
     what: "The gateway gives no answer.",
     do: "check that it runs, and that --gateway-url is its address",

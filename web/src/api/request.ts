@@ -1,4 +1,5 @@
 /** Requests to the console's own server. Every failure is a `ConsoleError` with what to do. */
+import { deniedRight, missingRight } from "../../../src/console/missing-right.ts";
 import { CONSOLE_HEADER, CONSOLE_PATH } from "../../../src/console/protocol.ts";
 
 /** A field that the API server refused. */
@@ -132,6 +133,11 @@ async function errorOf(answer: Response): Promise<ConsoleError> {
     body = { message: text.slice(0, MAX_TEXT).trim() };
   }
   if (body.error !== undefined) return gatewayError(body, status, answer.headers.get("retry-after"));
+  const denied = status === 403 ? deniedRight(body.message ?? "") : undefined;
+  if (denied !== undefined) {
+    const { code, message, remedy } = missingRight(denied);
+    return new ConsoleError(code, message, { status, remedy, answer: body });
+  }
   const code = body.reason ?? (typeof body.code === "string" ? body.code : `Http${status}`);
   const causes = (body.details?.causes ?? []).flatMap(({ field, message }) =>
     field === undefined || message === undefined ? [] : [{ field, message }],

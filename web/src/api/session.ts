@@ -1,6 +1,7 @@
 /** The reader's session and rights. */
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { GROUP } from "../../../src/api/group.ts";
+import { missingRight } from "../../../src/console/missing-right.ts";
 import { type AccessQuestion, CONSOLE_PATH, type Session } from "../../../src/console/protocol.ts";
 import { text } from "../texts/text.ts";
 import { ConsoleError, requestJson, SESSION_PATH } from "./request.ts";
@@ -47,9 +48,8 @@ export function useRight(question: Omit<AccessQuestion, "group"> & { readonly gr
   if (error !== null) return { isAllowed: false, why: error.message };
   if (data === undefined) return { isAllowed: false, why: text.rights.checking };
   if (data) return { isAllowed: true };
-  const subresource = full.subresource === undefined ? "" : `/${full.subresource}`;
-  const what = `${full.resource}${subresource}`;
-  return { isAllowed: false, why: text.rights.missing(full.verb, what, full.namespace) };
+  const { message, remedy } = missingRight(full);
+  return { isAllowed: false, why: `${message} ${remedy}` };
 }
 
 interface Waiting {

@@ -34,6 +34,13 @@ export function useObjects(topic: Topic): Live<unknown> {
   return useRows<unknown>(topic);
 }
 
+/** Several lists of one page: a reader who lacks the right to one of them sees the others. */
+export function joinLists(...lists: readonly Pick<Live<unknown>, "isSynced" | "refusal">[]) {
+  const isSettled = lists.every(({ isSynced, refusal }) => isSynced || refusal !== undefined);
+  const isSynced = isSettled && lists.some((list) => list.isSynced);
+  return { isSynced, refusal: isSettled && !isSynced ? lists[0]?.refusal : undefined };
+}
+
 export function useLink(): LinkState {
   const live = useLive();
   return useSyncExternalStore(

@@ -12,6 +12,7 @@ export const overviewText = {
   ofBudget: (budget: string) => `of ${budget}`,
   of: (total: string) => `of ${total}`,
   noRight: "no right to see hosts",
+  noServicesRight: "no right to see services",
   attention: "Needs attention",
   allServing: (count: number) =>
     count === 1 ? "The only service is serving." : `All ${count} services are serving.`,

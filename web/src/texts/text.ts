@@ -56,8 +56,6 @@ export const text = {
   rights: {
     checking: "Checking your rights…",
     readOnly: "This console is read-only.",
-    missing: (verb: string, resource: string, namespace: string | undefined) =>
-      `You may not ${verb} ${resource}${namespace === undefined ? "" : ` in namespace ${namespace}`}. Ask an administrator for the right.`,
   },
   memory: {
     help: [

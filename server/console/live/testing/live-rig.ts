@@ -98,9 +98,14 @@ export function createLiveRig(queues: readonly RequestQueue[] = []) {
   const stop = new AbortController();
   const counts = { rows: 0, readings: 0 };
   const lookup = countedLookup(createLookup(stores), counts);
+  /** `problem`: no gateway can be read. */
+  const gateways: { problem?: string | undefined } = {};
   const readQueues = async () => {
     counts.readings += 1;
-    return { queues: [...queues] };
+    const { problem } = gateways;
+    return problem === undefined
+      ? { queues: [...queues], answered: 1 }
+      : { queues: [], answered: 0, problem };
   };
   const history = startFarmHistory(stores, clock, {
     signal: stop.signal,
@@ -130,6 +135,7 @@ export function createLiveRig(queues: readonly RequestQueue[] = []) {
     clock,
     density,
     counts,
+    gateways,
     put,
     drop: <K extends keyof Stores>(kind: K, object: KubeObject): void => {
       const change = stores[kind].drop(object as never);
@@ -142,7 +148,7 @@ export function createLiveRig(queues: readonly RequestQueue[] = []) {
       browser.once("close", () => hub.remove(stream));
       const { may = () => true, ...rest } = reader;
       const mayAccess = async (question: AccessQuestion) => may(question);
-      hub.add(stream, { id: "ada", user: "ada", mayAccess, isSignedIn: async () => true, ...rest });
+      hub.add(stream, { id: "ada", mayAccess, isSignedIn: async () => true, ...rest });
       const show = async (...topics: string[]): Promise<void> => {
         await hub.show(
           stream,

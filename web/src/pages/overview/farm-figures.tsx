@@ -15,7 +15,7 @@ export function FarmFigures() {
   const hasGateway = useSession()?.hasGateway === true;
   // Without the right to list hosts, their figures are not zero but unknown.
   const maySeeHosts = useList("hosts").refusal === undefined;
-  const { services } = farm ?? { services: undefined };
+  const services = useList("services").refusal === undefined ? farm?.services : undefined;
   const hosts = maySeeHosts ? farm?.hosts : undefined;
   const hostsDetail = maySeeHosts ? overviewText.of(formatCount(hosts?.total)) : overviewText.noRight;
   const budget = maySeeHosts ? overviewText.ofBudget(formatBytes(farm?.budgetBytes)) : overviewText.noRight;
@@ -29,14 +29,20 @@ export function FarmFigures() {
       <Figure
         label={overviewText.services}
         value={formatCount(services?.ready)}
-        detail={<To path="/services">{overviewText.of(formatCount(services?.total))}</To>}
+        detail={
+          <To path="/services">
+            {services === undefined
+              ? overviewText.noServicesRight
+              : overviewText.of(formatCount(services.total))}
+          </To>
+        }
       />
       <Tokens farm={farm} />
       <Figure label={overviewText.requests} value={formatRate(farm?.requestsInFlight)} />
       {(hasGateway || queues.length > 0) && <Queue queues={queues} />}
       <Figure
         label={overviewText.memory}
-        value={formatBytes(farm?.claimedBytes)}
+        value={formatBytes(maySeeHosts ? farm?.claimedBytes : undefined)}
         aside={<span className="muted small number">{budget}</span>}
       />
     </Figures>

@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine } from "../../address/machine-href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
-import { useList } from "../../live/hooks.ts";
+import { joinLists, type Live, useList } from "../../live/hooks.ts";
 import { Command } from "../../parts/copy.tsx";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -37,17 +37,18 @@ export function OverviewPage() {
       models: models.rows.filter(inNamespace),
     }),
   );
-  const isSynced = (hosts.isSynced || hosts.refusal !== undefined) && services.isSynced;
-  const isEmpty = isSynced && hosts.rows.length === 0 && services.rows.length === 0;
+  const { isSynced, refusal } = joinLists(services, hosts);
+  const maySeeAll = services.refusal === undefined && hosts.refusal === undefined;
+  const isEmpty = isSynced && maySeeAll && hosts.rows.length === 0 && services.rows.length === 0;
   return (
     <Page title={text.pages.overview}>
-      {services.refusal !== undefined && <Failure error={services.refusal} />}
-      {!isSynced && services.refusal === undefined && <Skeleton />}
-      {isEmpty && hosts.refusal === undefined && <Start />}
+      {refusal !== undefined && <Failure error={refusal} />}
+      {!isSynced && refusal === undefined && <Skeleton />}
+      {isEmpty && <Start />}
       {isSynced && !isEmpty && (
         <>
           <FarmFigures />
-          <NeedsAttention groups={groups} services={shownServices} />
+          <NeedsAttention groups={groups} services={shownServices} refusal={services.refusal} />
           {hosts.rows.length > 0 && <Machines hosts={hosts.rows} />}
         </>
       )}
@@ -69,9 +70,11 @@ function Start() {
 function NeedsAttention({
   groups,
   services,
+  refusal,
 }: {
   readonly groups: readonly AttentionGroup[];
   readonly services: readonly ServiceRow[];
+  readonly refusal: Live<ServiceRow>["refusal"];
 }) {
   const count = groups.reduce((sum, { items }) => sum + items.length, 0);
   return (
@@ -79,7 +82,9 @@ function NeedsAttention({
       title={overviewText.attention}
       aside={count > 0 && <span className="muted small number">{count}</span>}
     >
-      {count > 0 ? <AttentionList groups={groups} /> : <AllServing services={services} />}
+      {count > 0 && <AttentionList groups={groups} />}
+      {count === 0 && refusal === undefined && <AllServing services={services} />}
+      {refusal !== undefined && <Failure error={refusal} />}
     </Section>
   );
 }

@@ -3,7 +3,7 @@ import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useSession } from "../../api/session.ts";
-import { useList } from "../../live/hooks.ts";
+import { joinLists, useList } from "../../live/hooks.ts";
 import { Chips } from "../../parts/chips.tsx";
 import { formatCount, formatRate } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -56,8 +56,7 @@ export function TopologyPage() {
     () => countHealths(view === "list" ? inNamespace : [...inNamespace, ...hosts.rows]),
     [view, inNamespace, hosts.rows],
   );
-  const refusal = services.refusal ?? hosts.refusal;
-  const isSynced = services.isSynced && hosts.isSynced;
+  const { isSynced, refusal } = joinLists(services, hosts);
   const isEmpty = inNamespace.length + hosts.rows.length === 0;
   return (
     <Page

@@ -1,0 +1,96 @@
+/** The console for readers with few rights: each page shows its data, or one explanation of the right that is missing. */
+import { expect, it } from "vitest";
+import type { ConsolePage } from "../bed/console/browser.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { listOf } from "../bed/kubectl.ts";
+import { expectAccessible, expectNoOverflow, takePictures } from "./looks.ts";
+import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
+
+/** Each page, and the rights that a viewer of one namespace is told to lack there. Without any, it shows its data. */
+const PAGES: Readonly<Record<string, readonly string[]>> = {
+  "/": [],
+  "/services": [],
+  "/models": [],
+  "/hosts": ["list hosts"],
+  "/density": ["get density/nodes"],
+  "/density?tab=catalog": ["get density/catalog"],
+  "/density?tab=query&model=Qwen2.5-7B": ["get density/query"],
+  "/topology": [],
+  "/topology?view=list": [],
+  "/simulate?model=Qwen2.5-7B-Instruct": ["create density/simulate"],
+  "/playground": [],
+  "/gateway": [],
+  "/gateway?tab=keys": ["list secrets in namespace metalbridge-system"],
+  "/gateway?tab=queues": [],
+  "/usage": ["list configmaps in namespace metalbridge-system", "get density/cost"],
+  "/settings": [],
+  "/nodes/gpu-001": ["get nodes"],
+  "/hosts/no-such-host": ["get hosts"],
+};
+const SERVICE_TABS = ["replicas", "placement", "rollout", "metrics", "events", "yaml"];
+/** Pages that need no right of their own. */
+const FOR_ALL = new Set(["/playground", "/gateway", "/settings"]);
+const EXPLANATION =
+  /^ApiForbidden\s*You may not ([^.]+)\.\s*Ask an administrator of the cluster (for a role|to bind the ClusterRole) /;
+const RAW = /User "|"kind":|is forbidden|API group/;
+
+describeUnless(whyNoConsole, "the console for readers with few rights", () => {
+  const on = oneSyntheticConsole({ hosts: 3, services: 12, nodes: 1 });
+
+  /** A reader with a role of its own, of whom 403 is expected. */
+  const signedIn = async (name: string, rules: readonly object[], namespace?: string) => {
+    const role = {
+      apiVersion: "rbac.authorization.k8s.io/v1",
+      kind: "ClusterRole",
+      metadata: { name },
+      rules,
+    };
+    await on().cluster.kubectl(["apply", "-f", "-"], listOf(role));
+    const reader = await on().signedIn({ token: await on().token(name, { clusterRole: name, namespace }) });
+    reader.expectProblems(/status of (403|404)/);
+    return reader;
+  };
+
+  /** The rights that the notices name. Fails for a notice in other words. */
+  const missingOn = async ({ page }: ConsolePage): Promise<readonly string[]> => {
+    const notices = await page.locator("main .failure").allInnerTexts();
+    return notices.map((text) => EXPLANATION.exec(text)?.[1] ?? text);
+  };
+
+  it("a viewer of one namespace sees its services, and is told the rights to the rest", async () => {
+    const [{ namespace = "", name = "" } = {}] = on().farm.services;
+    // As the role view of a cluster with a controller manager, which aggregates it.
+    const kinds = [
+      { apiGroups: ["metalbridge.dev"], resources: ["models", "inferenceservices", "inferencereplicas"] },
+      { apiGroups: ["", "apps"], resources: ["pods", "events", "configmaps", "controllerrevisions"] },
+    ];
+    const rules = kinds.map((kind) => ({ ...kind, verbs: ["get", "list", "watch"] }));
+    await using reader = await signedIn("viewer", rules, namespace);
+    const { page } = reader;
+    const tabs = SERVICE_TABS.map((tab) => [`/services/${namespace}/${name}?tab=${tab}`, []] as const);
+    for (const [path, missing] of [...Object.entries(PAGES), ...tabs]) {
+      const isRead = page.waitForResponse(/\/console\/(rights|stream)/);
+      await reader.open(path);
+      await isRead;
+      await expect.poll(() => missingOn(reader), { message: path }).toEqual(missing);
+      if (missing.length === 0 && !FOR_ALL.has(path) && !path.includes("queues"))
+        await page.locator("main").getByText(name.replace(/-\d+$/, "")).first().waitFor();
+      expect(await page.locator("main").textContent(), path).not.toMatch(RAW);
+      await expectNoOverflow(page);
+      await takePictures(page, `viewer${path.replaceAll(/[/?&=.]/g, "-")}`);
+    }
+    await reader.open("/hosts");
+    await expectAccessible(page);
+  });
+
+  it("a reader without any right is told one right on every page", async () => {
+    await using reader = await signedIn("nobody", []);
+    for (const path of [...Object.keys(PAGES), "/services/default/chat", "/models/default/chat"]) {
+      await reader.open(path);
+      const count = FOR_ALL.has(path) ? 0 : path === "/usage" ? 2 : 1;
+      await expect.poll(() => missingOn(reader), { message: path }).toHaveLength(count);
+      expect(await reader.page.locator("main").textContent(), path).not.toMatch(RAW);
+      await takePictures(reader.page, `nobody${path.replaceAll(/[/?&=.]/g, "-")}`);
+    }
+  });
+});
