@@ -2,43 +2,17 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
+  COMMIT,
   cutAfter,
   ggufBytes,
-  type Origin,
   sendFile,
+  serveRepo,
   sha256,
   startOrigin,
 } from "../../test/fixtures/origin.ts";
 import { fetchOptions, startStore } from "./fixtures/store.ts";
 
-const commit = "a".repeat(40);
 const weights = ggufBytes(400_000, 1);
-
-interface Repo {
-  readonly files: Record<string, Buffer>;
-  readonly commit?: string;
-  /** A mirror without file sizes and checksums. */
-  readonly isPlain?: boolean;
-}
-
-function serveRepo(
-  origin: Origin,
-  repo: string,
-  { files, commit: sha = commit, isPlain = false }: Repo,
-): void {
-  const siblings = Object.entries(files).map(([rfilename, content]) =>
-    isPlain
-      ? { rfilename }
-      : { rfilename, size: content.length, lfs: { sha256: sha256(content), size: content.length } },
-  );
-  for (const revision of ["main", sha])
-    origin.on(
-      `/api/models/${repo}/revision/${revision}`,
-      (_, response) => void response.end(JSON.stringify({ sha, siblings })),
-    );
-  for (const [name, content] of Object.entries(files))
-    origin.serve(`/${repo}/resolve/${sha}/${name}`, content);
-}
 
 test("a repository with one model is fetched at its commit, by file list and checksum", async () => {
   await using origin = await startOrigin();
@@ -53,7 +27,7 @@ test("a repository with one model is fetched at its commit, by file list and che
   expect(model).toMatchObject({ sha256: sha256(weights), sizeBytes: weights.length });
   expect(origin.seen.map((seen) => seen.path)).toEqual([
     "/api/models/org/repo/revision/main",
-    `/org/repo/resolve/${commit}/m.gguf`,
+    `/org/repo/resolve/${COMMIT}/m.gguf`,
   ]);
   expect(origin.seen.every((seen) => seen.headers.authorization === "Bearer hf_agent")).toBe(true);
 });
@@ -82,7 +56,7 @@ test("a named file, its shards and the projector come from one commit; the redir
   serveRepo(origin, "org/repo", { files, isPlain: true });
   for (const [name, content] of Object.entries(files)) {
     origin.on(
-      `/org/repo/resolve/${commit}/${name}`,
+      `/org/repo/resolve/${COMMIT}/${name}`,
       (_, response) => void response.writeHead(302, { location: `${cdn.url}/${name}` }).end(),
     );
     cdn.on(`/${name}`, (request, response) => sendFile(request, response, content));
@@ -181,13 +155,13 @@ test("a pattern fetches all parts of one quantization from one commit, even if t
   const first = ggufBytes(10_000, 1);
   const files = { [parts[0]]: first, [parts[1]]: ggufBytes(10_000, 2), "m-Q8_0.gguf": weights };
   serveRepo(origin, "org/repo", { files });
-  origin.on(`/org/repo/resolve/${commit}/${parts[0]}`, (request, response) => {
+  origin.on(`/org/repo/resolve/${COMMIT}/${parts[0]}`, (request, response) => {
     serveRepo(origin, "org/repo", { files: { "other.gguf": weights }, commit: "b".repeat(40) });
     sendFile(request, response, first);
   });
   const store = await at.reopen({ hfEndpoint: origin.url });
   const model = await store.fetch({ source: "hf://org/repo", files: ["*Q4_K_M*"] }, fetchOptions());
-  expect(model.revision).toBe(commit);
+  expect(model.revision).toBe(COMMIT);
   expect(model.files.map(({ name }) => name)).toEqual(parts);
 });
 
@@ -195,7 +169,7 @@ test("a token that is revoked during a download ends it, and the received bytes 
   await using origin = await startOrigin();
   await using at = await startStore();
   serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
-  const path = `/org/repo/resolve/${commit}/m.gguf`;
+  const path = `/org/repo/resolve/${COMMIT}/m.gguf`;
   let requests = 0;
   origin.on(path, (request, response) => {
     requests += 1;
@@ -218,7 +192,7 @@ test.each(["http://169.254.169.254/m.gguf", "http://10.1.2.3/m.gguf"])(
     await using at = await startStore();
     serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
     origin.on(
-      `/org/repo/resolve/${commit}/m.gguf`,
+      `/org/repo/resolve/${COMMIT}/m.gguf`,
       (_, response) => void response.writeHead(302, { location }).end(),
     );
     const store = await at.reopen({ hfEndpoint: origin.url });

@@ -21,7 +21,7 @@
  * hosts and services by the thousand (test/bed/console/synthetic-farm.ts). `npm run build` first: the server serves dist/console. To look at
  * the pages: `CONSOLE_PICTURES=/tmp/pictures npx vitest run test/console/pages.test.ts`.
  */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Browser } from "playwright-core";
@@ -49,6 +49,7 @@ import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { serveRepo, startOrigin } from "../fixtures/origin.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type StartedGateway, startGateway, whyNoGateway } from "../gateway/started-gateway.ts";
 
@@ -84,6 +85,8 @@ export interface ConsoleOptions {
   /** More flags of the server. */
   readonly serverArgs?: readonly string[];
   readonly gatewayArgs?: readonly string[];
+  /** Repositories of a hub on loopback that stands for the Hugging Face Hub; each file is the tiny model. */
+  readonly hub?: Readonly<Record<string, readonly string[]>>;
 }
 
 export interface SyntheticConsole extends OpenConsole {
@@ -102,16 +105,23 @@ export function oneSyntheticConsole(options: SyntheticFarmOptions): () => Synthe
 
 /** All parts run; hosts are ready once their agents have reported. */
 export async function startConsole(options: ConsoleOptions = {}): Promise<StartedConsole> {
-  const { hosts = ["mac-1"], serverArgs = [], gatewayArgs = [] } = options;
+  const { hosts = ["mac-1"], serverArgs = [], gatewayArgs = [], hub = {} } = options;
   await using stack = new AsyncDisposableStack();
   const cluster = stack.use(await startCluster({ controllerManager: true }));
   // An EndpointSlice holds no loopback address: engines listen on this machine's side of a network of its own.
   const network = stack.use(await openNetwork(["station"]));
-  const agents = hosts.map((hostName) => ({ hostName, config: { disk: { reserve: 0 } } }));
+  const origin = stack.use(await startOrigin());
+  const config = { disk: { reserve: 0 }, huggingFace: { endpoint: origin.url } };
+  const agents = hosts.map((hostName) => ({ hostName, config }));
+  const controllerArgs = ["--hf-endpoint", origin.url];
   const { kubeconfig } = cluster;
-  const farm = stack.use(await startFleet({ kubeconfig, address: network.gateway, agents }));
+  const farm = stack.use(await startFleet({ kubeconfig, address: network.gateway, agents, controllerArgs }));
   const tinyModel = path.join(farm.modelsDir, "tiny.gguf");
   await writeTinyGguf(tinyModel, { endless: true, layers: 2, embeddingSize: 64, contextLength: 8192 });
+  for (const [repo, names] of Object.entries(hub)) {
+    const weights = await readFile(tinyModel);
+    serveRepo(origin, repo, { files: Object.fromEntries(names.map((name) => [name, weights])) });
+  }
   const gateway = stack.use(await startGateway(kubeconfig, gatewayArgs));
   const open = stack.use(await openOver(cluster, ["--gateway-url", gateway.url, ...serverArgs]));
   const apply = async (...objects: readonly object[]) => {

@@ -1,0 +1,38 @@
+/** The catalog in the console, end to end: a model that the reader chooses by name is fetched from the hub, and answers. */
+import { expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { expectAccessible } from "./looks.ts";
+import { oneConsole, whyNoConsole } from "./started-console.ts";
+
+const MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct";
+/** The repository that the catalog names for it. */
+const REPO = "bartowski/SmolLM2-135M-Instruct-GGUF";
+
+describeUnless(whyNoConsole, "the catalog in the console", () => {
+  const on = oneConsole({
+    hosts: ["mac-1"],
+    hub: { [REPO]: ["SmolLM2-135M-Instruct-Q4_K_M.gguf", "SmolLM2-135M-Instruct-Q8_0.gguf"] },
+  });
+  const specOf = async (object: string, path: string) =>
+    (await on().farm.kubectl(["get", object, `-o=jsonpath=${path}`])).trim();
+
+  it("a model of the catalog is found, deployed from the hub, and answers", async () => {
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/");
+    await page.getByRole("button", { name: "Deploy a model" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("searchbox").fill("smollm2 135m");
+    await dialog.getByRole("button", { name: new RegExp(MODEL) }).click();
+    await dialog.getByText("mac-1").first().waitFor();
+    await expectAccessible(page);
+    await dialog.getByRole("button", { name: "Deploy", exact: true }).click();
+    await dialog.locator(".first-answer").waitFor({ timeout: 60_000 });
+    expect(await dialog.locator(".first-answer").textContent()).not.toBe("");
+    const name = "smollm2-135m-instruct";
+    expect(await specOf(`models.metalbridge.dev/${name}`, "{.spec.source} {.spec.quantization}")).toBe(
+      `hf://${REPO} Q4_K_M`,
+    );
+    expect(await specOf(`isvc/${name}`, "{.status.phase}")).toBe("Ready");
+  });
+});
