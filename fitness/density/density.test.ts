@@ -68,6 +68,10 @@ test("measurements of a host count for that host only", () => {
   expect(density.fits.classes()).toBe(1);
   expect(speeds.get("a")).toMatchObject({ best_quant: "Q4_K_M", estimated_tps: 99 });
   expect(speeds.get("b")?.estimated_tps).toBeLessThan(99);
+  // A measurement narrows the interval.
+  expect(speeds.get("a")).toMatchObject({ estimated_tps_low: 90, estimated_tps_high: 108.9 });
+  const { estimated_tps: speed = 0, estimated_tps_high: high = 0 } = speeds.get("b") ?? {};
+  expect(high / speed).toBeCloseTo(1.3, 1);
 });
 
 test("a family name matches its sizes: Qwen2.5 never uses the score of Qwen2.5-Coder", () => {

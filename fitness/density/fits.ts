@@ -8,7 +8,7 @@ import {
 } from "../catalog/quantizations.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
 import { briefFit, isAtLeast } from "../scoring/fitness.ts";
-import type { Machine } from "../scoring/machine.ts";
+import type { Basis, Machine } from "../scoring/machine.ts";
 import { DEFAULT_CONTEXT, useCaseOf } from "../scoring/replica-fit.ts";
 import { type FitLevel, fitLevel, type UseCase } from "../scoring/score.ts";
 
@@ -20,6 +20,7 @@ export interface Fit {
   readonly family: QuantizationFamily;
   readonly quantization: string;
   readonly tokensPerSecond: number;
+  readonly basis: Basis;
   readonly claimBytes: number;
   readonly budgetBytes: number;
 }
@@ -41,9 +42,12 @@ interface FitTable {
   readonly claims: Float64Array;
   /** NOT_ASKED, UNSIZED, or the position of the quantization and SIZED. */
   readonly states: Uint8Array;
+  /** Positions in BASES. */
+  readonly bases: Uint8Array;
   computed: number;
 }
 
+const BASES: readonly Basis[] = ["guessed", "estimated", "calibrated", "measured"];
 const NOT_COMPUTED = 0;
 /** A model that cannot be sized. */
 const UNSIZED = 1;
@@ -149,6 +153,7 @@ function emptyTable(length: number): FitTable {
     speeds: column(),
     claims: column(),
     states: new Uint8Array(length),
+    bases: new Uint8Array(length),
     computed: 0,
   };
 }
@@ -160,6 +165,7 @@ function storeFit(table: FitTable, position: number, fit: Fit | undefined): void
   table.scores[position] = fit.score;
   table.speeds[position] = fit.tokensPerSecond;
   table.claims[position] = fit.claimBytes;
+  table.bases[position] = BASES.indexOf(fit.basis);
 }
 
 function positionOf(quantization: string): number {
@@ -182,6 +188,7 @@ function storedFit(
     family: quantization.family,
     quantization: quantization.name,
     tokensPerSecond: fits.speeds[position] ?? 0,
+    basis: BASES[fits.bases[position] ?? 0] ?? "guessed",
     claimBytes,
     budgetBytes,
   };
@@ -213,6 +220,7 @@ export function fitOn(record: CatalogRecord, machine: Machine, sizing: SizingOpt
       record,
       score: fitness.score.total,
       tokensPerSecond: fitness.tokensPerSecond.value,
+      basis: fitness.tokensPerSecond.basis,
     }
   );
 }

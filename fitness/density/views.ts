@@ -7,6 +7,7 @@ import type { CatalogRecord } from "../catalog/record.ts";
 import { llmfitRuntimeOf, type System } from "../llmfit/system.ts";
 import { isAtLeast } from "../scoring/fitness.ts";
 import type { FitLevel } from "../scoring/score.ts";
+import { figure } from "../scoring/speed.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
 import type { Fit } from "./fits.ts";
@@ -23,6 +24,9 @@ export interface FitRow {
   readonly runtime: "llamacpp" | "mlx";
   readonly best_quant: string;
   readonly estimated_tps: number;
+  /** The 90 % interval. */
+  readonly estimated_tps_low: number;
+  readonly estimated_tps_high: number;
   readonly memory_required_gb: number;
   readonly memory_available_gb: number;
   readonly utilization_pct: number;
@@ -59,13 +63,16 @@ export interface InstalledRow {
 
 export function fitRow(fit: Fit): FitRow {
   const { record, claimBytes, budgetBytes } = fit;
+  const speed = figure(fit.tokensPerSecond, fit.basis);
   return {
     name: record.name,
     score: round(fit.score, 1),
     fit_level: fit.level,
     runtime: RUNTIMES[fit.family],
     best_quant: fit.quantization,
-    estimated_tps: round(fit.tokensPerSecond, 1),
+    estimated_tps: round(speed.value, 1),
+    estimated_tps_low: round(speed.low, 1),
+    estimated_tps_high: round(speed.high, 1),
     memory_required_gb: gibOf(claimBytes) ?? 0,
     memory_available_gb: gibOf(budgetBytes) ?? 0,
     utilization_pct: percent(claimBytes, budgetBytes),
@@ -279,6 +286,10 @@ export interface CatalogRow {
     readonly score: number;
     readonly fitLevel: FitLevel;
     readonly stale: boolean;
+    readonly quantization: string;
+    readonly requiredMemoryGb: number;
+    /** All that engines may claim. */
+    readonly availableMemoryGb: number;
   }[];
 }
 
@@ -298,7 +309,15 @@ export function catalogRow(
     bestNode: best.nodeName,
     fitLevel: best.fitLevel,
     nodeCount: total,
-    nodes: listed.map(({ nodeName, score, fitLevel, stale }) => ({ nodeName, score, fitLevel, stale })),
+    nodes: listed.map(({ nodeName, score, fitLevel, stale, model }) => ({
+      nodeName,
+      score,
+      fitLevel,
+      stale,
+      quantization: model.best_quant,
+      requiredMemoryGb: model.memory_required_gb,
+      availableMemoryGb: model.memory_available_gb,
+    })),
   };
 }
 

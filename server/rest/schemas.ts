@@ -55,6 +55,8 @@ const fitSchema = z.strictObject({
   runtime: z.enum(["llamacpp", "mlx"]),
   best_quant: z.string(),
   estimated_tps: z.number().min(0).describe("Tokens per second, one decimal."),
+  estimated_tps_low: z.number().min(0).describe("Lower end of the 90 % interval."),
+  estimated_tps_high: z.number().min(0).describe("Upper end of the 90 % interval."),
   memory_required_gb: gb("Memory claim of the model"),
   memory_available_gb: gb("Total memory that engines may claim on the node"),
   utilization_pct: percent,
@@ -151,7 +153,17 @@ export const catalogResponse = z.strictObject({
       fitLevel: fitLevel.describe("Fit on the best node."),
       nodeCount: z.int().min(1).describe("Number of nodes that the model fits, listed or not."),
       nodes: z
-        .array(z.strictObject({ nodeName, score, fitLevel, stale }))
+        .array(
+          z.strictObject({
+            nodeName,
+            score,
+            fitLevel,
+            stale,
+            quantization: z.string(),
+            requiredMemoryGb: gb("Memory claim of the model"),
+            availableMemoryGb: gb("Total memory that engines may claim on the node"),
+          }),
+        )
         .describe("Sorted by score, best first."),
     }),
   ),

@@ -1,7 +1,7 @@
 /** The catalog in the console, end to end: a model that the reader chooses by name is fetched from the hub, and answers. */
 import { expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";
-import { expectAccessible } from "./looks.ts";
+import { expectAccessible, takePictures } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
 const MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct";
@@ -34,5 +34,40 @@ describeUnless(whyNoConsole, "the catalog in the console", () => {
       `hf://${REPO} Q4_K_M`,
     );
     expect(await specOf(`isvc/${name}`, "{.status.phase}")).toBe("Ready");
+  });
+
+  it("the page of a host lists the models that fit it now, best level first, and deploys one", async () => {
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/hosts/mac-1?tab=fits&q=smollm2");
+    const table = page.getByRole("table", { name: "Models that fit" });
+    await table.getByText(MODEL).waitFor();
+    const levels = await table.locator(".state").allTextContents();
+    const order = ["Perfect", "Good", "Marginal"];
+    expect(levels).toEqual(levels.toSorted((a, b) => order.indexOf(a) - order.indexOf(b)));
+    const row = table.getByRole("row").filter({ hasText: MODEL });
+    expect(await row.textContent()).toMatch(/[\d.]+ [\d.]+–[\d.]+.*[\d.]+ \/ [\d.]+ GiB.*Q\d/);
+    await expectAccessible(page);
+    await takePictures(page, "host-fits");
+    await row.getByRole("button", { name: `Deploy ${MODEL}` }).click();
+    await page.getByRole("dialog").locator(".chosen-model").getByText(MODEL).waitFor();
+  });
+
+  it("the model catalog says what each model needs, and what would make it fit", async () => {
+    await using reader = await on().signedIn();
+    const { page } = reader;
+    await reader.open("/density?tab=catalog&sort=-memory");
+    const first = page.getByRole("table", { name: "Model catalog" }).getByRole("row").nth(1);
+    expect(await first.textContent()).toMatch(
+      /Too tight.*[\d.]+ (GiB|TiB).*mac-1.*[\d.]+ (GiB|TiB) short, even with \w+, the smallest quantization/,
+    );
+    await expectAccessible(page);
+    await takePictures(page, "density-catalog");
+    await page
+      .getByRole("radio", { name: "Fits" })
+      .or(page.getByRole("button", { name: "Fits" }))
+      .first()
+      .click();
+    await page.getByText("the smallest quantization").first().waitFor({ state: "detached" });
   });
 });

@@ -39,6 +39,35 @@ export interface DensityModel {
   readonly bestNode: string;
   readonly fitLevel: FitLevel;
   readonly nodeCount: number;
+  /** The best one only. */
+  readonly nodes: readonly {
+    readonly quantization: string;
+    readonly requiredMemoryGb: number;
+    readonly availableMemoryGb: number;
+  }[];
+}
+
+/** How a model of the catalog fits one machine. */
+export interface ModelFit {
+  readonly name: string;
+  readonly score: number;
+  readonly fit_level: FitLevel;
+  readonly runtime: string;
+  readonly best_quant: string;
+  readonly estimated_tps: number;
+  /** The 90 % interval. */
+  readonly estimated_tps_low: number;
+  readonly estimated_tps_high: number;
+  readonly memory_required_gb: number;
+  /** All that engines may claim. */
+  readonly memory_available_gb: number;
+}
+
+export interface MachineFits {
+  /** Best score first. */
+  readonly ModelFits: readonly ModelFit[];
+  /** For new engines; null if the budget is unknown. */
+  readonly MemoryLeftGb: number | null;
 }
 
 export interface QueryRow extends MachineName {
@@ -48,14 +77,7 @@ export interface QueryRow extends MachineName {
   readonly schedulable: boolean;
   /** In addition to the current replicas. */
   readonly fitsNow: boolean;
-  readonly model: {
-    readonly name: string;
-    readonly runtime: string;
-    readonly best_quant: string;
-    readonly estimated_tps: number;
-    readonly memory_required_gb: number;
-    readonly memory_available_gb: number;
-  };
+  readonly model: ModelFit;
   readonly machine?: { readonly tokensPerSecond: number | null; readonly basis: string | null };
 }
 
@@ -124,6 +146,12 @@ export function densityNodes(signal: AbortSignal): Promise<readonly DensityNode[
 export function densityCatalog(signal: AbortSignal): Promise<readonly DensityModel[]> {
   const query = new URLSearchParams({ min_fit: "too_tight", max_nodes: "1" });
   return allPages<DensityModel, "models">("models", `${API}/catalog?${query}`, signal);
+}
+
+/** The models that fit an empty machine. */
+export function fitsOfMachine(name: string, signal: AbortSignal): Promise<MachineFits> {
+  const path = `${API}/density/nodes/${encodeURIComponent(name)}?min_fit=marginal`;
+  return requestJson<MachineFits>(path, { signal });
 }
 
 export function queryDensity(model: string, signal: AbortSignal): Promise<QueryAnswer> {

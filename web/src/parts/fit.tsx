@@ -13,6 +13,9 @@ const LEVELS: Readonly<Record<FitLevel, StateWord["level"]>> = {
   too_tight: "bad",
 };
 
+/** Best first. */
+export const LEVELS_IN_ORDER = Object.keys(LEVELS) as readonly FitLevel[];
+
 export function Fit({ level }: { readonly level: FitLevel }) {
   return <State state={{ word: densityText.levels[level], level: LEVELS[level] }} />;
 }

@@ -38,6 +38,7 @@ export const hostText = {
     replicas: "Replicas",
     pods: "Pods",
     models: "Models on disk",
+    fits: "Models that fit",
     conditions: "Conditions",
     events: "Events",
     history: "History",
@@ -63,6 +64,16 @@ export const hostText = {
     inUse: "In use",
     pinned: "Pinned",
     idle: "Idle",
+  },
+  fits: {
+    why: "Models of the catalog that this host can run now, in addition to its replicas, with 8,192 tokens of context. The controller decides on which machine a deployed model is placed: it may choose another one.",
+    none: "No model of the catalog fits now",
+    noneWhy: (onEmpty: number) =>
+      onEmpty === 0
+        ? "The host has too little memory for engines, or has not reported it yet."
+        : `${onEmpty} models fit the host without its replicas. Stop or move a replica to free memory.`,
+    memory: "Memory needed / free",
+    deploy: (name: string) => `Deploy ${name}`,
   },
   history: {
     none: "Nothing has changed since the host joined.",

@@ -3,8 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
-import { Fit, Score } from "../../parts/fit.tsx";
-import { formatCount } from "../../parts/format.ts";
+import { Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
+import { formatBytes, formatCount } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
@@ -13,6 +13,7 @@ import { densityText } from "../../texts/density.ts";
 import { text } from "../../texts/text.ts";
 
 const words = densityText.catalog;
+const GIB = 1_024 ** 3;
 const FRESH_MS = 30_000;
 
 export function CatalogTab() {
@@ -40,7 +41,7 @@ export function CatalogTab() {
       label={densityText.tabs.catalog}
       rows={shown}
       keyOf={({ modelName }) => modelName}
-      columns={COLUMNS}
+      columns={shown.some((row) => adviceOf(row) !== "") ? COLUMNS : WITHOUT_ADVICE}
       hrefOf={({ modelName }) => `/density?tab=query&model=${encodeURIComponent(modelName)}`}
       defaultSort="model"
       toolbar={
@@ -80,7 +81,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
   {
     id: "fit",
     header: words.level,
-    value: ({ fitLevel }) => fitLevel,
+    value: ({ fitLevel }) => LEVELS_IN_ORDER.indexOf(fitLevel),
     cell: ({ fitLevel }) => <Fit level={fitLevel} />,
     width: "minmax(104px, 0.8fr)",
   },
@@ -90,6 +91,21 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     value: ({ bestScore }) => bestScore,
     cell: ({ bestScore }) => <Score value={bestScore} />,
     width: "minmax(120px, 1fr)",
+  },
+  {
+    id: "memory",
+    header: words.memory,
+    value: ({ nodes }) => nodes[0]?.requiredMemoryGb,
+    cell: ({ nodes }) => formatBytes(bytesOf(nodes[0]?.requiredMemoryGb)),
+    width: "112px",
+    isNumber: true,
+  },
+  {
+    id: "quantization",
+    header: words.quantization,
+    value: ({ nodes }) => nodes[0]?.quantization,
+    width: "112px",
+    isWideOnly: true,
   },
   {
     id: "node",
@@ -106,4 +122,28 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     isNumber: true,
     isWideOnly: true,
   },
+  {
+    id: "advice",
+    header: words.advice,
+    value: adviceOf,
+    cell: (row) => (
+      <span className="truncate muted" title={adviceOf(row)}>
+        {adviceOf(row)}
+      </span>
+    ),
+    width: "minmax(160px, 2fr)",
+  },
 ];
+
+const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice");
+
+function bytesOf(gib: number | undefined): number | undefined {
+  return gib === undefined ? undefined : gib * GIB;
+}
+
+/** Empty for a model that fits. */
+function adviceOf({ fitLevel, nodes: [best] }: DensityModel): string {
+  if (fitLevel !== "too_tight" || best === undefined) return "";
+  const short = best.requiredMemoryGb - best.availableMemoryGb;
+  return densityText.advice.tooTight(formatBytes(short * GIB), best.quantization);
+}

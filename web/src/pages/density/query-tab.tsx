@@ -13,6 +13,7 @@ import { Fit, Score } from "../../parts/fit.tsx";
 import { formatRate } from "../../parts/format.ts";
 import { Failure } from "../../parts/notice.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
+import { EstimatedSpeed } from "../../parts/speed.tsx";
 import { densityText } from "../../texts/density.ts";
 import { adviceFor } from "./advice.ts";
 
@@ -181,10 +182,10 @@ function ToSimulate({ model: { name, best_quant } }: { readonly model: AdvisedRo
 function Speed({ row: { machine, model } }: { readonly row: AdvisedRow }) {
   const measured = machine?.tokensPerSecond ?? null;
   const basis = machine?.basis === "live" ? words.live : words.measured;
+  if (measured === null) return <EstimatedSpeed fit={model} />;
   return (
     <>
-      {formatRate(measured ?? model.estimated_tps)}{" "}
-      <span className="muted small">{measured === null ? words.estimated : basis}</span>
+      {formatRate(measured)} <span className="muted small">{basis}</span>
     </>
   );
 }

@@ -20,6 +20,7 @@ import { YamlView } from "../../parts/yaml-view.tsx";
 import { hostText } from "../../texts/host.ts";
 import { text } from "../../texts/text.ts";
 import { CordonNotice } from "./cordon.tsx";
+import { FittingModels } from "./fitting-models.tsx";
 import { HistoryView } from "./history-view.tsx";
 import { ActionFailure, DrainNotice, HostButtons, useHostActions } from "./host-actions.tsx";
 import { machineFacts } from "./machine-facts.tsx";
@@ -115,6 +116,7 @@ function HostTabs({
           count: status?.models?.length ?? 0,
           content: () => <ModelsOnDisk status={status} />,
         },
+        { id: "fits", label: words.fits, content: () => <FittingModels name={metadata.name} /> },
         {
           id: "conditions",
           label: words.conditions,

@@ -1,0 +1,128 @@
+/** The models of the catalog that this host can take now, in addition to what runs on it. */
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useSearchParam, useSetSearch } from "../../address/search.ts";
+import { fitsOfMachine, type ModelFit } from "../../api/density.ts";
+import { Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
+import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
+import { EstimatedSpeed } from "../../parts/speed.tsx";
+import { type Column, DataTable } from "../../parts/table.tsx";
+import { hasWords } from "../../parts/words.ts";
+import { densityText } from "../../texts/density.ts";
+import { hostText } from "../../texts/host.ts";
+import { text } from "../../texts/text.ts";
+
+const words = hostText.fits;
+const REFRESH_MS = 15_000;
+
+interface FittingModel extends ModelFit {
+  readonly freeGb: number;
+}
+
+export function FittingModels({ name }: { readonly name: string }) {
+  const [filter, setFilter] = useSearchParam("q");
+  const { data, error, refetch } = useQuery({
+    queryKey: ["machine-fits", name],
+    queryFn: ({ signal }) => fitsOfMachine(name, signal),
+    refetchInterval: REFRESH_MS,
+  });
+  const fitting = useMemo((): readonly FittingModel[] => {
+    const freeGb = data?.MemoryLeftGb ?? 0;
+    return (data?.ModelFits ?? [])
+      .filter(({ memory_required_gb: needed }) => needed <= freeGb)
+      .map((fit) => ({ ...fit, freeGb }));
+  }, [data]);
+  if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (data === undefined) return <Skeleton rows={8} />;
+  if (fitting.length === 0) return <Empty title={words.none} why={words.noneWhy(data.ModelFits.length)} />;
+  const shown = fitting.filter((fit) => hasWords([fit.name, fit.best_quant], filter));
+  return (
+    <div className="stack">
+      <p className="muted prose">{words.why}</p>
+      <DataTable
+        id="host-fits"
+        label={hostText.tabs.fits}
+        rows={shown}
+        keyOf={(fit) => fit.name}
+        columns={COLUMNS}
+        defaultSort="level"
+        toolbar={
+          <>
+            <input
+              className="filter"
+              type="search"
+              aria-label={text.table.filter}
+              placeholder={text.table.filter}
+              value={filter}
+              onChange={({ target }) => setFilter(target.value)}
+            />
+            <span className="muted small number">{text.table.count(shown.length, fitting.length)}</span>
+          </>
+        }
+      />
+    </div>
+  );
+}
+
+function DeployThis({ name }: { readonly name: string }) {
+  const setSearch = useSetSearch();
+  return (
+    <button
+      type="button"
+      className="link-button"
+      aria-label={words.deploy(name)}
+      onClick={() => setSearch({ deploy: name })}
+    >
+      {densityText.query.deploy}
+    </button>
+  );
+}
+
+const COLUMNS: readonly Column<FittingModel>[] = [
+  { id: "model", header: densityText.query.model, value: ({ name }) => name, width: "minmax(180px, 2fr)" },
+  {
+    id: "level",
+    header: densityText.query.level,
+    // The rows come best score first, which decides within a level.
+    value: ({ fit_level: level }) => LEVELS_IN_ORDER.indexOf(level),
+    cell: ({ fit_level: level }) => <Fit level={level} />,
+    width: "minmax(104px, 0.8fr)",
+  },
+  {
+    id: "score",
+    header: densityText.query.score,
+    value: ({ score }) => score,
+    cell: ({ score }) => <Score value={score} />,
+    width: "minmax(120px, 1fr)",
+  },
+  {
+    id: "speed",
+    header: densityText.query.speed,
+    value: ({ estimated_tps: speed }) => speed,
+    cell: (fit) => <EstimatedSpeed fit={fit} />,
+    width: "minmax(128px, 1fr)",
+    isNumber: true,
+  },
+  {
+    id: "memory",
+    header: words.memory,
+    value: ({ memory_required_gb: needed }) => needed,
+    cell: ({ memory_required_gb: needed, freeGb }) => `${needed.toFixed(1)} / ${freeGb.toFixed(1)} GiB`,
+    width: "minmax(128px, 1fr)",
+    isNumber: true,
+  },
+  {
+    id: "quantization",
+    header: densityText.query.quantization,
+    value: ({ best_quant: quantization, runtime }) => `${quantization} ${runtime}`,
+    width: "minmax(120px, 1fr)",
+    isWideOnly: true,
+  },
+  {
+    id: "deploy",
+    header: "",
+    value: () => undefined,
+    cell: ({ name }) => <DeployThis name={name} />,
+    width: "72px",
+  },
+];
