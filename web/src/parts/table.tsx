@@ -1,16 +1,19 @@
 /** A table: sorted by the URL, virtual above some rows, cards on phones, a link in every row, columns that the reader chooses. */
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import {
-  columnVisibilityFeature,
-  createSortedRowModel,
-  rowSortingFeature,
-  tableFeatures,
-  useTable,
-} from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import { type KeyboardEvent, type ReactNode, useLayoutEffect, useMemo, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  memo,
+  type ReactNode,
+  useCallback,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { text } from "../texts/text.ts";
+import { compareBy, sortRows } from "./sort-rows.ts";
 import { ColumnChoice, useHiddenColumns } from "./table-columns.tsx";
 import "./table.css";
 
@@ -50,42 +53,20 @@ const PHONE = "(max-width: 640px)";
 const NARROW = "(max-width: 1200px)";
 const OVERSCAN = 8;
 
-const features = tableFeatures({
-  rowSortingFeature,
-  columnVisibilityFeature,
-  sortedRowModel: createSortedRowModel(),
-});
-
 export function DataTable<R extends object>(props: TableProps<R>) {
   const { id, columns, rows, keyOf, defaultSort, toolbar } = props;
   const search = useSearch({ strict: false }) as { readonly sort?: string };
   const sort = search.sort ?? defaultSort;
   const hidden = useHiddenColumns(id);
   const isNarrow = useMedia(NARROW);
-  const definitions = useMemo(
+  const shown = useMemo(
     () =>
-      columns.map(({ id: column, value }) => ({
-        id: column,
-        accessorFn: (row: R) => value(row),
-        sortFn: compareValues,
-        sortUndefined: "last" as const,
-      })),
-    [columns],
+      columns.filter(
+        ({ id: column, isWideOnly = false }) => !hidden.ids.includes(column) && !(isNarrow && isWideOnly),
+      ),
+    [columns, hidden.ids, isNarrow],
   );
-  const table = useTable({
-    features,
-    columns: definitions,
-    data: rows as R[],
-    getRowId: keyOf,
-    state: {
-      sorting: [{ id: sort.replace(/^-/, ""), desc: sort.startsWith("-") }],
-      columnVisibility: Object.fromEntries(hidden.ids.map((column) => [column, false])),
-    },
-  });
-  const shown = columns.filter(
-    ({ id: column, isWideOnly = false }) => !hidden.ids.includes(column) && !(isNarrow && isWideOnly),
-  );
-  const sorted = table.getRowModel().rows.map(({ original }) => original);
+  const sorted = useSorted({ rows, columns, sort, keyOf });
   return (
     <div className="table-frame">
       <div className="table-bar">
@@ -97,17 +78,34 @@ export function DataTable<R extends object>(props: TableProps<R>) {
   );
 }
 
-interface Comparable {
-  getValue(columnId: string): unknown;
+/** `keyOf` for rows of objects in namespaces. */
+export function namespacedKey({
+  namespace,
+  name,
+}: {
+  readonly namespace: string;
+  readonly name: string;
+}): string {
+  return `${namespace}/${name}`;
 }
 
-function compareValues(a: Comparable, b: Comparable, columnId: string): number {
-  const [one, other] = [a.getValue(columnId), b.getValue(columnId)];
-  if (typeof one === "number" && typeof other === "number") return one - other;
-  return collator.compare(String(one), String(other));
+function useSorted<R>({
+  rows,
+  columns,
+  sort,
+  keyOf,
+}: Pick<TableProps<R>, "rows" | "columns" | "keyOf"> & { readonly sort: string }): readonly R[] {
+  const compare = useMemo(() => {
+    const value = columns.find(({ id }) => id === sort.replace(/^-/, ""))?.value;
+    return compareBy({ value, isDescending: sort.startsWith("-"), keyOf });
+  }, [columns, sort, keyOf]);
+  const last = useRef({ compare, sorted: [] as readonly R[] });
+  return useMemo(() => {
+    const sorted = sortRows(rows, last.current.compare === compare ? last.current.sorted : [], compare);
+    last.current = { compare, sorted };
+    return sorted;
+  }, [rows, compare]);
 }
-
-const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
 function Grid<R extends object>({
   label,
@@ -129,7 +127,8 @@ function Grid<R extends object>({
     count: rows.length,
     getScrollElement: scroller,
     estimateSize: () => (isPhone ? CARD_PX : ROW_PX),
-    getItemKey: (index) => keyOf(rows[index] as R),
+    // The same function as before keeps the places of all rows.
+    getItemKey: useCallback((index: number) => keyOf(rows[index] as R), [keyOf, rows]),
     overscan: OVERSCAN,
     gap: isPhone ? CARD_GAP_PX : 0,
     scrollMargin: offset,
@@ -148,35 +147,52 @@ function Grid<R extends object>({
         style={{ height: virtualizer.getTotalSize() }}
         onKeyDown={moveByKeys}
       >
-        {virtualizer.getVirtualItems().map(({ index, key, start }) => {
-          const row = rows[index] as R;
-          const cells = columns.map((column) => <Cell key={column.id} column={column} row={row} />);
-          const common = {
-            className: "table-row",
-            "data-index": index,
-            ref: isPhone ? virtualizer.measureElement : undefined,
-            role: "row",
-            "aria-rowindex": index + 2,
-            style: {
-              gridTemplateColumns: template,
-              transform: `translateY(${start - offset}px)`,
-            },
-          } as const;
-          return hrefOf === undefined ? (
-            <div key={key} {...common}>
-              {cells}
-            </div>
-          ) : (
-            <Link key={key} to={hrefOf(row) as "/"} {...common}>
-              {cells}
-            </Link>
-          );
-        })}
+        {virtualizer.getVirtualItems().map(({ index, key, start }) => (
+          <Row
+            key={key}
+            row={rows[index] as R}
+            index={index}
+            top={start - offset}
+            columns={columns}
+            template={template}
+            hrefOf={hrefOf}
+            measure={isPhone ? virtualizer.measureElement : undefined}
+          />
+        ))}
       </div>
       {rows.length === 0 && <p className="table-none muted">{text.table.none}</p>}
     </div>
   );
 }
+
+interface RowProps<R> extends Pick<TableProps<R>, "columns" | "hrefOf"> {
+  readonly row: R;
+  readonly index: number;
+  readonly top: number;
+  readonly template: string;
+  readonly measure: ((element: HTMLElement | null) => void) | undefined;
+}
+
+function RowOf<R>({ row, index, top, columns, template, hrefOf, measure }: RowProps<R>) {
+  const cells = columns.map((column) => <Cell key={column.id} column={column} row={row} />);
+  const common = {
+    className: "table-row",
+    "data-index": index,
+    ref: measure,
+    role: "row",
+    "aria-rowindex": index + 2,
+    style: { gridTemplateColumns: template, transform: `translateY(${top}px)` },
+  } as const;
+  if (hrefOf === undefined) return <div {...common}>{cells}</div>;
+  return (
+    <Link to={hrefOf(row) as "/"} {...common}>
+      {cells}
+    </Link>
+  );
+}
+
+/** Rendered again only if its row or its place changed. */
+const Row = memo(RowOf) as typeof RowOf;
 
 /** The element that scrolls, in the frame. */
 function scroller(): HTMLElement | null {

@@ -8,7 +8,7 @@ import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Progress } from "../../parts/progress.tsx";
 import { State } from "../../parts/state.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
+import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { hasWords } from "../../parts/words.ts";
 import { modelsText } from "../../texts/models.ts";
 import { text } from "../../texts/text.ts";
@@ -40,11 +40,9 @@ export function ModelsPage() {
           id="models"
           label={text.pages.models}
           rows={shown}
-          keyOf={({ namespace: space, name }) => `${space}/${name}`}
+          keyOf={namespacedKey}
           columns={COLUMNS}
-          hrefOf={({ namespace: space, name }) =>
-            `/models/${encodeURIComponent(space)}/${encodeURIComponent(name)}`
-          }
+          hrefOf={hrefOfModel}
           defaultSort="name"
           toolbar={
             <>
@@ -63,6 +61,10 @@ export function ModelsPage() {
       )}
     </Page>
   );
+}
+
+function hrefOfModel({ namespace, name }: ModelRow): string {
+  return `/models/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
 function isFound(row: ModelRow, words: string): boolean {

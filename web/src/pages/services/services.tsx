@@ -1,15 +1,15 @@
 /** All services, with the reason where one does not serve. */
 import { Plus } from "lucide-react";
 import { useMemo } from "react";
-import type { ServiceRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
+import { hrefOfService } from "../../address/service-href.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Chips } from "../../parts/chips.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
-import { DataTable } from "../../parts/table.tsx";
+import { DataTable, namespacedKey } from "../../parts/table.tsx";
 import { servicesText } from "../../texts/services.ts";
 import { text } from "../../texts/text.ts";
 import { SERVICE_COLUMNS } from "./columns.tsx";
@@ -43,7 +43,7 @@ export function ServicesPage() {
           id="services"
           label={text.pages.services}
           rows={shown}
-          keyOf={keyOfService}
+          keyOf={namespacedKey}
           columns={SERVICE_COLUMNS}
           hrefOf={hrefOfService}
           defaultSort="name"
@@ -99,12 +99,4 @@ function NoServices({ namespace }: { readonly namespace: string }) {
       </Button>
     </Empty>
   );
-}
-
-function keyOfService({ namespace, name }: ServiceRow): string {
-  return `${namespace}/${name}`;
-}
-
-function hrefOfService({ namespace, name }: ServiceRow): string {
-  return `/services/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }

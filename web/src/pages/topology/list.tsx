@@ -1,27 +1,21 @@
 /** The topology as a table: for screen readers, for phones, and to copy. */
-import { useMemo, useRef } from "react";
 import type { ServiceRow } from "../../../../src/console/rows.ts";
+import { hrefOfService } from "../../address/service-href.ts";
 import { formatRate } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
-import { type Column, DataTable } from "../../parts/table.tsx";
+import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";
 import { text } from "../../texts/text.ts";
 import { texts } from "../../texts/topology.ts";
-import { inOrderOf } from "./in-order.ts";
 
 export function TopologyList({ services }: { readonly services: readonly ServiceRow[] }) {
-  const last = useRef<readonly ServiceRow[]>([]);
-  const rows = useMemo(() => {
-    last.current = inOrderOf(last.current, services);
-    return last.current;
-  }, [services]);
   return (
     <DataTable
       id="topology"
       label={text.pages.topology}
-      rows={rows}
-      keyOf={({ namespace, name }) => `${namespace}/${name}`}
+      rows={services}
+      keyOf={namespacedKey}
       columns={COLUMNS}
-      hrefOf={({ namespace, name }) => `/services/${namespace}/${name}`}
+      hrefOf={hrefOfService}
       defaultSort="service"
     />
   );
