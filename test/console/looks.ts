@@ -4,17 +4,13 @@ import path from "node:path";
 import { AxeBuilder } from "@axe-core/playwright";
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
-import { packageRoot } from "../../local/package-root.ts";
 
 export const WIDTHS = [1440, 1024, 390] as const;
 export const THEMES = ["light", "dark"] as const;
 
 const WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
-const DOCS = path.join(packageRoot(), "docs", "images", "console");
 /** A fault of a row is a fault of every row. */
 const MAX_NODES = 5;
-/** Those that the documentation shows. */
-const IN_DOCS = new Set(["1440-light", "1440-dark", "390-light"]);
 
 /** No violation that axe finds, in the page as it is now. */
 export async function expectAccessible(page: Page): Promise<void> {
@@ -66,7 +62,7 @@ export async function inAllLooks(
 }
 
 /** The page follows the system's theme. Resolves after its layout, and after transitions of colors. */
-async function setTheme(page: Page, theme: (typeof THEMES)[number]): Promise<void> {
+export async function setTheme(page: Page, theme: (typeof THEMES)[number]): Promise<void> {
   await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
   await page.locator(`html[data-theme="${theme}"]`).waitFor({ state: "attached" });
   await page.evaluate(`(async () => {
@@ -78,21 +74,12 @@ async function setTheme(page: Page, theme: (typeof THEMES)[number]): Promise<voi
   })()`);
 }
 
-/**
- * Writes NAME-WIDTH-THEME.png of what the page shows now. Into the folder CONSOLE_PICTURES, in all looks; with
- * UPDATE_SCREENSHOTS=1 into docs/images/console, those that the documentation shows; else nowhere.
- */
+/** Writes NAME-WIDTH-THEME.png of what the page shows now in all looks, if CONSOLE_PICTURES names a folder. */
 export async function takePictures(page: Page, name: string): Promise<void> {
-  const { CONSOLE_PICTURES: folder, UPDATE_SCREENSHOTS: isUpdate } = process.env;
-  if (folder === undefined && isUpdate !== "1") return;
+  const { CONSOLE_PICTURES: folder } = process.env;
+  if (folder === undefined) return;
+  await mkdir(folder, { recursive: true });
   await inAllLooks(page, async (look) => {
-    const file = `${name}-${look}.png`;
-    if (folder !== undefined) await takePicture(page, path.join(folder, file));
-    if (isUpdate === "1" && IN_DOCS.has(look)) await takePicture(page, path.join(DOCS, file));
+    await page.screenshot({ path: path.join(folder, `${name}-${look}.png`), animations: "disabled" });
   });
-}
-
-async function takePicture(page: Page, file: string): Promise<void> {
-  await mkdir(path.dirname(file), { recursive: true });
-  await page.screenshot({ path: file, animations: "disabled" });
 }

@@ -44,6 +44,7 @@ import {
   type SyntheticFarmOptions,
   startSyntheticFarm,
 } from "../bed/console/synthetic-farm.ts";
+import { serveSyntheticGateway } from "../bed/console/synthetic-gateway.ts";
 import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
@@ -153,7 +154,9 @@ export async function startSyntheticConsole(options: SyntheticFarmOptions): Prom
   await using stack = new AsyncDisposableStack();
   const cluster = stack.use(await startCluster());
   const farm = stack.use(await startSyntheticFarm(cluster.kubeconfig, options));
-  const open = stack.use(await openOver(cluster, []));
+  const gateway = options.hasClients === true ? stack.use(await serveSyntheticGateway(farm)) : undefined;
+  const flags = gateway === undefined ? [] : ["--gateway-url", gateway.url];
+  const open = stack.use(await openOver(cluster, flags));
   const kept = stack.move();
   return { ...open, farm, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }

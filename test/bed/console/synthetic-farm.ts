@@ -18,14 +18,20 @@ import type { Node } from "../../../src/kube/workload-objects.ts";
 import { renewLease } from "../../controller/agent-side.ts";
 import { must } from "../must.ts";
 import { createRandom } from "../random.ts";
+import { writeClients } from "./synthetic-clients.ts";
 import { syntheticHost, syntheticNode } from "./synthetic-hosts.ts";
-import { NAMESPACES, performanceAt, syntheticModels, syntheticService } from "./synthetic-services.ts";
+import { performanceAt, syntheticModels, syntheticService } from "./synthetic-services.ts";
+import { awkwardTexts, plainTexts } from "./synthetic-texts.ts";
 
 export interface SyntheticFarmOptions {
   readonly hosts: number;
   readonly services: number;
   /** Linux nodes with GPUs. By default none. */
   readonly nodes?: number;
+  /** Names and messages that people may look at, without those that tempt a page to break. */
+  readonly isPlain?: boolean;
+  /** Keys and usage of the gateway. */
+  readonly hasClients?: boolean;
 }
 
 export interface Changes {
@@ -34,9 +40,15 @@ export interface Changes {
   readonly stop: () => Promise<void>;
 }
 
+export interface SyntheticName {
+  readonly name: string;
+  readonly namespace: string;
+  readonly mode: string;
+}
+
 export interface SyntheticFarm extends AsyncDisposable {
   readonly hosts: readonly string[];
-  readonly services: readonly { readonly name: string; readonly namespace: string }[];
+  readonly services: readonly SyntheticName[];
   /** Writes a service's status, merged with the one before. */
   readonly setService: (index: number, status: Partial<InferenceServiceStatus>) => Promise<void>;
   /** Changes speeds of random services, so many times a second, until it is stopped. */
@@ -56,24 +68,25 @@ type Described = { readonly metadata: { readonly name: string; readonly namespac
 /** Resolves once all is written. Disposal ends renewals and changes; the objects stay. */
 export async function startSyntheticFarm(
   kubeconfigPath: string,
-  { hosts, services, nodes = 0 }: SyntheticFarmOptions,
+  { hosts, services, nodes = 0, isPlain = false, hasClients = false }: SyntheticFarmOptions,
 ): Promise<SyntheticFarm> {
   const connection = await connect({ kubeconfigPath, maxRequests: AT_ONCE });
   const client = createClient(connection, { timeoutMs: TIMEOUT_MS });
+  const texts = isPlain ? plainTexts : awkwardTexts;
   const nowIso = new Date().toISOString();
-  const machines = Array.from({ length: hosts }, (_, index) => syntheticHost(index));
+  const machines = Array.from({ length: hosts }, (_, index) => syntheticHost(index, texts));
   const names = machines.map(({ object }) => object.metadata.name);
-  await createNamespaces(client);
+  await createNamespaces(client, texts.namespaces);
   const claimed = new Array<number>(hosts).fill(0);
   const written: InferenceService[] = [];
   await atOnce(nodes, async (index) => void must(await client.create(NODES, syntheticNode(index) as Node)));
-  const models = syntheticModels(names, nowIso);
+  const models = syntheticModels(names, nowIso, texts);
   await atOnce(models.length, async (index) => {
     const { object, status } = models[index] as (typeof models)[number];
     await writeObject<Model>(connection, MODELS, object, status);
   });
   await atOnce(services, async (index) => {
-    const { object, status, replicas } = syntheticService(index, names, nowIso);
+    const { object, status, replicas } = syntheticService(index, names, minutesAgo(17 * (index % 90)), texts);
     const service = await writeObject<InferenceService>(connection, INFERENCE_SERVICES, object, status);
     written[index] = service;
     for (const replica of replicas) {
@@ -85,9 +98,10 @@ export async function startSyntheticFarm(
   await atOnce(hosts, async (index) => {
     const machine = machines[index] as (typeof machines)[number];
     const budgetBytes = machine.budgetBytes - 4 * 2 ** 30;
-    const status = machine.statusWith(Math.min(claimed[index] ?? 0, budgetBytes), nowIso);
+    const status = machine.statusWith(Math.min(claimed[index] ?? 0, budgetBytes), minutesAgo(41 * index));
     await writeObject<Host>(connection, HOSTS, machine.object, status);
   });
+  if (hasClients) await writeClients(client, written);
   const seen = machines.filter(({ isStale }) => !isStale).map(({ object }) => object.metadata.name);
   for (const { isStale, object } of machines)
     if (isStale) must(await client.create(LEASES, staleLease(object.metadata.name)));
@@ -103,7 +117,11 @@ export async function startSyntheticFarm(
   const changes: Changes[] = [];
   return {
     hosts: names,
-    services: written.map(({ metadata: { name, namespace = "default" } }) => ({ name, namespace })),
+    services: written.map(({ metadata: { name, namespace = "default" }, status }) => ({
+      name,
+      namespace,
+      mode: status?.mode ?? "chat",
+    })),
     setService,
     startChanges: (perSecond) => {
       const started = startChanges(services, perSecond, setService);
@@ -118,6 +136,10 @@ export async function startSyntheticFarm(
   };
 }
 
+function minutesAgo(minutes: number): string {
+  return new Date(Date.now() - minutes * 60_000).toISOString();
+}
+
 /** The agent has renewed it once. */
 function staleLease(host: string): Lease {
   const renewTime = new Date(Date.now() - STALE_FOR_MS).toISOString().replace("Z", "000Z");
@@ -125,8 +147,8 @@ function staleLease(host: string): Lease {
   return { metadata: { name: host, namespace: NAMESPACE_HOSTS }, spec };
 }
 
-async function createNamespaces(client: KubeClient): Promise<void> {
-  for (const name of NAMESPACES) {
+async function createNamespaces(client: KubeClient, names: readonly string[]): Promise<void> {
+  for (const name of names) {
     const made = await client.create(NAMESPACE_KIND, { metadata: { name } });
     if (!made.ok && made.error.kind !== "alreadyExists") must(made);
   }

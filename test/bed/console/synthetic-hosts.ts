@@ -3,7 +3,7 @@ import type { Condition } from "../../../src/api/conditions.ts";
 import { API_VERSION } from "../../../src/api/group.ts";
 import type { HostStatus } from "../../../src/api/host.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
-import { AWKWARD, longName } from "./awkward-texts.ts";
+import type { SyntheticTexts } from "./synthetic-texts.ts";
 
 const GIB = 2 ** 30;
 
@@ -105,12 +105,12 @@ export interface SyntheticHost {
   readonly statusWith: (claimedBytes: number, nowIso: string) => HostStatus;
 }
 
-export function syntheticHost(index: number): SyntheticHost {
-  const machine = MACHINES[index % MACHINES.length] as Machine;
+export function syntheticHost(index: number, texts: SyntheticTexts): SyntheticHost {
+  const described = MACHINES[index % MACHINES.length] as Machine;
+  const machine = { ...described, chip: texts.chip(index, described.chip) };
   const trouble = TROUBLES[index % ROUND] ?? "none";
-  const name =
-    index === 3 ? longName("mac-studio-in-the-basement", 63) : `mac-${String(index + 1).padStart(4, "0")}`;
-  const budgetBytes = 0.75 * machine.memoryGib * GIB;
+  const name = texts.hostName(index);
+  const budgetBytes = budgetOf(index);
   const spec = {
     addresses: [addressOf(index)],
     unschedulable: trouble === "cordoned" || trouble === "draining",
@@ -124,6 +124,11 @@ export function syntheticHost(index: number): SyntheticHost {
     statusWith: (claimedBytes, nowIso) =>
       hostStatus({ index, machine, trouble, budgetBytes }, claimedBytes, nowIso),
   };
+}
+
+/** Memory for engines. */
+export function budgetOf(index: number): number {
+  return 0.75 * (MACHINES[index % MACHINES.length]?.memoryGib ?? 0) * GIB;
 }
 
 interface Described {
@@ -150,7 +155,7 @@ function hostStatus(
       os: "darwin",
       osVersion: `26.${index % 3}`,
       arch: "arm64",
-      chip: index === 5 ? `${machine.chip} ${AWKWARD[0]}`.slice(0, 128) : machine.chip,
+      chip: machine.chip,
       hardwareModel: machine.hardwareModel,
       performanceCores,
       efficiencyCores,

@@ -5,10 +5,10 @@ import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import type { ModelStatus } from "../../../src/api/model.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
-import { AWKWARD, longName } from "./awkward-texts.ts";
+import { budgetOf } from "./synthetic-hosts.ts";
+import type { SyntheticTexts } from "./synthetic-texts.ts";
 
 const GIB = 2 ** 30;
-export const NAMESPACES = ["default", "research", longName("team-with-a-name", 63)] as const;
 
 interface Weights {
   readonly name: string;
@@ -54,12 +54,12 @@ const WHY: Readonly<Partial<Record<Phase, readonly [reason: string, message: str
   Ready: ["AllReplicasReady", "all replicas are ready"],
   WaitingForCapacity: [
     "NoHostWithMemory",
-    "Insufficient memory: needs 41.4 GiB, 18.0 GiB free on mac-0003; lower contextSize or parallelSlots.",
+    "Insufficient memory: needs 41.4 GiB, 18.0 GiB free on {host}; lower contextSize or parallelSlots.",
   ],
   Creating: ["Fetching", "1 of 1 replicas downloads the weights"],
   Degraded: [
     "EngineCrashed",
-    "1 of 2 replicas is ready; the engine on mac-0002 has exited 5 times (SIGKILL under memory pressure); next start in 42 s",
+    "1 of 2 replicas is ready; the engine on {host} has exited 5 times (SIGKILL under memory pressure); next start in 42 s",
   ],
   Progressing: ["RollingOut", "1 of 2 replicas runs the new revision"],
   Idle: ["NoRequests", "unloaded after 10 min without a request; the next request starts it"],
@@ -78,8 +78,12 @@ export interface SyntheticModel {
   readonly status: ModelStatus;
 }
 
-export function syntheticModels(hosts: readonly string[], nowIso: string): readonly SyntheticModel[] {
-  return NAMESPACES.flatMap((namespace, at) =>
+export function syntheticModels(
+  hosts: readonly string[],
+  nowIso: string,
+  { namespaces }: SyntheticTexts,
+): readonly SyntheticModel[] {
+  return namespaces.flatMap((namespace, at) =>
     WEIGHTS.map(({ name, source, gib, quantization }, index) => ({
       object: {
         apiVersion: API_VERSION,
@@ -124,12 +128,16 @@ export interface SyntheticReplica {
   readonly status: NonNullable<InferenceReplica["status"]>;
 }
 
-export function syntheticService(index: number, hosts: readonly string[], nowIso: string): SyntheticService {
+export function syntheticService(
+  index: number,
+  hosts: readonly string[],
+  nowIso: string,
+  texts: SyntheticTexts,
+): SyntheticService {
   const used = WEIGHTS[index % WEIGHTS.length] as Weights;
   const phase = ROUND[index % ROUND.length] as Phase;
-  const namespace = NAMESPACES[index % NAMESPACES.length] as string;
-  const name =
-    index === 4 ? longName("assistant-for-everyone", 49) : `${used.name.replaceAll(".", "-")}-${index + 1}`;
+  const namespace = texts.namespaces[index % texts.namespaces.length] as string;
+  const name = texts.serviceName(index, used.name);
   const desired =
     phase === "Suspended" || phase === "Stopped"
       ? 0
@@ -145,7 +153,7 @@ export function syntheticService(index: number, hosts: readonly string[], nowIso
   const replicas = replicasOf({ index, phase, name, namespace, used, hosts, nowIso });
   return {
     object: { apiVersion: API_VERSION, kind: "InferenceService", metadata: { name, namespace }, spec },
-    status: serviceStatus({ index, phase, used, desired, replicas, hosts, nowIso }),
+    status: serviceStatus({ index, phase, used, desired, replicas, hosts, nowIso, texts, name, namespace }),
     replicas,
   };
 }
@@ -158,6 +166,9 @@ interface StatusFacts {
   readonly replicas: readonly SyntheticReplica[];
   readonly hosts: readonly string[];
   readonly nowIso: string;
+  readonly texts: SyntheticTexts;
+  readonly name: string;
+  readonly namespace: string;
 }
 
 function serviceStatus({
@@ -168,10 +179,12 @@ function serviceStatus({
   replicas,
   hosts,
   nowIso,
+  texts,
+  name,
+  namespace,
 }: StatusFacts): InferenceServiceStatus {
   const [reason, text] = WHY[phase] ?? ["Unknown", ""];
-  // One in ten messages is of the kind that no page expects.
-  const message = index % 10 === 1 ? `${text} ${AWKWARD[((index / 10) | 0) % AWKWARD.length]}` : text;
+  const message = texts.message(index, text.replace("{host}", hosts[(index + 7) % hosts.length] ?? ""));
   const ready = replicas.filter(({ status }) => status.phase === "Ready").length;
   const isFault = phase === "WaitingForCapacity" || phase === "Degraded" || phase === "Failed";
   return {
@@ -195,7 +208,7 @@ function serviceStatus({
     updatedReplicas: phase === "Progressing" ? 1 : desired,
     desiredReplicas: desired,
     ready: `${ready}/${desired}`,
-    endpoint: `http://svc-${index + 1}.default.svc.cluster.local:8080`,
+    endpoint: `http://${name}.${namespace}.svc.cluster.local:8080`,
     placement: {
       chosen: replicas.map(({ host }, slot) => ({
         replica: `r-${index}-${slot}`,
@@ -292,10 +305,10 @@ function replica(
   slot: number,
   status: NonNullable<InferenceReplica["status"]>,
 ): SyntheticReplica {
-  const host = (index + slot * 7) % hosts.length;
-  const hostName = hosts[host] ?? "";
   const weightsBytes = Math.round(used.gib * GIB);
   const claimBytes = Math.round(weightsBytes * 1.2);
+  const host = roomyHost((index + slot * 7) % hosts.length, claimBytes, hosts.length);
+  const hostName = hosts[host] ?? "";
   const footprintBytes = Math.round(weightsBytes * 1.05);
   return {
     host,
@@ -338,6 +351,15 @@ function replica(
       ],
     },
   };
+}
+
+/** The first from there on that holds two such claims, so that no host is over its budget by far. */
+function roomyHost(from: number, claimBytes: number, count: number): number {
+  for (let step = 0; step < count; step += 1) {
+    const host = (from + step) % count;
+    if (budgetOf(host) > 2.5 * claimBytes) return host;
+  }
+  return from;
 }
 
 function condition(

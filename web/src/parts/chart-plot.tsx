@@ -9,6 +9,7 @@ import { useTheme } from "./theme.ts";
 const AXIS_PX = 48;
 const TIME_AXIS_PX = 28;
 const DAY_S = 86_400;
+const MIN_RANGE_S = 300;
 const DAYS = [1, 2, 3, 7, 14, 30, 60].map((days) => days * DAY_S);
 const DASHES = [[], [6, 4], [2, 3], [8, 3, 2, 3], [4, 2], [10, 4]];
 const BAR_WIDTH: [number, number] = [0.7, 48];
@@ -18,6 +19,7 @@ const shortDayFormat = new Intl.DateTimeFormat(undefined, {
   month: "short",
   timeZone: "UTC",
 });
+const minuteFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 export function ChartPlot(props: ChartProps & { readonly height: number }) {
@@ -79,6 +81,11 @@ function Tip({
   );
 }
 
+/** A bar stands in the middle of its day; times are labeled by the minute. */
+function rangeOf(first: number, last: number, isDaily: boolean): [number, number] {
+  return isDaily ? [first - DAY_S / 2, last + DAY_S / 2] : [Math.min(first, last - MIN_RANGE_S), last];
+}
+
 function dataOf({ times, series, kind }: ChartProps): uPlot.AlignedData {
   const values = series.map((one) => one.values);
   // The sum of all is drawn first, and the smaller sums over it.
@@ -107,16 +114,18 @@ function optionsOf(
     legend: { show: false },
     cursor: { y: false, points: { show: false } },
     ...(isDaily && { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), "Etc/UTC") }),
-    scales: { y: { range: (_, __, most) => [0, most <= 0 ? 1 : most * 1.05] } },
+    scales: {
+      x: { range: (_, first, last) => rangeOf(first, last, isDaily) },
+      y: { range: (_, __, most) => [0, most <= 0 ? 1 : most * 1.05] },
+    },
     axes: [
       {
         ...axis,
         grid: { show: false },
         size: TIME_AXIS_PX,
-        ...(isDaily && {
-          incrs: DAYS,
-          values: (_: unknown, ticks: number[]) => ticks.map((tick) => shortDayFormat.format(tick * 1_000)),
-        }),
+        ...(isDaily && { incrs: DAYS }),
+        values: (_: unknown, ticks: number[]) =>
+          ticks.map((tick) => (isDaily ? shortDayFormat : minuteFormat).format(tick * 1_000)),
       },
       { ...axis, size: AXIS_PX, values: (_, ticks) => ticks.map((tick) => format(tick)) },
     ],
@@ -126,7 +135,8 @@ function optionsOf(
         label,
         stroke: color(token),
         width: kind === "bars" ? 0 : 1.5,
-        points: { show: false },
+        // A line needs two points.
+        points: { show: (_: uPlot, __: number, first: number, last: number) => first === last },
         ...(kind === "bars"
           ? { fill: color(token), ...(bars !== undefined && { paths: bars }) }
           : { dash: DASHES[index % DASHES.length] ?? [] }),

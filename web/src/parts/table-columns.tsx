@@ -24,9 +24,15 @@ export function resetColumns(): void {
   for (const key of Object.keys(localStorage)) if (key.startsWith(STORAGE)) localStorage.removeItem(key);
 }
 
-export function useHiddenColumns(table: string): HiddenColumns {
+/** Until the reader chooses, the optional ones are hidden. */
+export function useHiddenColumns(
+  table: string,
+  columns: readonly { readonly id: string; readonly isOptional?: boolean }[],
+): HiddenColumns {
   const storageKey = `${STORAGE}${table}`;
-  const [ids, setIds] = useState<readonly string[]>(() => readIds(storageKey));
+  const [ids, setIds] = useState(
+    () => readIds(storageKey) ?? columns.filter(({ isOptional = false }) => isOptional).map(({ id }) => id),
+  );
   const toggle = (id: string): void => {
     const next = ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id];
     setIds(next);
@@ -35,12 +41,12 @@ export function useHiddenColumns(table: string): HiddenColumns {
   return { ids, toggle };
 }
 
-function readIds(storageKey: string): readonly string[] {
+function readIds(storageKey: string): readonly string[] | undefined {
   try {
-    const stored: unknown = JSON.parse(localStorage.getItem(storageKey) ?? "[]");
-    return Array.isArray(stored) ? stored.filter((id) => typeof id === "string") : [];
+    const stored: unknown = JSON.parse(localStorage.getItem(storageKey) ?? "null");
+    return Array.isArray(stored) ? stored.filter((id) => typeof id === "string") : undefined;
   } catch {
-    return [];
+    return undefined;
   }
 }
 

@@ -29,6 +29,8 @@ export interface Column<R> {
   readonly isNumber?: boolean;
   /** Left out on narrow screens. */
   readonly isWideOnly?: boolean;
+  /** Shown once the reader has chosen it. */
+  readonly isOptional?: boolean;
 }
 
 export interface TableProps<R> {
@@ -57,7 +59,7 @@ export function DataTable<R extends object>(props: TableProps<R>) {
   const { id, columns, rows, keyOf, defaultSort, toolbar } = props;
   const search = useSearch({ strict: false }) as { readonly sort?: string };
   const sort = search.sort ?? defaultSort;
-  const hidden = useHiddenColumns(id);
+  const hidden = useHiddenColumns(id, columns);
   const isNarrow = useMedia(NARROW);
   const shown = useMemo(
     () =>

@@ -76,7 +76,9 @@ export const simulateText = {
   none: "All machines stay",
   onlyOne:
     "There is one machine: this shows whether the model fits in addition to what runs there, and how much memory stays free.",
-  start: "Name a model of the catalog.",
+  start: "Name a model of the catalog",
+  startWhy:
+    "Each machine then shows its memory with the model, the expected speed, and whether the model would go there.",
   fits: (name: string) => `It would be placed on ${name}.`,
   fitsNowhere: "It fits no machine that takes new replicas.",
   unknown: (name: string) => `The catalog has no model named ${name}.`,

@@ -58,7 +58,7 @@ export const texts = {
   startWhy: "The answer streams in, with its time to the first token and its speed.",
   figures: {
     first: "First token",
-    speed: "tok/s",
+    speed: "tokens/s",
     tokens: "tokens",
     prompt: (count: string) => `${count} in the prompt`,
     estimated: "The engine reports no usage: counted from the stream.",

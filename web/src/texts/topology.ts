@@ -7,7 +7,7 @@ export const texts = {
   gatewayNone: "Clients reach each service directly",
   waiting: (count: string) => `${count} waiting`,
   inFlight: (count: string) => `${count} in flight`,
-  tokens: (rate: string) => `${rate} tok/s`,
+  tokens: (rate: string) => `${rate} tokens/s`,
   replicas: (ready: number, desired: number) => `${ready}/${desired}`,
   services: (count: string) => `${count} services`,
   frames: { Host: "Hosts", Node: "Nodes" },
@@ -39,7 +39,7 @@ export const texts = {
     state: "State",
     replicas: "Replicas",
     machines: "Machines",
-    speed: "tok/s",
+    speed: "Tokens/s",
     inFlight: "In flight",
   },
 } as const;

@@ -26,7 +26,7 @@ export function Field({
         {label}
       </label>
       {children({ id, "aria-invalid": fault !== undefined, "aria-describedby": `${id}-note` })}
-      <span id={`${id}-note`}>
+      <span id={`${id}-note`} className="small">
         {fault !== undefined && (
           <span className="field-error">
             <WithCommands text={fault} />

@@ -117,7 +117,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
     header: texts.state,
     value: ({ state }) => state.word,
     cell: ({ state }) => <State state={state} />,
-    width: "minmax(120px, 1fr)",
+    width: "minmax(152px, 1fr)",
   },
   { id: "mode", header: texts.mode, value: ({ model }) => model.mode, width: "96px" },
   {
@@ -137,9 +137,11 @@ const COLUMNS: readonly Column<NameRow>[] = [
     id: "base",
     header: texts.base,
     value: ({ baseUrl }) => baseUrl,
-    cell: ({ baseUrl }) => (
+    cell: ({ baseUrl, model: { service } }) => (
       <span className="gateway-copied">
-        <span className="mono muted truncate">{baseUrl}</span>
+        <span className="mono muted truncate" title={baseUrl}>
+          {`/s/${service}/v1`}
+        </span>
         <CopyButton value={baseUrl} label={texts.copyBase} />
       </span>
     ),

@@ -48,7 +48,6 @@ const COLUMNS: readonly PlainColumn<ClaimRow>[] = [
         <ServiceLink service={service} />
       </span>
     ),
-    isWide: true,
   },
   { id: "replica", header: hostText.replica, cell: ({ replica }) => <bdi>{replica}</bdi> },
   { id: "phase", header: hostText.phase, cell: ({ phase }) => phase },

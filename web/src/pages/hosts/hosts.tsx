@@ -120,7 +120,7 @@ function Cards({
 }: FilterProps & { readonly hosts: readonly HostRow[]; readonly all: readonly HostRow[] }) {
   const sorted = useMemo(() => [...hosts].sort((a, b) => a.name.localeCompare(b.name)), [hosts]);
   return (
-    <>
+    <div className="stack">
       <div className="row">
         <Filter words={words} setWords={setWords} shown={Math.min(MAX_CARDS, hosts.length)} all={all} />
       </div>
@@ -131,7 +131,7 @@ function Cards({
           </li>
         ))}
       </ul>
-    </>
+    </div>
   );
 }
 
@@ -143,7 +143,7 @@ function Card({ host }: { readonly host: HostRow }) {
         <h2 className="truncate">{host.name}</h2>
         <State state={host.state} />
       </div>
-      <p className="muted small truncate">
+      <p className="muted small">
         {[host.chip, formatBytes(host.totalBytes), host.os].filter(Boolean).join(" · ")}
       </p>
       <MemoryBar host={host} />
@@ -168,13 +168,16 @@ function Card({ host }: { readonly host: HostRow }) {
   );
 }
 
-function Marks({ host: { isCordoned, isStale, pressure } }: { readonly host: HostRow }) {
+/** What the state does not say. */
+function Marks({ host: { isCordoned, isStale, pressure, state } }: { readonly host: HostRow }) {
   const isPressed = pressure === "Warning" || pressure === "Critical";
-  if (!isCordoned && !isStale && !isPressed) return null;
+  const hasStale = isStale && state.level !== "bad";
+  const hasCordoned = isCordoned && state.level !== "idle";
+  if (!hasCordoned && !hasStale && !isPressed) return null;
   return (
     <div className="row">
-      {isStale && <Tag level="warn">{text.hosts.stale}</Tag>}
-      {isCordoned && <Tag>{text.hosts.cordoned}</Tag>}
+      {hasStale && <Tag level="warn">{text.hosts.stale}</Tag>}
+      {hasCordoned && <Tag>{text.hosts.cordoned}</Tag>}
       {isPressed && (
         <Tag level={pressure === "Critical" ? "bad" : "warn"}>{`${text.hosts.pressure}: ${pressure}`}</Tag>
       )}
@@ -183,7 +186,7 @@ function Marks({ host: { isCordoned, isStale, pressure } }: { readonly host: Hos
 }
 
 const COLUMNS: readonly Column<HostRow>[] = [
-  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(140px, 1.4fr)" },
+  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(120px, 1.2fr)" },
   {
     id: "state",
     header: "State",
@@ -191,14 +194,14 @@ const COLUMNS: readonly Column<HostRow>[] = [
     cell: ({ state }) => <State state={state} />,
     width: "minmax(110px, 1fr)",
   },
-  { id: "chip", header: "Chip", value: ({ chip }) => chip, width: "minmax(110px, 1fr)" },
+  { id: "chip", header: "Chip", value: ({ chip }) => chip, width: "minmax(112px, 1.4fr)" },
   {
     id: "memory",
     header: "Memory",
     value: ({ claims, budgetBytes }) =>
       budgetBytes === 0 ? undefined : claims.reduce((sum, { bytes }) => sum + bytes, 0) / budgetBytes,
     cell: (host) => <MemoryBar host={host} hasLegend={false} />,
-    width: "minmax(140px, 2fr)",
+    width: "minmax(140px, 1.8fr)",
   },
   {
     id: "left",

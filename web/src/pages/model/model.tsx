@@ -219,7 +219,6 @@ const COPIES: readonly PlainColumn<CopyRow>[] = [
           {host}
         </Link>
       ),
-    isWide: true,
   },
   {
     id: "size",
@@ -242,7 +241,6 @@ const BENCHMARKS: readonly PlainColumn<Benchmark>[] = [
     id: "class",
     header: modelsText.benchmarks.deviceClass,
     cell: ({ deviceClass }) => deviceClass,
-    isWide: true,
   },
   { id: "runtime", header: modelsText.benchmarks.runtime, cell: ({ runtime }) => runtime },
   { id: "build", header: modelsText.benchmarks.build, cell: ({ build }) => <code>{build}</code> },

@@ -100,14 +100,14 @@ const COLUMNS: readonly Column<ModelRow>[] = [
         <bdi>{source}</bdi>
       </span>
     ),
-    width: "minmax(140px, 2.4fr)",
+    width: "minmax(140px, 3fr)",
     isWideOnly: true,
   },
   {
     id: "quantization",
     header: header.quantization,
     value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
-    width: "minmax(72px, 0.8fr)",
+    width: "minmax(104px, 0.8fr)",
   },
   {
     id: "size",
@@ -147,7 +147,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     value: ({ benchmarks }) => benchmarks,
     width: "88px",
     isNumber: true,
-    isWideOnly: true,
+    isOptional: true,
   },
 ];
 

@@ -1,7 +1,7 @@
 /** State, one sentence of why with its remedy, the endpoint, and facts. */
 import { Link } from "@tanstack/react-router";
 import { keepNamespace } from "../../address/search.ts";
-import { CopyButton } from "../../parts/copy.tsx";
+import { Command } from "../../parts/copy.tsx";
 import { formatBytes, formatCut } from "../../parts/format.ts";
 import { Remedy } from "../../parts/remedy.tsx";
 import { startProgressOf } from "../../parts/start/progress.ts";
@@ -11,6 +11,7 @@ import { Ago } from "../../parts/time.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { text } from "../../texts/text.ts";
 import { conditionOf, type ServiceObjects } from "./service-state.ts";
+import "../../parts/attention.css";
 
 export function Head({ objects }: { readonly objects: ServiceObjects }) {
   return (
@@ -44,8 +45,8 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
     row?.desired ?? status?.desiredReplicas ?? 0,
   );
   return (
-    <section className={`why why-${state.level}`} aria-live="polite">
-      <div className="row">
+    <section className={`attention attention-${state.level}`} aria-live="polite">
+      <div className="attention-head">
         <State state={state} />
         <span className="muted small number">{count} </span>
         {attention?.since !== undefined && (
@@ -54,7 +55,7 @@ function Why({ objects: { service, row } }: { readonly objects: ServiceObjects }
           </span>
         )}
       </div>
-      {message !== "" && message !== count && <p className="prose why-message">{message}</p>}
+      {message !== "" && message !== count && <p className="prose attention-message">{message}</p>}
       {attention !== undefined && <Remedy attention={attention} />}
       {warnings?.status === "True" && <p className="prose muted">{warnings.message}</p>}
     </section>
@@ -68,10 +69,7 @@ function Endpoint({ endpoint }: { readonly endpoint: string | undefined }) {
       {endpoint === undefined ? (
         <span className="muted">{serviceText.noEndpoint}</span>
       ) : (
-        <span className="row endpoint-value">
-          <code className="truncate">{endpoint}</code>
-          <CopyButton value={endpoint} />
-        </span>
+        <Command>{endpoint}</Command>
       )}
     </div>
   );

@@ -5,6 +5,7 @@ import type { InferenceReplica } from "../../../../src/api/inference-replica.ts"
 import { keepNamespace } from "../../address/search.ts";
 import { formatBytes, formatCount, formatRate, formatSpeed } from "../../parts/format.ts";
 import { Empty } from "../../parts/notice.tsx";
+import { Progress } from "../../parts/progress.tsx";
 import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { Timeline } from "../../parts/timeline.tsx";
@@ -53,7 +54,9 @@ function Replica({ replica }: { readonly replica: InferenceReplica }) {
         <State state={{ word: wordOfReplica(replica), level }} />
       </header>
       <Timeline steps={stepsOfReplica(replica)} label={metadata.name} />
-      {level !== "ok" && status?.message !== undefined && <p className="prose">{status.message}</p>}
+      {level !== "ok" && status?.progress === undefined && status?.message !== undefined && (
+        <p className="prose">{status.message}</p>
+      )}
       {status?.phase === "Fetching" && <Download progress={status.progress} />}
       <dl className="facts replica-facts">
         <Fact name={texts.host}>
@@ -80,7 +83,7 @@ function Download({ progress }: { readonly progress: NonNullable<InferenceReplic
   const { bytes, totalBytes, bytesPerSecond } = progress;
   return (
     <div className="row small">
-      {totalBytes !== undefined && <progress value={bytes} max={totalBytes} aria-label="Download" />}
+      {totalBytes !== undefined && <Progress label="Download" part={bytes / totalBytes} />}
       <span className="muted number">
         {formatBytes(bytes)}
         {totalBytes !== undefined && ` of ${formatBytes(totalBytes)}`}

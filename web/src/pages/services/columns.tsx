@@ -10,20 +10,20 @@ import { reasonOf } from "./filter.ts";
 const { columns: header } = servicesText;
 
 export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
-  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(120px, 1.3fr)" },
+  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(120px, 1.2fr)" },
   {
     id: "namespace",
     header: header.namespace,
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(80px, 0.8fr)",
+    width: "minmax(80px, 0.7fr)",
   },
   {
     id: "state",
     header: header.state,
     value: ({ state }) => state.word,
     cell: (row) => <StateAndReason row={row} />,
-    width: "minmax(150px, 2.6fr)",
+    width: "minmax(150px, 3fr)",
   },
   {
     id: "ready",
@@ -42,21 +42,21 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
         {model} {quantization !== "" && <span className="muted">{quantization}</span>}
       </span>
     ),
-    width: "minmax(120px, 1.6fr)",
+    width: "minmax(168px, 1.4fr)",
   },
   {
     id: "runtime",
     header: header.runtime,
     value: ({ runtime }) => runtime,
     width: "minmax(72px, 0.7fr)",
-    isWideOnly: true,
+    isOptional: true,
   },
   {
     id: "hosts",
     header: header.hosts,
     value: ({ hosts }) => hosts.join(", "),
-    cell: ({ hosts }) => <span title={hosts.join(", ")}>{hosts.length === 0 ? "–" : hosts.join(", ")}</span>,
-    width: "minmax(88px, 1fr)",
+    cell: ({ hosts }) => <span title={hosts.join(", ")}>{namesOf(hosts)}</span>,
+    width: "minmax(88px, 0.9fr)",
     isWideOnly: true,
   },
   {
@@ -75,7 +75,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
       requestsInFlight === undefined ? "–" : formatCount(Math.round(requestsInFlight)),
     width: "72px",
     isNumber: true,
-    isWideOnly: true,
+    isOptional: true,
   },
   {
     id: "memory",
@@ -95,6 +95,11 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     isWideOnly: true,
   },
 ];
+
+/** The first, and how many more. */
+function namesOf([first = "–", ...others]: readonly string[]): string {
+  return others.length === 0 ? first : `${first} +${others.length}`;
+}
 
 function StateAndReason({ row }: { readonly row: ServiceRow }) {
   const reason = reasonOf(row);

@@ -48,7 +48,6 @@ function columnsIn(namespace: string): readonly PlainColumn<RightRow>[] {
       id: "resource",
       header: settingsText.resource,
       cell: ({ id }) => settingsText.resources[id],
-      isWide: true,
     },
     ...ALL.map((verb) => ({
       id: verb,

@@ -10,7 +10,7 @@ import { useDebounced } from "../../parts/debounced.ts";
 import { Fit } from "../../parts/fit.tsx";
 import { formatBytes, formatRate } from "../../parts/format.ts";
 import { MemoryBar } from "../../parts/memory-bar.tsx";
-import { Failure } from "../../parts/notice.tsx";
+import { Empty, Failure } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { Tag } from "../../parts/state.tsx";
 import { simulateText } from "../../texts/density.ts";
@@ -61,7 +61,7 @@ export function SimulatePage() {
       />
       {hosts.length === 1 && <p className="muted">{simulateText.onlyOne}</p>}
       {excluded !== undefined && <Leaving host={excluded} />}
-      {asked.model.trim() === "" && <p className="muted">{simulateText.start}</p>}
+      {asked.model.trim() === "" && <Empty title={simulateText.start} why={simulateText.startWhy} />}
       {error !== null && <Failure error={error} />}
       {error === null && asked.model.trim() !== "" && data !== undefined && (
         <Answer answer={data} model={asked.model} hosts={hosts} onChoose={setModel} />

@@ -45,7 +45,7 @@ export function CostSection() {
 }
 
 const MODELS: readonly PlainColumn<ModelCost>[] = [
-  { id: "model", header: words.model, cell: ({ name }) => <bdi>{name}</bdi>, isWide: true },
+  { id: "model", header: words.model, cell: ({ name }) => <bdi>{name}</bdi> },
   { id: "namespace", header: words.namespace, cell: ({ namespace }) => namespace },
   { id: "machine", header: words.machine, cell: ({ placedNode }) => <bdi>{placedNode}</bdi> },
   { id: "phase", header: words.phase, cell: ({ phase }) => phase },
@@ -70,7 +70,6 @@ const NAMESPACES: readonly PlainColumn<NamespaceTotal>[] = [
     id: "namespace",
     header: words.namespace,
     cell: ({ namespace }) => <bdi>{namespace}</bdi>,
-    isWide: true,
   },
   { id: "models", header: words.models, cell: ({ modelCount }) => modelCount, isNumber: true },
   {

@@ -87,7 +87,7 @@ function Usage({
       usageSeries(records, days, by).map(({ name, values }, index) => ({
         label: name === "" ? usageText.other : name,
         values,
-        color: `--series-${index + 1}`,
+        color: name === "" ? "--idle" : `--series-${index + 1}`,
       })),
     [records, days, by],
   );
@@ -136,7 +136,7 @@ function columnsFor(
     isNumber: true,
   });
   return [
-    { id: by, header: usageText.dimensions[by], cell: (row) => <bdi>{row[by]}</bdi>, isWide: true },
+    { id: by, header: usageText.dimensions[by], cell: (row) => <bdi>{row[by]}</bdi> },
     count("requests"),
     count("tokensIn"),
     count("tokensCached"),

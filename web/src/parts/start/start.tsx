@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import type { Attention } from "../../../../src/console/rows.ts";
 import { startText } from "../../texts/deploy.ts";
 import { formatBytes, formatDuration, formatSpeed } from "../format.ts";
+import { Progress } from "../progress.tsx";
 import { Remedy } from "../remedy.tsx";
 import type { DownloadSum, StartProgress, StartStage } from "./progress.ts";
 import "./start.css";
@@ -87,9 +88,7 @@ function Download({ download }: { readonly download: DownloadSum }) {
   ];
   return (
     <>
-      {totalBytes !== undefined && (
-        <progress value={bytes} max={totalBytes} aria-label={startText.downloading} />
-      )}
+      {totalBytes !== undefined && <Progress label={startText.downloading} part={bytes / totalBytes} />}
       <span className="muted small number">{figures.filter(Boolean).join(", ")}</span>
     </>
   );

@@ -19,7 +19,7 @@ export function MetricsTab({ samples }: { readonly samples: readonly Sample[] })
   const times = samples.map(({ atMs }) => atMs / MS_PER_S);
   return (
     <div className="stack">
-      <p className="muted small">{texts.since}</p>
+      <p className="muted small prose">{texts.since}</p>
       <div className="service-charts">
         {CHARTS.map(({ title, figure, color, format }) => {
           const values = samples.map((sample) => sample[figure]);
