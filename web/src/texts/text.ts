@@ -88,7 +88,8 @@ export const text = {
     copied: "Copied",
     filter: "Filter",
     clear: "Clear filters",
-    count: (shown: number, all: number) => (shown === all ? `${all}` : `${shown} of ${all}`),
+    /** Nothing while all are shown: the title says how many. */
+    count: (shown: number, all: number) => (shown === all ? "" : `${shown} of ${all}`),
     none: "No rows match the filters.",
     sortBy: (column: string) => `Sort by ${column}`,
   },
