@@ -20,7 +20,7 @@ const PICTURES: Readonly<Record<string, readonly [at: string, act?: (page: Page)
   hosts: ["/hosts"],
   host: ["/hosts/mac-04"],
   density: ["/density?tab=query&model=qwen3"],
-  topology: ["/topology"],
+  topology: ["/topology", (page) => page.locator(".topo-card").first().waitFor()],
   simulate: ["/simulate?model=Qwen%2FQwen3-32B&without=mac-02"],
   playground: ["/playground?service=default%2Fassistant", ask],
   gateway: ["/gateway?tab=keys"],

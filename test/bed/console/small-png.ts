@@ -4,6 +4,8 @@ import { crc32, deflateSync, inflateSync } from "node:zlib";
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
 const COLORS = 256;
 const RGB = 3;
+/** More than between any two colors. */
+const FAR = 3 * 256 ** 2;
 
 /** Of a screenshot of Chromium, whose pixels have 8 bits per channel. */
 export function shrinkPng(png: Buffer): Buffer {
@@ -13,7 +15,7 @@ export function shrinkPng(png: Buffer): Buffer {
   const channels = header[9] === 6 ? RGB + 1 : RGB;
   const packed = Buffer.concat(chunks.filter(({ type }) => type === "IDAT").map(({ data }) => data));
   const pixels = colorsOf(inflateSync(packed), { width, height, channels });
-  const palette = mostFrequent(pixels);
+  const palette = paletteOf(pixels);
   const rows = Buffer.alloc((width + 1) * height);
   for (const [at, color] of pixels.entries()) rows[at + Math.floor(at / width) + 1] = nearest(palette, color);
   const ihdr = Buffer.from(header);
@@ -33,27 +35,37 @@ interface Palette {
   readonly places: Map<number, number>;
 }
 
-function mostFrequent(pixels: Uint32Array): Palette {
+/** Each time the color that would be missed most: by how many pixels, and by how far off the nearest one is. */
+function paletteOf(pixels: Uint32Array): Palette {
   const counts = new Map<number, number>();
   for (const color of pixels) counts.set(color, (counts.get(color) ?? 0) + 1);
-  const colors = [...counts].sort((a, b) => b[1] - a[1]).map(([color]) => color);
-  const kept = colors.slice(0, COLORS);
+  const left = Array.from(counts, ([color, count]) => ({ color, weight: Math.sqrt(count), error: FAR }));
+  const kept: number[] = [];
+  while (kept.length < COLORS && left.some(({ error }) => error > 0)) {
+    const next = left.reduce((most, one) => (one.weight * one.error > most.weight * most.error ? one : most));
+    kept.push(next.color);
+    for (const one of left) one.error = Math.min(one.error, distance(one.color, next.color));
+  }
   return { colors: kept, places: new Map(kept.map((color, index) => [color, index])) };
 }
 
 function nearest({ colors, places }: Palette, color: number): number {
   const known = places.get(color);
   if (known !== undefined) return known;
-  let [best, least] = [0, Number.POSITIVE_INFINITY];
+  let [best, least] = [0, FAR];
   for (const [index, one] of colors.entries()) {
-    const distance = [16, 8, 0].reduce(
-      (sum, by) => sum + (((one >> by) & 255) - ((color >> by) & 255)) ** 2,
-      0,
-    );
-    if (distance < least) [best, least] = [index, distance];
+    const off = distance(one, color);
+    if (off < least) [best, least] = [index, off];
   }
   places.set(color, best);
   return best;
+}
+
+function distance(a: number, b: number): number {
+  const red = (a >> 16) - (b >> 16);
+  const green = ((a >> 8) & 255) - ((b >> 8) & 255);
+  const blue = (a & 255) - (b & 255);
+  return red * red + green * green + blue * blue;
 }
 
 interface Raster {

@@ -353,11 +353,11 @@ function replica(
   };
 }
 
-/** The first from there on that holds two such claims, so that no host is over its budget by far. */
+/** The first from there on that holds two such claims, with 4 GiB of reserve. */
 function roomyHost(from: number, claimBytes: number, count: number): number {
   for (let step = 0; step < count; step += 1) {
     const host = (from + step) % count;
-    if (budgetOf(host) > 2.5 * claimBytes) return host;
+    if (budgetOf(host) - 4 * GIB > 2 * claimBytes) return host;
   }
   return from;
 }

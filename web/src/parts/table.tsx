@@ -51,7 +51,8 @@ export interface TableProps<R> {
 const ROW_PX = 36;
 const CARD_PX = 132;
 const CARD_GAP_PX = 8;
-const PHONE = "(max-width: 640px)";
+/** As in table.css. Below it, the columns do not fit. */
+const CARDS = "(max-width: 820px)";
 const NARROW = "(max-width: 1200px)";
 const OVERSCAN = 8;
 
@@ -118,7 +119,7 @@ function Grid<R extends object>({
   sort,
 }: TableProps<R> & { readonly sort: string }) {
   const list = useRef<HTMLDivElement>(null);
-  const isPhone = useMedia(PHONE);
+  const isPhone = useMedia(CARDS);
   const [offset, setOffset] = useState(0);
   useLayoutEffect(() => {
     const top = list.current?.getBoundingClientRect().top ?? 0;

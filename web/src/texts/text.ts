@@ -107,8 +107,9 @@ export const text = {
   state: { unknown: "Unknown", never: "never", now: "now" },
   hosts: {
     empty: "No machines yet",
-    emptyWhy: "Add a Mac, and its memory and engines appear here within seconds.",
-    emptyCommand: "metalbridge install",
+    emptyWhy:
+      "Register a Mac or Linux machine, and run the command that this prints on that machine. Its memory and engines appear here within seconds.",
+    emptyCommand: "metalbridge host add mini-1 --address 192.168.1.21",
     states: "State",
     levels: {
       ok: "Ready",

@@ -27,7 +27,8 @@ export function NodesTab() {
   });
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Skeleton />;
-  if (data.length === 0) return <Empty title={words.empty} why={words.emptyWhy} />;
+  if (data.length === 0)
+    return <Empty title={words.empty} why={words.emptyWhy} command={text.hosts.emptyCommand} />;
   const found = data.filter(({ nodeName, system }) =>
     hasWords([nodeName, system.cpu_name, system.gpu_name ?? "", system.backend], filter),
   );

@@ -132,7 +132,7 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
     header: words.machine,
     cell: ({ kind, nodeName }) => <MachineLink kind={kind} name={nodeName} />,
   },
-  { id: "model", header: words.model, cell: ({ model }) => <ToSimulate model={model} /> },
+  { id: "model", header: words.model, cell: ({ model }) => <ToSimulate model={model} />, isWide: true },
   { id: "level", header: words.level, cell: ({ fitLevel }) => <Fit level={fitLevel} /> },
   { id: "score", header: words.score, cell: ({ score }) => <Score value={score} /> },
   { id: "speed", header: words.speed, cell: (row) => <Speed row={row} />, isNumber: true },
@@ -161,9 +161,7 @@ const COLUMNS: readonly PlainColumn<AdvisedRow>[] = [
   { id: "deploy", header: "", cell: (row) => <Actions row={row} /> },
 ];
 
-const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice").map((column) =>
-  column.id === "model" ? { ...column, isWide: true } : column,
-);
+const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice");
 
 /** With the quantization that scores best. */
 function ToSimulate({ model: { name, best_quant } }: { readonly model: AdvisedRow["model"] }) {

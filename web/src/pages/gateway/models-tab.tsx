@@ -99,7 +99,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
         <CopyButton value={model.id} label={texts.copyName} />
       </span>
     ),
-    width: "minmax(200px, 2fr)",
+    width: "minmax(144px, 2fr)",
   },
   {
     id: "service",
@@ -110,16 +110,16 @@ const COLUMNS: readonly Column<NameRow>[] = [
         <bdi>{model.service}</bdi>
       </Link>
     ),
-    width: "minmax(160px, 1.5fr)",
+    width: "minmax(128px, 1.5fr)",
   },
   {
     id: "state",
     header: texts.state,
     value: ({ state }) => state.word,
     cell: ({ state }) => <State state={state} />,
-    width: "minmax(152px, 1fr)",
+    width: "minmax(136px, 1fr)",
   },
-  { id: "mode", header: texts.mode, value: ({ model }) => model.mode, width: "96px" },
+  { id: "mode", header: texts.mode, value: ({ model }) => model.mode, width: "80px" },
   {
     id: "context",
     header: texts.context,
@@ -130,7 +130,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
       ) : (
         <span title={text.contextCut(cut.why)}>{formatCut(cut)}</span>
       ),
-    width: "120px",
+    width: "112px",
     isNumber: true,
   },
   {
@@ -145,7 +145,7 @@ const COLUMNS: readonly Column<NameRow>[] = [
         <CopyButton value={baseUrl} label={texts.copyBase} />
       </span>
     ),
-    width: "minmax(200px, 2fr)",
+    width: "minmax(160px, 2fr)",
     isWideOnly: true,
   },
 ];

@@ -52,7 +52,7 @@ const COLUMNS: readonly Column<QueueRow>[] = [
         <bdi>{service}</bdi>
       </Link>
     ),
-    width: "minmax(160px, 2fr)",
+    width: "minmax(140px, 2fr)",
   },
   {
     id: "waiting",
@@ -89,7 +89,7 @@ const COLUMNS: readonly Column<QueueRow>[] = [
           <span className="muted number">({formatDuration(longestWaitSeconds * 1_000)})</span>
         </span>
       )),
-    width: "minmax(160px, 2fr)",
+    width: "minmax(120px, 2fr)",
   },
 ];
 

@@ -49,7 +49,12 @@ export function HostsPage() {
     />
   );
   return (
-    <Page title={text.pages.hosts} subtitle={<Summary hosts={hosts.rows} />} actions={choice} isWide>
+    <Page
+      title={text.pages.hosts}
+      subtitle={hosts.rows.length > 0 ? <Summary hosts={hosts.rows} /> : undefined}
+      actions={hosts.rows.length > 0 && choice}
+      isWide
+    >
       {hosts.refusal !== undefined && <Failure error={hosts.refusal} />}
       {!hosts.isSynced && hosts.refusal === undefined && <Skeleton />}
       {hosts.isSynced && hosts.rows.length === 0 && (
@@ -186,36 +191,36 @@ function Marks({ host: { isCordoned, isStale, pressure, state } }: { readonly ho
 }
 
 const COLUMNS: readonly Column<HostRow>[] = [
-  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(120px, 1.2fr)" },
+  { id: "name", header: "Name", value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
   {
     id: "state",
     header: "State",
     value: ({ state }) => state.word,
     cell: ({ state }) => <State state={state} />,
-    width: "minmax(110px, 1fr)",
+    width: "minmax(104px, 1fr)",
   },
-  { id: "chip", header: "Chip", value: ({ chip }) => chip, width: "minmax(112px, 1.4fr)" },
+  { id: "chip", header: "Chip", value: ({ chip }) => chip, width: "minmax(88px, 1.4fr)", isWideOnly: true },
   {
     id: "memory",
     header: "Memory",
     value: ({ claims, budgetBytes }) =>
       budgetBytes === 0 ? undefined : claims.reduce((sum, { bytes }) => sum + bytes, 0) / budgetBytes,
     cell: (host) => <MemoryBar host={host} hasLegend={false} />,
-    width: "minmax(140px, 1.8fr)",
+    width: "minmax(96px, 1.8fr)",
   },
   {
     id: "left",
     header: "Free",
     value: freeOf,
     cell: (host) => formatBytes(freeOf(host)),
-    width: "84px",
+    width: "76px",
     isNumber: true,
   },
   {
     id: "engines",
     header: text.hosts.engines,
     value: ({ engines }) => engines.map(({ name, version }) => `${name} ${version}`.trim()).join(", "),
-    width: "minmax(120px, 1.2fr)",
+    width: "minmax(104px, 1.1fr)",
     isWideOnly: true,
   },
   {
@@ -228,14 +233,14 @@ const COLUMNS: readonly Column<HostRow>[] = [
       ) : (
         <Tag level={pressure === "Critical" ? "bad" : "warn"}>{pressure}</Tag>
       ),
-    width: "88px",
+    width: "72px",
   },
   {
     id: "fits",
     header: "Fits",
     value: ({ fits }) => fits,
     cell: ({ fits }) => formatCount(fits),
-    width: "64px",
+    width: "56px",
     isNumber: true,
     isWideOnly: true,
   },
@@ -244,7 +249,7 @@ const COLUMNS: readonly Column<HostRow>[] = [
     header: text.hosts.lastSeen,
     value: ({ lastSeen }) => lastSeen,
     cell: (host) => <Seen host={host} />,
-    width: "92px",
+    width: "80px",
     isNumber: true,
   },
 ];

@@ -27,7 +27,7 @@ export function ModelsPage() {
   return (
     <Page
       title={text.pages.models}
-      subtitle={models.isSynced ? modelsText.ready(ready, here.length) : undefined}
+      subtitle={models.isSynced && here.length > 0 ? modelsText.ready(ready, here.length) : undefined}
       isWide
     >
       {models.refusal !== undefined && <Failure error={models.refusal} />}
@@ -76,20 +76,20 @@ function isFound(row: ModelRow, words: string): boolean {
 const header = modelsText.columns;
 
 const COLUMNS: readonly Column<ModelRow>[] = [
-  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(120px, 1.2fr)" },
+  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
   {
     id: "namespace",
     header: header.namespace,
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(80px, 0.7fr)",
+    width: "minmax(64px, 0.7fr)",
   },
   {
     id: "state",
     header: header.state,
     value: ({ state }) => state.word,
     cell: ({ state, attention, message }) => <State state={state} title={attention?.message ?? message} />,
-    width: "minmax(152px, 1.2fr)",
+    width: "minmax(136px, 1.2fr)",
   },
   {
     id: "source",
@@ -100,21 +100,21 @@ const COLUMNS: readonly Column<ModelRow>[] = [
         <bdi>{source}</bdi>
       </span>
     ),
-    width: "minmax(140px, 3fr)",
+    width: "minmax(104px, 3fr)",
     isWideOnly: true,
   },
   {
     id: "quantization",
     header: header.quantization,
     value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
-    width: "minmax(104px, 0.8fr)",
+    width: "minmax(100px, 0.8fr)",
   },
   {
     id: "size",
     header: header.size,
     value: ({ sizeBytes }) => sizeBytes,
     cell: ({ sizeBytes }) => formatBytes(sizeBytes),
-    width: "72px",
+    width: "64px",
     isNumber: true,
   },
   {
@@ -130,7 +130,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     header: header.copies,
     value: ({ copies }) => copies.length,
     cell: ({ copies }) => <span title={copies.join(", ")}>{formatCount(copies.length)}</span>,
-    width: "56px",
+    width: "48px",
     isNumber: true,
   },
   {
@@ -138,7 +138,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     header: header.services,
     value: ({ services }) => services.length,
     cell: ({ services }) => <span title={services.join(", ")}>{formatCount(services.length)}</span>,
-    width: "72px",
+    width: "56px",
     isNumber: true,
   },
   {

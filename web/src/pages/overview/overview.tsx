@@ -59,7 +59,7 @@ export function OverviewPage() {
 function Start() {
   return (
     <Empty title={overviewText.start} why={overviewText.startWhy}>
-      <p>{overviewText.firstHost}</p>
+      <p className="prose">{overviewText.firstHost}</p>
       <Command>{overviewText.firstHostCommand}</Command>
       <p>{overviewText.firstService}</p>
       <Command>{overviewText.firstServiceCommand}</Command>

@@ -5,6 +5,7 @@ import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { needsKey } from "../../api/gateway.ts";
 import { useSession } from "../../api/session.ts";
 import { Button } from "../../parts/button.tsx";
+import { Command } from "../../parts/copy.tsx";
 import { Dialog } from "../../parts/dialog.tsx";
 import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -33,7 +34,9 @@ export function PlaygroundPage() {
   return (
     <Page title={text.pages.playground} subtitle={texts.subtitle} actions={hasGateway === true && keyButton}>
       {hasGateway === false && (
-        <Empty title={gatewayTexts.none} why={gatewayTexts.noneWhy} command={gatewayTexts.noneServer} />
+        <Empty title={gatewayTexts.none} why={gatewayTexts.noneWhy} command={gatewayTexts.noneCommand}>
+          <Command>{gatewayTexts.noneServer}</Command>
+        </Empty>
       )}
       {hasGateway === true && (
         <div className="playground">

@@ -10,27 +10,27 @@ import { reasonOf } from "./filter.ts";
 const { columns: header } = servicesText;
 
 export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
-  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(120px, 1.2fr)" },
+  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
   {
     id: "namespace",
     header: header.namespace,
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(80px, 0.7fr)",
+    width: "minmax(64px, 0.7fr)",
   },
   {
     id: "state",
     header: header.state,
     value: ({ state }) => state.word,
     cell: (row) => <StateAndReason row={row} />,
-    width: "minmax(150px, 3fr)",
+    width: "minmax(136px, 3fr)",
   },
   {
     id: "ready",
     header: header.ready,
     value: ({ ready }) => ready,
     cell: ({ ready, desired }) => `${ready}/${desired}`,
-    width: "56px",
+    width: "44px",
     isNumber: true,
   },
   {
@@ -42,7 +42,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
         {model} {quantization !== "" && <span className="muted">{quantization}</span>}
       </span>
     ),
-    width: "minmax(168px, 1.4fr)",
+    width: "minmax(96px, 1.7fr)",
   },
   {
     id: "runtime",
@@ -56,7 +56,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     header: header.hosts,
     value: ({ hosts }) => hosts.join(", "),
     cell: ({ hosts }) => <span title={hosts.join(", ")}>{namesOf(hosts)}</span>,
-    width: "minmax(88px, 0.9fr)",
+    width: "minmax(80px, 0.9fr)",
     isWideOnly: true,
   },
   {
@@ -64,7 +64,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     header: header.speed,
     value: ({ performance }) => performance.tokensPerSecond,
     cell: ({ performance }) => formatRate(performance.tokensPerSecond),
-    width: "72px",
+    width: "60px",
     isNumber: true,
   },
   {
@@ -82,7 +82,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     header: header.memory,
     value: ({ claimedBytes }) => claimedBytes,
     cell: ({ claimedBytes }) => formatBytes(claimedBytes),
-    width: "80px",
+    width: "68px",
     isNumber: true,
   },
   {

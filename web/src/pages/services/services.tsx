@@ -32,7 +32,7 @@ export function ServicesPage() {
   return (
     <Page
       title={text.pages.services}
-      subtitle={services.isSynced ? servicesText.ready(counts.ok, here.length) : undefined}
+      subtitle={services.isSynced && !hasNone ? servicesText.ready(counts.ok, here.length) : undefined}
       isWide
     >
       {services.refusal !== undefined && <Failure error={services.refusal} />}

@@ -77,7 +77,9 @@ export function TopologyPage() {
     >
       {refusal !== undefined && <Failure error={refusal} />}
       {refusal === undefined && !isSynced && <Skeleton rows={10} />}
-      {isSynced && isEmpty && <Empty title={texts.none} why={texts.noneWhy} />}
+      {isSynced && isEmpty && (
+        <Empty title={texts.none} why={texts.noneWhy} command={text.hosts.emptyCommand} />
+      )}
       {isSynced && !isEmpty && (
         <Chips
           label={texts.health}
