@@ -29,7 +29,7 @@ export function attentionOf(
   names: CommandNames,
 ): Attention {
   const entry = catalogEntry(code ?? reason);
-  const isTold = entry === undefined || message.includes("To do: ") || message.includes(entry.do);
+  const isTold = entry === undefined || saysWhatToDo(message, entry.do);
   return {
     reason,
     message: message === "" ? (entry?.what ?? "") : message,
@@ -78,9 +78,15 @@ const PLACEHOLDERS: readonly (readonly [RegExp, keyof CommandNames])[] = [
 ];
 const NAMESPACED = /\b(isvc|irep|pods|models?|mdl|service|secret|logs|rollout)\b/;
 
-/** The command that a message about a missing runtime contains. */
+/** True for a message with a clause that asks for the same, such as "check …". */
+function saysWhatToDo(message: string, remedy: string): boolean {
+  const [verb] = remedy.split(" ", 1);
+  return message.includes("To do: ") || message.includes(remedy) || message.includes(`; ${verb} `);
+}
+
+/** The command in a message about a missing runtime: "(install: brew …)", "install llama.cpp: brew …". */
 function installOf(message: string): string | undefined {
-  return /\(install: ([^)]+)\)/.exec(message)?.[1];
+  return /\binstall(?: [\w.-]+)?: ([^();]+)/.exec(message)?.[1];
 }
 
 /** Placeholders without a name stay. */

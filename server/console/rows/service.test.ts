@@ -172,6 +172,12 @@ test("the remedy for a service that fits no host is that for the nearest host", 
   });
 });
 
+test("a remedy that the message has in its own words is not repeated", () => {
+  const message = "no renewal of the Lease; check that the host is awake";
+  const status = { phase: "Degraded", reason: "HostUnreachable", message } as const;
+  expect(row(aService("chat", status), []).attention).toMatchObject({ message, remedy: undefined });
+});
+
 test("the command for a missing runtime is the one in the message", () => {
   const message = "no host has llamacpp (install: brew install llama.cpp); mac-1: llamacpp is not installed";
   const status = { phase: "WaitingForCapacity", reason: "HostRuntimeMissing", message } as const;

@@ -19,7 +19,11 @@ export function Remedy({ attention }: { readonly attention: Attention }) {
           <WithCommands text={sentence(remedy)} />
         </p>
       )}
-      {command !== undefined && <Command>{command}</Command>}
+      {command !== undefined && (
+        <div className="row">
+          <Command>{command}</Command>
+        </div>
+      )}
       {cordoned.map((host) => (
         <Uncordon key={host} host={host} />
       ))}

@@ -1,6 +1,6 @@
 /** Texts of the page Overview. */
 export const overviewText = {
-  hosts: "Hosts ready",
+  hosts: "Machines ready",
   services: "Services ready",
   tokens: "Tokens per second",
   tokensHistory: (least: string, most: string) => `Last 15 minutes: between ${least} and ${most} tokens/s`,
