@@ -154,7 +154,8 @@ export function gatewayError(
 ): ConsoleError {
   const error = typeof answer.error === "string" ? { message: answer.error } : answer.error;
   const { code, type, message = "" } = error ?? {};
-  const remedy = retryAfter === null ? undefined : `Retry-After: ${retryAfter} s`;
+  const wait = `in ${retryAfter} s`;
+  const remedy = retryAfter === null || message.includes(wait) ? undefined : `Try again ${wait}.`;
   const name = typeof code === "string" ? code : (type ?? `Http${status}`);
   return new ConsoleError(name, message === "" ? `status ${status}` : message, { status, remedy, answer });
 }

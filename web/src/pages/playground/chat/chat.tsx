@@ -188,13 +188,16 @@ const NEAR_PX = 160;
 function useFollowedEnd(turns: readonly unknown[]) {
   const end = useRef<HTMLDivElement>(null);
   const count = useRef(turns.length);
+  const height = useRef(Number.POSITIVE_INFINITY);
   useLayoutEffect(() => {
     const frame = document.getElementById("content");
     if (frame === null) return;
     const isNew = count.current !== turns.length;
     count.current = turns.length;
-    if (isNew || frame.scrollHeight - frame.scrollTop - frame.clientHeight < NEAR_PX)
-      frame.scrollTop = frame.scrollHeight;
+    // Before this change, which may have added a whole form.
+    const wasNear = height.current - frame.scrollTop - frame.clientHeight < NEAR_PX;
+    height.current = frame.scrollHeight;
+    if (isNew || wasNear) frame.scrollTop = frame.scrollHeight;
   }, [turns]);
   return end;
 }

@@ -1,13 +1,14 @@
 /** Where the reader writes: text, images, Send and Stop. */
 import { ImagePlus, SendHorizontal, Square, X } from "lucide-react";
-import { type ClipboardEvent, type KeyboardEvent, useRef, useState } from "react";
+import { type KeyboardEvent, type SyntheticEvent, useRef, useState } from "react";
 import { Button, IconButton } from "../../../parts/button.tsx";
 import { formatBytes } from "../../../parts/format.ts";
 import { texts } from "../../../texts/playground.ts";
 import { changeChat, send, stop } from "./store.ts";
 
 /** The gateway takes bodies up to 32 MiB; base64 adds a third. */
-const MAX_IMAGE_BYTES = 10 * 1024 * 1024;
+const MAX_IMAGES_BYTES = 20 * 1024 * 1024;
+const BASE64_SHARE = 3 / 4;
 const MAX_LINES = 10;
 
 export interface ComposerProps {
@@ -22,7 +23,8 @@ export interface ComposerProps {
 
 export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerProps) {
   const [problem, setProblem] = useState<string>();
-  const isReady = canSend && !isBusy && (draft.trim() !== "" || images.length > 0);
+  const hasContent = images.length > 0 ? whyBlind === undefined : draft.trim() !== "";
+  const isReady = canSend && !isBusy && hasContent;
   const submit = (): void => {
     if (isReady) send();
   };
@@ -32,20 +34,26 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
     submit();
   };
   const add = async (files: readonly File[]): Promise<void> => {
-    const pictures = files.filter(({ type }) => type.startsWith("image/"));
-    const isTooLarge = pictures.some(({ size }) => size > MAX_IMAGE_BYTES);
-    setProblem(isTooLarge ? texts.imageTooLarge(formatBytes(MAX_IMAGE_BYTES)) : undefined);
-    if (isTooLarge) return;
-    changeChat({ images: [...images, ...(await Promise.all(pictures.map(dataUrl)))] });
+    const wrong = problemOf(files, images);
+    setProblem(wrong);
+    if (wrong === undefined) changeChat({ images: [...images, ...(await Promise.all(files.map(dataUrl)))] });
   };
-  const onPaste = (event: ClipboardEvent): void => {
-    const files = [...event.clipboardData.files];
-    if (whyBlind !== undefined || files.length === 0) return;
+  /** Also for a model without sight: the browser would leave the page for a file that is dropped on it. */
+  const take = (event: SyntheticEvent, { files }: DataTransfer): void => {
+    if (files.length === 0) return;
     event.preventDefault();
-    void add(files);
+    if (whyBlind === undefined) void add([...files]);
   };
   return (
-    <div className="composer">
+    <section
+      className="composer"
+      aria-label={texts.ask}
+      onPaste={(event) => take(event, event.clipboardData)}
+      onDrop={(event) => take(event, event.dataTransfer)}
+      onDragOver={(event) => {
+        if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+      }}
+    >
       {images.length > 0 && <Images images={images} />}
       <textarea
         aria-label={texts.input}
@@ -55,7 +63,6 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
         dir="auto"
         onChange={({ target }) => changeChat({ draft: target.value })}
         onKeyDown={onKey}
-        onPaste={onPaste}
       />
       <div className="spread">
         {whyBlind === undefined ? (
@@ -78,9 +85,21 @@ export function Composer({ draft, images, isBusy, canSend, whyBlind }: ComposerP
           </Button>
         )}
       </div>
-      {problem !== undefined && <p className="field-error">{problem}</p>}
-    </div>
+      {problem !== undefined && (
+        <p className="field-error" role="alert">
+          {problem}
+        </p>
+      )}
+    </section>
   );
+}
+
+function problemOf(files: readonly File[], images: readonly string[]): string | undefined {
+  if (!files.every(({ type }) => type.startsWith("image/"))) return texts.notAnImage;
+  const bytes =
+    files.reduce((sum, { size }) => sum + size, 0) +
+    images.reduce((sum, { length }) => sum + length * BASE64_SHARE, 0);
+  return bytes > MAX_IMAGES_BYTES ? texts.imagesTooLarge(formatBytes(MAX_IMAGES_BYTES)) : undefined;
 }
 
 function Images({ images }: { readonly images: readonly string[] }) {

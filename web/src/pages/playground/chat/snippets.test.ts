@@ -65,6 +65,6 @@ test("Python and JavaScript name the base URL, and stream", () => {
     path: "/v1/rerank",
     body: { model: "r", query: "q", documents: ["a"] },
   } as const;
-  expect(snippet("python", rerank)).toContain("httpx.post(");
-  expect(snippet("javascript", rerank)).toContain("/v1/rerank");
+  expect(snippet("python", rerank)).toContain('client.post("/rerank", ');
+  expect(snippet("javascript", rerank)).toContain('client.post("/rerank", ');
 });

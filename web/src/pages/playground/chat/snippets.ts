@@ -20,11 +20,9 @@ export function snippet(language: SnippetLanguage, request: SnippetRequest): str
     case "curl":
       return curl(`${base}${request.path}`, body);
     case "python":
-      return request.path === "/v1/rerank" ? pythonHttp(base, body) : python(base, request.path, body);
+      return python(base, request.path, body);
     case "javascript":
-      return request.path === "/v1/rerank"
-        ? javascriptHttp(base, body)
-        : javascript(base, request.path, body);
+      return javascript(base, request.path, body);
     default:
       return language satisfies never;
   }
@@ -45,8 +43,9 @@ function curl(url: string, body: object): string {
   ].join("\n");
 }
 
-function python(base: string, path: string, body: Record<string, unknown>): string {
+function python(base: string, path: SnippetRequest["path"], body: Record<string, unknown>): string {
   const head = [
+    "# pip install openai",
     "from openai import OpenAI",
     "",
     `client = OpenAI(base_url="${base}/v1", api_key="${KEY}")`,
@@ -59,25 +58,18 @@ function python(base: string, path: string, body: Record<string, unknown>): stri
       "for item in answer.data:",
       "    print(len(item.embedding), item.embedding[:4])",
     ].join("\n");
+  if (path === "/v1/rerank")
+    return [
+      ...head,
+      `answer = client.post("/rerank", cast_to=object, body=${pythonValue(body, 0)})`,
+      "print(answer)",
+    ].join("\n");
   return [
     ...head,
     `stream = client.chat.completions.create(\n${pythonArguments({ ...body, stream: true })}\n)`,
     "for chunk in stream:",
     "    if chunk.choices:",
     '        print(chunk.choices[0].delta.content or "", end="", flush=True)',
-  ].join("\n");
-}
-
-function pythonHttp(base: string, body: object): string {
-  return [
-    "import httpx",
-    "",
-    "answer = httpx.post(",
-    `    "${base}/v1/rerank",`,
-    `    headers={"authorization": "Bearer ${KEY}"},`,
-    `    json=${pythonValue(body, 1)},`,
-    ")",
-    "print(answer.json())",
   ].join("\n");
 }
 
@@ -103,8 +95,9 @@ function pythonValue(value: unknown, depth: number): string {
   return lines.length === 0 ? `${open}${close}` : [open, ...lines, `${outer}${close}`].join("\n");
 }
 
-function javascript(base: string, path: string, body: object): string {
+function javascript(base: string, path: SnippetRequest["path"], body: object): string {
   const head = [
+    "// npm install openai",
     'import OpenAI from "openai";',
     "",
     `const client = new OpenAI({ baseURL: "${base}/v1", apiKey: "${KEY}" });`,
@@ -116,21 +109,16 @@ function javascript(base: string, path: string, body: object): string {
       `const answer = await client.embeddings.create(${JSON.stringify(body, undefined, 2)});`,
       "for (const { embedding } of answer.data) console.log(embedding.length, embedding.slice(0, 4));",
     ].join("\n");
+  if (path === "/v1/rerank")
+    return [
+      ...head,
+      `const answer = await client.post("/rerank", { body: ${JSON.stringify(body, undefined, 2)} });`,
+      "console.log(answer);",
+    ].join("\n");
   const json = JSON.stringify({ ...body, stream: true }, undefined, 2);
   return [
     ...head,
     `const stream = await client.chat.completions.create(${json});`,
     'for await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? "");',
-  ].join("\n");
-}
-
-function javascriptHttp(base: string, body: object): string {
-  return [
-    `const answer = await fetch("${base}/v1/rerank", {`,
-    '  method: "POST",',
-    `  headers: { authorization: "Bearer ${KEY}", "content-type": "application/json" },`,
-    `  body: JSON.stringify(${JSON.stringify(body, undefined, 2).replaceAll("\n", "\n  ")}),`,
-    "});",
-    "console.log(await answer.json());",
   ].join("\n");
 }

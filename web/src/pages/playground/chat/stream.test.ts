@@ -54,6 +54,19 @@ test("an error within the stream is the engine's, word for word", async () => {
   await expect(failed).rejects.toMatchObject({ code: "Http500", message: "out of memory" });
 });
 
+test("a stream that ends or breaks before the answer is complete is an error that says what to do", async () => {
+  const part = new TextEncoder().encode(event({ choices: [{ delta: { content: "Half" } }] }));
+  const expected = { code: "AnswerInterrupted", remedy: expect.stringMatching(/^Try again/) };
+  await expect(collect(part)).rejects.toMatchObject(expected);
+  const broken = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(part),
+    pull: (controller) => controller.error(new TypeError("network error")),
+  });
+  const texts: string[] = [];
+  await expect(readStream(broken, ({ text }) => void texts.push(text))).rejects.toMatchObject(expected);
+  expect(texts).toEqual(["Half"]);
+});
+
 test("an event that is not JSON fails", () => {
   expect(() => parseDelta("<html>")).toThrow(SyntaxError);
 });

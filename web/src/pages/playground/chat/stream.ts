@@ -1,6 +1,7 @@
 /** The events of a streamed chat completion. */
 import { createParser } from "eventsource-parser";
-import { gatewayError } from "../../../api/request.ts";
+import { ConsoleError, gatewayError } from "../../../api/request.ts";
+import { texts } from "../../../texts/playground.ts";
 
 export interface Usage {
   readonly prompt_tokens?: number;
@@ -49,16 +50,18 @@ export function parseDelta(data: string): Delta | undefined {
   };
 }
 
-/** Calls `onDelta` for each event until the stream ends. */
+/** Calls `onDelta` for each event until the stream ends. Throws ConsoleError if it ends before the answer. */
 export async function readStream(
   stream: ReadableStream<Uint8Array>,
   onDelta: (delta: Delta) => void,
 ): Promise<void> {
   let failure: unknown;
+  let isWhole = false;
   const parser = createParser({
     onEvent: ({ data }) => {
       try {
         const delta = parseDelta(data);
+        isWhole ||= delta === undefined || delta.finish !== undefined;
         if (delta !== undefined) onDelta(delta);
       } catch (error) {
         failure ??= error;
@@ -67,11 +70,21 @@ export async function readStream(
   });
   const decoder = new TextDecoder();
   const reader = stream.getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+  // The browser says only "network error" of a connection that breaks.
+  const read = () =>
+    reader.read().catch((cause) => {
+      throw cause instanceof TypeError ? interrupted() : cause;
+    });
+  for (let part = await read(); !part.done; part = await read()) {
     parser.feed(decoder.decode(part.value, { stream: true }));
     if (failure !== undefined) {
       await reader.cancel().catch(() => undefined);
       throw failure;
     }
   }
+  if (!isWhole) throw interrupted();
+}
+
+function interrupted(): ConsoleError {
+  return new ConsoleError("AnswerInterrupted", texts.interrupted, { remedy: texts.interruptedRemedy });
 }

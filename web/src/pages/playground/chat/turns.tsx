@@ -4,10 +4,10 @@ import { type KeyboardEvent, memo, useState } from "react";
 import { Button, IconButton } from "../../../parts/button.tsx";
 import { CopyButton } from "../../../parts/copy.tsx";
 import { formatCount, formatRate } from "../../../parts/format.ts";
-import { Failure } from "../../../parts/notice.tsx";
 import { Tag } from "../../../parts/state.tsx";
 import { texts } from "../../../texts/playground.ts";
 import { Markdown } from "../markdown/markdown.tsx";
+import { AskFailure } from "./ask-failure.tsx";
 import type { UserTurn } from "./body.ts";
 import { figuresOf } from "./figures.ts";
 import { type AnswerTurn, regenerate, resend, type Side, type Turn } from "./store.ts";
@@ -118,15 +118,17 @@ const Answer = memo(({ side, turn, isIdle }: AnswerProps) => {
       )}
       {state.at === "waiting" && <p className="muted">{isIdle ? texts.waking : texts.waiting}</p>}
       {text !== "" && <Markdown text={text.trimStart()} />}
-      {state.at === "failed" && <Failure error={state.error} />}
+      {state.at === "failed" && <AskFailure error={state.error} onRetry={() => regenerate(side, turn.id)} />}
       <footer className="answer-foot">
         <AnswerFigures turn={turn} />
         {!isBusy && (
           <span className="answer-actions">
             {text !== "" && <CopyButton value={text} label={texts.copyAnswer} />}
-            <IconButton label={texts.regenerate} onClick={() => regenerate(side, turn.id)}>
-              <RefreshCw size={14} aria-hidden />
-            </IconButton>
+            {state.at !== "failed" && (
+              <IconButton label={texts.regenerate} onClick={() => regenerate(side, turn.id)}>
+                <RefreshCw size={14} aria-hidden />
+              </IconButton>
+            )}
           </span>
         )}
       </footer>
@@ -141,7 +143,6 @@ function AnswerFigures({ turn: { timing, state, host } }: { readonly turn: Answe
     <span className="answer-figures muted small number">
       {state.at === "stopped" && <Tag>{texts.stopped}</Tag>}
       {state.at === "done" && state.finish === "length" && <Tag level="warn">{texts.cut}</Tag>}
-      {state.at === "done" && state.finish === undefined && <Tag level="warn">{texts.endedEarly}</Tag>}
       {firstTokenMs !== undefined && (
         <span>
           {texts.figures.first} {formatMs(firstTokenMs)}

@@ -8,20 +8,30 @@ interface ModelObject extends ApiObject {
   readonly spec?: { readonly mmproj?: string };
 }
 
-/** On llama.cpp a model sees with the projector of its Model. Other runtimes read that from the weights, and refuse images if it cannot. */
+interface ServiceObject extends ApiObject {
+  readonly spec?: { readonly modelRefs?: readonly { readonly role?: string }[] };
+}
+
+/** On llama.cpp a model sees with the projector of its Model, or of the service. Other runtimes read that from the weights, and refuse images if it cannot. */
 const NEEDS_PROJECTOR: ReadonlySet<string> = new Set(["llamacpp", ""]);
 
-/** Undefined if it does, or may; else the reason. */
+/** Undefined if it does, or if the reader may not know; else the reason. */
 export function useBlindness(offer: Offer | undefined): string | undefined {
-  const { runtime = "", namespace = "", model: name = "" } = offer?.row ?? {};
+  const { runtime = "", namespace = "", name = "", model = "" } = offer?.row ?? {};
   const needsProjector = NEEDS_PROJECTOR.has(runtime);
-  const { data } = useQuery({
-    queryKey: ["playground", "sight", namespace, name],
-    queryFn: ({ signal }) => getObject<ModelObject>({ resource: "models", namespace, name }, signal),
-    enabled: offer !== undefined && needsProjector && name !== "",
+  const { data: hasProjector, isLoading } = useQuery({
+    queryKey: ["playground", "sight", namespace, name, model],
+    queryFn: async ({ signal }) => {
+      const read = <T extends ApiObject>(resource: string, object: string) =>
+        getObject<T>({ resource, namespace, name: object }, signal);
+      const { spec } = await read<ServiceObject>("inferenceservices", name);
+      if (spec?.modelRefs?.some(({ role }) => role === "projector") === true) return true;
+      return (await read<ModelObject>("models", model)).spec?.mmproj !== undefined;
+    },
+    enabled: offer?.row !== undefined && needsProjector,
     staleTime: 60_000,
     retry: false,
   });
-  if (offer === undefined) return "";
-  return !needsProjector || data?.spec?.mmproj !== undefined ? undefined : texts.blind;
+  if (offer === undefined || isLoading) return "";
+  return hasProjector === false ? texts.blind : undefined;
 }

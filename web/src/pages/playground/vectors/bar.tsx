@@ -62,7 +62,7 @@ export function RunFigures({
   readonly children?: ReactNode;
 }) {
   return (
-    <p className="row muted small number">
+    <p className="answer-figures muted small number">
       {children}
       <span>{formatCount(Math.round(ranMs))} ms</span>
       <AnsweringHost host={host} />

@@ -1,7 +1,7 @@
 /** Texts become vectors, and a table says how similar they are. */
 import { useState } from "react";
-import { Failure } from "../../../parts/notice.tsx";
 import { texts } from "../../../texts/playground.ts";
+import { AskFailure } from "../chat/ask-failure.tsx";
 import { canAsk, type Offer } from "../services/offers.ts";
 import { Picker } from "../services/picker.tsx";
 import { RunBar, RunFigures } from "./bar.tsx";
@@ -26,6 +26,10 @@ export function EmbeddingsTab({ offers }: { readonly offers: readonly Offer[] })
   const lines = linesOf(input);
   const isTooMany = lines.length > MAX_TEXTS;
   const body = { model: offer?.service ?? "", input: lines };
+  const ask = (): void => {
+    setAsked(lines);
+    run(body);
+  };
   return (
     <div className="stack vectors">
       <Picker offers={offers} value={offer?.service ?? ""} onChange={setChosen} />
@@ -40,13 +44,10 @@ export function EmbeddingsTab({ offers }: { readonly offers: readonly Offer[] })
         canRun={lines.length > 0 && !isTooMany}
         isRunning={outcome.at === "running"}
         request={{ path: "/v1/embeddings", body }}
-        onRun={() => {
-          setAsked(lines);
-          run(body);
-        }}
+        onRun={ask}
         onStop={stop}
       />
-      {outcome.at === "failed" && <Failure error={outcome.error} />}
+      {outcome.at === "failed" && <AskFailure error={outcome.error} onRetry={ask} />}
       {outcome.at === "done" && (
         <>
           <RunFigures ranMs={outcome.ranMs} host={outcome.host}>

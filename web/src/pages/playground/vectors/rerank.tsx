@@ -1,7 +1,7 @@
 /** Documents ranked by how well they answer a query. */
 import { useState } from "react";
-import { Failure } from "../../../parts/notice.tsx";
 import { texts } from "../../../texts/playground.ts";
+import { AskFailure } from "../chat/ask-failure.tsx";
 import { canAsk, type Offer } from "../services/offers.ts";
 import { Picker } from "../services/picker.tsx";
 import { RunBar, RunFigures } from "./bar.tsx";
@@ -22,6 +22,10 @@ export function RerankTab({ offers }: { readonly offers: readonly Offer[] }) {
   const offer = offers.find(({ service }) => service === chosen) ?? offers.find(canAsk);
   const documents = linesOf(input);
   const body = { model: offer?.service ?? "", query, documents };
+  const ask = (): void => {
+    setAsked(documents);
+    run(body);
+  };
   return (
     <div className="stack vectors">
       <Picker offers={offers} value={offer?.service ?? ""} onChange={setChosen} />
@@ -39,13 +43,10 @@ export function RerankTab({ offers }: { readonly offers: readonly Offer[] }) {
         canRun={query.trim() !== "" && documents.length > 0}
         isRunning={outcome.at === "running"}
         request={{ path: "/v1/rerank", body }}
-        onRun={() => {
-          setAsked(documents);
-          run(body);
-        }}
+        onRun={ask}
         onStop={stop}
       />
-      {outcome.at === "failed" && <Failure error={outcome.error} />}
+      {outcome.at === "failed" && <AskFailure error={outcome.error} onRetry={ask} />}
       {outcome.at === "done" && (
         <>
           <RunFigures ranMs={outcome.ranMs} host={outcome.host} />
