@@ -79,7 +79,10 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
     pending += 1;
     try {
       const session = await start(options, parseBody(bodySchema, request.body));
-      sessions.write(request, reply, session);
+      // The same reader goes on with the key of the gateway.
+      const before = sessions.read(request);
+      const gatewayKey = before?.user === session.user ? before.gatewayKey : undefined;
+      sessions.write(request, reply, { ...session, gatewayKey });
       // An earlier sign-in may be of another reader, whose session it would renew.
       oidc?.end(request, reply);
       return describeSession(options, session);

@@ -12,6 +12,8 @@ export const sessionQuery = queryOptions({
   queryKey: ["session"],
   queryFn: ({ signal }) => requestJson<Session>(SESSION_PATH, { signal }),
   staleTime: 60_000,
+  // The reader may have signed in in another tab.
+  refetchOnWindowFocus: true,
   retry: (count, error) => !(error instanceof ConsoleError && error.status === 401) && count < 2,
 });
 

@@ -28,12 +28,15 @@ export function SignIn() {
     // The session may have been renewed meanwhile, or replaced in another tab.
     void refetch().then(({ isSuccess }) => isSuccess && live.reconnect());
   }, [link.at, refetch, live]);
+  const needsSignIn = error instanceof ConsoleError && error.status === 401;
   useForgetPreviousReader(data?.user);
+  useContinue(needsSignIn);
   const enter = async (by: Parameters<typeof signIn>[0]): Promise<void> => {
     try {
       await signIn(by);
       setFailure(undefined);
-      await client.invalidateQueries();
+      await client.invalidateQueries({ queryKey: ["session"] });
+      // An earlier session may not have ended.
       live.reconnect();
     } catch (cause) {
       setFailure(cause instanceof Error ? cause : new Error(String(cause)));
@@ -48,7 +51,6 @@ export function SignIn() {
     if (code !== undefined) void enter({ code });
     if (refused !== undefined) setFailure(new ConsoleError(refused, text.signIn.refused));
   }, []);
-  const needsSignIn = error instanceof ConsoleError && error.status === 401;
   if (!needsSignIn) return null;
   const by = (error.answer as SignInAnswer | undefined)?.by ?? "token";
   return (
@@ -59,17 +61,40 @@ export function SignIn() {
     >
       {failure !== undefined && <Failure error={failure} />}
       {by === "token" && <TokenForm onSubmit={(token) => void enter({ token })} />}
-      {by === "oidc" && (
-        <a
-          className="button button-primary"
-          href={`/console/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`}
-        >
-          {text.signIn.oidc}
-        </a>
-      )}
+      {by === "oidc" && <ProviderLink keepsPage={data !== undefined} />}
       {by === "code" && <p className="prose">{text.signIn.code}</p>}
     </Dialog>
   );
+}
+
+/** This page may hold text that is not saved: it stays, and the provider opens beside it. */
+function ProviderLink({ keepsPage }: { readonly keepsPage: boolean }) {
+  return (
+    <>
+      <a
+        className="button button-primary"
+        href={`/console/sign-in?back=${encodeURIComponent(location.pathname + location.search)}`}
+        target={keepsPage ? "_blank" : undefined}
+      >
+        {text.signIn.oidc}
+      </a>
+      {keepsPage && <p className="prose muted">{text.signIn.oidcBeside}</p>}
+    </>
+  );
+}
+
+/** After a sign-in in another tab, which this one notices when it is shown again. */
+function useContinue(needsSignIn: boolean): void {
+  const live = useLive();
+  const client = useQueryClient();
+  const wasNeeded = useRef(false);
+  useEffect(() => {
+    if (wasNeeded.current && !needsSignIn) {
+      void client.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+      live.reconnect();
+    }
+    wasNeeded.current = needsSignIn;
+  }, [needsSignIn, live, client]);
 }
 
 /** The next reader in this tab must not see what the previous one has read. */

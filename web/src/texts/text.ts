@@ -48,6 +48,7 @@ export const text = {
     tokenCommand: "kubectl create token <serviceaccount> -n <namespace> --duration=24h",
     submit: "Sign in",
     oidc: "Sign in with your organization",
+    oidcBeside: "It opens in another tab. Come back to this one afterwards.",
     code: "Open the address that `metalbridge console` printed in your terminal. It signs you in with your kubeconfig.",
     refused:
       "The identity provider did not sign you in. Try again; if it fails again, show the code to an administrator.",
@@ -93,6 +94,7 @@ export const text = {
     none: "No rows match the filters.",
     sortBy: (column: string) => `Sort by ${column}`,
   },
+  form: { required: (label: string) => `${label} (required)` },
   copy: { label: "Copy", done: "Copied" },
   error: {
     title: "This page could not be shown",

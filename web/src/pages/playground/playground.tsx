@@ -71,16 +71,27 @@ function within(mode: Mode, Content: ModeTab): ReactNode {
 function WithOffers({ mode, Content }: { readonly mode: Mode; readonly Content: ModeTab }) {
   const { offers, isLoading, error, reload } = useOffers(mode);
   const setSearch = useSetSearch();
-  if (error !== null && needsKey(error)) return <GatewayKeyForm refusal={error} onDone={reload} />;
-  if (error !== null) return <Failure error={error} onRetry={reload} />;
-  if (isLoading) return <Skeleton rows={3} />;
-  if (offers.length === 0)
-    return (
-      <Empty title={texts.none[mode]} why={texts.noneWhy}>
-        <Button look="primary" onClick={() => setSearch({ deploy: "new" })}>
-          {texts.deploy}
-        </Button>
-      </Empty>
+  const problem =
+    error === null ? null : needsKey(error) ? (
+      <GatewayKeyForm refusal={error} onDone={reload} />
+    ) : (
+      <Failure error={error} onRetry={reload} />
     );
-  return <Content offers={offers} />;
+  // What the reader has typed stays.
+  if (offers.length > 0)
+    return (
+      <>
+        {problem}
+        <Content offers={offers} />
+      </>
+    );
+  if (problem !== null) return problem;
+  if (isLoading) return <Skeleton rows={3} />;
+  return (
+    <Empty title={texts.none[mode]} why={texts.noneWhy}>
+      <Button look="primary" onClick={() => setSearch({ deploy: "new" })}>
+        {texts.deploy}
+      </Button>
+    </Empty>
+  );
 }

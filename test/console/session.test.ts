@@ -1,0 +1,56 @@
+/** A session that ends in the middle of work: what the reader has typed stays, and is sent after the next sign-in. */
+import { expect, it } from "vitest";
+import { signIn } from "../bed/console/browser.ts";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { oneConsole, whyNoConsole } from "./started-console.ts";
+
+/** The API server and the console accept a revoked token for some seconds. */
+const REVOKED_MS = 90_000;
+
+describeUnless(whyNoConsole, "a session that ends", () => {
+  const on = oneConsole({ hosts: ["mac-1"] });
+
+  it("has expired: an edit of YAML stays, and is saved after the reader has signed in again", async () => {
+    await on().serve("edited", "mac-1");
+    const token = await on().token("ann");
+    await using reader = await on().signedIn({ token });
+    reader.expectProblems(/status of 401/);
+    const { page, context } = reader;
+    await reader.open("/services/default/edited?tab=yaml");
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    const text = page.getByRole("textbox", { name: "YAML of the service" });
+    await text.fill((await text.inputValue()).replace("priority: normal", "priority: high"));
+    // Browsers remove the cookie with the expiry of its token.
+    await context.clearCookies();
+    const save = page.getByRole("button", { name: "Save", exact: true });
+    await save.click();
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    await dialog.getByText("this page stays as it is").waitFor();
+    await dialog.getByLabel("Token of a Kubernetes user or ServiceAccount").fill(token);
+    await dialog.getByRole("button", { name: "Sign in", exact: true }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(await text.inputValue()).toContain("priority: high");
+    await save.click();
+    await page.getByText("Saved", { exact: true }).waitFor();
+  });
+
+  it("is revoked: the text of the playground stays, and the page goes on after a sign-in in another tab", async () => {
+    await on().serve("talks", "mac-1");
+    await using reader = await on().signedIn({ token: await on().token("bob") });
+    reader.expectProblems(/status of 401/);
+    const { page, context } = reader;
+    await reader.open("/playground");
+    const message = page.getByRole("textbox", { name: "Message" });
+    await message.fill("A question that took long to write");
+    await on().farm.kubectl(["delete", "serviceaccount", "bob"]);
+    const token = await on().token("bob");
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    await dialog.waitFor({ timeout: REVOKED_MS });
+    await signIn(context, on().url, token);
+    // As when the reader comes back to the tab.
+    await page.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true }))");
+    await dialog.waitFor({ state: "detached" });
+    await page.locator(".link-live").waitFor();
+    expect(await message.inputValue()).toBe("A question that took long to write");
+  });
+});
