@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
-import { expectAccessible } from "./looks.ts";
+import { expectAccessible, takePictures } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
 const SYSTEM = { apiVersion: "v1", kind: "Namespace", metadata: { name: "metalbridge-system" } };
@@ -113,9 +113,18 @@ describeUnless(whyNoConsole, "the playground", () => {
     await button(reader, "Create a key").click();
     const dialog = page.getByRole("dialog", { name: "Create a key" });
     await dialog.getByRole("button", { name: "Create a key" }).click();
-    await dialog.getByText("Name at least one").waitFor();
-    await dialog.getByLabel("Name", { exact: true }).fill("ada");
+    const name = dialog.getByLabel("Name (required)");
+    await expect.poll(() => name.getAttribute("aria-invalid")).toBe("true");
+    await name.fill("ada");
     await dialog.getByLabel("All services").check();
+    await dialog.getByLabel("Weight").fill("5000");
+    reader.expectProblems(/400/);
+    await dialog.getByRole("button", { name: "Create a key" }).click();
+    await dialog.getByText(/too big/i).waitFor();
+    expect(await dialog.getByLabel("Weight").getAttribute("aria-invalid")).toBe("true");
+    expect(await dialog.locator(".failure").count()).toBe(0);
+    await takePictures(page, "gateway-key");
+    await dialog.getByLabel("Weight").fill("");
     await dialog.getByLabel("Tokens per day (UTC)").fill("1000000");
     await expectAccessible(page);
     await dialog.getByRole("button", { name: "Create a key" }).click();

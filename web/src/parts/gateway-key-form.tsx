@@ -3,12 +3,16 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { setGatewayKey } from "../api/gateway.ts";
+import { ConsoleError } from "../api/request.ts";
 import { gatewayTexts as texts } from "../texts/gateway.ts";
 import { Button } from "./button.tsx";
 import { Command } from "./copy.tsx";
+import { Field } from "./field.tsx";
 import { Failure } from "./notice.tsx";
 import "./gateway-key-form.css";
 
+/** The server refuses longer ones. */
+const MAX_KEY = 1_000;
 const KEYS = { tab: "keys" } as never;
 
 export function GatewayKeyForm({
@@ -30,6 +34,8 @@ export function GatewayKeyForm({
       setError(cause instanceof Error ? cause : new Error(String(cause)));
     }
   };
+  // The server refuses nothing but the key.
+  const fault = error instanceof ConsoleError && error.status === 400 ? error.message : undefined;
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     void save(String(new FormData(event.currentTarget).get("key")).trim());
@@ -39,10 +45,19 @@ export function GatewayKeyForm({
       <h2>{texts.key.title}</h2>
       {refusal !== undefined && <p className="prose">{refusal.message}</p>}
       <p className="muted prose">{texts.key.why}</p>
-      <label className="field">
-        <span>{texts.key.label}</span>
-        <input name="key" type="password" autoComplete="off" required maxLength={4096} placeholder="mbk_…" />
-      </label>
+      <Field label={texts.key.label} help={texts.key.help} fault={fault} isRequired>
+        {(field) => (
+          <input
+            {...field}
+            name="key"
+            type="password"
+            autoComplete="off"
+            required
+            maxLength={MAX_KEY}
+            placeholder="mbk_…"
+          />
+        )}
+      </Field>
       <div className="row">
         <Button type="submit" look="primary">
           {texts.key.save}
@@ -56,7 +71,7 @@ export function GatewayKeyForm({
         {texts.key.or}
       </p>
       <Command>{texts.key.command}</Command>
-      {error !== undefined && <Failure error={error} />}
+      {error !== undefined && fault === undefined && <Failure error={error} />}
     </form>
   );
 }

@@ -131,7 +131,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
         {adviceOf(row)}
       </span>
     ),
-    width: "minmax(160px, 2fr)",
+    width: "minmax(200px, 3fr)",
   },
 ];
 

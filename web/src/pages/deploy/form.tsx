@@ -4,12 +4,12 @@ import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogAnswer } from "../../../../src/console/catalog.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
+import { Field } from "../../parts/field.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { deployText } from "../../texts/deploy.ts";
 import { CatalogChoice, ChosenModel } from "./catalog-choice.tsx";
 import type { Choice, ChoiceField, Meaning } from "./choice.ts";
-import { Field } from "./field.tsx";
 import type { DeployFault } from "./use-deploy.ts";
 
 export interface DeployFormProps {

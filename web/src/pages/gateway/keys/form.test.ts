@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { emptyForm, fieldsOf, formOf, wrongFields } from "./form.ts";
+import { ConsoleError } from "../../../api/request.ts";
+import { emptyForm, fieldsOf, formOf, refusalOf, wrongFields } from "./form.ts";
 
 test("an empty form lacks a name and a scope", () => {
   expect(wrongFields(emptyForm())).toEqual(["name", "scope"]);
@@ -10,6 +11,19 @@ test("numbers must be whole and positive", () => {
   const form = { ...emptyForm(), name: "ada", isForAll: true, weight: "0", validDays: "1.5" };
   const limits = { ...form.limits, requestsPerMinute: "many", tokensPerDay: "2 000 000" };
   expect(wrongFields({ ...form, limits })).toEqual(["requestsPerMinute", "weight", "validDays"]);
+});
+
+test.each([
+  ["ConsoleRequestInvalid", "limits.tokensPerDay: Too big", { field: "tokensPerDay", message: "Too big" }],
+  ["ConsoleRequestInvalid", "scope.namespaces.0: must be the name of a namespace", { field: "scope" }],
+  ["ConsoleRequestInvalid", "validForSeconds: Too big", { field: "validDays" }],
+  ["GatewayKeyExists", "namespace x already has a Secret ada", { field: "name" }],
+  ["ApiObjectInvalid", 'Secret "a" is invalid: metadata.name: too long', undefined],
+  ["ApiForbidden", "You may not create secrets.", undefined],
+])("%s %s is a refusal of a field, or of none", (code, message, refused) => {
+  const found = refusalOf(new ConsoleError(code, message));
+  if (refused === undefined) expect(found).toBeUndefined();
+  else expect(found).toMatchObject(refused);
 });
 
 test("a form becomes the fields of a key, and a key the form", () => {

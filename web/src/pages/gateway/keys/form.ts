@@ -1,5 +1,7 @@
 /** The form of a key: what is typed, and what is sent. Pure. */
+
 import type { GatewayKey, KeyEntry, KeyFields, KeyLimits, KeyScope } from "../../../../../src/gateway/key.ts";
+import { ConsoleError } from "../../../api/request.ts";
 
 export type ScopeKind = "all" | "namespaces" | "services" | "models";
 export type LimitName = keyof KeyLimits;
@@ -75,7 +77,13 @@ export function formOf({ name, owner, scope, limits, priority, weight }: ValidKe
   };
 }
 
-export type FormField = "name" | "scope" | "weight" | "validDays" | LimitName;
+export type FormField = "name" | "owner" | "scope" | "weight" | "validDays" | LimitName;
+
+/** What the server has refused at a field. */
+export interface FieldRefusal {
+  readonly field: FormField;
+  readonly message: string;
+}
 
 /** Fields that cannot be sent. The server checks the names themselves. */
 export function wrongFields(form: KeyForm): readonly FormField[] {
@@ -84,7 +92,7 @@ export function wrongFields(form: KeyForm): readonly FormField[] {
   if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(form.name)) wrong.push("name");
   if (!form.isForAll && Object.values(form.lists).every((text) => namesOf(text).length === 0))
     wrong.push("scope");
-  if (wholeNumber(form.weight) === undefined) wrong.push("weight");
+  if (!isNumber(form.weight)) wrong.push("weight");
   if (!isNumber(form.validDays)) wrong.push("validDays");
   return wrong;
 }
@@ -100,6 +108,24 @@ export function fieldsOf(form: KeyForm): KeyFields {
     weight: wholeNumber(form.weight) ?? 1,
     validForSeconds: days === undefined ? undefined : days * DAY_SECONDS,
   };
+}
+
+const REFUSED_FIELDS: readonly (readonly [RegExp, FormField])[] = [
+  [/^(metadata\.)?name$/, "name"],
+  [/^owner$/, "owner"],
+  [/^scope\b/, "scope"],
+  [/^weight$/, "weight"],
+  [/^validForSeconds$/, "validDays"],
+  ...LIMIT_NAMES.map((limit) => [new RegExp(`^limits\\.${limit}$`), limit] as const),
+];
+
+/** Undefined for a refusal about no field of the form. The server begins its message with the field. */
+export function refusalOf(error: Error): FieldRefusal | undefined {
+  if (!(error instanceof ConsoleError)) return undefined;
+  if (error.code === "GatewayKeyExists") return { field: "name", message: error.message };
+  const [, path = "", message = ""] = /^([\w.]+): (.+)$/s.exec(error.message) ?? [];
+  const field = REFUSED_FIELDS.find(([pattern]) => pattern.test(path))?.[1];
+  return field === undefined ? undefined : { field, message };
 }
 
 function scopeOf(lists: KeyForm["lists"]): KeyScope {

@@ -1,13 +1,15 @@
 /** Creates a key, or changes one. A new key is shown once. */
 import { useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useId, useState } from "react";
+import { useId, useState } from "react";
 import type { KeyEntry } from "../../../../../src/gateway/key.ts";
 import { changeGatewayKey, createGatewayKey, gatewayKeysQuery } from "../../../api/gateway.ts";
 import { Button } from "../../../parts/button.tsx";
 import { Command } from "../../../parts/copy.tsx";
 import { Dialog } from "../../../parts/dialog.tsx";
+import { Field, type FieldAttributes } from "../../../parts/field.tsx";
 import { Failure } from "../../../parts/notice.tsx";
 import { gatewayTexts } from "../../../texts/gateway.ts";
+import { text } from "../../../texts/text.ts";
 import {
   emptyForm,
   type FormField,
@@ -15,11 +17,13 @@ import {
   formOf,
   type KeyForm,
   LIMIT_NAMES,
+  refusalOf,
   SCOPE_KINDS,
   wrongFields,
 } from "./form.ts";
 
 const texts = gatewayTexts.keys;
+const FAULTS: Partial<Record<FormField, string>> = { name: texts.nameHelp, scope: texts.scopeHelp };
 const PRIORITIES: readonly KeyForm["priority"][] = ["high", "normal", "low"];
 
 export function KeyDialog({
@@ -38,6 +42,7 @@ export function KeyDialog({
   const [isTried, setIsTried] = useState(false);
   const [isBusy, setIsBusy] = useState(false);
   const [error, setError] = useState<Error>();
+  const refused = error === undefined ? undefined : refusalOf(error);
   const [made, setMade] = useState<string>();
   const wrong = wrongFields(form);
   const save = async (): Promise<void> => {
@@ -57,6 +62,10 @@ export function KeyDialog({
     } finally {
       setIsBusy(false);
     }
+  };
+  const faultOf = (field: FormField): string | undefined => {
+    if (isTried && wrong.includes(field)) return FAULTS[field] ?? texts.invalidNumber;
+    return refused?.field === field ? refused.message : undefined;
   };
   if (made !== undefined)
     return (
@@ -79,9 +88,17 @@ export function KeyDialog({
           void save();
         }}
       >
-        <Fields form={form} setForm={setForm} isNew={entry === undefined} wrong={isTried ? wrong : []} />
+        <Fields
+          form={form}
+          setForm={(next) => {
+            setForm(next);
+            setError(undefined);
+          }}
+          isNew={entry === undefined}
+          faultOf={faultOf}
+        />
         {isFirst && <p className="keys-last">{texts.firstKey}</p>}
-        {error !== undefined && <Failure error={error} />}
+        {error !== undefined && refused === undefined && <Failure error={error} />}
         <footer className="dialog-foot">
           <Button onClick={onClose}>{texts.cancel}</Button>
           <Button type="submit" look="primary" disabled={isBusy}>
@@ -97,67 +114,45 @@ interface FieldsProps {
   readonly form: KeyForm;
   readonly setForm: (form: KeyForm) => void;
   readonly isNew: boolean;
-  readonly wrong: readonly FormField[];
+  /** What is wrong with a field, if anything. */
+  readonly faultOf: (field: FormField) => string | undefined;
 }
 
-function Fields({ form, setForm, isNew, wrong }: FieldsProps) {
+function Fields({ form, setForm, isNew, faultOf }: FieldsProps) {
   const change = (changes: Partial<KeyForm>): void => setForm({ ...form, ...changes });
-  const problem = (field: FormField, why: string) => (wrong.includes(field) ? why : undefined);
+  const input = (name: "name" | "owner" | "weight" | "validDays") => (field: FieldAttributes) => (
+    <input
+      {...field}
+      value={form[name]}
+      maxLength={253}
+      inputMode={name === "weight" || name === "validDays" ? "numeric" : "text"}
+      onChange={({ target }) => change({ [name]: target.value })}
+    />
+  );
   return (
     <>
       {isNew && (
-        <Field label={texts.name} problem={problem("name", texts.nameHelp)}>
-          {(props) => (
-            <input
-              {...props}
-              value={form.name}
-              maxLength={253}
-              onChange={({ target }) => change({ name: target.value })}
-            />
-          )}
+        <Field label={texts.name} help={texts.nameHelp} fault={faultOf("name")} isRequired>
+          {input("name")}
         </Field>
       )}
-      <Field label={texts.owner}>
-        {(props) => (
-          <input
-            {...props}
-            value={form.owner}
-            maxLength={253}
-            placeholder={form.name}
-            onChange={({ target }) => change({ owner: target.value })}
-          />
-        )}
+      <Field label={texts.owner} help={texts.ownerHelp} fault={faultOf("owner")}>
+        {input("owner")}
       </Field>
-      <ScopeFields form={form} change={change} problem={problem("scope", texts.emptyScope)} />
+      <ScopeFields form={form} change={change} fault={faultOf("scope")} />
+      <Limits form={form} change={change} faultOf={faultOf} />
       <div className="key-grid">
-        {LIMIT_NAMES.map((name) => (
-          <Field key={name} label={texts.limitNames[name]} problem={problem(name, texts.invalidNumber)}>
-            {(props) => (
-              <input
-                {...props}
-                inputMode="numeric"
-                placeholder={texts.unlimited}
-                value={form.limits[name]}
-                onChange={({ target }) => change({ limits: { ...form.limits, [name]: target.value } })}
-              />
-            )}
-          </Field>
-        ))}
-        <Field label={texts.validDays} problem={problem("validDays", texts.invalidNumber)}>
-          {(props) => (
-            <input
-              {...props}
-              inputMode="numeric"
-              placeholder={isNew ? texts.forever : texts.keepExpiry}
-              value={form.validDays}
-              onChange={({ target }) => change({ validDays: target.value })}
-            />
-          )}
+        <Field
+          label={texts.validDays}
+          help={isNew ? texts.validHelp : texts.keepHelp}
+          fault={faultOf("validDays")}
+        >
+          {input("validDays")}
         </Field>
-        <Field label={texts.priority}>
-          {(props) => (
+        <Field label={texts.priority} help={texts.priorityHelp} fault={undefined}>
+          {(field) => (
             <select
-              {...props}
+              {...field}
               value={form.priority}
               onChange={({ target }) => change({ priority: target.value as KeyForm["priority"] })}
             >
@@ -167,33 +162,53 @@ function Fields({ form, setForm, isNew, wrong }: FieldsProps) {
             </select>
           )}
         </Field>
-        <Field label={texts.weight} problem={problem("weight", texts.invalidNumber)}>
-          {(props) => (
-            <input
-              {...props}
-              inputMode="numeric"
-              value={form.weight}
-              onChange={({ target }) => change({ weight: target.value })}
-            />
-          )}
+        <Field label={texts.weight} help={texts.weightHelp} fault={faultOf("weight")}>
+          {input("weight")}
         </Field>
       </div>
     </>
   );
 }
 
-function ScopeFields({
-  form,
-  change,
-  problem,
-}: {
+interface PartProps {
   readonly form: KeyForm;
   readonly change: (changes: Partial<KeyForm>) => void;
-  readonly problem: string | undefined;
-}) {
+}
+
+function Limits({ form, change, faultOf }: PartProps & Pick<FieldsProps, "faultOf">) {
+  const help = useId();
   return (
-    <fieldset className="key-scope">
-      <legend className="muted small">{texts.scope}</legend>
+    <fieldset className="key-scope" aria-describedby={help}>
+      <legend className="muted small">{texts.limits}</legend>
+      <span id={help} className="muted small">
+        {texts.limitsHelp}
+      </span>
+      <div className="key-grid">
+        {LIMIT_NAMES.map((name) => (
+          <Field key={name} label={texts.limitNames[name]} fault={faultOf(name)}>
+            {(field) => (
+              <input
+                {...field}
+                inputMode="numeric"
+                value={form.limits[name]}
+                onChange={({ target }) => change({ limits: { ...form.limits, [name]: target.value } })}
+              />
+            )}
+          </Field>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+function ScopeFields({ form, change, fault }: PartProps & { readonly fault: string | undefined }) {
+  const note = useId();
+  return (
+    <fieldset className="key-scope" aria-describedby={note}>
+      <legend className="muted small">{text.form.required(texts.scope)}</legend>
+      <span id={note} className={fault === undefined ? "muted small" : "field-error"}>
+        {fault ?? texts.scopeHelp}
+      </span>
       <label className="row">
         <input
           type="checkbox"
@@ -206,10 +221,10 @@ function ScopeFields({
         SCOPE_KINDS.map(
           (kind) =>
             kind !== "all" && (
-              <Field key={kind} label={texts.kinds[kind]}>
-                {(props) => (
+              <Field key={kind} label={texts.kinds[kind]} fault={undefined}>
+                {(field) => (
                   <input
-                    {...props}
+                    {...field}
                     value={form.lists[kind]}
                     placeholder={texts.kindsHelp[kind]}
                     onChange={({ target }) => change({ lists: { ...form.lists, [kind]: target.value } })}
@@ -218,38 +233,6 @@ function ScopeFields({
               </Field>
             ),
         )}
-      {problem !== undefined && <span className="field-error">{problem}</span>}
     </fieldset>
-  );
-}
-
-interface ControlProps {
-  readonly id: string;
-  readonly "aria-invalid": boolean;
-  readonly "aria-describedby"?: string;
-}
-
-function Field({
-  label,
-  problem,
-  children,
-}: {
-  readonly label: string;
-  readonly problem?: string | undefined;
-  readonly children: (props: ControlProps) => ReactNode;
-}) {
-  const id = useId();
-  return (
-    <div className="field">
-      <label htmlFor={id} className="muted small">
-        {label}
-      </label>
-      {children({ id, "aria-invalid": problem !== undefined, "aria-describedby": `${id}-why` })}
-      {problem !== undefined && (
-        <span id={`${id}-why`} className="field-error">
-          {problem}
-        </span>
-      )}
-    </div>
   );
 }

@@ -1,9 +1,12 @@
 /** A field with its label, its help and what is wrong with it. */
 import { type ReactNode, useId } from "react";
-import { WithCommands } from "../../parts/copy.tsx";
+import { text } from "../texts/text.ts";
+import { WithCommands } from "./copy.tsx";
 
 export interface FieldAttributes {
   readonly id: string;
+  /** Not `required`, whose message the browser shows in its own words. */
+  readonly "aria-required": boolean;
   readonly "aria-invalid": boolean;
   readonly "aria-describedby": string;
 }
@@ -12,20 +15,27 @@ export function Field({
   label,
   help,
   fault,
+  isRequired = false,
   children,
 }: {
   readonly label: string;
   readonly help?: string;
   readonly fault: string | undefined;
+  readonly isRequired?: boolean;
   readonly children: (field: FieldAttributes) => ReactNode;
 }) {
   const id = useId();
   return (
     <div className="field">
       <label htmlFor={id} className="small muted">
-        {label}
+        {isRequired ? text.form.required(label) : label}
       </label>
-      {children({ id, "aria-invalid": fault !== undefined, "aria-describedby": `${id}-note` })}
+      {children({
+        id,
+        "aria-required": isRequired,
+        "aria-invalid": fault !== undefined,
+        "aria-describedby": `${id}-note`,
+      })}
       <span id={`${id}-note`} className="small">
         {fault !== undefined && (
           <span className="field-error">
