@@ -46,6 +46,9 @@ const SIGN_IN: Readonly<Record<SignIn["by"], string>> = {
   code: "Open the newest address that `metalbridge` has printed in its terminal; each works once.",
 };
 
+/** For what a policy of the cluster forbids, whatever the reader's rights. */
+const ASK = "Ask an administrator of the cluster: the message names the rule that forbids it.";
+
 export function refuse(reply: FastifyReply, { code, message, remedy }: MetalbridgeError): FastifyReply {
   const { summary, command } = remedy;
   const body: Refusal = {
@@ -82,6 +85,8 @@ export function refuseThrown(
 export function unwrapAnswer<T>(answer: ApiResult<T>): T {
   if (answer.ok) return answer.value;
   const denied = deniedRight(answer.error.message);
+  if (denied === undefined && answer.error.kind === "forbidden")
+    throw new MetalbridgeError("ApiForbidden", answer.error.message, { summary: ASK });
   if (denied === undefined) throw explainFailure(answer.error);
   const { message, remedy } = missingRight(denied);
   throw new MetalbridgeError("ApiForbidden", message, { summary: remedy });

@@ -48,8 +48,8 @@ const fieldsSchema = z.strictObject({
   scope: z.union([z.literal("all"), keyScopeSchema]).optional(),
   limits: keyLimitsSchema.optional(),
   priority: prioritySchema.optional(),
-  weight: z.int().min(1).max(WEIGHT_MAX).optional(),
-  validForSeconds: z.int().min(60).max(TEN_YEARS_SECONDS).optional(),
+  weight: z.int().min(1).max(WEIGHT_MAX, `must be at most ${WEIGHT_MAX}`).optional(),
+  validForSeconds: z.int().min(60).max(TEN_YEARS_SECONDS, "must be at most ten years").optional(),
 });
 type Fields = z.output<typeof fieldsSchema>;
 
