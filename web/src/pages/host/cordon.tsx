@@ -6,6 +6,7 @@ import type { RightState } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Confirm } from "../../parts/dialog.tsx";
+import { Done } from "../../parts/done.tsx";
 import { State } from "../../parts/state.tsx";
 import { hostText } from "../../texts/host.ts";
 
@@ -38,9 +39,7 @@ export function CordonButton({
   const [isAsking, setIsAsking] = useState(false);
   return (
     <>
-      <span role="status" className="small muted">
-        {isDone && !isCordoned ? words.uncordoned : ""}
-      </span>
+      <Done>{isDone && !isCordoned ? words.uncordoned : ""}</Done>
       <Button
         right={right}
         disabled={isBusy}

@@ -6,6 +6,7 @@ import { useState } from "react";
 import { keepNamespace } from "../../address/search.ts";
 import { type RightState, useRight } from "../../api/session.ts";
 import { Button, IconButton } from "../../parts/button.tsx";
+import { Done } from "../../parts/done.tsx";
 import { serviceText } from "../../texts/service.ts";
 import { type ServiceAction, ServiceActionDialog } from "./action-dialogs.tsx";
 import type { ServiceObjects } from "./service-state.ts";
@@ -25,9 +26,7 @@ export function Actions({ objects }: { readonly objects: ServiceObjects }) {
   const isSuspended = service.spec.suspend;
   return (
     <>
-      <span role="status" className="small muted">
-        {done}
-      </span>
+      <Done>{done}</Done>
       {isReady ? (
         <Link
           to={"/playground" as "/"}
