@@ -79,7 +79,7 @@ export function mountSignIn(scope: FastifyInstance, options: SignInOptions): voi
     pending += 1;
     try {
       const session = await start(options, parseBody(bodySchema, request.body));
-      // The same reader goes on with the key of the gateway.
+      // The same reader keeps the key of the gateway.
       const before = sessions.read(request);
       const gatewayKey = before?.user === session.user ? before.gatewayKey : undefined;
       sessions.write(request, reply, { ...session, gatewayKey });

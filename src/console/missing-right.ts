@@ -1,4 +1,4 @@
-/** What a reader is told who lacks a right, and who can give it: one wording for the stream, the proxy and all buttons. Pure. */
+/** The message for a reader who lacks a right, and who can give it: one wording for the stream, the proxy and all buttons. Pure. */
 import { GROUP } from "../api/group.ts";
 import type { AccessQuestion, Refusal } from "./protocol.ts";
 

@@ -6,7 +6,7 @@ import { listOf } from "../bed/kubectl.ts";
 import { expectAccessible, expectNoOverflow, takePictures } from "./looks.ts";
 import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 
-/** Each page, and the rights that a viewer of one namespace is told to lack there. Without any, it shows its data. */
+/** Each page, and the rights that a viewer of one namespace lacks there. Without any, it shows its data. */
 const PAGES: Readonly<Record<string, readonly string[]>> = {
   "/": [],
   "/services": [],
@@ -57,7 +57,7 @@ describeUnless(whyNoConsole, "the console for readers with few rights", () => {
     return notices.map((text) => EXPLANATION.exec(text)?.[1] ?? text);
   };
 
-  it("a viewer of one namespace sees its services, and is told the rights to the rest", async () => {
+  it("a viewer of one namespace sees its services, and reads which rights the rest needs", async () => {
     const [{ namespace = "", name = "" } = {}] = on().farm.services;
     // As the role view of a cluster with a controller manager, which aggregates it.
     const kinds = [
@@ -83,14 +83,14 @@ describeUnless(whyNoConsole, "the console for readers with few rights", () => {
     await expectAccessible(page);
   });
 
-  it("a reader without any right is told one right on every page", async () => {
-    await using reader = await signedIn("nobody", []);
+  it("a reader without any right reads one missing right on every page", async () => {
+    await using reader = await signedIn("outsider", []);
     for (const path of [...Object.keys(PAGES), "/services/default/chat", "/models/default/chat"]) {
       await reader.open(path);
       const count = FOR_ALL.has(path) ? 0 : path === "/usage" ? 2 : 1;
       await expect.poll(() => missingOn(reader), { message: path }).toHaveLength(count);
       expect(await reader.page.locator("main").textContent(), path).not.toMatch(RAW);
-      await takePictures(reader.page, `nobody${path.replaceAll(/[/?&=.]/g, "-")}`);
+      await takePictures(reader.page, `outsider${path.replaceAll(/[/?&=.]/g, "-")}`);
     }
   });
 });

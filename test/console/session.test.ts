@@ -34,7 +34,7 @@ describeUnless(whyNoConsole, "a session that ends", () => {
     await page.getByText("Saved", { exact: true }).waitFor();
   });
 
-  it("is revoked: the text of the playground stays, and the page goes on after a sign-in in another tab", async () => {
+  it("is revoked: the text of the playground stays, and the page continues after a sign-in in another tab", async () => {
     await on().serve("talks", "mac-1");
     await using reader = await on().signedIn({ token: await on().token("bob") });
     reader.expectProblems(/status of 401/);

@@ -79,7 +79,7 @@ function performanceOf({ status }: InferenceService): ServiceRow["performance"] 
   return { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight };
 }
 
-/** Of the replica that serves fewest. An engine caps the context at the length that its model was trained for. */
+/** The smallest one of all replicas. An engine caps the context at the length that its model was trained for. */
 function contextCutOf(
   { status }: InferenceService,
   replicas: readonly InferenceReplica[],

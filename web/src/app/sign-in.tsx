@@ -36,7 +36,7 @@ export function SignIn() {
       await signIn(by);
       setFailure(undefined);
       await client.invalidateQueries({ queryKey: ["session"] });
-      // An earlier session may not have ended.
+      // An earlier session may still be open.
       live.reconnect();
     } catch (cause) {
       setFailure(cause instanceof Error ? cause : new Error(String(cause)));

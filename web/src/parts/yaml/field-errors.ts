@@ -11,7 +11,7 @@ export function fieldErrorsOf(error: Error): readonly FieldCause[] {
   }));
 }
 
-/** The API server names unknown fields before it looks at values: without them, `retry` fails for the values. */
+/** The API server names unknown fields before it checks values: without them, `retry` fails for the values. */
 export async function allFieldErrors(
   error: Error,
   retry: () => Promise<unknown>,
