@@ -17,10 +17,9 @@ import type { Kind, KubeClient, KubeObject } from "../../../src/kube/types.ts";
 import type { Node } from "../../../src/kube/workload-objects.ts";
 import { renewLease } from "../../controller/agent-side.ts";
 import { must } from "../must.ts";
-import { createRandom } from "../random.ts";
 import { writeClients } from "./synthetic-clients.ts";
 import { syntheticHost, syntheticNode } from "./synthetic-hosts.ts";
-import { performanceAt, syntheticModels, syntheticService } from "./synthetic-services.ts";
+import { syntheticModels, syntheticService } from "./synthetic-services.ts";
 import { awkwardTexts, plainTexts } from "./synthetic-texts.ts";
 
 export interface SyntheticFarmOptions {
@@ -34,12 +33,6 @@ export interface SyntheticFarmOptions {
   readonly hasClients?: boolean;
 }
 
-export interface Changes {
-  /** Writes so far. */
-  readonly count: () => number;
-  readonly stop: () => Promise<void>;
-}
-
 export interface SyntheticName {
   readonly name: string;
   readonly namespace: string;
@@ -51,8 +44,8 @@ export interface SyntheticFarm extends AsyncDisposable {
   readonly services: readonly SyntheticName[];
   /** Writes a service's status, merged with the one before. */
   readonly setService: (index: number, status: Partial<InferenceServiceStatus>) => Promise<void>;
-  /** Changes speeds of random services, so many times a second, until it is stopped. */
-  readonly startChanges: (perSecond: number) => Changes;
+  /** As the API server has them. */
+  readonly written: readonly InferenceService[];
 }
 
 const AT_ONCE = 24;
@@ -61,7 +54,6 @@ const TIMEOUT_MS = 60_000;
 const RENEW_MS = 30_000;
 /** Age of the last report of a stale host. */
 const STALE_FOR_MS = 20 * 60_000;
-const TICK_MS = 50;
 
 type Described = { readonly metadata: { readonly name: string; readonly namespace?: string } };
 
@@ -114,7 +106,6 @@ export async function startSyntheticFarm(
     if (before === undefined) throw new Error(`there is no service ${index}`);
     written[index] = await putStatus(connection, INFERENCE_SERVICES, before, { ...before.status, ...status });
   };
-  const changes: Changes[] = [];
   return {
     hosts: names,
     services: written.map(({ metadata: { name, namespace = "default" }, status }) => ({
@@ -123,14 +114,9 @@ export async function startSyntheticFarm(
       mode: status?.mode ?? "chat",
     })),
     setService,
-    startChanges: (perSecond) => {
-      const started = startChanges(services, perSecond, setService);
-      changes.push(started);
-      return started;
-    },
+    written,
     [Symbol.asyncDispose]: async () => {
       clearInterval(renewing);
-      await Promise.all(changes.map(({ stop }) => stop()));
       connection.close();
     },
   };
@@ -178,44 +164,6 @@ async function putStatus<T extends KubeObject>(
   const body = JSON.stringify({ ...object, status });
   const put = must(await connection.request({ method: "PUT", path, body, timeoutMs: TIMEOUT_MS }));
   return JSON.parse(put) as T;
-}
-
-/** Each tick writes its share at once; a service whose write is still under way is left alone. */
-function startChanges(services: number, perSecond: number, setService: SyntheticFarm["setService"]): Changes {
-  const random = createRandom(27);
-  const startedMs = performance.now();
-  const underWay = new Map<number, Promise<void>>();
-  let begun = 0;
-  let count = 0;
-  let failure: unknown;
-  const change = () => {
-    const index = random.integer(0, services - 1);
-    begun += 1;
-    if (underWay.has(index)) return;
-    const writing = setService(index, { performance: performanceAt(index, begun) })
-      .then(
-        () => {
-          count += 1;
-        },
-        (error: unknown) => {
-          failure = error;
-        },
-      )
-      .finally(() => underWay.delete(index));
-    underWay.set(index, writing);
-  };
-  const timer = setInterval(() => {
-    const due = ((performance.now() - startedMs) / 1_000) * perSecond;
-    while (begun < due && underWay.size < AT_ONCE) change();
-  }, TICK_MS);
-  return {
-    count: () => count,
-    stop: async () => {
-      clearInterval(timer);
-      await Promise.all(underWay.values());
-      if (failure !== undefined) throw failure;
-    },
-  };
 }
 
 async function atOnce(total: number, work: (index: number) => Promise<void>): Promise<void> {

@@ -21,10 +21,13 @@ export async function measureLogs(rig: ConsoleRig): Promise<readonly Measurement
     .filter({ hasText: LINES.toLocaleString("en-US") })
     .first()
     .waitFor();
+  await page.locator(".log-line", { hasText: `task ${LINES - 1} |` }).waitFor();
   const session = await context.newCDPSession(page);
   await session.send("Performance.enable");
   const heap = await heapMb(session);
   const tab = await tabMb(await rig.browser.newBrowserCDPSession());
+  await page.getByRole("log").press("Home");
+  await page.locator(".log-line", { hasText: "task 0 |" }).first().waitFor();
   return [
     measured(`console: tab with ${LINES} log lines, anonymous memory`, "MB", [tab], { max: 150 }),
     measured(`console: tab with ${LINES} log lines, heap`, "MB", [heap]),

@@ -8,9 +8,12 @@ import type { Part } from "../../../../test/bed/part.ts";
 import { until } from "../../../../test/bed/until.ts";
 import { openOn } from "../../beds/bed.ts";
 import type { Plane } from "../../beds/plane.ts";
+import { type Changes, startChanges, startWatchProxy } from "./changes.ts";
 
 export interface ConsoleRig extends Plane {
   readonly farm: SyntheticFarm;
+  /** Changes services, so many times a second, until it is stopped. */
+  readonly startChanges: (perSecond: number) => Changes;
   readonly server: Part;
   /** Without /console. */
   readonly url: string;
@@ -30,7 +33,9 @@ export async function openConsoleRig(hosts: number): Promise<ConsoleRig> {
     const { kubeconfig } = plane.controlPlane;
     const counts = { hosts, services: SERVICES_PER_HOST * hosts, nodes: Math.floor(hosts / HOSTS_PER_NODE) };
     const farm = plane.use(await startSyntheticFarm(kubeconfig, counts));
-    const server = plane.start("server", "--port", "0", "--health-port", "0");
+    const proxy = plane.use(await startWatchProxy(plane));
+    const flags = ["--kubeconfig", proxy.kubeconfig, "--port", "0", "--health-port", "0"];
+    const server = plane.start("server", ...flags);
     const ports = await portsOf(server);
     await until(
       async () => {
@@ -46,7 +51,8 @@ export async function openConsoleRig(hosts: number): Promise<ConsoleRig> {
     const token = (name: string, rights?: Rights) => tokenFor(cluster, name, rights);
     const administrator = await token("bench");
     const open = (before?: string) => openPage(browser, url, { token: administrator, before });
-    return { ...plane, farm, server, url, browser, token, open };
+    const changes = (perSecond: number) => startChanges(farm.written, perSecond, proxy.send);
+    return { ...plane, farm, startChanges: changes, server, url, browser, token, open };
   });
 }
 

@@ -19,7 +19,7 @@ export async function measureStreams(rig: ConsoleRig): Promise<readonly Measurem
   const cookies: string[] = [];
   for (let index = 0; index < CONSOLES; index += 1)
     cookies.push(await signIn(rig.url, await rig.token(`console-${index}`)));
-  const changes = rig.farm.startChanges(CHANGES_PER_SECOND);
+  const changes = rig.startChanges(CHANGES_PER_SECOND);
   const ending = new AbortController();
   const open = (cookie: string) => void follow(rig.url, cookie, ending.signal).catch(() => {});
   const cpuOver = async () => {
@@ -46,7 +46,7 @@ export async function measureStreams(rig: ConsoleRig): Promise<readonly Measurem
     ];
   } finally {
     ending.abort();
-    await changes.stop();
+    changes.stop();
   }
 }
 

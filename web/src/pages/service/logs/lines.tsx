@@ -1,6 +1,6 @@
 /** The lines of a log, of which only those in view are in the page. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useLayoutEffect, useRef } from "react";
+import { useCallback, useEffect, useLayoutEffect, useRef } from "react";
 import type { LogLine } from "../../../../../src/console/protocol.ts";
 import { serviceText } from "../../../texts/service.ts";
 import type { LogRing } from "./ring.ts";
@@ -25,7 +25,7 @@ export function LogLines({ ring, isWrapped, hasReplica, isFollowing, onFollow }:
     getScrollElement: () => frame.current,
     estimateSize: () => LINE_PX,
     overscan: OVERSCAN,
-    getItemKey: (index) => ring.dropped + index,
+    getItemKey: useCallback((index: number) => ring.dropped + index, [ring.dropped]),
   });
   const { length, dropped } = ring;
   // biome-ignore lint/correctness/useExhaustiveDependencies: new lines move the end
