@@ -42,8 +42,7 @@ export function WithCommands({ text: words }: { readonly text: string }) {
 export function Command({ children }: { readonly children: string }) {
   return (
     <span className="command">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a long one scrolls, with the keys as well */}
-      <code tabIndex={0}>{children}</code>
+      <code>{children}</code>
       <CopyButton value={children} />
     </span>
   );

@@ -76,28 +76,28 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     id: "model",
     header: words.model,
     value: ({ modelName }) => modelName,
-    width: "minmax(180px, 2.4fr)",
+    width: "minmax(128px, 2.4fr)",
   },
   {
     id: "fit",
     header: words.level,
     value: ({ fitLevel }) => LEVELS_IN_ORDER.indexOf(fitLevel),
     cell: ({ fitLevel }) => <Fit level={fitLevel} />,
-    width: "minmax(104px, 0.8fr)",
+    width: "minmax(92px, 0.8fr)",
   },
   {
     id: "score",
     header: words.score,
     value: ({ bestScore }) => bestScore,
     cell: ({ bestScore }) => <Score value={bestScore} />,
-    width: "minmax(120px, 1fr)",
+    width: "minmax(96px, 1fr)",
   },
   {
     id: "memory",
     header: words.memory,
     value: ({ nodes }) => nodes[0]?.requiredMemoryGb,
     cell: ({ nodes }) => formatBytes(bytesOf(nodes[0]?.requiredMemoryGb)),
-    width: "112px",
+    width: "96px",
     isNumber: true,
   },
   {
@@ -111,7 +111,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     id: "node",
     header: words.node,
     value: ({ bestNode }) => bestNode,
-    width: "minmax(120px, 1.2fr)",
+    width: "minmax(88px, 1.2fr)",
   },
   {
     id: "machines",
@@ -131,7 +131,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
         {adviceOf(row)}
       </span>
     ),
-    width: "minmax(200px, 3fr)",
+    width: "minmax(88px, 3fr)",
   },
 ];
 
