@@ -20,7 +20,7 @@ const PICTURES: Readonly<Record<string, readonly [at: string, act?: (page: Page)
   hosts: ["/hosts"],
   host: ["/hosts/mac-04"],
   density: ["/density?tab=query&model=qwen3"],
-  topology: ["/topology", (page) => page.locator(".topo-card").first().waitFor()],
+  topology: ["/topology"],
   simulate: ["/simulate?model=Qwen%2FQwen3-32B&without=mac-02"],
   playground: ["/playground?service=default%2Fassistant", ask],
   gateway: ["/gateway?tab=keys"],
@@ -36,6 +36,8 @@ describeUnless(why, "pictures of the documentation", () => {
     await using reader = await on().signedIn({ width: SIZE.width });
     await reader.page.setViewportSize(SIZE);
     await reader.open(at);
+    await reader.page.locator(".link-live").waitFor();
+    await reader.page.locator("main :is(.table-row, .card, .pane, td, .topo-card)").first().waitFor();
     await act?.(reader.page);
     await mkdir(FOLDER, { recursive: true });
     for (const theme of THEMES) {

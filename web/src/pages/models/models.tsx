@@ -82,7 +82,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     header: header.namespace,
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(64px, 0.7fr)",
+    width: "minmax(72px, 0.7fr)",
   },
   {
     id: "state",
@@ -107,7 +107,7 @@ const COLUMNS: readonly Column<ModelRow>[] = [
     id: "quantization",
     header: header.quantization,
     value: ({ format, quantization }) => `${format} ${quantization}`.trim(),
-    width: "minmax(100px, 0.8fr)",
+    width: "minmax(92px, 0.8fr)",
   },
   {
     id: "size",

@@ -10,20 +10,20 @@ import { reasonOf } from "./filter.ts";
 const { columns: header } = servicesText;
 
 export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
-  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(104px, 1.2fr)" },
+  { id: "name", header: header.name, value: ({ name }) => name, width: "minmax(104px, 1.1fr)" },
   {
     id: "namespace",
     header: header.namespace,
     value: ({ namespace }) => namespace,
     cell: ({ namespace }) => <span className="muted">{namespace}</span>,
-    width: "minmax(64px, 0.7fr)",
+    width: "minmax(72px, 0.7fr)",
   },
   {
     id: "state",
     header: header.state,
     value: ({ state }) => state.word,
     cell: (row) => <StateAndReason row={row} />,
-    width: "minmax(136px, 3fr)",
+    width: "minmax(132px, 3fr)",
   },
   {
     id: "ready",
@@ -42,7 +42,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
         {model} {quantization !== "" && <span className="muted">{quantization}</span>}
       </span>
     ),
-    width: "minmax(96px, 1.7fr)",
+    width: "minmax(96px, 2.2fr)",
   },
   {
     id: "runtime",
@@ -56,7 +56,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     header: header.hosts,
     value: ({ hosts }) => hosts.join(", "),
     cell: ({ hosts }) => <span title={hosts.join(", ")}>{namesOf(hosts)}</span>,
-    width: "minmax(80px, 0.9fr)",
+    width: "minmax(80px, 0.7fr)",
     isWideOnly: true,
   },
   {
