@@ -5,6 +5,7 @@ import { expectAccessible, takePictures } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
 const MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct";
+const LEVELS = ["Perfect", "Good", "Marginal"];
 /** The repository that the catalog names for it. */
 const REPO = "bartowski/SmolLM2-135M-Instruct-GGUF";
 
@@ -43,8 +44,10 @@ describeUnless(whyNoConsole, "the catalog in the console", () => {
     const table = page.getByRole("table", { name: "Models that fit" });
     await table.getByText(MODEL).waitFor();
     const levels = await table.locator(".state").allTextContents();
-    const order = ["Perfect", "Good", "Marginal"];
-    expect(levels).toEqual(levels.toSorted((a, b) => order.indexOf(a) - order.indexOf(b)));
+    const scores = await table.locator(".score").allTextContents();
+    const ranks = levels.map((level, at) => 100 * LEVELS.indexOf(level) - Number(scores[at]));
+    expect(ranks.length).toBeGreaterThan(1);
+    expect(ranks).toEqual(ranks.toSorted((one, other) => one - other));
     const row = table.getByRole("row").filter({ hasText: MODEL });
     expect(await row.textContent()).toMatch(/[\d.]+ [\d.]+–[\d.]+.*[\d.]+ \/ [\d.]+ GiB.*Q\d/);
     await expectAccessible(page);

@@ -10,6 +10,7 @@ interface NamedColumn<R> {
   readonly id: string;
   readonly header: string;
   readonly value: (row: R) => string | number | undefined;
+  readonly copied?: (row: R) => string;
 }
 
 export interface HiddenColumns {
@@ -103,7 +104,7 @@ function tsvOf<R>(columns: readonly NamedColumn<R>[], rows: readonly R[]): strin
   const clean = (value: string | number | undefined) => String(value ?? "").replaceAll(/[\t\r\n]+/g, " ");
   const lines = [
     columns.map(({ header }) => header),
-    ...rows.map((row) => columns.map(({ value }) => clean(value(row)))),
+    ...rows.map((row) => columns.map(({ value, copied = value }) => clean(copied(row)))),
   ];
   return lines.map((cells) => cells.join("\t")).join("\n");
 }

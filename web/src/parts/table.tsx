@@ -22,6 +22,8 @@ export interface Column<R> {
   readonly header: string;
   /** By which rows are sorted, and what is copied. */
   readonly value: (row: R) => string | number | undefined;
+  /** Copied instead of a value that only sorts. */
+  readonly copied?: (row: R) => string;
   /** Defaults to the value. */
   readonly cell?: (row: R) => ReactNode;
   /** A CSS grid track, such as `minmax(160px, 2fr)`. */

@@ -82,6 +82,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     id: "fit",
     header: words.level,
     value: ({ fitLevel }) => LEVELS_IN_ORDER.indexOf(fitLevel),
+    copied: ({ fitLevel }) => densityText.levels[fitLevel],
     cell: ({ fitLevel }) => <Fit level={fitLevel} />,
     width: "minmax(92px, 0.8fr)",
   },

@@ -13,6 +13,7 @@ import { hostText } from "../../texts/host.ts";
 import { text } from "../../texts/text.ts";
 
 const words = hostText.fits;
+const MAX_SCORE = 100;
 const REFRESH_MS = 15_000;
 
 interface FittingModel extends ModelFit {
@@ -83,8 +84,9 @@ const COLUMNS: readonly Column<FittingModel>[] = [
   {
     id: "level",
     header: densityText.query.level,
-    // The rows come best score first, which decides within a level.
-    value: ({ fit_level: level }) => LEVELS_IN_ORDER.indexOf(level),
+    // Within a level, the best score first.
+    value: ({ fit_level: level, score }) => LEVELS_IN_ORDER.indexOf(level) * MAX_SCORE - score,
+    copied: ({ fit_level: level }) => densityText.levels[level],
     cell: ({ fit_level: level }) => <Fit level={level} />,
     width: "minmax(104px, 0.8fr)",
   },
