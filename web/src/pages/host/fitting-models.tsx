@@ -80,7 +80,7 @@ function DeployThis({ name }: { readonly name: string }) {
 }
 
 const COLUMNS: readonly Column<FittingModel>[] = [
-  { id: "model", header: densityText.query.model, value: ({ name }) => name, width: "minmax(180px, 2fr)" },
+  { id: "model", header: densityText.query.model, value: ({ name }) => name, width: "minmax(120px, 2fr)" },
   {
     id: "level",
     header: densityText.query.level,
@@ -88,21 +88,21 @@ const COLUMNS: readonly Column<FittingModel>[] = [
     value: ({ fit_level: level, score }) => LEVELS_IN_ORDER.indexOf(level) * MAX_SCORE - score,
     copied: ({ fit_level: level }) => densityText.levels[level],
     cell: ({ fit_level: level }) => <Fit level={level} />,
-    width: "minmax(104px, 0.8fr)",
+    width: "minmax(96px, 0.8fr)",
   },
   {
     id: "score",
     header: densityText.query.score,
     value: ({ score }) => score,
     cell: ({ score }) => <Score value={score} />,
-    width: "minmax(120px, 1fr)",
+    width: "minmax(96px, 1fr)",
   },
   {
     id: "speed",
     header: densityText.query.speed,
     value: ({ estimated_tps: speed }) => speed,
     cell: (fit) => <EstimatedSpeed fit={fit} />,
-    width: "minmax(128px, 1fr)",
+    width: "minmax(112px, 1fr)",
     isNumber: true,
   },
   {
@@ -125,6 +125,6 @@ const COLUMNS: readonly Column<FittingModel>[] = [
     header: "",
     value: () => undefined,
     cell: ({ name }) => <DeployThis name={name} />,
-    width: "72px",
+    width: "56px",
   },
 ];
