@@ -56,7 +56,7 @@ export const SERVICE_COLUMNS: readonly Column<ServiceRow>[] = [
     header: header.hosts,
     value: ({ hosts }) => hosts.join(", "),
     cell: ({ hosts }) => <span title={hosts.join(", ")}>{namesOf(hosts)}</span>,
-    width: "minmax(80px, 0.7fr)",
+    width: "minmax(88px, 0.9fr)",
     isWideOnly: true,
   },
   {
