@@ -53,4 +53,24 @@ describeUnless(whyNoConsole, "a session that ends", () => {
     await page.locator(".link-live").waitFor();
     expect(await message.inputValue()).toBe("A question that took long to write");
   });
+
+  it("is followed by that of another reader, who sees nothing that the first one has typed", async () => {
+    await on().serve("left", "mac-1");
+    await using reader = await on().signedIn({ token: await on().token("carol") });
+    reader.expectProblems(/status of 401/);
+    const { page, context } = reader;
+    await reader.open("/services/default/left?tab=yaml");
+    await page.getByRole("button", { name: "Edit", exact: true }).click();
+    const text = page.getByRole("textbox", { name: "YAML of the service" });
+    await text.fill((await text.inputValue()).replace("priority: normal", "priority: high"));
+    await context.clearCookies();
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "Sign in" });
+    await dialog.getByLabel("Token of a Kubernetes user or ServiceAccount").fill(await on().token("dave"));
+    const loaded = page.waitForEvent("load");
+    await dialog.getByRole("button", { name: "Sign in", exact: true }).click();
+    await loaded;
+    await page.getByRole("button", { name: "Edit", exact: true }).waitFor();
+    expect(await page.locator("main").textContent()).not.toContain("priority: high");
+  });
 });

@@ -97,19 +97,21 @@ function useContinue(needsSignIn: boolean): void {
   }, [needsSignIn, live, client]);
 }
 
-/** The next reader in this tab must not see what the previous one has read. */
+/** The next reader in this tab must not see what the previous one has read or typed: all of it goes with the document. */
 function useForgetPreviousReader(user: string | undefined): void {
   const live = useLive();
-  const client = useQueryClient();
   const previous = useRef<string>(undefined);
   useEffect(() => {
     if (user === undefined) return;
     if (previous.current !== undefined && previous.current !== user) {
+      // The worker outlives the document if another tab is open.
       live.forget();
-      client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+      // An edit of the previous reader must not ask to be kept.
+      addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), { capture: true });
+      location.reload();
     }
     previous.current = user;
-  }, [user, live, client]);
+  }, [user, live]);
 }
 
 function TokenForm({ onSubmit }: { readonly onSubmit: (token: string) => void }) {
