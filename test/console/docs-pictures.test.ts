@@ -37,7 +37,10 @@ describeUnless(why, "pictures of the documentation", () => {
     await reader.page.setViewportSize(SIZE);
     await reader.open(at);
     await reader.page.locator(".link-live").waitFor();
-    await reader.page.locator("main :is(.table-row, .card, .pane, td, .topo-card)").first().waitFor();
+    await reader.page
+      .locator("main :is(.attention, .table-row, .card, .pane, td, .topo-card)")
+      .first()
+      .waitFor();
     await act?.(reader.page);
     await mkdir(FOLDER, { recursive: true });
     for (const theme of THEMES) {
