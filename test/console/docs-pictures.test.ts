@@ -24,7 +24,7 @@ const PICTURES: Readonly<Record<string, readonly [at: string, act?: (page: Page)
   simulate: ["/simulate?model=Qwen%2FQwen3-32B&without=mac-02"],
   playground: ["/playground?service=default%2Fassistant", ask],
   gateway: ["/gateway?tab=keys"],
-  usage: ["/usage"],
+  usage: ["/usage", (page) => page.locator(".uplot canvas").first().waitFor()],
   settings: ["/settings"],
 };
 const why = process.env.UPDATE_SCREENSHOTS === "1" ? whyNoConsole : "UPDATE_SCREENSHOTS=1 writes them";
