@@ -49,14 +49,13 @@ const SIGN_IN: Readonly<Record<SignIn["by"], string>> = {
 /** For what a policy of the cluster forbids, whatever the reader's rights. */
 const ASK = "Ask an administrator of the cluster: the message names the rule that forbids it.";
 
-export function refuse(reply: FastifyReply, { code, message, remedy }: MetalbridgeError): FastifyReply {
-  const { summary, command } = remedy;
-  const body: Refusal = {
-    code,
-    message,
-    remedy: command === undefined ? summary : `${summary}: \`${command}\``,
-  };
-  return reply.code(STATUS[code] ?? OTHER_STATUS).send(body);
+/** The command of the remedy is in backticks, and pages show it in a box. */
+export function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): Refusal {
+  return { code, message, remedy: command === undefined ? summary : `${summary}: \`${command}\`` };
+}
+
+export function refuse(reply: FastifyReply, error: MetalbridgeError): FastifyReply {
+  return reply.code(STATUS[error.code] ?? OTHER_STATUS).send(refusalOf(error));
 }
 
 export function askToSignIn(reply: FastifyReply, by: SignIn["by"]): FastifyReply {

@@ -5,6 +5,7 @@ import { missingRight } from "../../../src/console/missing-right.ts";
 import type { AccessQuestion, Refusal, Topic } from "../../../src/console/protocol.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import type { ClusterChange } from "../../changes.ts";
+import { refusalOf } from "../refusal.ts";
 import { createReaderRights } from "./reader-rights.ts";
 import { isSeen, mainQuestion, type Scope, type ScopeQuestions, scopeOf } from "./scope.ts";
 import { type ConsoleStream, changeEvent } from "./stream.ts";
@@ -269,8 +270,4 @@ function deliver(topic: Topic, { table, streams }: WatchedTopic, keys: readonly 
     return event;
   };
   for (const stream of streams) stream.deliver(topic, keys, eventOf);
-}
-
-function refusalOf({ code, message, remedy: { summary, command } }: MetalbridgeError): Refusal {
-  return { code, message, remedy: command === undefined ? summary : `${summary}: \`${command}\`` };
 }
