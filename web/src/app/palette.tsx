@@ -4,7 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
 import { Dialog as Radix } from "radix-ui";
 import { useDeferredValue, useMemo, useState } from "react";
-import { hrefOfMachine } from "../address/machine-href.ts";
+import { hrefOfMachine } from "../address/href.ts";
 import { keepNamespace } from "../address/search.ts";
 import { useList } from "../live/hooks.ts";
 import { setTheme } from "../parts/theme.ts";

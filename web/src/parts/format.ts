@@ -1,7 +1,7 @@
 /** Figures as text. The same units everywhere: GiB with one decimal, tokens/s with at most three digits. */
 import type { ServiceRow } from "../../../src/console/rows.ts";
 
-const GIB = 1_024 ** 3;
+export const GIB = 1_024 ** 3;
 const MIB = 1_024 ** 2;
 const MINUTE_S = 60;
 const HOUR_S = 3_600;
@@ -30,11 +30,16 @@ export function formatSpeed(bytesPerSecond: number): string {
 
 const counts = new Intl.NumberFormat("en-US");
 
+/** The density API has memory in GiB. */
+export function formatGib(gib: number | undefined): string {
+  return formatBytes(gib === undefined ? undefined : gib * GIB);
+}
+
 export function formatCount(count: number | undefined): string {
   return count === undefined ? "–" : counts.format(count);
 }
 
-/** Of a context that is cut: 4,096 of 8,192. */
+/** A context that is cut: 4,096 of 8,192. */
 export function formatCut({ served, asked }: NonNullable<ServiceRow["contextCut"]>): string {
   return `${formatCount(served)} of ${formatCount(asked)}`;
 }

@@ -3,8 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam } from "../../address/search.ts";
 import { type DensityModel, densityCatalog } from "../../api/density.ts";
+import { Filter } from "../../parts/filter.tsx";
 import { Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
-import { formatBytes, formatCount } from "../../parts/format.ts";
+import { formatCount, formatGib } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Segments } from "../../parts/segments.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
@@ -13,7 +14,6 @@ import { densityText } from "../../texts/density.ts";
 import { text } from "../../texts/text.ts";
 
 const words = densityText.catalog;
-const GIB = 1_024 ** 3;
 const FRESH_MS = 30_000;
 
 export function CatalogTab() {
@@ -46,14 +46,7 @@ export function CatalogTab() {
       defaultSort="model"
       toolbar={
         <>
-          <input
-            className="filter"
-            type="search"
-            aria-label={words.filter}
-            placeholder={words.filter}
-            value={filter}
-            onChange={({ target }) => setFilter(target.value)}
-          />
+          <Filter label={words.filter} words={filter} onChange={setFilter} />
           <Segments
             label={words.level}
             value={fit}
@@ -97,7 +90,7 @@ const COLUMNS: readonly Column<DensityModel>[] = [
     id: "memory",
     header: words.memory,
     value: ({ nodes }) => nodes[0]?.requiredMemoryGb,
-    cell: ({ nodes }) => formatBytes(bytesOf(nodes[0]?.requiredMemoryGb)),
+    cell: ({ nodes }) => formatGib(nodes[0]?.requiredMemoryGb),
     width: "96px",
     isNumber: true,
   },
@@ -138,13 +131,9 @@ const COLUMNS: readonly Column<DensityModel>[] = [
 
 const WITHOUT_ADVICE = COLUMNS.filter(({ id }) => id !== "advice");
 
-function bytesOf(gib: number | undefined): number | undefined {
-  return gib === undefined ? undefined : gib * GIB;
-}
-
 /** Empty for a model that fits. */
 function adviceOf({ fitLevel, nodes: [best] }: DensityModel): string {
   if (fitLevel !== "too_tight" || best === undefined) return "";
   const short = best.requiredMemoryGb - best.availableMemoryGb;
-  return densityText.advice.tooTight(formatBytes(short * GIB), best.quantization);
+  return densityText.advice.tooTight(formatGib(short), best.quantization);
 }

@@ -2,10 +2,11 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { hrefOfMachine } from "../../address/machine-href.ts";
+import { hrefOfMachine } from "../../address/href.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { type DensityNode, densityNodes } from "../../api/density.ts";
-import { formatBytes, formatCount } from "../../parts/format.ts";
+import { Filter } from "../../parts/filter.tsx";
+import { formatCount, formatGib } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Tag } from "../../parts/state.tsx";
 import { hasWords } from "../../parts/words.ts";
@@ -14,7 +15,6 @@ import { densityText } from "../../texts/density.ts";
 import { text } from "../../texts/text.ts";
 
 const words = densityText.nodes;
-const GIB = 1_024 ** 3;
 const MAX_CARDS = 120;
 const REFRESH_MS = 15_000;
 
@@ -35,14 +35,7 @@ export function NodesTab() {
   return (
     <div className="stack">
       <div className="row">
-        <input
-          className="filter"
-          type="search"
-          aria-label={words.filter}
-          placeholder={words.filter}
-          value={filter}
-          onChange={({ target }) => setFilter(target.value)}
-        />
+        <Filter label={words.filter} words={filter} onChange={setFilter} />
         <span className="muted small number">{text.table.count(found.length, data.length)}</span>
       </div>
       <ul className="density-cards">
@@ -59,7 +52,6 @@ export function NodesTab() {
 
 function NodeCard({ node }: { readonly node: DensityNode }) {
   const { kind, nodeName, system, modelFitCount, bestScore, memoryLeftGb, problem, stale } = node;
-  const left = memoryLeftGb === null ? undefined : memoryLeftGb * GIB;
   const path = hrefOfMachine({ kind, name: nodeName });
   return (
     <Link to={path as "/"} search={keepNamespace} className="card density-card">
@@ -81,7 +73,7 @@ function NodeCard({ node }: { readonly node: DensityNode }) {
         <Row label={words.cpu} value={`${system.cpu_name} · ${words.cores(system.cpu_cores)}`} />
         <Row
           label={words.memory}
-          value={words.free(formatBytes(left), formatBytes(system.total_ram_gb * GIB))}
+          value={words.free(formatGib(memoryLeftGb ?? undefined), formatGib(system.total_ram_gb))}
         />
         <Row label={words.gpu} value={gpuOf(node)} />
         <Row label={words.backend} value={system.backend} />

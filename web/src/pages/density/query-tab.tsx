@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { hrefOfMachine } from "../../address/machine-href.ts";
+import { hrefOfMachine } from "../../address/href.ts";
 import { keepNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
 import { type QueryRow, queryDensity } from "../../api/density.ts";
 import { useList } from "../../live/hooks.ts";

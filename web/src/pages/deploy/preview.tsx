@@ -4,7 +4,7 @@ import { useDeferredValue } from "react";
 import { requestJson } from "../../api/request.ts";
 import { useList } from "../../live/hooks.ts";
 import { fitWord } from "../../parts/fit.ts";
-import { formatBytes, formatCount, formatRate } from "../../parts/format.ts";
+import { formatCount, formatGib, formatRate, GIB } from "../../parts/format.ts";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { State, Tag } from "../../parts/state.tsx";
@@ -13,7 +13,6 @@ import type { Choice, Meaning } from "./choice.ts";
 import { type Place, type Preview, previewOf, type SimulatedPlace, shortOf } from "./recommend.ts";
 
 const SIMULATE = "/api/v1/density/simulate";
-const GIB = 1024 ** 3;
 
 interface SimulateAnswer {
   readonly rankedNodes: readonly SimulatedPlace[];
@@ -122,9 +121,9 @@ function OnePlace({
       {host !== undefined && <MemoryBar host={host} added={{ label, bytes: requiredMemoryGb * GIB }} />}
       <div className="row small number">
         <span>{deployText.tokens(formatRate(estimatedTps))}</span>
-        <span className="muted">{deployText.needs(formatBytes(requiredMemoryGb * GIB))}</span>
+        <span className="muted">{deployText.needs(formatGib(requiredMemoryGb))}</span>
         {quantization !== "" && <span className="muted">{quantization}</span>}
-        {short > 0 && <span className="deploy-short">{deployText.short(formatBytes(short * GIB))}</span>}
+        {short > 0 && <span className="deploy-short">{deployText.short(formatGib(short))}</span>}
       </div>
     </>
   );

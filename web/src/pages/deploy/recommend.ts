@@ -1,5 +1,6 @@
 /** Which of the machines that fit is the one to take, and why. Pure. */
 import type { HostRow } from "../../../../src/console/rows.ts";
+import { GIB } from "../../parts/format.ts";
 
 type FitLevel = "perfect" | "good" | "marginal" | "too_tight";
 
@@ -83,8 +84,6 @@ function obstacleOf({ stale, schedulable }: SimulatedPlace): Place["obstacle"] {
 function canPlace({ fitLevel, stale, schedulable }: SimulatedPlace): boolean {
   return fitLevel !== "too_tight" && !stale && schedulable;
 }
-
-const GIB = 1024 ** 3;
 
 function freeShareOf({ remainingMemoryGb }: SimulatedPlace, host: HostRow | undefined): number | undefined {
   const usableBytes = (host?.budgetBytes ?? 0) - (host?.reserveBytes ?? 0);

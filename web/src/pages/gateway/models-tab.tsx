@@ -7,6 +7,7 @@ import { keepNamespace, useNamespace, useSearchParam } from "../../address/searc
 import { type GatewayModel, gatewayModelsQuery, needsKey } from "../../api/gateway.ts";
 import { useList } from "../../live/hooks.ts";
 import { Command, CopyButton } from "../../parts/copy.tsx";
+import { Filter } from "../../parts/filter.tsx";
 import { formatCount, formatCut } from "../../parts/format.ts";
 import { GatewayKeyForm } from "../../parts/gateway-key-form.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -60,14 +61,7 @@ export function ModelsTab({ gatewayUrl }: { readonly gatewayUrl: string }) {
           defaultSort="name"
           toolbar={
             <>
-              <input
-                className="filter"
-                type="search"
-                aria-label={text.table.filter}
-                placeholder={text.table.filter}
-                value={words}
-                onChange={({ target }) => setWords(target.value)}
-              />
+              <Filter label={text.table.filter} words={words} onChange={setWords} />
               <span className="muted small number">{text.table.count(rows.length, all.length)}</span>
             </>
           }

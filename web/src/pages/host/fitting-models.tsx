@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParam, useSetSearch } from "../../address/search.ts";
 import { fitsOfMachine, type ModelFit } from "../../api/density.ts";
+import { Filter } from "../../parts/filter.tsx";
 import { Fit, LEVELS_IN_ORDER, Score } from "../../parts/fit.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { EstimatedSpeed } from "../../parts/speed.tsx";
@@ -49,14 +50,7 @@ export function FittingModels({ name }: { readonly name: string }) {
         defaultSort="level"
         toolbar={
           <>
-            <input
-              className="filter"
-              type="search"
-              aria-label={text.table.filter}
-              placeholder={text.table.filter}
-              value={filter}
-              onChange={({ target }) => setFilter(target.value)}
-            />
+            <Filter label={text.table.filter} words={filter} onChange={setFilter} />
             <span className="muted small number">{text.table.count(shown.length, fitting.length)}</span>
           </>
         }

@@ -4,9 +4,10 @@ import { Link } from "@tanstack/react-router";
 import { LayoutGrid, Rows3 } from "lucide-react";
 import { useMemo } from "react";
 import type { HostRow } from "../../../../src/console/rows.ts";
-import { hrefOfMachine } from "../../address/machine-href.ts";
+import { hrefOfMachine } from "../../address/href.ts";
 import { keepNamespace, useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
+import { Filter } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { freeBytesOf } from "../../parts/free-bytes.ts";
 import { LevelChips, useLevels } from "../../parts/level-chips.tsx";
@@ -72,7 +73,7 @@ export function HostsPage() {
           columns={COLUMNS}
           hrefOf={hrefOfMachine}
           defaultSort="name"
-          toolbar={<Filter words={words} setWords={setWords} shown={shown.length} all={hosts.rows} />}
+          toolbar={<Toolbar words={words} setWords={setWords} shown={shown.length} all={hosts.rows} />}
         />
       )}
     </Page>
@@ -89,27 +90,20 @@ function Summary({ hosts }: { readonly hosts: readonly HostRow[] }) {
   return <>{`${ready} of ${hosts.length} ready`}</>;
 }
 
-interface FilterProps {
+interface ToolbarProps {
   readonly words: string;
   readonly setWords: (words: string) => void;
 }
 
-function Filter({
+function Toolbar({
   words,
   setWords,
   shown,
   all,
-}: FilterProps & { readonly shown: number; readonly all: readonly HostRow[] }) {
+}: ToolbarProps & { readonly shown: number; readonly all: readonly HostRow[] }) {
   return (
     <>
-      <input
-        className="filter"
-        type="search"
-        aria-label={text.table.filter}
-        placeholder={text.table.filter}
-        value={words}
-        onChange={({ target }) => setWords(target.value)}
-      />
+      <Filter label={text.table.filter} words={words} onChange={setWords} />
       <MemoryHelp />
       <LevelChips label={text.hosts.states} rows={all} words={text.hosts.levels} />
       <span className="muted small number">{text.table.count(shown, all.length)}</span>
@@ -122,12 +116,12 @@ function Cards({
   all,
   words,
   setWords,
-}: FilterProps & { readonly hosts: readonly HostRow[]; readonly all: readonly HostRow[] }) {
+}: ToolbarProps & { readonly hosts: readonly HostRow[]; readonly all: readonly HostRow[] }) {
   const sorted = useMemo(() => [...hosts].sort((a, b) => a.name.localeCompare(b.name)), [hosts]);
   return (
     <div className="stack">
       <div className="row">
-        <Filter words={words} setWords={setWords} shown={Math.min(MAX_CARDS, hosts.length)} all={all} />
+        <Toolbar words={words} setWords={setWords} shown={Math.min(MAX_CARDS, hosts.length)} all={all} />
       </div>
       <ul className="host-cards">
         {sorted.slice(0, MAX_CARDS).map((host) => (

@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import type { DownloadRow, ModelRow } from "../../../../src/console/rows.ts";
 import { useNamespace, useSearchParam } from "../../address/search.ts";
 import { useList } from "../../live/hooks.ts";
+import { Filter } from "../../parts/filter.tsx";
 import { formatBytes, formatCount } from "../../parts/format.ts";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -46,14 +47,7 @@ export function ModelsPage() {
           defaultSort="name"
           toolbar={
             <>
-              <input
-                className="filter"
-                type="search"
-                aria-label={modelsText.filter}
-                placeholder={modelsText.filter}
-                value={words}
-                onChange={({ target }) => setWords(target.value)}
-              />
+              <Filter label={modelsText.filter} words={words} onChange={setWords} />
               <span className="muted small number">{text.table.count(shown.length, here.length)}</span>
             </>
           }

@@ -1,7 +1,7 @@
 /** What needs a person, across machines, services and models: worst first, equal causes together. Pure. */
 
 import type { Attention, HostRow, ModelRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { hrefOfMachine } from "../../address/machine-href.ts";
+import { hrefOfMachine } from "../../address/href.ts";
 
 export interface AttentionItem {
   readonly kind: "host" | "service" | "model";

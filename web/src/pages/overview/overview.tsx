@@ -3,7 +3,7 @@
 import { Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { hrefOfMachine } from "../../address/machine-href.ts";
+import { hrefOfMachine, hrefOfService } from "../../address/href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
 import { joinLists, type Live, useList } from "../../live/hooks.ts";
 import { Command } from "../../parts/copy.tsx";
@@ -105,11 +105,7 @@ function AllServing({ services }: { readonly services: readonly ServiceRow[] }) 
       {newest !== undefined && (
         <p className="muted">
           {overviewText.lastChange}{" "}
-          <Link
-            to={`/services/${newest.namespace}/${newest.name}` as "/"}
-            search={keepNamespace}
-            className="link"
-          >
+          <Link to={hrefOfService(newest) as "/"} search={keepNamespace} className="link">
             {newest.namespace}/{newest.name}
           </Link>
           , <Ago at={newest.createdAt} />

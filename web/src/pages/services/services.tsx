@@ -1,12 +1,13 @@
 /** All services, with the reason where one does not serve. */
 import { Plus } from "lucide-react";
 import { useMemo } from "react";
+import { hrefOfService } from "../../address/href.ts";
 import { useNamespace, useSearchParam, useSetSearch } from "../../address/search.ts";
-import { hrefOfService } from "../../address/service-href.ts";
 import { useRight } from "../../api/session.ts";
 import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { Chips } from "../../parts/chips.tsx";
+import { Filter } from "../../parts/filter.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
 import { DataTable, namespacedKey } from "../../parts/table.tsx";
@@ -49,14 +50,7 @@ export function ServicesPage() {
           defaultSort="name"
           toolbar={
             <>
-              <input
-                className="filter"
-                type="search"
-                aria-label={servicesText.filter}
-                placeholder={servicesText.filter}
-                value={words}
-                onChange={({ target }) => setWords(target.value)}
-              />
+              <Filter label={servicesText.filter} words={words} onChange={setWords} />
               <Chips
                 label={servicesText.states}
                 chips={LEVELS.flatMap((level) =>

@@ -8,7 +8,7 @@ import { useList } from "../../live/hooks.ts";
 import { Button } from "../../parts/button.tsx";
 import { useDebounced } from "../../parts/debounced.ts";
 import { Fit } from "../../parts/fit.tsx";
-import { formatBytes, formatRate } from "../../parts/format.ts";
+import { formatBytes, formatRate, GIB } from "../../parts/format.ts";
 import { MemoryBar } from "../../parts/memory-bar.tsx";
 import { Empty, Failure } from "../../parts/notice.tsx";
 import { Page } from "../../parts/page.tsx";
@@ -19,7 +19,6 @@ import { Leaving } from "./leaving.tsx";
 import { type Choice, SimulateForm } from "./simulate-form.tsx";
 import "./simulate.css";
 
-const GIB = 1_024 ** 3;
 const MAX_CARDS = 60;
 
 export function SimulatePage() {

@@ -1,6 +1,6 @@
 /** The topology as a table: for screen readers, for phones, and to copy. */
 import type { ServiceRow } from "../../../../src/console/rows.ts";
-import { hrefOfService } from "../../address/service-href.ts";
+import { hrefOfService } from "../../address/href.ts";
 import { formatRate } from "../../parts/format.ts";
 import { State } from "../../parts/state.tsx";
 import { type Column, DataTable, namespacedKey } from "../../parts/table.tsx";

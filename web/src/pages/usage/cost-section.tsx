@@ -1,13 +1,12 @@
 /** What replicas hold now, by model and machine, and by namespace. */
 import { useQuery } from "@tanstack/react-query";
 import { densityCosts, type ModelCost, type NamespaceTotal } from "../../api/density.ts";
-import { formatBytes, formatCount } from "../../parts/format.ts";
+import { formatCount, formatGib } from "../../parts/format.ts";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { Section } from "../../parts/page.tsx";
 import { type PlainColumn, PlainTable } from "../../parts/plain-table.tsx";
 import { usageText } from "../../texts/usage.ts";
 
-const GIB = 1_024 ** 3;
 const REFRESH_MS = 30_000;
 const words = usageText.costColumns;
 
@@ -53,7 +52,7 @@ const MODELS: readonly PlainColumn<ModelCost>[] = [
   {
     id: "memory",
     header: words.memory,
-    cell: ({ memoryRequiredGb }) => formatBytes(memoryRequiredGb * GIB),
+    cell: ({ memoryRequiredGb }) => formatGib(memoryRequiredGb),
     isNumber: true,
   },
   {
@@ -75,7 +74,7 @@ const NAMESPACES: readonly PlainColumn<NamespaceTotal>[] = [
   {
     id: "memory",
     header: words.memory,
-    cell: ({ totalMemoryGb }) => formatBytes(totalMemoryGb * GIB),
+    cell: ({ totalMemoryGb }) => formatGib(totalMemoryGb),
     isNumber: true,
   },
   { id: "gpus", header: words.gpus, cell: ({ totalGpu }) => formatCount(totalGpu), isNumber: true },

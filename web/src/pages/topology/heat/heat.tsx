@@ -2,7 +2,7 @@
 import { Link } from "@tanstack/react-router";
 import { type KeyboardEvent, memo, useMemo, useState } from "react";
 import type { HostRow } from "../../../../../src/console/rows.ts";
-import { hrefOfMachine } from "../../../address/machine-href.ts";
+import { hrefOfMachine } from "../../../address/href.ts";
 import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatPercent, formatRate } from "../../../parts/format.ts";
 import { State } from "../../../parts/state.tsx";

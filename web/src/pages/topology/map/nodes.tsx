@@ -3,7 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { Handle, type NodeProps, Position } from "@xyflow/react";
 import { ArrowUpRight, Route } from "lucide-react";
 import { memo } from "react";
-import { hrefOfMachine } from "../../../address/machine-href.ts";
+import { hrefOfMachine } from "../../../address/href.ts";
 import { keepNamespace } from "../../../address/search.ts";
 import { formatCount, formatRate } from "../../../parts/format.ts";
 import { MemoryBar } from "../../../parts/memory-bar.tsx";

@@ -1,0 +1,22 @@
+/** The field that filters a list by words. */
+export function Filter({
+  label,
+  words,
+  onChange,
+}: {
+  /** What the words are compared with, such as "Filter by name". */
+  readonly label: string;
+  readonly words: string;
+  readonly onChange: (words: string) => void;
+}) {
+  return (
+    <input
+      className="filter"
+      type="search"
+      aria-label={label}
+      placeholder={label}
+      value={words}
+      onChange={({ target }) => onChange(target.value)}
+    />
+  );
+}
