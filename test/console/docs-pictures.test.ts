@@ -2,9 +2,9 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Page } from "playwright-core";
+import sharp from "sharp";
 import { it } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
-import { shrinkPng } from "../bed/console/small-png.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { setTheme, THEMES } from "./looks.ts";
 import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
@@ -46,7 +46,9 @@ describeUnless(why, "pictures of the documentation", () => {
     for (const theme of THEMES) {
       await setTheme(reader.page, theme);
       const picture = await reader.page.screenshot({ animations: "disabled" });
-      await writeFile(path.join(FOLDER, `${name}-${theme}.png`), shrinkPng(picture));
+      // Pages have few colors, and git keeps every version.
+      const small = await sharp(picture).png({ palette: true, effort: 10 }).toBuffer();
+      await writeFile(path.join(FOLDER, `${name}-${theme}.png`), small);
     }
   });
 });
