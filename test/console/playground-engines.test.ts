@@ -19,6 +19,7 @@ import { runProgram } from "../cli/program.ts";
 import { writeTinyGguf, writeTinyProjector } from "../fixtures/tiny-gguf.ts";
 import { ensurePythonPackage } from "../interop/python-package.ts";
 import { expectAccessible } from "./looks.ts";
+import { answers, ask, button } from "./playground-page.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
 const HOSTS = ["mac-1", "mac-2"];
@@ -67,13 +68,6 @@ const IS_FORM_SEEN = `document.querySelector(".gateway-key").getBoundingClientRe
 
 describeUnless(whyNoConsole, "the playground and the engines", () => {
   const on = oneConsole({ hosts: HOSTS });
-  const button = ({ page }: ConsolePage, name: string) =>
-    page.getByRole("main").getByRole("button", { name, exact: true });
-  const answers = ({ page }: ConsolePage) => page.getByRole("article");
-  const ask = async ({ page }: ConsolePage, text: string) => {
-    await page.getByLabel("Message").fill(text);
-    await page.keyboard.press("Enter");
-  };
   const openChat = async (reader: ConsolePage, service: string) => {
     await reader.open(`/playground?service=default/${service}`);
     await reader.page

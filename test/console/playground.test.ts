@@ -1,21 +1,14 @@
 /** The playground and the page of the gateway over a farm: chat, stop, comparison, embeddings, keys. */
 import { expect, it } from "vitest";
-import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { expectAccessible, takePictures } from "./looks.ts";
+import { answers, ask, button } from "./playground-page.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
 const SYSTEM = { apiVersion: "v1", kind: "Namespace", metadata: { name: "metalbridge-system" } };
 
 describeUnless(whyNoConsole, "the playground", () => {
   const on = oneConsole({ hosts: ["mac-1"] });
-  const button = ({ page }: ConsolePage, name: string) =>
-    page.getByRole("main").getByRole("button", { name, exact: true });
-  const answers = ({ page }: ConsolePage) => page.getByRole("article");
-  const ask = async ({ page }: ConsolePage, text: string) => {
-    await page.getByLabel("Message").fill(text);
-    await page.keyboard.press("Enter");
-  };
 
   it("streams an answer, stops it in the engine, and answers again with other parameters", async () => {
     await on().serve("chat", "mac-1");

@@ -1,6 +1,7 @@
 /** A session that ends in the middle of work: what the reader has typed stays, and is sent after the next sign-in. */
+import type { Locator } from "playwright-core";
 import { expect, it } from "vitest";
-import { signIn } from "../bed/console/browser.ts";
+import { type ConsolePage, signIn } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
 
@@ -16,10 +17,7 @@ describeUnless(whyNoConsole, "a session that ends", () => {
     await using reader = await on().signedIn({ token });
     reader.expectProblems(/status of 401/);
     const { page, context } = reader;
-    await reader.open("/services/default/edited?tab=yaml");
-    await page.getByRole("button", { name: "Edit", exact: true }).click();
-    const text = page.getByRole("textbox", { name: "YAML of the service" });
-    await text.fill((await text.inputValue()).replace("priority: normal", "priority: high"));
+    const text = await edit(reader, "edited");
     // Browsers remove the cookie with the expiry of its token.
     await context.clearCookies();
     const save = page.getByRole("button", { name: "Save", exact: true });
@@ -59,10 +57,7 @@ describeUnless(whyNoConsole, "a session that ends", () => {
     await using reader = await on().signedIn({ token: await on().token("carol") });
     reader.expectProblems(/status of 401/);
     const { page, context } = reader;
-    await reader.open("/services/default/left?tab=yaml");
-    await page.getByRole("button", { name: "Edit", exact: true }).click();
-    const text = page.getByRole("textbox", { name: "YAML of the service" });
-    await text.fill((await text.inputValue()).replace("priority: normal", "priority: high"));
+    await edit(reader, "left");
     await context.clearCookies();
     await page.getByRole("button", { name: "Save", exact: true }).click();
     const dialog = page.getByRole("dialog", { name: "Sign in" });
@@ -74,3 +69,12 @@ describeUnless(whyNoConsole, "a session that ends", () => {
     expect(await page.locator("main").textContent()).not.toContain("priority: high");
   });
 });
+
+/** The field with YAML that is not saved. */
+async function edit({ page, open }: ConsolePage, service: string): Promise<Locator> {
+  await open(`/services/default/${service}?tab=yaml`);
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  const text = page.getByRole("textbox", { name: "YAML of the service" });
+  await text.fill((await text.inputValue()).replace("priority: normal", "priority: high"));
+  return text;
+}
