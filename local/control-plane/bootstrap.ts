@@ -23,7 +23,7 @@ export interface CrdObject {
 }
 
 const CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-const ESTABLISHED_WITHIN_MS = 30_000;
+const ESTABLISHED_WITHIN_MS = 60_000;
 const APPLY = "application/apply-patch+yaml";
 
 const KINDS = [

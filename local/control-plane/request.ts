@@ -22,7 +22,7 @@ interface Call {
 
 /** Rejects if there is no complete response in time. */
 export function callApi(access: ApiAccess, call: Call): Promise<ApiReply> {
-  const { method, path, body, contentType = "application/json", timeoutMs = 10_000 } = call;
+  const { method, path, body, contentType = "application/json", timeoutMs = 60_000 } = call;
   return new Promise((resolve, reject) => {
     const request = httpsRequest(
       new URL(path, access.url),
