@@ -12,6 +12,7 @@ import { type LeaderElectionOptions, runLeaderElection } from "../src/kube/lease
 import { systemClock } from "../src/kube/system-clock.ts";
 import type { KubeClient } from "../src/kube/types.ts";
 import { createCatchUp, type WatchedReflector } from "../src/kube/watch/catch-up.ts";
+import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import { benchmarksSettingsOf } from "./benchmark/config.ts";
 import { publishBuiltInBackends } from "./built-in-backends.ts";
@@ -220,8 +221,10 @@ function partsOf(
   | "createModelPass"
   | "labelPrefix"
   | "routes"
+  | "startReflector"
 > {
   return {
+    startReflector,
     record: createEventRecorder({
       client,
       clock,

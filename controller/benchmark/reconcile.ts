@@ -16,7 +16,7 @@ import { CONFIG_MAPS, JOBS, PODS } from "../../src/kube/kinds.ts";
 import type { ConfigMap } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiFailure, KubeObject, Reflector } from "../../src/kube/types.ts";
-import { type ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
+import type { ReflectorOptions } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import { hasPodEnded, type Job, type Node, type Pod } from "../../src/kube/workload-objects.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
@@ -58,7 +58,7 @@ export interface BenchmarkJobs {
 export function startBenchmarkJobs(
   options: WatchOptions & WatchedPaths & { readonly onChange: () => void },
 ): BenchmarkJobs {
-  const { onChange, ...rest } = options;
+  const { onChange, startReflector, ...rest } = options;
   const start = <T extends KubeObject>(own: Pick<ReflectorOptions<T>, "kind" | "onChange">) =>
     options.hostsOnly ? UNWATCHED : startReflector<T>({ ...rest, ...own, labelSelector: LABEL_BENCHMARK });
   const podsOfJob = createGrouping<Pod>((pod) => [jobOfPod(pod)]);

@@ -4,12 +4,10 @@ import { isBeingDeleted } from "../../src/api/metadata.ts";
 import { keyOf } from "../../src/api/names.ts";
 import type { Fitness } from "../../src/capacity/fitness.ts";
 import type { ScoreWeights } from "../../src/capacity/score.ts";
-import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { RecordEvent } from "../../src/kube/event/events.ts";
 import type { Queue } from "../../src/kube/queue.ts";
 import type { KubeClient, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
 import { type BackendPorts, reconcileBackend } from "../backend/reconcile.ts";
 import { backendBlocked, backendOf, createBackendTurns } from "../backend/turns.ts";
 import type { BenchmarksSettings } from "../benchmark/config.ts";
@@ -48,6 +46,7 @@ import { createPodsQueue, type PodsQueue } from "../service/pods/queue.ts";
 import type { ServicePorts } from "../service/ports.ts";
 import { reconcileService } from "../service/reconcile.ts";
 import type { RouteSettings } from "../service/routes/config.ts";
+import type { WatchOptions } from "../watches/contract.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
 import { allWatches, startWatches, type Watches, whenWatchesSynced } from "../watches/watches.ts";
 import type { PodsSettings } from "../workload/contract.ts";
@@ -63,14 +62,10 @@ import {
 } from "./queues.ts";
 import { createPaths } from "./service-paths.ts";
 
-export interface LeadOptions {
-  readonly connection: KubeConnection;
+export interface LeadOptions extends WatchOptions {
   readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Log;
   readonly metrics: ControllerMetrics;
   readonly record: RecordEvent;
-  readonly signal: AbortSignal;
   readonly podsSettings: PodsSettings;
   /** True if nothing runs in pods. */
   readonly hostsOnly: boolean;
@@ -94,8 +89,32 @@ export interface LeadOptions {
 
 /** Runs until `signal` is aborted. */
 export async function lead(options: LeadOptions): Promise<void> {
-  const { clock, signal, metrics } = options;
+  const { signal, metrics, clock } = options;
   const queues = createQueues(options);
+  const leader = await assemble(options, queues);
+  if (leader === undefined) return;
+  const { watches, moving, parts, passes } = leader;
+  const joins = startJoins({ ...options, watches });
+  options.onWatching(() => [...leader.reflectors(), joins]);
+  metrics.watch(() => leaderFacts(watches, { ...queues }, parts, clock));
+  startQueues(queues, passes, metrics);
+  startLiveEviction({ ...options, watches, moving, onMoving: enqueueAllIn(queues.services) });
+  options.autoscaling.onChange(() => enqueueScaled(watches, queues));
+  options.onWorking();
+  await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  metrics.watch(undefined);
+}
+
+export interface Leader extends Pick<ControllerPorts, "watches" | "moving"> {
+  readonly parts: LeaderParts;
+  readonly passes: Passes;
+  /** For a caller that detects that the API server is available again. */
+  readonly reflectors: () => readonly WatchedReflector[];
+}
+
+/** Starts the watches, and joins the parts once every list is complete, with all keys enqueued. Undefined if the signal was aborted first. */
+export async function assemble(options: LeadOptions, queues: Queues): Promise<Leader | undefined> {
+  const { clock, signal, metrics } = options;
   const signs = createLeaseSigns(clock);
   const { watches, subscribe } = startWatches(options, {
     isRenewal: (host, lease, isEarly) => signs.note(host, leaseMarkOf(lease), isEarly),
@@ -105,13 +124,11 @@ export async function lead(options: LeadOptions): Promise<void> {
   const jobs = startBenchmarkJobs({ ...options, onChange: () => enqueueBenchmarks(queues) });
   const ofJobs = [...downloads.watches, ...jobs.watches];
   options.onWatching(() => [...allWatches(watches), ...ofJobs]);
-  if (!(await areListed(watches, ofJobs, signal))) return;
+  if (!(await areListed(watches, ofJobs, signal))) return undefined;
   // Lease timeouts start now, because listed Leases may be of any age.
   signs.resetTimeouts();
   const fleet = createFleetLiveness(watches, signs, clock);
   const secretAccess = await startSecretAccess({ ...options, watches, onChange: queues.secrets.enqueue });
-  const own = [...ofJobs, startJoins({ ...options, watches })];
-  options.onWatching(() => [...allWatches(watches), ...own, ...secretAccess.watches()]);
   const ports: ControllerPorts = { ...options, watches, moving: createMoveTracker(metrics.countMove) };
   const onChange = queues.services.enqueueAfter;
   const scheduler = createControllerScheduler(options.scoreWeights);
@@ -141,16 +158,16 @@ export async function lead(options: LeadOptions): Promise<void> {
   const changes: ChangePorts = { ...parts, watches, clock, fitness: options.fitness, flavors };
   processInitialLists(changes);
   subscribe(createHandlers(changes));
-  metrics.watch(() => leaderFacts(watches, { ...queues }, parts, clock));
   prepareAll(paths, watches, { flavors, idle, performance });
   enqueueAll(watches, queues);
   for (const key of secretAccess.keys()) queues.secrets.enqueue(key);
-  startQueues(queues, passesOf(options, ports, parts, { paths, flavors }), metrics);
-  startLiveEviction({ ...options, watches, moving: ports.moving, onMoving: enqueueAllIn(queues.services) });
-  options.autoscaling.onChange(() => enqueueScaled(watches, queues));
-  options.onWorking();
-  await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-  metrics.watch(undefined);
+  return {
+    watches,
+    moving: ports.moving,
+    parts,
+    passes: passesOf(options, ports, parts, { paths, flavors }),
+    reflectors: () => [...allWatches(watches), ...ofJobs, ...secretAccess.watches()],
+  };
 }
 
 /** Parts that passes share in addition to the ports of every reconciler. */

@@ -8,23 +8,17 @@ import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { weightsOfTemplate } from "../../src/api/inference-replica.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { prefetchOrders } from "../../src/capacity/prefetch.ts";
-import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { ACCESS_REVIEWS, ROLE_BINDINGS, ROLES } from "../../src/kube/kinds.ts";
 import type { Role, RoleBinding } from "../../src/kube/objects.ts";
 import type { Recheck } from "../../src/kube/queue.ts";
 import type { ApiResult, Kind, KubeClient, KubeObject, Reflector } from "../../src/kube/types.ts";
 import type { WatchedReflector } from "../../src/kube/watch/catch-up.ts";
-import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
 import { ApiCallFailed } from "../service/apply/failure.ts";
+import type { WatchOptions } from "../watches/contract.ts";
 import type { Watches } from "../watches/watches.ts";
 
-export interface SecretAccessOptions {
-  readonly connection: KubeConnection;
+export interface SecretAccessOptions extends WatchOptions {
   readonly client: KubeClient;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
   readonly watches: Pick<Watches, "replicasOfHost" | "hosts" | "prefetchedModels">;
   /** Called with `namespace/host` if its permissions may have to change. */
   readonly onChange: (key: string) => void;
@@ -245,7 +239,7 @@ function accessOf({ namespace, host, secrets }: Access): {
 }
 
 function watchOurs<T extends KubeObject>(
-  { connection, clock, log, signal, onChange, watches }: SecretAccessOptions,
+  { connection, clock, log, signal, startReflector, onChange, watches }: SecretAccessOptions,
   kind: Kind<T>,
 ): Reflector<T> {
   return startReflector<T>({

@@ -2,11 +2,9 @@
  * Watches Services of other owners that have a name which one of ours needs, each by its name, until the name is free. Caching all
  * Services of a cluster would be too expensive for a rare mistake.
  */
-import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { SERVICES } from "../../src/kube/kinds.ts";
 import type { Service } from "../../src/kube/objects.ts";
-import { startReflector } from "../../src/kube/watch/reflector.ts";
-import type { Clock, Log } from "../../src/util/ports.ts";
+import type { WatchOptions } from "../watches/contract.ts";
 
 export interface ForeignServices {
   /** Watches the Service `namespace/name`. Idempotent. */
@@ -14,11 +12,7 @@ export interface ForeignServices {
   readonly forget: (key: string) => void;
 }
 
-export interface ForeignServicesOptions {
-  readonly connection: KubeConnection;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly signal: AbortSignal;
+export interface ForeignServicesOptions extends WatchOptions {
   /** Called when the name is free, or was free for a moment. */
   readonly onFree: (key: string) => void;
 }
@@ -32,7 +26,7 @@ export function createForeignServices({ onFree, signal, ...ports }: ForeignServi
       const watch = new AbortController();
       watches.set(key, watch);
       const [namespace = "", name = ""] = key.split("/");
-      const { list } = startReflector<Service>({
+      const { list } = ports.startReflector<Service>({
         ...ports,
         signal: AbortSignal.any([signal, watch.signal]),
         kind: SERVICES,

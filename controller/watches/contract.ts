@@ -5,7 +5,7 @@ import type { Model } from "../../src/api/model.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import type { ConfigMap, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
-import type { ReflectorOptions } from "../../src/kube/watch/reflector.ts";
+import type { ReflectorOptions, startReflector } from "../../src/kube/watch/reflector.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 
@@ -14,6 +14,8 @@ export interface WatchOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Starts each watch. Tests pass snapshots, which list on demand. */
+  readonly startReflector: typeof startReflector;
 }
 
 /** With `hostsOnly`, the kinds that only pods need are not watched. */

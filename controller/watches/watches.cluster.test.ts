@@ -4,6 +4,7 @@ import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { systemClock } from "../../src/kube/system-clock.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
+import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { startWatches, whenWatchesSynced } from "./watches.ts";
@@ -21,7 +22,7 @@ beforeAll(async () => {
   client = createClient(connection);
   const none = () => undefined;
   const { watches, subscribe } = startWatches(
-    { connection, clock: systemClock, log: quietLog, signal: stop.signal, hostsOnly: true },
+    { connection, clock: systemClock, log: quietLog, signal: stop.signal, hostsOnly: true, startReflector },
     { isRenewal: () => false, onInterrupted: none },
   );
   subscribe({

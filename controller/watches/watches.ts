@@ -16,7 +16,6 @@ import { createPublicNames, type PublicNames, serviceNamesOf } from "../../src/g
 import { CONFIG_MAPS, LEASES } from "../../src/kube/kinds.ts";
 import type { ConfigMap, ControllerRevision, EndpointSlice, Lease } from "../../src/kube/objects.ts";
 import type { KubeObject, Reflector } from "../../src/kube/types.ts";
-import { startReflector } from "../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../src/kube/watch/unwatched.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import { isDeepEqual } from "../../src/util/deep-equal.ts";
@@ -111,7 +110,7 @@ export function startWatches(
   const subscribers: ChangeHandlers[] = [];
   const emit: Emit = (notify) => subscribers.forEach(notify);
   const groupings = createGroupings();
-  const start: StartWatch = (rest) => startReflector({ ...options, ...rest });
+  const start: StartWatch = (rest) => options.startReflector({ ...options, ...rest });
   /** Starts a watch unless nothing runs in pods. */
   const ofPods: StartWatch = (rest) => (options.hostsOnly ? UNWATCHED : start(rest));
   const ofPodsOnly = startPodWatches(ofPods, groupings, emit, () => {

@@ -4,7 +4,7 @@ import { keyOf } from "../../../src/api/names.ts";
 import { JOBS, PERSISTENT_VOLUME_CLAIMS, PODS } from "../../../src/kube/kinds.ts";
 import type { KubeObject, Reflector } from "../../../src/kube/types.ts";
 import type { WatchedReflector } from "../../../src/kube/watch/catch-up.ts";
-import { type ReflectorOptions, startReflector } from "../../../src/kube/watch/reflector.ts";
+import type { ReflectorOptions } from "../../../src/kube/watch/reflector.ts";
 import { UNWATCHED } from "../../../src/kube/watch/unwatched.ts";
 import type { Job, PersistentVolumeClaim, Pod } from "../../../src/kube/workload-objects.ts";
 import type { WatchedPaths, WatchOptions } from "../../watches/contract.ts";
@@ -58,7 +58,7 @@ export function startDownloads({ onModel, ...options }: DownloadOptions): Downlo
   const start = <T extends KubeObject>(rest: Pick<ReflectorOptions<T>, "kind" | "onChange">) =>
     options.hostsOnly
       ? UNWATCHED
-      : startReflector<T>({ ...options, ...rest, labelSelector: LABEL_MODEL_CACHE });
+      : options.startReflector<T>({ ...options, ...rest, labelSelector: LABEL_MODEL_CACHE });
   const jobs = start<Job>({ kind: JOBS, onChange: (key) => notify(byJob, key) });
   const claims = start<PersistentVolumeClaim>({
     kind: PERSISTENT_VOLUME_CLAIMS,
@@ -111,7 +111,7 @@ function createForeignClaims(options: WatchOptions, onChange: (key: string) => v
       if (watched.has(key)) return;
       const stop = new AbortController();
       const [namespace = "", name = ""] = key.split("/");
-      const claims = startReflector<PersistentVolumeClaim>({
+      const claims = options.startReflector<PersistentVolumeClaim>({
         ...options,
         signal: AbortSignal.any([options.signal, stop.signal]),
         kind: PERSISTENT_VOLUME_CLAIMS,
