@@ -1,11 +1,24 @@
 import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/longest-first.ts";
 
+const SYSTEM = ["**/*.{system,soak}.test.ts"];
+
+/** What all tests of this house share. */
+const shared = {
+  globalSetup: ["test/cluster/global-setup.ts"],
+  setupFiles: ["test/measure-file.ts"],
+  // Whole systems run at the same time: a limit ends what hangs, and says nothing about speed.
+  testTimeout: 300_000,
+  hookTimeout: 300_000,
+  expect: { poll: { timeout: 60_000 } },
+  // A worker that loads the same modules again for each file takes a fifth of all CPU time.
+  isolate: false,
+};
+
 /**
- * tests: unit tests, cluster tests and tests of the whole system, side by side, so that short tests use the time in which
- * long ones wait. One project without isolation: vitest reuses a worker only for the next file of the same project, and a
- * worker that loads the same modules again for each file takes a fifth of all CPU time.
- * soak: minutes of torture and thousands of rounds, one file at a time; not part of `npm test`, a separate step of `.ci/run`.
+ * tests: `npm test`, all that a change can break. Unit tests, cluster tests and tests of the whole system run side by side, so
+ * that short tests use the time in which long ones wait.
+ * system: `npm run test:system`, what takes minutes by nature: soaks, kill loops, whole nodes, pictures of browsers.
  */
 export default defineConfig({
   test: {
@@ -13,32 +26,26 @@ export default defineConfig({
     projects: [
       {
         test: {
+          ...shared,
           name: "tests",
           include: [
-            "{src,fitness,agent,controller,gateway,server,web,launchd,local,cli,scripts}/**/*.test.ts",
-            "test/{chart,fixtures,docs,torture,metrics,security,cluster,integration,gateway,console}/**/*.test.ts",
-            "test/**/*.cluster.test.ts",
+            "{src,fitness,agent,controller,gateway,server,web,launchd,local,cli,scripts,test}/**/*.test.ts",
           ],
-          exclude: ["**/*.soak.test.ts"],
-          globalSetup: ["test/cluster/global-setup.ts"],
-          // Whole systems run at the same time.
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
-          isolate: false,
+          exclude: SYSTEM,
           // More than the cores of a small machine: most tests wait for processes and clocks half of their time.
           maxWorkers: 5,
         },
       },
       {
         test: {
-          name: "soak",
+          ...shared,
+          name: "system",
           sequence: { groupOrder: 1 },
-          include: ["**/*.soak.test.ts"],
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
-          maxWorkers: 1,
-          // Two farms under torture keep two cores busy; four starve each other, and their clocks run out.
-          maxConcurrency: 2,
+          include: SYSTEM,
+          exclude: ["node_modules/**"],
+          maxWorkers: 3,
+          // A farm under torture takes a third of a core.
+          maxConcurrency: 4,
         },
       },
     ],

@@ -1,35 +1,40 @@
 /** Order of test files: a long file that starts last keeps one worker busy and the others idle, and long files side by side take the CPU from each other. */
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Whole systems, dozens of real engines, many installations. */
-const LONG = [
-  /\/test\/(integration|nodes|console)\//,
-  /\.engine\.test\.ts$/,
-  /\/launchd\/install\.test\.ts$/,
-];
+interface Costs {
+  readonly files: Readonly<Record<string, { readonly wallSeconds: number } | undefined>>;
+}
+
+/** Of a whole run (scripts/tests/costs.mjs). */
+const COSTS = path.join(import.meta.dirname, "costs.json");
+const LONG_SECONDS = 25;
 
 /** Of those that start after each long one: as many as keep about half of the workers at long files. */
 const SHORT_PER_LONG = 2;
 
 export class LongestFirst extends BaseSequencer {
-  /** Long files from the start, with short files between; vitest's own order, by earlier durations or else by size, decides the rest. */
+  /** Long files from the start, with short files between. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    const sorted = await super.sort(files);
-    const long = sorted.filter(isLong);
+    const costs = readCosts();
+    const secondsOf = ({ moduleId }: TestSpecification) =>
+      costs?.files[path.relative(path.dirname(import.meta.dirname), moduleId)]?.wallSeconds ?? 0;
+    const sorted = files.toSorted((one, other) => secondsOf(other) - secondsOf(one));
+    const isLong = (file: TestSpecification) => secondsOf(file) >= LONG_SECONDS;
     const short = [
       ...sorted.filter((file) => !isLong(file) && needsCluster(file)),
       ...sorted.filter((file) => !isLong(file) && !needsCluster(file)),
     ];
-    const first = long.flatMap((file) => [file, ...short.splice(0, SHORT_PER_LONG)]);
-    return [...first, ...short];
+    return [...sorted.filter(isLong).flatMap((file) => [file, ...short.splice(0, SHORT_PER_LONG)]), ...short];
   }
+}
+
+function readCosts(): Costs | undefined {
+  return existsSync(COSTS) ? JSON.parse(readFileSync(COSTS, "utf8")) : undefined;
 }
 
 /** True if the file, by its name, may use a control plane. */
 export function needsCluster({ moduleId }: { readonly moduleId: string }): boolean {
-  return /\.cluster\.test\.ts$|\/test\/(cluster|integration)\//.test(moduleId);
-}
-
-function isLong({ moduleId }: TestSpecification): boolean {
-  return LONG.some((pattern) => pattern.test(moduleId));
+  return /\.(cluster|system|soak)\.test\.ts$|\/test\/(cluster|integration)\//.test(moduleId);
 }

@@ -17,9 +17,7 @@ import { findDebianMirror } from "./llama/apt-sources.mjs";
 import { cachedLlamaServer } from "./llama/cached.mjs";
 import { chooseCpuBackend } from "./llama/cpu-backend.mjs";
 import { archiveName } from "./llama/release.mjs";
-import { renderSlowest } from "./slowest-files.mjs";
 import { createProgress, describeFailure, SetupError } from "./steps.mjs";
-import { failedFiles, passedAlone, projectsOf, summarize, withRerun } from "./test-summary.mjs";
 
 test("the Debian mirror is the system's own, in both kinds of source files, never its security archive", () => {
   const oneLine =
@@ -158,102 +156,6 @@ test("a place that cannot be reached is named, and not waited for", async () => 
   expect(performance.now() - started).toBeLessThan(60_000);
 });
 
-test("nothing that went wrong counts as a success", () => {
-  const report = {
-    testResults: [
-      {
-        status: "passed",
-        assertionResults: [{ status: "passed" }, { status: "skipped", fullName: "s: needs root" }],
-      },
-      { status: "failed", assertionResults: [{ status: "failed" }, { status: "passed" }] },
-      { status: "failed", assertionResults: [] },
-    ],
-  };
-  expect(summarize(report, 1)).toMatchObject({
-    line: "2 passed, 2 failed, 1 skipped",
-    skipped: ["s: needs root"],
-  });
-  expect(summarize(undefined, 1).line).toBe("0 passed, 1 failed, 0 skipped");
-  expect(summarize({ testResults: [] }, 1).failed).toBe(1);
-  expect(summarize({ testResults: [] }, 0).failed).toBe(0);
-  expect(summarize(undefined, 0).line).toBe("0 passed, 1 failed, 0 skipped");
-});
-
-test("a file that ran once more counts as it did then, and only that file", () => {
-  const file = (name: string, status: string) => ({ name, status, assertionResults: [{ status }] });
-  const report = { testResults: [file("a", "passed"), file("b", "failed"), file("c", "failed")] };
-  expect(failedFiles(report)).toEqual(["b", "c"]);
-  const after = withRerun(report, { testResults: [file("b", "passed")] });
-  expect(failedFiles(after)).toEqual(["c"]);
-  expect(summarize(after, 1).line).toBe("2 passed, 1 failed, 0 skipped");
-});
-
-test.each([
-  [
-    "passes",
-    [
-      ["one", "passed"],
-      ["two", "passed"],
-    ],
-    true,
-  ],
-  [
-    "skips the test that failed",
-    [
-      ["one", "passed"],
-      ["two", "skipped"],
-    ],
-    false,
-  ],
-  ["lacks the test that failed", [["one", "passed"]], false],
-  [
-    "fails in another test",
-    [
-      ["one", "failed"],
-      ["two", "passed"],
-    ],
-    false,
-  ],
-  ["runs no test", [], false],
-] as const)("a failed file that %s in its second run: cleared %s", (_, tests, cleared) => {
-  const report = (states: readonly (readonly [string, string])[]) => {
-    const isFailed = states.some(([, status]) => status === "failed");
-    const assertionResults = states.map(([fullName, status]) => ({ fullName, status }));
-    return { testResults: [{ name: "a", status: isFailed ? "failed" : "passed", assertionResults }] };
-  };
-  const first = report([
-    ["one", "passed"],
-    ["two", "failed"],
-  ]);
-  expect(passedAlone("a", first, report(tests))).toBe(cleared);
-});
-
-test("a file that could not be loaded is cleared by a test that passes, and not by skipped ones or a missing report", () => {
-  const first = { testResults: [{ name: "a", status: "failed", assertionResults: [] }] };
-  const second = (status: string) => ({
-    testResults: [{ name: "a", status: "passed", assertionResults: [{ fullName: "one", status }] }],
-  });
-  expect(passedAlone("a", first, second("passed"))).toBe(true);
-  expect(passedAlone("a", first, second("skipped"))).toBe(false);
-  expect(passedAlone("a", first, undefined)).toBe(false);
-});
-
-test("a second run is of the same projects as the first", () => {
-  expect(projectsOf(["--project", "soak", "--bail=1"])).toEqual(["--project", "soak"]);
-  expect(projectsOf(["x", "--project=unit"])).toEqual(["--project=unit"]);
-});
-
-test("the slowest files are listed, longest first, and not for a run of a few", () => {
-  const files = Array.from({ length: 11 }, (_, index) => ({ name: `${index}.test.ts`, ms: index * 1_000 }));
-  expect(renderSlowest(files, 2)).toEqual([
-    "",
-    "slowest 2 files:",
-    "   10.0 s  10.test.ts",
-    "    9.0 s  9.test.ts",
-  ]);
-  expect(renderSlowest(files.slice(0, 10))).toEqual([]);
-});
-
 test("a program of Go is the one that is named, else one on PATH, else built once, at low priority, into the cache", async () => {
   await using folder = await temporaryFolder();
   const executable = async (name: string, text = "#!/bin/sh\n") => {
@@ -285,7 +187,7 @@ test("a program of Go is the one that is named, else one on PATH, else built onc
   );
   const built = await tool.ensure({ progress, env: withGo });
   expect(await readFile(path.join(path.dirname(built ?? ""), "args"), "utf8")).toBe(
-    "install example.com/tool@v1\n",
+    "install -trimpath -gcflags=all=-dwarf=false -ldflags=-s -w example.com/tool@v1\n",
   );
   expect(tool.find(env)).toBe(built);
 

@@ -4,6 +4,7 @@ import path from "node:path";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { killEngines } from "./engines.ts";
+import { paceEngine } from "./pace.ts";
 import { type Part, startPart } from "./part.ts";
 import { enginePorts } from "./ports.ts";
 
@@ -26,7 +27,9 @@ export interface AgentOptions {
   /** First and last, such as "23500-23500"; by default ports that no other agent gets. */
   readonly portRange?: string;
   /** By default the one that setup provides. */
-  readonly llamaServer?: string;
+  readonly llamaServer?: string | undefined;
+  /** True: its engines get a tenth of a core, for requests that last. `pacedTokens` says how many tokens take how long. */
+  readonly pace?: boolean;
   /** Its configuration file. */
   readonly config?: object;
   readonly args?: readonly string[];
@@ -50,7 +53,9 @@ export interface TestAgent extends AsyncDisposable {
 /** Disposal also kills the engines that it left running. */
 export function startAgent(options: AgentOptions): TestAgent {
   const { hostName, stateDir } = options;
-  const args = agentArgs(options);
+  const paced =
+    options.pace === true ? paceEngine(fileOf(options, "engine"), options.llamaServer) : undefined;
+  const args = agentArgs({ ...options, llamaServer: paced?.program ?? options.llamaServer });
   const start = (change: StartChange = {}) =>
     startPart(
       [...args, ...(change.args ?? [])],
@@ -70,6 +75,7 @@ export function startAgent(options: AgentOptions): TestAgent {
     [Symbol.asyncDispose]: async () => {
       await part.kill("SIGTERM");
       killEngines(stateDir);
+      await paced?.[Symbol.asyncDispose]();
     },
   };
 }

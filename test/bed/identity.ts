@@ -97,6 +97,15 @@ export async function writeAccountKubeconfig(
       await requestToken(connection, { account: { name, namespace }, seconds: HOST_TOKEN_SECONDS, boundTo }),
     ),
   );
+  await writeTokenKubeconfig({ kubeconfig }, token, file);
+}
+
+/** A kubeconfig with a token in place of the administrator's credential. */
+export async function writeTokenKubeconfig(
+  { kubeconfig }: Administered,
+  token: string,
+  file: string,
+): Promise<void> {
   const config = parse(readFileSync(kubeconfig, "utf8"));
   const users = config.users.map((user: { readonly name: string }) => ({ name: user.name, user: { token } }));
   await writeFile(file, stringify({ ...config, users }), { mode: 0o600 });

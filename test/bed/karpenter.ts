@@ -4,7 +4,7 @@ import path from "node:path";
 import { findKarpenterCrds } from "../../scripts/setup/definitions.mjs";
 import { findKarpenter } from "../../scripts/setup/go-programs.mjs";
 import { type BesideCluster, startClusterProgram } from "./cluster-program.ts";
-import { listOf } from "./kubectl.ts";
+import { objectsOf } from "./objects.ts";
 import { freePort } from "./ports.ts";
 
 const ZONE = "test-zone-a";
@@ -25,20 +25,20 @@ export interface NodeOffer {
 /** Undefined if Karpenter is installed, else the reason for skipping a test. */
 export function whyNoKarpenter(): string | undefined {
   const isInstalled = findKarpenter() !== undefined && findKarpenterCrds() !== undefined;
-  return isInstalled ? undefined : "needs Karpenter: npm run setup -- --for test";
+  return isInstalled ? undefined : "needs Karpenter: npm run setup -- --for system";
 }
 
 /** Resolves once Karpenter works. Its nodes become ready only if a kwok manages them. */
 export async function startKarpenter(
-  { kubeconfig, kubectl, dir }: BesideCluster,
+  { kubeconfig, dir }: BesideCluster,
   offers: readonly NodeOffer[],
 ): Promise<AsyncDisposable> {
   const program = findKarpenter();
   const crds: string | undefined = findKarpenterCrds();
   if (program === undefined || crds === undefined) throw new Error(whyNoKarpenter());
-  await kubectl(["apply", "--server-side", "-f", crds]);
-  await kubectl(["wait", "--for=condition=Established", "--timeout=60s", "-f", crds]);
-  await kubectl(["apply", "-f", "-"], listOf(NODE_CLASS, ...offers.map(nodePool)));
+  using objects = objectsOf(kubeconfig);
+  await objects.install(crds);
+  await objects.apply(NODE_CLASS, ...offers.map(nodePool));
   mkdirSync(dir, { recursive: true });
   const types = path.join(dir, "instance-types.json");
   writeFileSync(types, JSON.stringify(offers.map(instanceType)));
@@ -59,7 +59,12 @@ export async function startKarpenter(
     healthPort,
   });
   // Karpenter skips a pool that is not ready, and would use the next flavor.
-  await kubectl(["wait", "--for=condition=Ready", "--timeout=60s", "nodepools", "--all"]);
+  for (const { name } of offers)
+    await objects.until("", `nodepool/${name}`, ({ status }) => {
+      const conditions: readonly { type: string; status: string }[] = status?.conditions ?? [];
+      if (!conditions.some((one) => one.type === "Ready" && one.status === "True"))
+        throw new Error(`NodePool ${name} is not ready: ${JSON.stringify(conditions)}`);
+    });
   return karpenter;
 }
 

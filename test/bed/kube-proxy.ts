@@ -5,8 +5,8 @@ import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched, type WatchedChild } from "../../local/control-plane/process/watched-child.ts";
-import type { Kubectl } from "./kubectl.ts";
 import type { Station } from "./network.ts";
+import type { Objects } from "./objects.ts";
 import { run } from "./run.ts";
 import { until } from "./until.ts";
 
@@ -58,12 +58,10 @@ export async function startKubeProxy(options: KubeProxyOptions): Promise<Watched
 }
 
 /** For a kube-proxy without a kubelet, which reads its own address from there. */
-export async function createNode(kubectl: Kubectl, nodeName: string, station: Station): Promise<void> {
-  const node = { apiVersion: "v1", kind: "Node", metadata: { name: nodeName } };
-  await kubectl(["apply", "-f", "-"], { input: JSON.stringify(node) });
-  const status = { status: { addresses: [{ type: "InternalIP", address: station.address }] } };
-  const patch = ["--subresource=status", "--type=merge", "-p", JSON.stringify(status)];
-  await kubectl(["patch", "node", nodeName, ...patch]);
+export async function createNode(objects: Objects, nodeName: string, station: Station): Promise<void> {
+  await objects.apply({ apiVersion: "v1", kind: "Node", metadata: { name: nodeName } });
+  const status = { addresses: [{ type: "InternalIP", address: station.address }] };
+  await objects.patch("", `node/${nodeName}`, { status }, "status");
 }
 
 function flags({ kubeconfig, nodeName }: KubeProxyOptions): readonly string[] {

@@ -24,18 +24,17 @@ describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
   });
   afterEach(() => namespace[Symbol.asyncDispose]());
 
-  const apply = (object: object) =>
-    shared().kubectl(["apply", "-n", namespace.name, "-f", "-"], { input: JSON.stringify(object) });
-  const get = async (what: string) =>
-    JSON.parse(await shared().kubectl(["get", what, "-n", namespace.name, "-o", "json"]));
+  const apply = (object: Readonly<Record<string, unknown>> & { readonly metadata: object }) =>
+    shared().objects.apply({ ...object, metadata: { ...object.metadata, namespace: namespace.name } });
+  const get = (what: string) => shared().objects.get(namespace.name, what);
+  const annotate = (pod: string, annotations: object) =>
+    shared().objects.patch(namespace.name, `pod/${pod}`, { metadata: { annotations } });
   const pods = async (app: string): Promise<readonly Pod[]> =>
     (await get("pods")).items.filter((pod: Pod) => pod.metadata.labels.app === app);
 
   test("a Deployment whose pods request GPUs becomes ready on the node that has them", async () => {
     await apply(deployment("chat", { gpus: 1, replicas: 2 }));
-    await until(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(2), {
-      everyMs: 200,
-    });
+    await until(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(2));
     const found = await pods("chat");
     expect(found.map(({ spec }) => spec.nodeName)).toEqual(["gpu-1", "gpu-1"]);
     expect(new Set(found.map(({ status }) => status.podIP)).size).toBe(2);
@@ -43,42 +42,34 @@ describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
 
   test("the pod that is one too many stays pending: insufficient GPUs", async () => {
     await apply(deployment("chat", { gpus: 1, replicas: 3 }));
-    await until(
-      async () => {
-        const waiting = (await pods("chat")).filter(({ status }) => status.phase === "Pending");
-        expect(waiting).toHaveLength(1);
-        expect(condition(waiting[0], "PodScheduled")).toMatchObject({
-          status: "False",
-          reason: "Unschedulable",
-          message: expect.stringContaining(`Insufficient ${GPU}`),
-        });
-        expect((await get("deployment/chat")).status.readyReplicas).toBe(2);
-      },
-      { everyMs: 200 },
-    );
+    await until(async () => {
+      const waiting = (await pods("chat")).filter(({ status }) => status.phase === "Pending");
+      expect(waiting).toHaveLength(1);
+      expect(condition(waiting[0], "PodScheduled")).toMatchObject({
+        status: "False",
+        reason: "Unschedulable",
+        message: expect.stringContaining(`Insufficient ${GPU}`),
+      });
+      expect((await get("deployment/chat")).status.readyReplicas).toBe(2);
+    });
   });
 
   test("a pod of a higher PriorityClass preempts one of a lower", async () => {
     const high = { apiVersion: "scheduling.k8s.io/v1", kind: "PriorityClass", metadata: { name: "high" } };
-    await apply({ ...high, value: 1_000 });
+    await shared().objects.apply({ ...high, value: 1_000 });
     await apply(deployment("low", { gpus: 2 }));
-    await until(async () => expect((await get("deployment/low")).status.readyReplicas).toBe(1), {
-      everyMs: 200,
-    });
+    await until(async () => expect((await get("deployment/low")).status.readyReplicas).toBe(1));
     await apply(deployment("high", { gpus: 1, priorityClassName: "high" }));
-    await until(
-      async () => {
-        expect((await get("deployment/high")).status.readyReplicas).toBe(1);
-        const [pod] = await pods("low");
-        expect(condition(pod, "PodScheduled")?.message).toContain(`Insufficient ${GPU}`);
-      },
-      { everyMs: 200 },
-    );
+    await until(async () => {
+      expect((await get("deployment/high")).status.readyReplicas).toBe(1);
+      const [pod] = await pods("low");
+      expect(condition(pod, "PodScheduled")?.message).toContain(`Insufficient ${GPU}`);
+    });
   });
 
   test("a Job's pod completes, and leaves its message", async () => {
     await apply(job("fetch", { message: '{"bytes":42}' }));
-    await until(async () => expect((await get("job/fetch")).status.succeeded).toBe(1), { everyMs: 200 });
+    await until(async () => expect((await get("job/fetch")).status.succeeded).toBe(1));
     const [pod] = await pods("fetch");
     expect(pod?.status.containerStatuses[0]?.state.terminated).toMatchObject({
       exitCode: 0,
@@ -90,13 +81,10 @@ describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
     const script: PodScript = { outcome: "fail", exitCode: 22, message: 'curl: (22) error: 404 "gone"' };
     await shared().nodes.direct(namespace.name, script, { app: "fetch" });
     await apply(job("fetch", {}));
-    await until(
-      async () => {
-        const { conditions } = (await get("job/fetch")).status;
-        expect(conditions.map(({ type }: { type: string }) => type)).toContain("Failed");
-      },
-      { everyMs: 200 },
-    );
+    await until(async () => {
+      const { conditions } = (await get("job/fetch")).status;
+      expect(conditions.map(({ type }: { type: string }) => type)).toContain("Failed");
+    });
     const [pod] = await pods("fetch");
     expect(pod?.status.containerStatuses[0]?.state.terminated).toMatchObject({
       exitCode: 22,
@@ -118,10 +106,8 @@ describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
         expect(condition(pod, "Ready")?.status).toBe("False");
         return pod?.metadata.name ?? "";
       });
-      await shared().kubectl(["annotate", "pod", name, "-n", namespace.name, "bed.metalbridge.dev/outcome-"]);
-      await until(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(1), {
-        everyMs: 200,
-      });
+      await annotate(name, { "bed.metalbridge.dev/outcome": null });
+      await until(async () => expect((await get("deployment/chat")).status.readyReplicas).toBe(1));
     },
   );
 
@@ -139,14 +125,11 @@ describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
       await apply(
         deployment(app, { claimName: "models", nodeSelector: { "kubernetes.io/hostname": hostname ?? "" } }),
       );
-    await until(
-      async () => {
-        expect((await get("pvc/models")).status.phase).toBe("Bound");
-        const all = [...(await pods("first")), ...(await pods("second"))];
-        expect(all.map(({ spec }) => spec.nodeName)).toEqual(expected);
-      },
-      { everyMs: 200 },
-    );
+    await until(async () => {
+      expect((await get("pvc/models")).status.phase).toBe("Bound");
+      const all = [...(await pods("first")), ...(await pods("second"))];
+      expect(all.map(({ spec }) => spec.nodeName)).toEqual(expected);
+    });
     await apply(
       deployment("third", { claimName: "models", nodeSelector: { "kubernetes.io/hostname": "gpu-1" } }),
     );
@@ -159,17 +142,11 @@ describeUnless(whyNoSimulatedNodes(), "pods on simulated nodes", () => {
 
   test("an evicted pod is replaced", async () => {
     await apply(deployment("chat", {}));
-    const name = await until(
-      async () => {
-        expect((await get("deployment/chat")).status.readyReplicas).toBe(1);
-        return (await pods("chat"))[0]?.metadata.name ?? "";
-      },
-      { everyMs: 200 },
-    );
-    const note = Object.entries(scriptAnnotations({ outcome: "evicted" })).map(
-      ([key, value]) => `${key}=${value}`,
-    );
-    await shared().kubectl(["annotate", "pod", name, "-n", namespace.name, ...note]);
+    const name = await until(async () => {
+      expect((await get("deployment/chat")).status.readyReplicas).toBe(1);
+      return (await pods("chat"))[0]?.metadata.name ?? "";
+    });
+    await annotate(name, scriptAnnotations({ outcome: "evicted" }));
     await until(async () => {
       const found = await pods("chat");
       expect(found.find(({ metadata }) => metadata.name === name)?.status).toMatchObject({

@@ -6,8 +6,8 @@ import { findClusterParts } from "../../local/control-plane/parts.ts";
 import { tailOf } from "../../local/control-plane/process/log-tail.ts";
 import { startWatched } from "../../local/control-plane/process/watched-child.ts";
 import { findKwok } from "../../scripts/setup/go-programs.mjs";
-import { type Kubectl, listOf } from "./kubectl.ts";
 import { type PodScript, renderStages, scriptAnnotations, storageClasses } from "./kwok-stages.ts";
+import { type Objects, objectsOf } from "./objects.ts";
 import { until } from "./until.ts";
 
 export interface SimulatedNode {
@@ -34,7 +34,6 @@ export interface SimulatedNodes extends AsyncDisposable {
 
 export interface KwokOptions {
   readonly kubeconfig: string;
-  readonly kubectl: Kubectl;
   /** Of its own, for configuration and log. */
   readonly dir: string;
   /** The nodes that it plays, by their labels; all by default. */
@@ -57,10 +56,11 @@ export function whyNoSimulatedNodes(): string | undefined {
 
 /** Resolves when it has been started; its first nodes show that it works. */
 export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
-  const { kubeconfig, kubectl, dir, nodeSelector, leaseSeconds = 40 } = options;
+  const { kubeconfig, dir, nodeSelector, leaseSeconds = 40 } = options;
   const program = findKwok();
   if (program === undefined) throw new Error(whyNoSimulatedNodes());
-  await kubectl(["apply", "-f", "-"], listOf(...storageClasses()));
+  const objects = objectsOf(kubeconfig);
+  await objects.apply(...storageClasses());
   mkdirSync(dir, { recursive: true });
   const config = path.join(dir, "stages.yaml");
   writeFileSync(config, renderStages());
@@ -87,19 +87,17 @@ export async function startKwok(options: KwokOptions): Promise<SimulatedNodes> {
   });
   return {
     add: async (...nodes) => {
-      await kubectl(["create", "-f", "-"], listOf(...nodes.map(nodeObject)));
+      await Promise.all(nodes.map((node) => objects.create(nodeObject(node))));
       const names = new Set(nodes.map(({ name }) => name));
-      await until(
-        async () => {
-          if (await areUsable(kubectl, names)) return;
-          const logged = `the end of kwok's log:\n${tailOf(logFile, 2_000)}`;
-          throw new Error(`${names.size} nodes are not ready; ${logged}`);
-        },
-        { everyMs: 100 },
-      );
+      await objects.until("", "nodes", (found) => {
+        if (areUsable(found, names)) return;
+        const logged = `the end of kwok's log:\n${tailOf(logFile, 2_000)}`;
+        throw new Error(`${names.size} nodes are not ready; ${logged}`);
+      });
     },
-    direct: (namespace, script, labels = {}) => direct(kubectl, namespace, script, labels),
+    direct: (namespace, script, labels = {}) => direct(objects, namespace, script, labels),
     [Symbol.asyncDispose]: async () => {
+      objects[Symbol.dispose]();
       await kwok.stop();
     },
   };
@@ -146,17 +144,14 @@ interface NodeSeen {
 }
 
 /** kube-controller-manager takes the taint of a new node away once kwok has made it ready. */
-async function areUsable(kubectl: Kubectl, names: ReadonlySet<string>): Promise<boolean> {
-  const { items } = JSON.parse(await kubectl(["get", "nodes", "-o", "json"])) as {
-    items: readonly NodeSeen[];
-  };
+function areUsable(nodes: readonly NodeSeen[], names: ReadonlySet<string>): boolean {
   const isTainted = ({ spec }: NodeSeen) =>
     (spec.taints ?? []).some(({ key }) => key === "node.kubernetes.io/not-ready");
-  return items.filter((node) => names.has(node.metadata.name) && !isTainted(node)).length === names.size;
+  return nodes.filter((node) => names.has(node.metadata.name) && !isTainted(node)).length === names.size;
 }
 
 async function direct(
-  kubectl: Kubectl,
+  objects: Objects,
   namespace: string,
   script: PodScript,
   labels: Readonly<Record<string, string>>,
@@ -197,7 +192,7 @@ async function direct(
     metadata: { name },
     spec: { policyName: name },
   };
-  await kubectl(["apply", "-f", "-"], listOf(policy, binding));
+  await objects.apply(policy, binding);
   // Passes the restricted level, which the namespace may enforce.
   const securityContext = { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } };
   const pod = {
@@ -212,10 +207,7 @@ async function direct(
   // The namespace's default ServiceAccount may still be missing.
   await until(
     async () => {
-      const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-      const made = JSON.parse(await kubectl(args, { input: JSON.stringify(pod) })) as {
-        metadata: { annotations?: Readonly<Record<string, string>> };
-      };
+      const made = await objects.create(pod, { dryRun: true });
       const entries = Object.entries(annotations);
       if (!entries.every(([key, value]) => made.metadata.annotations?.[key] === value))
         throw new Error(`policy ${name} is not in force`);

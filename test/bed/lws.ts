@@ -6,18 +6,17 @@ import { findLwsDefinitions } from "../../scripts/setup/definitions.mjs";
 import { findLws } from "../../scripts/setup/go-programs.mjs";
 import { createCertificate } from "../../src/crypto/certificate.ts";
 import { type BesideCluster, startClusterProgram } from "./cluster-program.ts";
-import { listOf } from "./kubectl.ts";
+import { objectsOf } from "./objects.ts";
 import { freePort } from "./ports.ts";
-import { until } from "./until.ts";
 
 /** Undefined if LeaderWorkerSet is installed, else the reason for skipping a test. */
 export function whyNoLws(): string | undefined {
   const isInstalled = findLws() !== undefined && findLwsDefinitions() !== undefined;
-  return isInstalled ? undefined : "needs LeaderWorkerSet: npm run setup -- --for test";
+  return isInstalled ? undefined : "needs LeaderWorkerSet: npm run setup -- --for system";
 }
 
 /** Installs the kind, and resolves once its controller and its webhooks work. */
-export async function startLws({ kubeconfig, kubectl, dir }: BesideCluster): Promise<AsyncDisposable> {
+export async function startLws({ kubeconfig, dir }: BesideCluster): Promise<AsyncDisposable> {
   const program = findLws();
   const definitions: string | undefined = findLwsDefinitions();
   if (program === undefined || definitions === undefined) throw new Error(whyNoLws());
@@ -31,10 +30,9 @@ export async function startLws({ kubeconfig, kubectl, dir }: BesideCluster): Pro
   writeFileSync(config, JSON.stringify(configuration(dir, port, healthPort)));
   const manifests = readFileSync(path.join(definitions, "manifests.yaml"), "utf8");
   // First, because a pod that no webhook has changed would never become one of a group. No test uses the other kind.
-  await kubectl(["apply", "-f", "-"], listOf(...webhooksOf(manifests, port, cert), UNUSED_KIND));
-  await kubectl(["apply", "--server-side", "-f", crd]);
-  // kubectl fails if the definition has no conditions yet.
-  await until(() => kubectl(["wait", "--for=condition=Established", "--timeout=5s", "-f", crd]));
+  using objects = objectsOf(kubeconfig);
+  await objects.apply(...webhooksOf(manifests, port, cert), UNUSED_KIND);
+  await objects.install(crd);
   return startClusterProgram({
     name: "lws",
     program,

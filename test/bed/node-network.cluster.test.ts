@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { serveHttp } from "./http-server.ts";
-import { listOf } from "./kubectl.ts";
 import { startNodeNetwork, whyNoNodeNetwork } from "./node-network.ts";
 import { until } from "./until.ts";
 
@@ -26,7 +25,7 @@ test.skipIf(why !== undefined)(
       },
       { everyMs: 200 },
     );
-    await cluster.kubectl(["delete", "endpointslice", "-n", namespace.name, "hand-made"]);
+    await cluster.objects.remove(namespace.name, "endpointslice/hand-made");
     await until(
       async () => {
         const { code } = await network.curlInside(["-m", "2", `http://${address}:8080/`]);
@@ -50,8 +49,8 @@ test.skipIf(why !== undefined)(
         endpoints: [{ addresses: [address], conditions: { ready: true } }],
         ports: [{ name: "http", port, protocol: "TCP" }],
       };
-      await cluster.kubectl(["apply", "-f", "-"], listOf(service, slice));
-      return await cluster.kubectl(["get", "service", "web", "-n", name, "-o", "jsonpath={.spec.clusterIP}"]);
+      await cluster.objects.apply(service, slice);
+      return (await cluster.objects.get(name, "service/web")).spec.clusterIP;
     }
   },
 );

@@ -6,9 +6,9 @@ import { renderKubeconfig } from "../../local/control-plane/state/kubeconfig.ts"
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { forwardTcp } from "./forward-tcp.ts";
 import { createNode, startKubeProxy, whyNoKubeProxy } from "./kube-proxy.ts";
-import type { Kubectl } from "./kubectl.ts";
 import { openNetwork, type Station, whyNoNetwork } from "./network.ts";
-import { execute, type RunOptions, type RunResult } from "./run.ts";
+import { objectsOf } from "./objects.ts";
+import { execute, type RunOptions, type RunResult, run } from "./run.ts";
 
 export interface NodeNetwork extends AsyncDisposable {
   readonly nodeName: string;
@@ -18,11 +18,12 @@ export interface NodeNetwork extends AsyncDisposable {
   readonly hostAddress: string;
   /** curl as a client on the node would run it; a curl that fails is a result, not an error. */
   readonly curlInside: (args: readonly string[], options?: RunOptions) => Promise<RunResult>;
+  /** Until a connection to this address is accepted. One process retries it. */
+  readonly untilConnected: (address: string, port: number) => Promise<void>;
 }
 
 export interface NetworkedCluster {
   readonly kubeconfig: string;
-  readonly kubectl: Kubectl;
 }
 
 /** Why this machine cannot do it. */
@@ -34,17 +35,16 @@ export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeN
   const network = stack.use(await openNetwork(["node"]));
   const station = network.station("node");
   const dir = stack.use(await temporaryFolder()).path;
+  const objects = stack.use(objectsOf(cluster.kubeconfig));
   const api = await apiServerSeenFrom(network.gateway, cluster);
   stack.defer(api.close);
   const nodeName = `node-${station.namespace}`;
   stack.defer(async () => {
-    const node = ["delete", "node", nodeName, "--ignore-not-found", "--wait=false"];
-    await cluster.kubectl(node).catch(() => {});
+    await objects.startRemoval("", `node/${nodeName}`).catch(() => {});
   });
   const kubeconfig = path.join(dir, "kubeconfig");
   await writeFile(kubeconfig, api.kubeconfig, { mode: 0o600 });
-  const { kubectl } = cluster;
-  await createNode(kubectl, nodeName, station);
+  await createNode(objects, nodeName, station);
   const proxy = await startKubeProxy({ kubeconfig, station, nodeName, dir });
   stack.defer(async () => {
     await proxy.stop();
@@ -55,6 +55,12 @@ export async function startNodeNetwork(cluster: NetworkedCluster): Promise<NodeN
     namespace: station.namespace,
     hostAddress: network.gateway,
     curlInside: curlIn(station),
+    untilConnected: async (address, port) => {
+      const open = `timeout 2 bash -c 'exec 3<>/dev/tcp/${address}/${port}'`;
+      const [program = "nsenter", ...prefix] = station.inside;
+      const loop = `until ${open} 2>/dev/null; do sleep 0.1; done`;
+      await run(program, [...prefix, "bash", "-c", loop], { timeoutMs: 120_000 });
+    },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }

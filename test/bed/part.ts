@@ -34,8 +34,10 @@ export function startPart(
   const log = openSync(logFile, "a");
   const [command = process.execPath, ...prefix] = launcher;
   const child = spawn(command, [...prefix, program, ...args], {
-    stdio: ["ignore", log, log],
+    // Its other end goes with this process, however that ends.
+    stdio: ["ignore", log, log, "pipe"],
     detached: true,
+    env: { ...process.env, ...lifeline() },
   });
   closeSync(log);
   if (child.pid === undefined) throw new Error(`metalbridge ${args.join(" ")} could not be started`);
@@ -51,6 +53,12 @@ export function startPart(
       await kill("SIGTERM");
     },
   };
+}
+
+/** A program that starts itself again with memory-saving flags would lose the pipe; `npm test` starts all without them. */
+function lifeline(): NodeJS.ProcessEnv {
+  const isHeld = process.env.METALBRIDGE_IS_SMALL !== undefined;
+  return isHeld ? { METALBRIDGE_LIFELINE: `3:${process.pid}` } : {};
 }
 
 const GRACE_MS = 60_000;

@@ -2,6 +2,8 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { packageRoot } from "../../local/package-root.ts";
+import { bundleInto } from "../../scripts/bundle/bundle.ts";
+import { bundleIsFresh } from "../../scripts/setup/bundle.mjs";
 
 const DIST = path.join(packageRoot(), "dist");
 
@@ -21,6 +23,13 @@ export function installRelease(dir: string, version: string, bundle = DIST): Rel
   const manifest = JSON.parse(readFileSync(path.join(packageRoot(), "package.json"), "utf8"));
   writeFileSync(path.join(dir, "package.json"), JSON.stringify({ ...manifest, version }));
   return { version, program };
+}
+
+/** `dist/`, where it is of these sources, else a bundle in `folder`. */
+export async function freshBundle(folder: string): Promise<string> {
+  if (process.env.METALBRIDGE_USE_BUNDLE !== undefined || bundleIsFresh(packageRoot())) return DIST;
+  await bundleInto(folder);
+  return folder;
 }
 
 /** Of an installation in `dir`, this checkout among them. */

@@ -7,6 +7,8 @@ import { API_VERSION, MANAGER_AGENT } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { keyOf } from "../../src/api/names.ts";
+import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { ApiResult, KubeClient } from "../../src/kube/types.ts";
 import { must } from "./must.ts";
 
@@ -52,13 +54,16 @@ export async function registerHost(
   must(await client.apply(HOSTS, hostStatusBody(must(existing), observed, new Date().toISOString()), STATUS));
 }
 
-/** Writes the ready endpoint and the status of a replica whose engine answers. False: see `isAccepted`. */
+/** Writes the ready endpoint and the status of a replica whose engine answers. False: see `isAccepted`. `newest` saves a read. */
 export async function serveReplica(
   client: KubeClient,
   replica: InferenceReplica,
   address = HOST_ADDRESS,
+  newest?: EndpointSlice,
 ): Promise<boolean> {
-  const slices = createSliceWriter(client, createNewestSlices());
+  const known = createNewestSlices();
+  known.seen(keyOf(replica.metadata), newest);
+  const slices = createSliceWriter(client, known);
   const endpoint = { address, port: ENGINE_PORT };
   const written = await slices.write(replica.metadata, (slice) => readyBody(slice, endpoint));
   if (written.at === "failed") return isAccepted({ ok: false, error: written.failure });

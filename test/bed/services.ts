@@ -1,19 +1,16 @@
 /** What the tests of the whole system do with a service: apply it, wait for it, look at it, talk to it through its ClusterIP. */
 import path from "node:path";
 import { expect } from "vitest";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { ENDPOINT_SLICES, SERVICES } from "../../src/kube/kinds.ts";
-import { listOf } from "./kubectl.ts";
 import { model, serviceAnywhere } from "./manifests.ts";
 import type { NodeNetwork } from "./node-network.ts";
+import type { Untyped } from "./objects.ts";
 import type { Part } from "./part.ts";
 import type { TestFleet } from "./test-fleet.ts";
 import { until } from "./until.ts";
 
 export const NAMESPACE = "default";
-
-/** curl's own: refused, no route, and no answer in time. */
-const CANNOT_CONNECT: readonly (number | string)[] = [7, 28];
 
 export type Services = ReturnType<typeof servicesOf>;
 
@@ -24,8 +21,11 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
     applyService,
     untilReady,
     serviceStatus,
+    statusUntil,
     replicaOf,
+    replicaUntil,
     sliceIsReady,
+    sliceUntil,
     clusterIp,
     chat,
     post,
@@ -36,31 +36,26 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
   async function untilHostsReady(): Promise<void> {
     const names = farm.agents.map(({ hostName }) => hostName);
     const isTrue = (type: string) => expect.objectContaining({ type, status: "True" });
-    await until(async () => {
-      for (const name of names) {
-        const { status } = await farm.objects.read(HOSTS, name);
-        expect(status?.conditions).toEqual(expect.arrayContaining([isTrue("Ready"), isTrue("Reachable")]));
-      }
-    });
+    await Promise.all(
+      names.map((name) =>
+        farm.objects.until("", `mbhost/${name}`, (found) =>
+          expect(found?.status?.conditions).toEqual(
+            expect.arrayContaining([isTrue("Ready"), isTrue("Reachable")]),
+          ),
+        ),
+      ),
+    );
   }
 
   async function applyService(name: string, file: string, spec: object): Promise<void> {
     const service = serviceAnywhere(name, { rollout: { drainSeconds: 5 }, ...spec });
-    const list = listOf(model(name, path.join(farm.modelsDir, file)), service);
-    await farm.kubectl(["apply", "-f", "-"], list);
+    await farm.objects.apply(model(name, path.join(farm.modelsDir, file)), service);
   }
 
   /** Until it is Ready, and kube-proxy, a sync period behind, leads its ClusterIP to an engine. */
   async function untilReady(name: string): Promise<void> {
-    await farm
-      .kubectl([
-        "wait",
-        `isvc/${name}`,
-        "-n",
-        NAMESPACE,
-        "--for=jsonpath={.status.phase}=Ready",
-        "--timeout=120s",
-      ])
+    await farm.objects
+      .until(NAMESPACE, `isvc/${name}`, (found) => expect(found?.status?.phase).toBe("Ready"))
       .catch(async (error) => {
         const seen = await farm.kubectl(["get", "isvc,irep,mdl,mbhost,endpointslices", "-A", "-o", "yaml"]);
         throw new Error(
@@ -72,18 +67,18 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
     await untilConnected(name);
   }
 
-  /** Whatever answers, and in whatever protocol, is an engine's: kube-proxy refuses connections where it knows of no endpoint. */
+  /** Whatever accepts a connection is an engine: kube-proxy refuses connections where it knows of no endpoint. */
   async function untilConnected(name: string): Promise<void> {
     const { clusterIP, ports } = (await farm.objects.read(SERVICES, name)).spec;
-    const url = `http://${clusterIP}:${ports[0].port}/health`;
-    await until(async () => {
-      const { code, stderr } = await network.curlInside(["-m", "2", "-o", "/dev/null", url]);
-      if (CANNOT_CONNECT.includes(code)) throw new Error(stderr);
-    });
+    await network.untilConnected(clusterIP, ports[0].port);
   }
 
   async function serviceStatus(name: string) {
     return (await farm.objects.read(INFERENCE_SERVICES, name)).status;
+  }
+
+  function statusUntil<T>(name: string, check: (status: Untyped) => T): Promise<T> {
+    return farm.objects.until(NAMESPACE, `isvc/${name}`, (found) => check(found?.status));
   }
 
   async function replicaOf(service: string) {
@@ -92,9 +87,24 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
     return items[0];
   }
 
+  /** Its one replica, once it passes the check. */
+  function replicaUntil<T>(service: string, check: (replica: Untyped) => T): Promise<T> {
+    const labelSelector = `metalbridge.dev/service=${service}`;
+    const checkOnly = (items: readonly Untyped[]) => {
+      expect(items).toHaveLength(1);
+      return check(items[0]);
+    };
+    return farm.objects.until(NAMESPACE, "irep", checkOnly, { labelSelector });
+  }
+
   async function sliceIsReady(service: string): Promise<boolean> {
-    const slices = await farm.objects.list(ENDPOINT_SLICES, `kubernetes.io/service-name=${service}`);
-    return slices.some((slice: Slice) => slice.endpoints?.some(({ conditions }) => conditions.ready));
+    return anyIsReady(await farm.objects.list(ENDPOINT_SLICES, `kubernetes.io/service-name=${service}`));
+  }
+
+  async function sliceUntil(service: string, isReady: boolean): Promise<void> {
+    const labelSelector = `kubernetes.io/service-name=${service}`;
+    const check = (slices: readonly Slice[]) => expect(anyIsReady(slices)).toBe(isReady);
+    await farm.objects.until(NAMESPACE, "endpointslices", check, { labelSelector });
   }
 
   async function clusterIp(service: string, namespace = NAMESPACE): Promise<string> {
@@ -126,6 +136,10 @@ export function servicesOf(farm: TestFleet, network: NodeNetwork) {
       { everyMs: 200 },
     );
   }
+}
+
+function anyIsReady(slices: readonly Slice[]): boolean {
+  return slices.some(({ endpoints }) => endpoints?.some(({ conditions }) => conditions.ready));
 }
 
 function tail(part: Part): string {

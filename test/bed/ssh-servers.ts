@@ -32,7 +32,7 @@ const LIBRARIES = [`usr/lib/${TRIPLET}`, `lib/${TRIPLET}`];
 export function whyNoSshServer(): string | undefined {
   if (process.getuid?.() !== 0) return "sshd needs root";
   if (!existsSync("/usr/bin/ssh")) return "there is no ssh";
-  return server === undefined ? "there is no sshd: npm run setup -- --for test" : undefined;
+  return server === undefined ? "there is no sshd: npm run setup -- --for system" : undefined;
 }
 
 export async function startSshServers(machines: readonly SshMachine[]): Promise<SshServers> {

@@ -1,6 +1,6 @@
 /** The whole system for one file of tests: control plane, a node's network with kube-proxy, controller and agents, each as users have it. */
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
-import { listOf } from "./kubectl.ts";
+import { WITH_SLICES } from "../cluster/planes.ts";
 import { type NodeNetwork, startNodeNetwork } from "./node-network.ts";
 import { type Services, servicesOf } from "./services.ts";
 import { startFleet, type TestFleet, type TestFleetOptions } from "./test-fleet.ts";
@@ -18,7 +18,7 @@ export async function startSystem(
   options: Omit<TestFleetOptions, "kubeconfig" | "address"> = {},
 ): Promise<System> {
   await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await startCluster({ controllerManager: true }));
+  const cluster = stack.use(await startCluster({ controllerManager: WITH_SLICES }));
   const network = stack.use(await startNodeNetwork(cluster));
   const { kubeconfig } = cluster;
   const farm = stack.use(await startFleet({ ...options, kubeconfig, address: network.hostAddress }));
@@ -28,9 +28,7 @@ export async function startSystem(
     network,
     farm,
     services: servicesOf(farm, network),
-    apply: async (...items) => {
-      await farm.kubectl(["apply", "-f", "-"], listOf(...items));
-    },
+    apply: farm.objects.apply,
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }

@@ -11,7 +11,7 @@ import { defined } from "../../src/util/defined.ts";
 import { type AgentOptions, startAgent, type TestAgent } from "./agent.ts";
 import { addHost, giveControllerIdentity, giveIdentity } from "./identity.ts";
 import { type Kubectl, kubectlFor } from "./kubectl.ts";
-import { type Objects, openObjects } from "./objects.ts";
+import { type Objects, objectsOf } from "./objects.ts";
 import { type Part, startPart } from "./part.ts";
 
 /** An agent without what all agents of a farm share. With a kubeconfig of its own it gets no other, and no Host. */
@@ -26,6 +26,8 @@ export interface TestFleetOptions {
   readonly address?: string;
   /** By default one, on the host `mac-under-test`; a farm without agents has none to ask for. */
   readonly agents?: readonly FleetAgent[];
+  /** Of the engines of all agents that say nothing else. */
+  readonly pace?: boolean;
   readonly controllerArgs?: readonly string[];
   /** Benchmarks run on idle hosts. They are off by default, because they use the hosts of the test. */
   readonly benchmarks?: boolean;
@@ -60,7 +62,7 @@ export interface TestFleet extends AsyncDisposable {
 /** Starts all parts at once; nothing is waited for. Disposal also kills the engines that the agents left running. */
 export async function startFleet(options: TestFleetOptions): Promise<TestFleet> {
   const { kubeconfig, program } = options;
-  const objects = await openObjects(kubeconfig);
+  const objects = objectsOf(kubeconfig);
   const dir = await mkdtemp(path.join(tmpdir(), "metalbridge-farm-"));
   const modelsDir = path.join(dir, "models");
   mkdirSync(modelsDir);
@@ -87,7 +89,7 @@ export async function startFleet(options: TestFleetOptions): Promise<TestFleet> 
   const addAgent: TestFleet["addAgent"] = async (agent) => {
     const { hostName = USUAL_HOST, name = hostName } = agent;
     const own = { hostName, stateDir: path.join(dir, name) };
-    const shared = { modelsDir, ...defined({ address: options.address, program }) };
+    const shared = { modelsDir, ...defined({ address: options.address, program, pace: options.pace }) };
     const joined = agent.kubeconfig ?? (await join(hostName, agent.address));
     const added = startAgent({ ...shared, ...own, ...agent, kubeconfig: joined });
     all.push(added);

@@ -26,9 +26,7 @@ export async function openDesk(cluster: TestCluster = sharedCluster()): Promise<
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const hosts: string[] = [];
-  const create = async (object: object) => {
-    await cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(object) });
-  };
+  const { objects } = cluster;
   const status: Desk["status"] = async (kind, name, value) => {
     const path = "/status";
     const place = kind.namespaced ? { namespace: namespace.name } : {};
@@ -44,27 +42,25 @@ export async function openDesk(cluster: TestCluster = sharedCluster()): Promise<
     host: async (fields = {}) => {
       const name = `h-${namespace.name}-${hosts.length}`;
       hosts.push(name);
-      await create(withFields(manifest("Host", name), fields));
+      await objects.create(withFields(manifest("Host", name), fields));
       return name;
     },
-    service: (name, fields = {}) =>
-      create(withFields(manifest("InferenceService", name, namespace.name), fields)),
+    service: async (name, fields = {}) => {
+      await objects.create(withFields(manifest("InferenceService", name, namespace.name), fields));
+    },
     replica: async (name, host, value) => {
-      await create(
-        withFields(manifest("InferenceReplica", name, namespace.name), { "spec.template.hostName": host }),
-      );
+      const replica = manifest("InferenceReplica", name, namespace.name);
+      await objects.create(withFields(replica, { "spec.template.hostName": host }));
       if (value !== undefined) await status(INFERENCE_REPLICAS, name, value);
       return must(await client.get(INFERENCE_REPLICAS, { name, namespace: namespace.name }));
     },
     [Symbol.asyncDispose]: async () => {
       connection.close();
       // Their names are unique: a leftover does no harm.
-      for (const host of hosts) {
-        await cluster.kubectl(["delete", "host", host, "--ignore-not-found", "--wait=false"]).catch(() => {});
-      }
+      for (const host of hosts) await objects.startRemoval("", `host/${host}`).catch(() => {});
       // A private control plane has no controller that empties a deleted namespace.
-      const inside = ["isvc,irep,mdl", "--all", "-n", namespace.name, "--wait=false"];
-      await cluster.kubectl(["delete", ...inside]).catch(() => {});
+      for (const kind of ["isvc", "irep", "mdl"])
+        await objects.startRemoval(namespace.name, kind).catch(() => {});
       await namespace[Symbol.asyncDispose]();
     },
   };

@@ -1,5 +1,4 @@
 import { expect, test } from "vitest";
-import { KubectlFailed } from "../bed/kubectl.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
 import { until } from "../bed/until.ts";
 import { oneCluster, sharedCluster } from "./cluster.ts";
@@ -14,22 +13,18 @@ test("the shared cluster answers, and namespaces are the test's own", async () =
     name = namespace.name;
     expect(await cluster.kubectl(["get", "namespace", name, "-o", "name"])).toBe(`namespace/${name}\n`);
   }
-  await until(
-    async () => {
-      await expect(cluster.kubectl(["get", "namespace", name])).rejects.toBeInstanceOf(KubectlFailed);
-    },
-    { everyMs: 250 },
-  );
+  await cluster.objects.until("", `namespace/${name}`, (found) => expect(found).toBeUndefined());
 });
 
 test("a private cluster loses and regains its API server, and keeps its data", async () => {
   const cluster = ownCluster();
-  await cluster.kubectl(["create", "configmap", "kept", "--from-literal=a=b"]);
+  const { objects } = cluster;
+  await objects.apply(configMap("kept"));
 
   await cluster.stopApiServer();
   await expect(cluster.kubectl(["get", "configmap", "kept"])).rejects.toThrow(/refused/);
   await cluster.startApiServer();
-  expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
+  expect(await objects.get("default", "configmap/kept")).toMatchObject({ data: { a: "b" } });
 
   const before = pidsNaming(cluster.dir, "--secure-port");
   cluster.killApiServer();
@@ -37,30 +32,23 @@ test("a private cluster loses and regains its API server, and keeps its data", a
   await until(() =>
     expect(pidsNaming(cluster.dir, "--secure-port").filter((pid) => before.includes(pid))).toEqual([]),
   );
-  await until(
-    async () => {
-      expect(await cluster.kubectl(["get", "configmap", "kept", "-o", "jsonpath={.data.a}"])).toBe("b");
-    },
-    { everyMs: 250 },
-  );
+  await objects.until("default", "configmap/kept", (found) => expect(found?.data).toEqual({ a: "b" }));
 });
 
 test("a watch from before a compaction gets 410 Gone", async () => {
   const cluster = ownCluster();
-  await cluster.kubectl(["create", "configmap", "first"]);
-  const version = await cluster.kubectl([
-    "get",
-    "configmap",
-    "first",
-    "-o",
-    "jsonpath={.metadata.resourceVersion}",
-  ]);
-  await cluster.kubectl(["create", "configmap", "second"]);
+  const { objects } = cluster;
+  const { metadata } = await objects.create(configMap("first"));
+  await objects.create(configMap("second"));
   await cluster.compact();
   // The API server answers old versions from its cache; a restarted one has none.
   await cluster.stopApiServer();
   await cluster.startApiServer();
-  const path = `/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2&resourceVersion=${version}`;
-  const answer = await cluster.kubectl(["get", "--raw", path]).catch((error: KubectlFailed) => error.stderr);
+  const path = `/api/v1/namespaces/default/configmaps?watch=true&timeoutSeconds=2&resourceVersion=${metadata.resourceVersion}`;
+  const answer = await objects.raw(path).catch(({ message }: Error) => message);
   expect(answer).toMatch(/410|too old|Expired/);
 });
+
+function configMap(name: string): object {
+  return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace: "default" }, data: { a: "b" } };
+}

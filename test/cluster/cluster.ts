@@ -1,26 +1,23 @@
 /** Real clusters for tests: the shared one, and private ones that a test may break. */
-import { existsSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import path from "node:path";
 import { afterAll, beforeAll, inject } from "vitest";
-import { installBasics, waitUntilServed } from "../../local/control-plane/bootstrap.ts";
-import { readPartsConfig } from "../../local/control-plane/config.ts";
-import { findClusterParts } from "../../local/control-plane/parts.ts";
-import { type ControlPlane, startControlPlane } from "../../local/control-plane/start.ts";
-import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
+import { installBasics } from "../../local/control-plane/bootstrap.ts";
+import type { ApiAccess } from "../../local/control-plane/request.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { type Kubectl, kubectlFor } from "../bed/kubectl.ts";
-import { freePort } from "../bed/ports.ts";
-import { compactEtcd } from "./etcd-compaction.ts";
+import { type Objects, objectsOf } from "../bed/objects.ts";
+import { compactEtcd, readStored, restoreStored } from "./etcd.ts";
 import { namespacesOf, type TestNamespace } from "./namespace.ts";
-import { quietLog } from "./quiet-log.ts";
-import { copyTemplate } from "./template.ts";
+import { borrowPlane, isLeftAlone, type PrivateClusterOptions } from "./planes.ts";
+
+export type { PrivateClusterOptions } from "./planes.ts";
 
 export interface TestCluster {
   /** Path of an administrator's kubeconfig. */
   readonly kubeconfig: string;
+  /** The real program, for tests that show what users see. */
   readonly kubectl: Kubectl;
+  /** With the rights of an administrator, in this process. */
+  readonly objects: Objects;
   /** `await using namespace = await cluster.namespace()` */
   readonly namespace: () => Promise<TestNamespace>;
 }
@@ -29,7 +26,7 @@ export interface PrivateCluster extends TestCluster, AsyncDisposable {
   readonly dir: string;
   readonly url: string;
   readonly port: number;
-  readonly controlPlane: ControlPlane;
+  readonly access: ApiAccess;
   /** Stops the API server in good order; clients see refused connections until `startApiServer`. */
   readonly stopApiServer: () => Promise<void>;
   readonly startApiServer: () => Promise<void>;
@@ -38,74 +35,49 @@ export interface PrivateCluster extends TestCluster, AsyncDisposable {
   /** Drops all history: a watch from an older resourceVersion then gets 410. */
   readonly compact: () => Promise<void>;
   readonly installCrds: () => Promise<void>;
+  /** Resolves with a function that brings all that is stored back to what it is now. */
+  readonly remember: () => Promise<() => Promise<void>>;
 }
 
-export interface PrivateClusterOptions {
-  /** Installs our CRDs and namespaces; true by default. */
-  readonly crds?: boolean;
-  readonly controllerManager?: boolean;
-  /** Binds pods to nodes, which linux-cluster.ts has. */
-  readonly scheduler?: boolean;
-  /** A KubeSchedulerConfiguration, for a scheduler that is started with it. */
-  readonly schedulerConfig?: Readonly<Record<string, unknown>>;
-  /** Of an earlier private cluster, to come back with its data; kept on disposal. */
-  readonly dir?: string;
-  readonly bindAddress?: string;
-  /** More flags of kube-apiserver. */
-  readonly apiServerArgs?: readonly string[];
-  /** More flags of kube-controller-manager. */
-  readonly controllerManagerArgs?: readonly string[];
-}
+/** One for all files of a worker: it keeps its connections. */
+let shared: TestCluster | undefined;
 
 /** The control plane that global-setup started; tests share it and must stay in their namespaces. */
 export function sharedCluster(): TestCluster {
-  return testCluster(inject("clusterKubeconfig"));
+  shared ??= testCluster(inject("clusterKubeconfig"));
+  return shared;
 }
 
-/** A control plane of one's own, about three seconds to start: `await using cluster = await startCluster()`. */
+/** A control plane of one's own, empty but for our CRDs and namespaces: `await using cluster = await startCluster()`. */
 export async function startCluster(options: PrivateClusterOptions = {}): Promise<PrivateCluster> {
-  const dir = options.dir ?? (await mkdtemp(path.join(tmpdir(), "metalbridge-private-")));
-  const isReturning = existsSync(controlPlaneLayoutOf(dir).settings);
-  const hasCrds = options.crds ?? true;
-  const parts = findClusterParts(readPartsConfig());
-  if (hasCrds && !isReturning) await copyTemplate(parts, dir);
-  const controlPlane = await startControlPlane({
-    dir,
-    // One that comes back has a port already, and waits for it.
-    port: isReturning ? undefined : await freePort(options.bindAddress),
-    parts,
-    isThrowaway: true,
-    log: quietLog,
-    controllerManager: options.controllerManager ?? false,
-    scheduler: options.scheduler ?? false,
-    schedulerConfig: options.schedulerConfig,
-    bindAddress: options.bindAddress,
-    apiServerArgs: options.apiServerArgs,
-    controllerManagerArgs: options.controllerManagerArgs,
-  });
-  const installCrds = async () => installBasics(controlPlane.access, customResourceDefinitions());
-  const dispose = async () => {
-    await controlPlane.stop();
-    if (options.dir === undefined) await rm(dir, { recursive: true, force: true });
+  const { plane, giveBack } = await borrowPlane(options);
+  const { controlPlane, dir } = plane;
+  let isIntact = true;
+  /** A part that a test has stopped or killed is not for other tests. */
+  const wear = <T>(act: () => T): T => {
+    isIntact = false;
+    return act();
   };
-  if (hasCrds) {
-    const { access } = controlPlane;
-    await waitUntilServed(access, customResourceDefinitions()).catch((error) =>
-      dispose().then(() => Promise.reject(error)),
-    );
-  }
+  const own = testCluster(controlPlane.kubeconfig);
   return {
-    ...testCluster(controlPlane.kubeconfig),
+    ...own,
     dir,
     url: controlPlane.url,
     port: controlPlane.port,
-    controlPlane,
-    stopApiServer: controlPlane.stopApiServer,
-    startApiServer: controlPlane.startApiServer,
-    killApiServer: () => controlPlane.crash("kube-apiserver"),
+    access: controlPlane.access,
+    stopApiServer: () => wear(controlPlane.stopApiServer),
+    startApiServer: () => wear(controlPlane.startApiServer),
+    killApiServer: () => wear(() => controlPlane.crash("kube-apiserver")),
     compact: () => compactEtcd(controlPlane.etcdSocket),
-    installCrds,
-    [Symbol.asyncDispose]: dispose,
+    installCrds: () => installBasics(controlPlane.access, customResourceDefinitions()),
+    remember: async () => {
+      const stored = await readStored(controlPlane.etcdSocket);
+      return async () => void (await restoreStored(controlPlane.etcdSocket, stored, isLeftAlone));
+    },
+    [Symbol.asyncDispose]: async () => {
+      own.objects[Symbol.dispose]();
+      await giveBack(isIntact);
+    },
   };
 }
 
@@ -131,6 +103,10 @@ export function one<T extends PrivateCluster>(start: () => Promise<T>): () => T 
 }
 
 function testCluster(kubeconfig: string): TestCluster {
-  const kubectl = kubectlFor(kubeconfig);
-  return { kubeconfig, kubectl, namespace: namespacesOf(kubeconfig) };
+  return {
+    kubeconfig,
+    kubectl: kubectlFor(kubeconfig),
+    objects: objectsOf(kubeconfig),
+    namespace: namespacesOf(kubeconfig),
+  };
 }

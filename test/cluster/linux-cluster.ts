@@ -2,6 +2,7 @@
 import path from "node:path";
 import { type SimulatedNode, type SimulatedNodes, startKwok } from "../bed/kwok.ts";
 import { one, type PrivateCluster, type PrivateClusterOptions, startCluster } from "./cluster.ts";
+import { WITH_PODS } from "./planes.ts";
 
 export interface LinuxCluster extends PrivateCluster {
   readonly nodes: SimulatedNodes;
@@ -13,7 +14,9 @@ export async function startLinuxCluster(
   options: PrivateClusterOptions = {},
 ): Promise<LinuxCluster> {
   await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await startCluster({ controllerManager: true, scheduler: true, ...options }));
+  const cluster = stack.use(
+    await startCluster({ controllerManager: WITH_PODS, scheduler: true, ...options }),
+  );
   const simulated = stack.use(await startKwok({ ...cluster, dir: path.join(cluster.dir, "kwok") }));
   await simulated.add(...nodes);
   const kept = stack.move();

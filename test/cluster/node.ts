@@ -7,6 +7,7 @@ import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
 import { API_SERVER_ARGS, type NodeOptions, prepareNode, type RealNode } from "../bed/node/node.ts";
 import { nodeParts } from "../bed/node/parts.ts";
 import { localStorageClass } from "../bed/node/volumes.ts";
+import { RequestRefused } from "../bed/objects.ts";
 import { one, type PrivateCluster, type PrivateClusterOptions, startCluster } from "./cluster.ts";
 
 export interface RealCluster extends PrivateCluster {
@@ -62,7 +63,9 @@ export async function startNode(cluster: RealCluster, options: NodeOptions): Pro
   const prepared = stack.use(await prepareNode(cluster.network, options, cluster.images));
   const node = await prepared.join(nodeClusterOf(cluster));
   stack.defer(async () => {
-    await cluster.kubectl(["delete", "node", options.name, "--ignore-not-found", "--wait=false"]);
+    await cluster.objects.startRemoval("", `node/${options.name}`).catch((error: unknown) => {
+      if (!(error instanceof RequestRefused && error.status === 404)) throw error;
+    });
   });
   const kept = stack.move();
   return { ...node, [Symbol.asyncDispose]: () => kept.disposeAsync() };
@@ -73,13 +76,13 @@ export function oneRealCluster(options?: RealClusterOptions): () => RealCluster 
   return one(() => startRealCluster(options));
 }
 
-function nodeClusterOf({ kubeconfig, kubectl, controlPlane }: PrivateCluster) {
-  return { kubeconfig, kubectl, access: controlPlane.access };
+function nodeClusterOf({ kubeconfig, objects, access }: PrivateCluster) {
+  return { kubeconfig, objects, access };
 }
 
-async function createClass({ controlPlane }: PrivateCluster): Promise<void> {
+async function createClass({ access }: PrivateCluster): Promise<void> {
   const path = "/apis/storage.k8s.io/v1/storageclasses";
   const body = JSON.stringify(localStorageClass());
-  const reply = await callApi(controlPlane.access, { method: "POST", path, body });
+  const reply = await callApi(access, { method: "POST", path, body });
   if (reply.status !== 201) throw new Error(`the storage class: ${reply.body}`);
 }

@@ -2,13 +2,14 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
-import { tmpdir, userInfo } from "node:os";
+
 import path from "node:path";
 import { promisify } from "node:util";
 import { basicObjects, installBasics } from "../../local/control-plane/bootstrap.ts";
 import type { ClusterParts } from "../../local/control-plane/parts.ts";
 import { startControlPlane } from "../../local/control-plane/start.ts";
 import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
+import { packageRoot } from "../../local/package-root.ts";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { systemCode } from "../../src/util/atomic-file.ts";
 import { hash } from "../../src/util/hash.ts";
@@ -19,7 +20,7 @@ import { quietLog } from "./quiet-log.ts";
 export async function copyTemplate(parts: ClusterParts, dir: string): Promise<void> {
   const crds = customResourceDefinitions();
   const key = hash(JSON.stringify([parts, basicObjects(crds)]), 16);
-  const template = path.join(tmpdir(), `metalbridge-template-${userInfo().uid}-${key}`);
+  const template = path.join(packageRoot(), "node_modules", ".cache", `control-plane-${key}`);
   if (!existsSync(template)) await makeTemplate(parts, template);
   const { etcdData } = controlPlaneLayoutOf(dir);
   await mkdir(path.dirname(etcdData), { recursive: true });
@@ -28,6 +29,7 @@ export async function copyTemplate(parts: ClusterParts, dir: string): Promise<vo
 }
 
 async function makeTemplate(parts: ClusterParts, template: string): Promise<void> {
+  await mkdir(path.dirname(template), { recursive: true });
   const dir = await mkdtemp(`${template}-`);
   const options = { dir, parts, isThrowaway: true, log: quietLog, controllerManager: false };
   try {

@@ -19,12 +19,18 @@ import {
 } from "../bed/scripted-host.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 
-export interface AgentSideOptions extends HostOptions {
-  readonly connection: KubeConnection;
+export interface ActOptions {
   readonly client: KubeClient;
-  readonly host: string;
+  readonly address?: string;
   /** The status of a replica on this host; Ready where it returns undefined. */
   readonly statusOf?: (replica: InferenceReplica) => InferenceReplica["status"];
+  /** The newest one of the replica; it is read where this is absent. */
+  readonly slice?: EndpointSlice | undefined;
+}
+
+export interface AgentSideOptions extends HostOptions, ActOptions {
+  readonly connection: KubeConnection;
+  readonly host: string;
   /** Absent where the test's own clock decides: then the Lease is renewed once, and by `renew`. */
   readonly renewEveryMs?: number;
 }
@@ -86,13 +92,14 @@ export async function renewLease(client: KubeClient, host: string): Promise<void
   must(found.ok ? await client.update(LEASES, lease) : await client.create(LEASES, lease));
 }
 
-async function act(options: AgentSideOptions, replica: InferenceReplica | undefined): Promise<void> {
+/** What an agent does after a change of a replica or of its slice. */
+export async function act(options: ActOptions, replica: InferenceReplica | undefined): Promise<void> {
   if (replica === undefined) return;
-  const { client, address, statusOf } = options;
+  const { client, address, statusOf, slice } = options;
   if (replica.metadata.deletionTimestamp !== undefined) return removeFinalizer(client, replica);
   const drained = { phase: "Stopped", reason: "Drained", message: "spec.drain is set" } as const;
   const status = statusOf?.(replica) ?? (replica.spec.drain === undefined ? undefined : drained);
-  if (status === undefined) await serveReplica(client, replica, address);
+  if (status === undefined) await serveReplica(client, replica, address, slice);
   else await reportReplica(client, replica, status);
 }
 

@@ -19,10 +19,11 @@ import { type ControllerWork, readWork } from "../bed/controller-work.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
 import type { SimulatedNode, SimulatedNodes } from "../bed/kwok.ts";
 import { must } from "../bed/must.ts";
-import { type Objects, openObjects } from "../bed/objects.ts";
+import type { Objects } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
 import { type PrivateCluster, type PrivateClusterOptions, startCluster } from "../cluster/cluster.ts";
 import { startLinuxCluster } from "../cluster/linux-cluster.ts";
+import { WITHOUT_PODS } from "../cluster/planes.ts";
 import { quietLog } from "../cluster/quiet-log.ts";
 import { type AgentSide, type AgentSideOptions, startAgentSide } from "./agent-side.ts";
 
@@ -89,7 +90,7 @@ type ControllerInputs = Required<Pick<ControllerOptions, "clock" | "log">> &
 export async function startBench(options: BenchOptions = {}): Promise<Bench> {
   const { clock = systemClock, log = quietLog, nodes, flags, liveEviction, controlPlane } = options;
   const linux = nodes === undefined ? undefined : await startLinuxCluster(nodes, controlPlane);
-  const cluster = linux ?? (await startCluster({ controllerManager: true, ...controlPlane }));
+  const cluster = linux ?? (await startCluster({ controllerManager: WITHOUT_PODS, ...controlPlane }));
   const connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   const client = createClient(connection);
   const agents: AgentSide[] = [];
@@ -99,7 +100,7 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     startOne(kubeconfig, { clock, log, liveEviction, flags: { ...flags, ...further } });
   let controller = await startController(own);
   await controller.whenWorking();
-  const objects = await openObjects(cluster.kubeconfig);
+  const { objects } = cluster;
   const service = async (namespace: string, name: string) => {
     return must(await client.get(INFERENCE_SERVICES, { namespace, name }));
   };
@@ -142,8 +143,8 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
     model: (namespace, name, options) => makeModel(client, objects.apply, namespace, name, options),
     replicas: async (namespace) => must(await client.list(INFERENCE_REPLICAS, { namespace })).items,
     serviceUntil: (namespace, name, check) =>
-      until(async () => {
-        const found = await service(namespace, name);
+      objects.until(namespace, `isvc/${name}`, (found: InferenceService | undefined) => {
+        if (found === undefined) throw new Error(`${namespace}/${name} does not exist`);
         check(found);
         return found;
       }),
@@ -151,7 +152,6 @@ export async function startBench(options: BenchOptions = {}): Promise<Bench> {
       for (const agent of agents) agent.fallSilent();
       await controller.stop();
       connection.close();
-      objects[Symbol.dispose]();
       await cluster[Symbol.asyncDispose]();
     },
   };
@@ -167,9 +167,9 @@ export function gpuNode(name: string, product: string, gib: number, gpus: number
 }
 
 /** Creates a namespace with the claim for weights that pods share. */
-export async function createNamespaceWithCache({ cluster, apply }: Bench, name: string): Promise<void> {
-  await cluster.kubectl(["create", "namespace", name]);
-  await apply({
+export async function createNamespaceWithCache({ objects }: Bench, name: string): Promise<void> {
+  await objects.createNamespace(name);
+  await objects.apply({
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
     metadata: { name: "metalbridge-model-cache", namespace: name },
@@ -244,7 +244,7 @@ async function startOne(
   };
 }
 
-async function makeModel(
+export async function makeModel(
   client: KubeClient,
   apply: Bench["apply"],
   namespace: string,
@@ -283,7 +283,7 @@ async function makeModel(
   });
 }
 
-async function markReady(
+export async function markReady(
   client: KubeClient,
   namespace: string,
   name: string,

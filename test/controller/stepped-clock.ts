@@ -12,6 +12,33 @@ interface Alarm {
   timer: NodeJS.Timeout;
 }
 
+/** A clock that moves only when a test advances it: then all that has become due fires, each at its time. */
+export function createStandingClock(): SteppedClock {
+  const startMs = Date.now();
+  let passedMs = 0;
+  const alarms = new Set<{ readonly atMs: number; readonly fire: () => void }>();
+  return {
+    nowMs: () => startMs + passedMs,
+    monotonicMs: () => passedMs,
+    after: (delayMs, fire) => {
+      const alarm = { atMs: passedMs + Math.max(0, delayMs), fire };
+      alarms.add(alarm);
+      return () => alarms.delete(alarm);
+    },
+    advance: (ms) => {
+      const untilMs = passedMs + ms;
+      const nextDue = () =>
+        [...alarms].filter(({ atMs }) => atMs <= untilMs).sort((a, b) => a.atMs - b.atMs)[0];
+      for (let alarm = nextDue(); alarm !== undefined; alarm = nextDue()) {
+        alarms.delete(alarm);
+        passedMs = Math.max(passedMs, alarm.atMs);
+        alarm.fire();
+      }
+      passedMs = untilMs;
+    },
+  };
+}
+
 export function createSteppedClock(): SteppedClock {
   let offsetMs = 0;
   const alarms = new Set<Alarm>();

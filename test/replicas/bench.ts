@@ -20,8 +20,8 @@ import { ENDPOINT_SLICES } from "../../src/kube/kinds.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { KubeClient } from "../../src/kube/types.ts";
 import { ONE_THREAD } from "../bed/agent.ts";
-import { kubectlFor } from "../bed/kubectl.ts";
 import { must } from "../bed/must.ts";
+import { type Objects, objectsOf } from "../bed/objects.ts";
 import { enginePorts } from "../bed/ports.ts";
 import { until } from "../bed/until.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -33,6 +33,7 @@ export interface Bench extends AsyncDisposable {
   readonly modelPath: string;
   readonly address: string;
   readonly client: KubeClient;
+  readonly objects: Objects;
   readonly place: AgentPlace;
   readonly startAgent: (changes?: AgentChanges) => Promise<Agent>;
   readonly createReplica: (
@@ -44,6 +45,13 @@ export interface Bench extends AsyncDisposable {
   /** Changes spec by a merge patch, as the controller may. */
   readonly patchSpec: (name: string, spec: object) => Promise<void>;
   readonly deleteReplica: (name: string) => Promise<void>;
+  /** Calls `check` with the replica as it changes, until it does not throw. Undefined once there is none. */
+  readonly untilReplica: <T>(name: string, check: (replica: InferenceReplica | undefined) => T) => Promise<T>;
+  readonly untilGone: (name: string) => Promise<void>;
+  /** The same with its EndpointSlice. */
+  readonly untilSlice: <T>(name: string, check: (slice: EndpointSlice | undefined) => T) => Promise<T>;
+  /** Waits until its endpoint is ready, or is not. */
+  readonly untilAnnounced: (name: string, isReady: boolean) => Promise<void>;
   /** Waits until status has the phase, and resolves with the replica. */
   readonly untilPhase: (name: string, phase: string) => Promise<InferenceReplica>;
   /** Waits until status has the reason. */
@@ -76,15 +84,16 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     const answer = await client.get(INFERENCE_REPLICAS, { name, namespace });
     return answer.ok ? answer.value : undefined;
   };
+  const objects = objectsOf(kubeconfig);
+  const untilReplica: Bench["untilReplica"] = (name, check) =>
+    objects.until(namespace, `inferencereplicas/${name}`, check);
+  const untilSlice: Bench["untilSlice"] = (name, check) =>
+    objects.until(namespace, `endpointslices/${name}`, check);
   const untilStatus = (name: string, matches: (status: InferenceReplica["status"]) => boolean) =>
-    until(
-      async () => {
-        const found = await get(name);
-        if (found !== undefined && matches(found.status)) return found;
-        throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
-      },
-      { everyMs: 20 },
-    );
+    untilReplica(name, (found) => {
+      if (found !== undefined && matches(found.status)) return found;
+      throw new Error(`${name}: ${JSON.stringify(found?.status)}`);
+    });
   const place = { root, kubeconfig, hostName, address, ports: enginePorts() };
   const startAgent: Bench["startAgent"] = async (changes = {}) => {
     const agent = await startAgentAt(place, changes);
@@ -98,8 +107,14 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
     modelPath,
     address,
     client,
+    objects,
     startAgent,
     replica: get,
+    untilReplica,
+    untilGone: (name) => untilReplica(name, (found) => expect(found).toBeUndefined()),
+    untilSlice,
+    untilAnnounced: (name, isReady) =>
+      untilSlice(name, (slice) => expect(slice?.endpoints?.[0]?.conditions?.ready).toBe(isReady)),
     createReplica: async (name, change) => {
       const object = newReplica({ name, namespace, hostName, modelPath });
       change?.(object.spec);
@@ -112,9 +127,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       return answer.ok ? answer.value : undefined;
     },
     patchSpec: async (name, spec) => {
-      const kubectl = kubectlFor(kubeconfig);
-      const patch = JSON.stringify({ spec });
-      await kubectl(["patch", "irep", name, "--namespace", namespace, "--type=merge", "--patch", patch]);
+      await objects.patch(namespace, `inferencereplicas/${name}`, { spec });
     },
     deleteReplica: async (name) => {
       must(await client.remove(INFERENCE_REPLICAS, { name, namespace }));
@@ -148,6 +161,7 @@ export async function createBench(kubeconfig: string, namespace: string): Promis
       } finally {
         // Also after a failure: an agent left behind would keep running beside the following tests.
         for (const agent of [...agents]) await agent.end().catch(() => undefined);
+        objects[Symbol.dispose]();
         rmSync(root, { recursive: true, force: true });
       }
     },

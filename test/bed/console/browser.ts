@@ -33,6 +33,8 @@ export interface ConsolePage extends AsyncDisposable {
 }
 
 const HEIGHT = 900;
+/** The machine may be busy; it only fails a test. */
+const PATIENCE_MS = 90_000;
 /** Chromium gives up all requests when an interface of the machine comes or goes, and other tests have networks of their own. */
 const NETWORK_CHANGED = /net::ERR_NETWORK_CHANGED/;
 const MAX_LOADS = 5;
@@ -55,6 +57,7 @@ export async function openPage(
     reducedMotion: "reduce",
     permissions: ["clipboard-read", "clipboard-write"],
   });
+  context.setDefaultTimeout(PATIENCE_MS);
   if (before !== undefined) await context.addInitScript(before);
   if (token !== undefined && token !== "") await signIn(context, url, token);
   const page = await context.newPage();

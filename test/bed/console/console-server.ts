@@ -2,10 +2,7 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { packageRoot } from "../../../local/package-root.ts";
-import { connect } from "../../../src/kube/client/connect.ts";
-import { requestToken } from "../../../src/kube/token.ts";
-import { type Kubectl, listOf } from "../kubectl.ts";
-import { must } from "../must.ts";
+import type { Objects } from "../objects.ts";
 import { type Part, startPart } from "../part.ts";
 import { freePort } from "../ports.ts";
 import { until } from "../until.ts";
@@ -60,14 +57,12 @@ export interface Rights {
   readonly namespace?: string;
 }
 
-const TOKEN_SECONDS = 3_600;
-
 /**
  * A token of a new ServiceAccount `default/NAME`, from the TokenRequest API; by default of an administrator. Deleting the
  * account ends the token.
  */
 export async function tokenFor(
-  { kubeconfig, kubectl }: { readonly kubeconfig: string; readonly kubectl: Kubectl },
+  { objects }: { readonly objects: Objects },
   name: string,
   { clusterRole = "cluster-admin", namespace }: Rights = {},
 ): Promise<string> {
@@ -80,12 +75,6 @@ export async function tokenFor(
     roleRef: { apiGroup: rbac, kind: "ClusterRole", name: clusterRole },
     subjects: [{ kind: "ServiceAccount", name, namespace: "default" }],
   };
-  await kubectl(["apply", "-f", "-"], listOf(account, binding));
-  const connection = await connect({ kubeconfigPath: kubeconfig });
-  try {
-    const options = { account: { name, namespace: "default" }, seconds: TOKEN_SECONDS };
-    return must(await requestToken(connection, options));
-  } finally {
-    connection.close();
-  }
+  await objects.apply(account, binding);
+  return objects.token("default", name);
 }

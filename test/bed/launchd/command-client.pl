@@ -1,12 +1,10 @@
-# One call of a replayed command: SOCKET NAME ARGS. Perl, because it starts in a tenth of Node's time; its bare sockets,
-# because IO::Socket takes most of that.
-use strict;
-use warnings;
-use Socket;
-
+# One call of a replayed command: SOCKET NAME ARGS. Perl without modules, because it starts in a tenth of Node's time, and with
+# the module Socket in a third.
 my $path = shift @ARGV;
-socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die "socket: $!\n";
-connect($socket, sockaddr_un($path)) or die "$path: $!\n";
+# A Unix socket has the numbers 1 and 1 everywhere; before its address macOS has the length and the family in a byte each.
+my $address = $^O eq "darwin" ? pack("CCa104", 106, 1, $path) : pack("Sa108", 1, $path);
+socket(my $socket, 1, 1, 0) or die "socket: $!\n";
+connect($socket, $address) or die "$path: $!\n";
 my $call = join("\0", $>, @ARGV);
 syswrite($socket, $call) == length $call or die "$path: $!\n";
 shutdown($socket, 1);

@@ -16,6 +16,8 @@ export interface MacHostOptions {
   readonly modelsDir: string;
   /** The release whose program administrators use, and that is installed first. */
   readonly release: string;
+  /** By default the one that setup provides. */
+  readonly llamaServer?: string | undefined;
 }
 
 export interface MacHost {
@@ -36,6 +38,7 @@ const ACCOUNT = "farm";
 
 export function openMacHost(options: MacHostOptions): MacHost {
   const { machine, kubeconfig, name, address, modelsDir, release } = options;
+  const { llamaServer = findLlamaServer(readPartsConfig()) } = options;
   const stateDir = machine.at(STATE);
   const config = machine.at("wanted.yaml");
   machine.directory.add(ACCOUNT, 0);
@@ -44,7 +47,7 @@ export function openMacHost(options: MacHostOptions): MacHost {
     addresses: [address],
     modelRoots: [modelsDir],
     portRange: enginePorts(),
-    llamaServer: [findLlamaServer(readPartsConfig())],
+    llamaServer: [llamaServer],
   };
   writeFileSync(config, JSON.stringify(settings));
   const admin = (verb: string, ...args: readonly string[]) =>

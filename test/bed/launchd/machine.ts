@@ -148,13 +148,13 @@ export interface ReleaseChange {
 }
 
 export interface Releases extends AsyncDisposable {
-  /** A folder with this checkout as that version; `program` replaces its code. */
+  /** A folder with this checkout as that version; `program` replaces all of its code. */
   readonly make: (version: string, change?: ReleaseChange) => string;
   /** A program of this checkout as one file beside them, which starts in a fraction of the time; the answer is its path. */
   readonly bundle: (source: string) => Promise<string>;
 }
 
-/** Without source maps, which are half of the files that each installation copies, hashes and syncs. */
+/** Without source maps and the console, three quarters of the files that each installation copies, hashes and syncs. */
 async function bundleFor(folder: string): Promise<void> {
   const dist = path.join(packageRoot(), "dist");
   if (process.env.METALBRIDGE_USE_BUNDLE === undefined && !bundleIsFresh(packageRoot()))
@@ -162,6 +162,7 @@ async function bundleFor(folder: string): Promise<void> {
   else cpSync(dist, folder, { recursive: true });
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" }))
     if (name.endsWith(".map")) rmSync(path.join(folder, name));
+  rmSync(path.join(folder, "console"), { recursive: true, force: true });
 }
 
 /** The bundle and Node are made once and shared. */
@@ -171,6 +172,8 @@ export async function prepareReleases(): Promise<Releases> {
   const bundle = path.join(folder, "bundle");
   await bundleFor(bundle);
   // Copied, because an account of the machine may not reach this checkout.
+  const noBundle = path.join(folder, "no-bundle");
+  mkdirSync(noBundle);
   const node = path.join(folder, "node");
   copyFileSync(process.execPath, node);
   chmodSync(node, 0o755);
@@ -183,7 +186,13 @@ export async function prepareReleases(): Promise<Releases> {
       const release = path.join(folder, `${version}-${made}`);
       mkdirSync(release);
       const node = { file: launcher, version: process.versions.node };
-      fillRelease(release, { version, platform: `${platform}-${process.arch}`, node, bundle, program });
+      fillRelease(release, {
+        version,
+        platform: `${platform}-${process.arch}`,
+        node,
+        bundle: program === undefined ? bundle : noBundle,
+        program,
+      });
       return release;
     },
     bundle: async (source) => {

@@ -46,17 +46,20 @@ export function startClients(namespace: string, orders: Orders): Clients {
 
 const COMMON = { pauseMs: [20, 120], maxTokens: 8, retries: false } as const;
 
-/** Those on fresh connections and on kept ones, streamed and not; the kept ones pause and ask again after a reset. */
-export function allKinds(): readonly ClientOrder[] {
+/**
+ * Those on fresh connections and on kept ones, streamed and not; the kept ones pause and ask again after a reset. `lasting`
+ * says how many tokens last as long as so many of an engine with a core: `pacedTokens` where engines have a pace.
+ */
+export function allKinds(lasting = (tokens: number) => tokens): readonly ClientOrder[] {
   const kept = { ...COMMON, isKept: true, pauseMs: [350, 900], retries: true } as const;
   const fresh = { ...COMMON, isKept: false } as const;
   return [
     { ...fresh, name: "fresh-1", isStreamed: false },
     { ...fresh, name: "fresh-2", isStreamed: false },
-    { ...fresh, name: "fresh-streamed", isStreamed: true, maxTokens: 400 },
+    { ...fresh, name: "fresh-streamed", isStreamed: true, maxTokens: lasting(400) },
     { ...kept, name: "kept-1", isStreamed: false },
     { ...kept, name: "kept-2", isStreamed: false },
-    { ...kept, name: "kept-streamed", isStreamed: true, maxTokens: 100 },
+    { ...kept, name: "kept-streamed", isStreamed: true, maxTokens: lasting(100) },
   ];
 }
 

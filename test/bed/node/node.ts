@@ -7,8 +7,8 @@ import type { WatchedChild } from "../../../local/control-plane/process/watched-
 import { type ApiAccess, callApi } from "../../../local/control-plane/request.ts";
 import type { NodeImage } from "../../../scripts/images/for-tests.ts";
 import { startKubeProxy } from "../kube-proxy.ts";
-import type { Kubectl } from "../kubectl.ts";
 import type { Network, Station } from "../network.ts";
+import type { Objects } from "../objects.ts";
 import { run } from "../run.ts";
 import { until } from "../until.ts";
 import { findCgroup, makeCgroups, pidsIn, removeCgroups } from "./cgroups.ts";
@@ -37,7 +37,7 @@ export interface NodeOptions {
 
 export interface NodeCluster {
   readonly kubeconfig: string;
-  readonly kubectl: Kubectl;
+  readonly objects: Objects;
   readonly access: ApiAccess;
 }
 
@@ -166,7 +166,7 @@ async function join(place: Place, power: Power, options: NodeOptions, cluster: N
       return run(program, [...prefix, ...command]);
     },
     pathOf: (file: string) => power.machine.pathOf(file),
-    containers: (namespace: string, pod: string) => containersOf(cluster.kubectl, cgroup, namespace, pod),
+    containers: (namespace: string, pod: string) => containersOf(cluster.objects, cgroup, namespace, pod),
     import: async (file: string) => {
       await ctr(parts, folder, "images", "import", file);
     },
@@ -246,12 +246,12 @@ interface PodSeen {
 }
 
 async function containersOf(
-  kubectl: Kubectl,
+  objects: Objects,
   cgroup: string,
   namespace: string,
   pod: string,
 ): Promise<ReadonlyMap<string, readonly number[]>> {
-  const { status } = JSON.parse(await kubectl(["get", "pod", pod, "-n", namespace, "-o", "json"])) as PodSeen;
+  const { status }: PodSeen = await objects.get(namespace, `pod/${pod}`);
   const found = new Map<string, readonly number[]>();
   for (const { name, containerID } of status.containerStatuses ?? []) {
     const group = containerID && findCgroup(cgroup, containerID.replace("containerd://", ""));

@@ -19,7 +19,7 @@ export interface NodeParts {
   readonly snapshotter: "overlayfs" | "native";
 }
 
-const MISSING = "kubelet, containerd, runc or an image is not here: npm run setup -- --for test";
+const MISSING = "kubelet, containerd, runc or an image is not here: npm run setup -- --for system";
 
 /** Undefined where this machine can run one, else the reason for skipping a test. */
 export function whyNoRealNode(): string | undefined {

@@ -1,7 +1,7 @@
 /** Storage of a node: volumes that claims are bound to when their first pod is scheduled. */
 import { chmodSync, mkdirSync } from "node:fs";
 import path from "node:path";
-import type { Kubectl } from "../kubectl.ts";
+import type { Objects } from "../objects.ts";
 import type { RealNode } from "./node.ts";
 
 export interface LocalVolumeOptions {
@@ -39,7 +39,7 @@ export function localStorageClass(): object {
 
 /** Kept when its claim is deleted, as such volumes are. */
 export async function localVolume(
-  kubectl: Kubectl,
+  objects: Objects,
   node: RealNode,
   options: LocalVolumeOptions,
 ): Promise<LocalVolume> {
@@ -65,6 +65,6 @@ export async function localVolume(
       nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions: [hostname] }] } },
     },
   };
-  await kubectl(["create", "-f", "-"], { input: JSON.stringify(volume) });
+  await objects.create(volume);
   return { name, folder: node.pathOf(folder) };
 }

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
 import { llamacppPod } from "../../src/engines/llamacpp/pod.ts";
-import { listOf } from "../bed/kubectl.ts";
+import { PODS } from "../../src/kube/kinds.ts";
 import { processesNaming } from "../bed/leftovers.ts";
 import { openNetwork } from "../bed/network.ts";
 import { removeNodeLeftovers } from "../bed/node/leftovers.ts";
@@ -35,9 +35,19 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
   let namespace: TestNamespace;
   const kubectl: RealCluster["kubectl"] = (args, options) =>
     shared().kubectl(["-n", namespace.name, ...args], options);
-  const create = (...items: readonly object[]) => kubectl(["create", "-f", "-"], listOf(...items));
-  const read = async (...what: readonly string[]) =>
-    JSON.parse(await kubectl(["get", ...what, "-o", "json"]));
+  const create = async (...items: readonly Item[]) => {
+    for (const item of items)
+      await shared().objects.create({ ...item, metadata: { ...item.metadata, namespace: namespace.name } });
+  };
+  const read = (what: string) => shared().objects.get(namespace.name, what);
+  const untilSucceeded = (name: string) =>
+    shared().objects.until(namespace.name, `pod/${name}`, (pod) =>
+      expect(pod?.status.phase).toBe("Succeeded"),
+    );
+  const untilTrue = (what: string, type: string) =>
+    shared().objects.until(namespace.name, what, (found) =>
+      expect(found?.status.conditions).toContainEqual(expect.objectContaining({ type, status: "True" })),
+    );
 
   beforeAll(async () => {
     namespace = await shared().namespace();
@@ -47,8 +57,8 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
   test("our image runs as it is published: no root, a read-only root, no capabilities", async ({
     annotate,
   }) => {
-    const label = "pod-security.kubernetes.io/enforce=restricted";
-    await shared().kubectl(["label", "namespace", namespace.name, label]);
+    const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+    await shared().objects.patch("", `namespace/${namespace.name}`, { metadata: { labels } });
     const started = performance.now();
     await create(
       pod("version", {
@@ -56,18 +66,18 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
         containers: [container("metalbridge", `${OUR_REPOSITORY}:${version}`, ["--version"])],
       }),
     );
-    await kubectl(["wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/version", "--timeout=60s"]);
+    await untilSucceeded("version");
     await annotate(`ended ${Math.round(performance.now() - started)} ms after its creation`);
     expect((await kubectl(["logs", "version"])).trim()).toBe(version);
   });
 
   test("an engine answers through its Service, from a volume that was bound late", async ({ annotate }) => {
     const node = shared().node("node-1");
-    const volume = await localVolume(shared().kubectl, node, { size: "64Mi", tmpfs: true });
+    const volume = await localVolume(shared().objects, node, { size: "64Mi", tmpfs: true });
     await writeTinyGguf(path.join(volume.folder, "tiny.gguf"));
     await create(...engine());
     const started = performance.now();
-    await kubectl(["wait", "--for=condition=Available", "deployment/engine", "--timeout=60s"]);
+    await untilTrue("deployment/engine", "Available");
     await annotate(`available ${Math.round(performance.now() - started)} ms after its creation`);
     const address = (await read("service/engine")).spec.clusterIP;
     // From the other node, and from a pod on it.
@@ -82,13 +92,13 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
         containers: [{ ...container("curl", ENGINE, ["-c", ask]), command: ["/usr/bin/dash"] }],
       }),
     );
-    await kubectl(["wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/client", "--timeout=60s"]);
+    await untilSucceeded("client");
     // The API server knows no anonymous client.
     expect(await kubectl(["logs", "client"])).toMatch(/tiny\.gguf.*401$/s);
   });
 
   test("an engine that is killed runs again", async () => {
-    const [{ metadata }] = (await read("pods", "-l", "app=engine")).items;
+    const [{ metadata }] = await shared().objects.list(PODS, "app=engine", namespace.name);
     const [pid] =
       (await shared().node("node-1").containers(namespace.name, metadata.name)).get("engine") ?? [];
     process.kill(pid ?? 0, "SIGKILL");
@@ -106,7 +116,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
     const resources = { limits: { "nvidia.com/gpu": "1" } };
     const gpu = { ...container("gpu", "registry.k8s.io/pause:3.10", []), resources };
     await create(pod("gpu", { containers: [gpu] }));
-    await kubectl(["wait", "--for=condition=Ready", "pod/gpu", "--timeout=60s"]);
+    await untilTrue("pod/gpu", "Ready");
     expect((await read("pod/gpu")).spec.nodeName).toBe("node-2");
   });
 
@@ -124,7 +134,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
         containers: [container("pause", "registry.k8s.io/pause:3.10", [])],
       }),
     );
-    await kubectl(["wait", "--for=condition=Ready", "pod/held", "--timeout=60s"]);
+    await untilTrue("pod/held", "Ready");
     await node.kill();
     expect(await node.containers(namespace.name, "held")).toEqual(new Map());
     await node.boot();
@@ -133,7 +143,7 @@ describe.skipIf(why !== undefined)(title("real nodes"), () => {
       expect(status.containerStatuses[0]).toMatchObject({ ready: true, restartCount: 1 });
     });
     await node[Symbol.asyncDispose]();
-    expect((await shared().kubectl(["get", "nodes", "-o", "name"])).trim().split("\n")).toHaveLength(2);
+    expect((await shared().objects.get("", "nodes")).items).toHaveLength(2);
     expect(existsSync(node.folder)).toBe(false);
     expect(cgroups(path.basename(node.folder))).toEqual([]);
   });
@@ -209,6 +219,10 @@ function sysctls(): string {
   return names.map((name) => readFileSync(`/proc/sys/${name.replaceAll(".", "/")}`, "utf8")).join("");
 }
 
+interface Item {
+  readonly metadata: object;
+}
+
 /** Passes the restricted level. */
 function container(name: string, image: string, args: readonly string[]) {
   const securityContext = {
@@ -229,7 +243,7 @@ function pod(name: string, spec: object) {
   return { apiVersion: "v1", kind: "Pod", metadata: { name }, spec: { ...common, ...spec } };
 }
 
-function engine(): readonly object[] {
+function engine(): readonly Item[] {
   const name = "engine";
   const labels = { app: name };
   const claim = {

@@ -2,9 +2,10 @@
 
 /**
  * Pure. `report` is vitest's JSON, undefined when it wrote none. A file that could not be loaded holds no test, so it
- * counts as one failure itself, and so does a run that failed without any failed test, or has no report.
+ * counts as one failure itself, and so does a run that failed without any failed test, or has no report, and each file that costs
+ * too much.
  */
-export function summarize(report, exitCode) {
+export function summarize(report, exitCode, tooExpensive = 0) {
   const files = report?.testResults ?? [];
   const tests = files.flatMap((file) => file.assertionResults ?? []);
   const count = (...states) => tests.filter((one) => states.includes(one.status)).length;
@@ -12,7 +13,8 @@ export function summarize(report, exitCode) {
   const passed = count("passed");
   const skipped = tests.filter((one) => ["skipped", "pending", "todo", "disabled"].includes(one.status));
   const known = count("failed") + brokenFiles;
-  const failed = known === 0 && (exitCode !== 0 || report === undefined) ? 1 : known;
+  const unknown = known === 0 && (exitCode !== 0 || report === undefined) ? 1 : 0;
+  const failed = known + unknown + tooExpensive;
   return {
     passed,
     failed,

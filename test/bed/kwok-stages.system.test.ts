@@ -100,7 +100,7 @@ describeUnless(whyNoRealNode() ?? whyNoSimulatedNodes(), "kwok beside a real nod
     });
     const simulated = { "test.dev/by": "kwok" };
     const kwok = stack.use(
-      await startKwok({ kubeconfig, kubectl, dir: `${dir}/kwok`, nodeSelector: "test.dev/by=kwok" }),
+      await startKwok({ kubeconfig, dir: `${dir}/kwok`, nodeSelector: "test.dev/by=kwok" }),
     );
     await kwok.add({ name: "simulated", labels: simulated });
     const items = Object.entries(PAIRS).flatMap(([name, pair]) => [

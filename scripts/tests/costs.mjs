@@ -1,0 +1,91 @@
+/** What test files cost: CPU seconds of a file with all that it starts. Pure. */
+
+/** A file of `npm test` that takes more needs a line `CPU: reason` in its first comment. */
+export const MAX_CPU_SECONDS = 15;
+/** Two runs on one machine differ by less: their sums, and single files. */
+const NOISE = 0.15;
+const NOISE_OF_FILE = 0.25;
+const SHOWN = 25;
+/** Files below are not worth a line in the committed costs. */
+const MIN_SAVED_SECONDS = 1;
+
+/**
+ * `files` is what the reporter wrote, `committed` the saved costs of a whole run, `reasonOf(name)` the stated reason of a file.
+ * Returns lines to print, and the names of files that cost too much without a reason: none where no costs are committed.
+ */
+export function judgeCosts(files, { committed, reasonOf, isWhole }) {
+  const measured = files.filter(({ cpuSeconds }) => cpuSeconds !== undefined);
+  const total = sum(measured.map(({ cpuSeconds }) => cpuSeconds));
+  const tooMuch = (committed === undefined ? [] : measured)
+    .filter(({ name, cpuSeconds }) => cpuSeconds > limitOf(name, committed) && reasonOf(name) === undefined)
+    .map(({ name }) => name);
+  return { lines: [...renderMost(files), ...renderTotal({ total, measured, committed, isWhole })], tooMuch };
+}
+
+/** A file that has been within the limit is not over it for noise. */
+function limitOf(name, committed) {
+  const known = committed?.files[name]?.cpuSeconds ?? 0;
+  return known > MAX_CPU_SECONDS ? MAX_CPU_SECONDS : Math.max(MAX_CPU_SECONDS, known * (1 + NOISE_OF_FILE));
+}
+
+/** The costs of a whole run as they are committed. */
+export function costsToSave(files) {
+  const total = sum(files.map(({ cpuSeconds = 0 }) => cpuSeconds));
+  const kept = files.filter(
+    ({ cpuSeconds = 0, wallSeconds }) => Math.max(cpuSeconds, wallSeconds) >= MIN_SAVED_SECONDS,
+  );
+  const rows = kept
+    .toSorted((one, other) => (one.name < other.name ? -1 : 1))
+    .map(({ name, cpuSeconds = 0, wallSeconds }) => [
+      name,
+      { cpuSeconds: round(cpuSeconds), wallSeconds: round(wallSeconds) },
+    ]);
+  return { totalCpuSeconds: Math.round(total), files: Object.fromEntries(rows) };
+}
+
+/** Nothing for a handful of files, where vitest's own lines say it all. */
+function renderMost(files) {
+  if (files.length <= 10) return [];
+  const most = files.toSorted((one, other) => costOf(other) - costOf(one)).slice(0, SHOWN);
+  const column = (seconds) => (seconds === undefined ? "?" : seconds.toFixed(1)).padStart(7);
+  return [
+    "",
+    `the ${most.length} most expensive test files:`,
+    "  CPU s  wall s",
+    ...most.map(
+      ({ name, cpuSeconds, wallSeconds }) => `${column(cpuSeconds)} ${column(wallSeconds)}  ${name}`,
+    ),
+  ];
+}
+
+function renderTotal({ total, measured, committed, isWhole }) {
+  if (measured.length === 0) return [];
+  const line = `test files took ${Math.round(total)} CPU-s`;
+  if (!isWhole || committed === undefined) return [line];
+  const ratio = total / committed.totalCpuSeconds;
+  const percent = Math.round((ratio - 1) * 100);
+  const compared = `${line}, ${percent < 0 ? "" : "+"}${percent} % of the committed ${committed.totalCpuSeconds}`;
+  if (ratio <= 1 + NOISE) return [compared];
+  return [compared, `warning: more than the noise of two runs. ${renderGrown(measured, committed)}`];
+}
+
+function renderGrown(measured, { files }) {
+  const grown = measured
+    .map(({ name, cpuSeconds }) => ({ name, by: cpuSeconds - (files[name]?.cpuSeconds ?? 0) }))
+    .toSorted((one, other) => other.by - one.by)
+    .slice(0, 3)
+    .map(({ name, by }) => `${name} +${by.toFixed(1)} s`);
+  return `Grown most: ${grown.join(", ")}`;
+}
+
+function costOf({ cpuSeconds, wallSeconds }) {
+  return cpuSeconds ?? wallSeconds;
+}
+
+function sum(numbers) {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+function round(seconds) {
+  return Math.round(seconds * 10) / 10;
+}
