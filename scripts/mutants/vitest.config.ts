@@ -6,7 +6,7 @@ export default defineConfig({
   test: {
     root: path.resolve(import.meta.dirname, "../.."),
     include: ["{src,fitness,agent,controller,launchd}/**/*.test.ts"],
-    exclude: ["**/*.cluster.test.ts", "**/*.soak.test.ts", "**/*.engine.test.ts"],
+    exclude: ["**/*.{cluster,engine,soak,system}.test.ts"],
     isolate: false,
     testTimeout: 120_000,
     maxWorkers: 1,

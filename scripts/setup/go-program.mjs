@@ -2,14 +2,15 @@
 import { renameSync } from "node:fs";
 import { basename, join } from "node:path";
 import { cacheDir } from "./cache.mjs";
-import { findOnPath, isExecutable, run } from "./command.mjs";
+import { findOnPath, isExecutable } from "./command.mjs";
 import { fillFolder } from "./fill-folder.mjs";
+import { BUILD_FLAGS, LINK_FLAGS, runGo } from "./go.mjs";
 import { SetupError } from "./steps.mjs";
 
 /**
  * `folder`: the program's folder in its module, if it is built there instead of by `go install`, which needs the list of the
  * module's versions; `program`: its name on PATH; `variable`: the one that names it; `module`, `version`: what `go install` builds; `brew`: its
- * formula, empty if there is none; `cgo`: it needs a C compiler; `flags`: more of `go install`; `firstBuild`: how long a first
+ * formula, empty if there is none; `cgo`: it needs a C compiler; `linkFlags`: more of the linker; `firstBuild`: how long a first
  * build takes on two cores. Returns `{ find, ensure }`.
  */
 export function goProgram({
@@ -20,7 +21,7 @@ export function goProgram({
   version,
   brew = program,
   cgo = false,
-  flags = [],
+  linkFlags = [],
   firstBuild = "two minutes",
 }) {
   const how = [
@@ -40,15 +41,14 @@ export function goProgram({
     const go = findOnPath("go", env);
     const canBuild = !cgo || ["cc", "gcc"].some((compiler) => findOnPath(compiler, env) !== undefined);
     if (go !== undefined && canBuild) {
-      const settings = { ...env, GOFLAGS: "", CGO_ENABLED: cgo ? "1" : "0" };
-      const args = ["install", ...flags, `${module}@${version}`];
+      const flags = [...BUILD_FLAGS, `-ldflags=${[LINK_FLAGS, ...linkFlags].join(" ")}`];
+      const recipe = { program, flags, env, cgo, target: folderIn(env) };
       const what = `building, about ${firstBuild} the first time`;
       try {
-        const target = folderIn(env);
         await progress.during(program, what, () =>
           folder === ""
-            ? install(go, args, { target, built: basename(module), program, env: settings })
-            : buildInModule(go, `${module}@${version}`, { target, folder, flags, program, env: settings }),
+            ? install(go, `${module}@${version}`, { ...recipe, built: basename(module) })
+            : buildInModule(go, `${module}@${version}`, { ...recipe, folder }),
         );
         return join(folderIn(env), program);
       } catch (error) {
@@ -73,9 +73,10 @@ export function goProgram({
 }
 
 /** `go install` names a program after its package. */
-function install(go, args, { target, built, program, env }) {
+function install(go, module, { target, flags, built, program, env, cgo }) {
   return fillFolder(target, async (work) => {
-    const result = await runNicely(go, args, { ...env, GOBIN: work });
+    const args = ["install", ...flags, module];
+    const result = await runGo(go, args, { env: { ...env, GOBIN: work }, cgo });
     if (result.code !== 0) throw new SetupError(`${go} ${args.join(" ")} failed:\n${result.tail}`);
     if (built !== program) renameSync(join(work, built), join(work, program));
     return work;
@@ -83,21 +84,13 @@ function install(go, args, { target, built, program, env }) {
 }
 
 /** The module's own requirements and checksums apply. */
-function buildInModule(go, module, { target, folder, flags, program, env }) {
+function buildInModule(go, module, { target, folder, flags, program, env, cgo }) {
   return fillFolder(target, async (work) => {
-    const found = await run(go, ["mod", "download", "-json", module], { env, cwd: work });
+    const found = await runGo(go, ["mod", "download", "-json", module], { env, cwd: work });
     if (found.code !== 0) throw new SetupError(`${go} mod download ${module} failed:\n${found.tail}`);
     const args = ["build", ...flags, "-o", join(work, program), `./${folder}`];
-    const result = await runNicely(go, args, env, JSON.parse(found.stdout).Dir);
+    const result = await runGo(go, args, { env, cgo, cwd: JSON.parse(found.stdout).Dir });
     if (result.code !== 0) throw new SetupError(`${go} ${args.join(" ")} failed:\n${result.tail}`);
     return work;
   });
-}
-
-/** A build uses every core for minutes, so other programs of the machine come first. */
-function runNicely(program, args, env, cwd) {
-  const nice = findOnPath("nice", env);
-  return nice === undefined
-    ? run(program, args, { env, cwd })
-    : run(nice, ["-n", "10", program, ...args], { env, cwd });
 }

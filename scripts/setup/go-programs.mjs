@@ -2,7 +2,6 @@
 import { goProgram } from "./go-program.mjs";
 
 const HELM = "v3.22.0";
-const STRIPPED = ["-trimpath", "-ldflags=-s -w"];
 
 /** Checks the workflows in .github. */
 export const { find: findActionlint, ensure: ensureActionlint } = goProgram({
@@ -18,8 +17,8 @@ export const { find: findHelm, ensure: ensureHelm } = goProgram({
   variable: "METALBRIDGE_HELM",
   module: "helm.sh/helm/v3/cmd/helm",
   version: HELM,
-  // Without the last flag a build calls itself v3.22.
-  flags: [`-ldflags=-s -w -X helm.sh/helm/v3/internal/version.version=${HELM}`],
+  // Without it a build calls itself v3.22.
+  linkFlags: [`-X helm.sh/helm/v3/internal/version.version=${HELM}`],
 });
 
 /** Karpenter with its simulated cloud, which the module calls kwok. Version 1.14.3 and later need a newer Go. */
@@ -29,7 +28,6 @@ export const { find: findKarpenter, ensure: ensureKarpenter } = goProgram({
   module: "sigs.k8s.io/karpenter/kwok",
   version: "v1.14.0",
   brew: "",
-  flags: STRIPPED,
   firstBuild: "three minutes",
 });
 
@@ -39,7 +37,6 @@ export const { find: findKwok, ensure: ensureKwok } = goProgram({
   variable: "METALBRIDGE_KWOK",
   module: "sigs.k8s.io/kwok/cmd/kwok",
   version: "v0.8.0",
-  flags: STRIPPED,
 });
 
 /** The newest that `go install` builds: later modules lack headers. Such a build calls itself 0.0.0. */
@@ -58,7 +55,6 @@ export const { find: findRegistry, ensure: ensureRegistry } = goProgram({
   module: "github.com/distribution/distribution/v3/cmd/registry",
   version: "v3.1.2",
   brew: "docker-registry",
-  flags: STRIPPED,
 });
 
 /** An S3 server, which checks signatures, clocks and regions. */
@@ -67,7 +63,6 @@ export const { find: findS3Server, ensure: ensureS3Server } = goProgram({
   variable: "METALBRIDGE_S3_SERVER",
   module: "github.com/versity/versitygw/cmd/versitygw",
   version: "v1.8.0",
-  flags: STRIPPED,
 });
 
 /** The controller of LeaderWorkerSet, for groups of pods. */
@@ -78,7 +73,6 @@ export const { find: findLws, ensure: ensureLws } = goProgram({
   folder: "cmd",
   version: "v0.9.0",
   brew: "",
-  flags: STRIPPED,
 });
 
 /** The controllers that `npm run interop -- --only envoy-ai-gateway` runs; setup does not build them. */
@@ -88,7 +82,6 @@ export const { find: findEnvoyGateway, ensure: ensureEnvoyGateway } = goProgram(
   module: "github.com/envoyproxy/gateway/cmd/envoy-gateway",
   version: "v1.8.1",
   brew: "",
-  flags: STRIPPED,
   firstBuild: "ten minutes",
 });
 export const { find: findAIGatewayController, ensure: ensureAIGatewayController } = goProgram({
@@ -98,7 +91,6 @@ export const { find: findAIGatewayController, ensure: ensureAIGatewayController 
   folder: "cmd/controller",
   version: "v1.0.0",
   brew: "",
-  flags: STRIPPED,
   firstBuild: "five minutes",
 });
 export const { find: findAIGatewayExtproc, ensure: ensureAIGatewayExtproc } = goProgram({
@@ -108,6 +100,5 @@ export const { find: findAIGatewayExtproc, ensure: ensureAIGatewayExtproc } = go
   folder: "cmd/extproc",
   version: "v1.0.0",
   brew: "",
-  flags: STRIPPED,
   firstBuild: "five minutes",
 });

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { ensureParts, root } from "../setup.mjs";
 import { runMain } from "./steps.mjs";
 
-/** Runs a TypeScript program of the repository with the parts that tests need; for the command line of `npm run`. */
+/** Runs a TypeScript program of the repository with every part; for the command line of `npm run`. */
 export async function runProgram(...place) {
   await runMain(async (args) => {
-    const { node, llamaServer } = await ensureParts({ purpose: "test" });
+    const { node, llamaServer } = await ensureParts({ purpose: "system" });
     const env = { ...process.env, METALBRIDGE_LLAMA_SERVER: llamaServer };
     return await handOver(node, ["--import", "tsx", join(root, ...place), ...args], { env });
   });

@@ -15,7 +15,7 @@ export function findImages(env = process.env) {
 }
 
 /** Optional: says what is skipped without them. Tests bring the image up to date with the bundle themselves. */
-export async function ensureImages({ root, node, progress, env = process.env }) {
+export async function ensureImages({ root, progress, parts: { node }, env = process.env }) {
   const found = findImages(env);
   if (found !== undefined) return progress.cached("images", found);
   const missing = NEEDED.filter((program) => findOnPath(program, env) === undefined);

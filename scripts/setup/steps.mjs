@@ -1,4 +1,4 @@
-/** Progress on stderr, one line per step, and failures that say what is missing and how to get it. */
+/** Progress on stderr, and failures that say what is missing and how to get it. */
 
 /** An expected failure of setup: `how` lists ways to get what is missing, best first. */
 export class SetupError extends Error {
@@ -11,25 +11,36 @@ export class SetupError extends Error {
 
 const HEARTBEAT_MS = 15_000;
 
-/** Prints where a step stands; quiet about steps that had nothing to do unless `verbose`. */
-export function createProgress({ write = (text) => process.stderr.write(text), verbose = false } = {}) {
+/** Prints where each step stands; quiet about steps that had nothing to do unless `verbose`. */
+export function createProgress({
+  write = (text) => process.stderr.write(text),
+  verbose = false,
+  everyMs = HEARTBEAT_MS,
+} = {}) {
+  const running = new Map();
+  const seconds = (name) => `${((Date.now() - running.get(name)) / 1000).toFixed(1)} s`;
+  let heartbeat;
+  const beat = () => {
+    const steps = [...running.keys()].map((name) => `${name} ${seconds(name)}`);
+    write(`    still working: ${steps.join(", ")}\n`);
+  };
   return {
     note: (text) => write(`  · ${text}\n`),
     cached: (name, detail) => {
       if (verbose) write(`  ✓ ${name.padEnd(24)} ${detail}\n`);
     },
-    /** Runs `work` with a line before, a sign of life every 15 s, and a line after. */
+    /** Runs `work` with a line before, and a line after. Steps that run side by side share a sign of life every 15 s. */
     async during(name, detail, work) {
-      const started = Date.now();
-      const seconds = () => `${((Date.now() - started) / 1000).toFixed(1)} s`;
       write(`  … ${name.padEnd(24)} ${detail}\n`);
-      const heartbeat = setInterval(() => write(`    ${name}: still working, ${seconds()}\n`), HEARTBEAT_MS);
+      if (running.size === 0) heartbeat = setInterval(beat, everyMs);
+      running.set(name, Date.now());
       try {
         const result = await work();
-        write(`  ✓ ${name.padEnd(24)} ${seconds()}\n`);
+        write(`  ✓ ${name.padEnd(24)} ${seconds(name)}\n`);
         return result;
       } finally {
-        clearInterval(heartbeat);
+        running.delete(name);
+        if (running.size === 0) clearInterval(heartbeat);
       }
     },
   };

@@ -1,7 +1,6 @@
 /** Several hosts on one machine, each with its own agent, behind the real kube-proxy of a node's network. */
 import path from "node:path";
 import type { TestAgent } from "../../../test/bed/agent.ts";
-import { kubectlFor } from "../../../test/bed/kubectl.ts";
 import { type NodeNetwork, startNodeNetwork } from "../../../test/bed/node-network.ts";
 import type { Part } from "../../../test/bed/part.ts";
 import { installRelease } from "../../../test/bed/release.ts";
@@ -19,7 +18,7 @@ export interface BenchFleet extends Bed {
 export async function openFleet(count: number): Promise<BenchFleet> {
   return openOn({}, async (plane) => {
     const { kubeconfig } = plane.controlPlane;
-    const network = plane.use(await startNodeNetwork({ kubeconfig, kubectl: kubectlFor(kubeconfig) }));
+    const network = plane.use(await startNodeNetwork({ kubeconfig }));
     const agents = Array.from({ length: count }, (_, index) => ({ hostName: `mac-${index + 1}` }));
     const bed = await addFleet(plane, { address: network.hostAddress, agents });
     return { ...bed, network, upgrade: upgrades(plane) };

@@ -70,7 +70,7 @@ async function openBed(plane: Plane): Promise<Bed> {
   const releases = plane.use(await prepareReleases());
   const [one, two] = [releases.make("1.0.0"), releases.make("1.1.0")];
   const kubectl = kubectlFor(kubeconfig);
-  const network = plane.use(await startNodeNetwork({ kubeconfig, kubectl }));
+  const network = plane.use(await startNodeNetwork({ kubeconfig }));
   const { modelsDir } = plane.use(await startFleet({ kubeconfig, agents: [], program: programIn(one) }));
   const machine = plane.use(await startMachine({ msPerSecond: 1_000 }));
   // Before the machine is taken down, which ends the agent alone: its engines outlive it.

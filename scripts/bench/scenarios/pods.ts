@@ -84,13 +84,13 @@ export async function openPods(nodes: number): Promise<PodsBed> {
     const { kubeconfig } = plane.controlPlane;
     const kubectl = kubectlFor(kubeconfig);
     const dir = path.join(plane.dir, "kwok");
-    const kwok = plane.use(await startKwok({ kubeconfig, kubectl, dir, leaseSeconds: LEASE_SECONDS }));
+    const kwok = plane.use(await startKwok({ kubeconfig, dir, leaseSeconds: LEASE_SECONDS }));
     const all = Array.from({ length: nodes }, (_, index) => ({
       name: `gpu-${index}`,
       taints: [{ key: GPU, value: "present", effect: "NoSchedule" }],
       capacity: { [GPU]: "8" },
     }));
-    // kubectl creates one after the other, and has half a minute.
+    // All of one batch are created at the same time.
     for (let at = 0; at < nodes; at += NODES_AT_ONCE) await kwok.add(...all.slice(at, at + NODES_AT_ONCE));
     const monitoring: string | undefined = findMonitoringCrds();
     // Where PodMonitors are not installed the controller asks for them about every ten minutes, also in the quiet one.

@@ -4,73 +4,68 @@ import { clusterPartsDir } from "../cache.mjs";
 import { findOnPath, isExecutable } from "../command.mjs";
 import { SetupError } from "../steps.mjs";
 import { installEnvtest } from "./envtest.mjs";
-import { buildProgram, PROGRAMS } from "./go-build.mjs";
+import { buildPrograms } from "./go-build.mjs";
 
+/** The archives of envtest hold these. */
 const REQUIRED = ["etcd", "kube-apiserver", "kubectl"];
 
-/** What is missing without it; envtest's archives hold none of these. */
+/** What is missing without it. */
 const OPTIONAL = {
   "kube-controller-manager":
     "garbage collection, service accounts and Deployments do not work in the embedded control plane",
 };
 const FOR_TESTS = {
-  ...(process.platform === "linux" ? { kubelet: "tests with containers on a real node are skipped" } : {}),
   "kube-proxy": "tests that send traffic through a Service are skipped",
   "kube-scheduler": "tests with pods on simulated nodes are skipped",
 };
+const FOR_NODES =
+  process.platform === "linux" ? { kubelet: "tests with containers on a real node are skipped" } : {};
 
-/** Returns the folders to search, in order. With `forTest` the optional programs are built too where Go is installed. */
-export async function ensureClusterParts({ progress, forTest, env = process.env }) {
+/** Returns the folders to search, in order. Where Go is installed, all that is missing is built in one run. */
+export async function ensureClusterParts({ progress, purpose, env = process.env }) {
   const cached = clusterPartsDir(env);
   const folders = env.KUBEBUILDER_ASSETS ? [env.KUBEBUILDER_ASSETS, cached] : [cached];
   const missing = (names) =>
     names.filter((name) => !folders.some((folder) => isExecutable(join(folder, name))));
   if (missing(REQUIRED).length === 0) progress.cached("control plane", folders.join(", "));
-  else await provideRequired(missing, cached, progress, env);
-  await provideOptional(missing, cached, progress, forTest, env);
+  else await fetchRequired(missing, cached, progress, env);
+  const wanted = {
+    ...OPTIONAL,
+    ...(purpose === "start" ? {} : FOR_TESTS),
+    ...(purpose === "system" ? FOR_NODES : {}),
+  };
+  const go = findOnPath("go", env);
+  // `npm start` does not wait for what it can do without.
+  const built = purpose === "start" || go === undefined ? [] : missing(Object.keys(wanted));
+  const absent = [...missing(REQUIRED), ...built];
+  if (absent.length > 0) await build(absent, { go, target: cached, progress, env });
+  for (const name of missing(Object.keys(wanted)))
+    progress.note(`${name} is not here (it is built where Go is installed): ${wanted[name]}`);
   return folders;
 }
 
-async function provideRequired(missing, target, progress, env) {
-  let why;
+/** From the archives of envtest; what they lack is built, if Go is installed. */
+async function fetchRequired(missing, target, progress, env) {
+  let why = "the archive lacks them";
   try {
     await progress.during("control plane", "fetching etcd, kube-apiserver, kubectl", () =>
       installEnvtest(target, env),
     );
-    if (missing(REQUIRED).length === 0) return;
   } catch (error) {
     if (!(error instanceof SetupError)) throw error;
     why = error.message;
-    progress.note(`${error.message}; building from source instead`);
+    progress.note(`${why}; building from source instead`);
   }
-  const go = findOnPath("go", env);
-  if (go === undefined) {
-    throw new SetupError(
-      `the control plane needs ${missing(REQUIRED).join(", ")}; ${why ?? "the archive lacks them"}`,
-      [
-        "with internet access run setup again: the programs are fetched from envtest's releases",
-        "or install Go 1.21 or newer and run setup again: they are built from source",
-        "or name a folder that holds them in KUBEBUILDER_ASSETS",
-      ],
-    );
-  }
-  await buildAll(missing(REQUIRED), target, progress, go);
+  if (missing(REQUIRED).length === 0 || findOnPath("go", env) !== undefined) return;
+  throw new SetupError(`the control plane needs ${missing(REQUIRED).join(", ")}; ${why}`, [
+    "with internet access run setup again: the programs are fetched from envtest's releases",
+    "or install Go 1.21 or newer and run setup again: they are built from source",
+    "or name a folder that holds them in KUBEBUILDER_ASSETS",
+  ]);
 }
 
-async function provideOptional(missing, target, progress, forTest, env) {
-  const reasons = forTest ? { ...OPTIONAL, ...FOR_TESTS } : OPTIONAL;
-  const absent = missing(Object.keys(reasons));
-  if (absent.length === 0) return;
-  const go = findOnPath("go", env);
-  if (forTest && go !== undefined) return await buildAll(absent, target, progress, go);
-  for (const name of absent)
-    progress.note(`${name} is not here (it is built where Go is installed): ${reasons[name]}`);
-}
-
-async function buildAll(names, target, progress, go) {
-  for (const name of names) {
-    await progress.during(name, `building, about ${PROGRAMS[name].firstBuild} the first time`, () =>
-      buildProgram(name, target, { go }),
-    );
-  }
+async function build(names, { go, target, progress, env }) {
+  const needsAll = names.includes("kube-apiserver");
+  const what = `building ${names.join(", ")}; the first time about ${needsAll ? "five minutes" : "a minute"}`;
+  await progress.during("control plane", what, () => buildPrograms(names, target, { go, env }));
 }

@@ -18,7 +18,7 @@ export function findLlamaRpc(llamaServer) {
 }
 
 /** Optional: says what is skipped without it, and never fails. */
-export async function ensureLlamaRpc({ progress, llamaServer }) {
+export async function ensureLlamaRpc({ progress, parts: { llamaServer } }) {
   try {
     if (findLlamaRpc(llamaServer) === undefined)
       await progress.during("llama.cpp RPC", PACKAGES.join(" "), () => install(llamaServer));

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import { cacheDir } from "../cache.mjs";
 import { findOnPath, isExecutable, run } from "../command.mjs";
 import { fillFolder } from "../fill-folder.mjs";
+import { BUILD_FLAGS, LINK_FLAGS, runGo } from "../go.mjs";
 import { findDebianMirror, readAptSources } from "../llama/apt-sources.mjs";
 import { debianOnly, KEYRING, unpackPackages } from "../private-apt.mjs";
 import { SetupError } from "../steps.mjs";
@@ -88,9 +89,8 @@ function expectVersions(archives) {
 }
 
 async function buildPause(target, env) {
-  const settings = { ...env, CGO_ENABLED: "0", GOFLAGS: "" };
-  const args = ["build", "-trimpath", "-ldflags", "-s -w", "-o", target, PAUSE];
-  const result = await run("go", args, { env: settings, cwd: dirname(PAUSE) });
+  const args = ["build", ...BUILD_FLAGS, `-ldflags=${LINK_FLAGS}`, "-o", target, PAUSE];
+  const result = await runGo("go", args, { env, cwd: dirname(PAUSE) });
   if (result.code !== 0) throw new SetupError(`building pause failed:\n${result.tail}`);
 }
 
