@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { packageRoot } from "../local/package-root.ts";
 import { findKEDACrds } from "../scripts/setup/definitions.mjs";
@@ -12,19 +12,24 @@ import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import type { InferenceReplica } from "../src/api/inference-replica.ts";
 import { DEPLOYMENTS } from "../src/kube/kinds.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
+import type { KubeObject } from "../src/kube/types.ts";
 import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Deployment, Pod } from "../src/kube/workload-objects.ts";
 import { freePort } from "../test/bed/ports.ts";
 import { ENGINE_PORT, reportReplica } from "../test/bed/scripted-host.ts";
+import { until } from "../test/bed/until.ts";
 import { aggregationArgs } from "../test/cluster/aggregation.ts";
+import { WITHOUT_PODS } from "../test/cluster/planes.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 import { API_SERVICE_NAME, REQUESTS_METRIC } from "./external-metrics/api.ts";
 
-const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "elastic";
+const ADAPTER = `apiservice/${API_SERVICE_NAME}`;
+/** The real HPA and the held-back changes need time. */
+const EACH_SECOND = { everyMs: 1_000 };
 const HOSTS = ["mac-a", "mac-b", "mac-c"];
 /** Longer than a change of the load is held back. */
 const HELD_BACK_MS = 31_000;
@@ -57,6 +62,12 @@ beforeAll(async () => {
     clock,
     controlPlane: {
       apiServerArgs: aggregationArgs(folder),
+      controllerManager: [
+        ...WITHOUT_PODS,
+        "horizontal-pod-autoscaler-controller",
+        "deployment-controller",
+        "replicaset-controller",
+      ],
       controllerManagerArgs: ["--horizontal-pod-autoscaler-sync-period=1s"],
     },
   });
@@ -64,7 +75,7 @@ beforeAll(async () => {
   healthPort = await freePort();
   for (const object of chartObjects(port)) await bench.apply(object);
   await restartController();
-  await bench.cluster.kubectl(["create", "namespace", NS]);
+  await bench.objects.createNamespace(NS);
   await bench.model(NS, "tiny");
   agents = await Promise.all(HOSTS.map((host) => bench.agent(host, { statusOf })));
 }, 120_000);
@@ -106,11 +117,19 @@ async function reportUntil(requests: number, ready: string) {
     expect(service.status?.ready).toBe(ready);
     return service;
   };
-  return vi.waitFor(reported, { timeout: 120_000, interval: 1_000 });
+  return until(reported, EACH_SECOND);
 }
 
-const active = (name: string) =>
-  bench.service(NS, name).then(({ status }) => getCondition(status?.conditions, "ScalingActive"));
+/** Its condition ScalingActive. */
+const activeUntil = (name: string, expected: object) =>
+  bench.serviceUntil(NS, name, ({ status }) =>
+    expect(getCondition(status?.conditions, "ScalingActive")).toMatchObject(expected),
+  );
+
+const hpasUntil = (...names: readonly string[]) =>
+  bench.objects.until(NS, "hpa", (items: KubeObject[]) =>
+    expect(items.map(({ metadata }) => metadata.name)).toEqual(names),
+  );
 
 test("a service on hosts scales from one to three replicas by its requests, and back", async () => {
   await bench.apply(
@@ -123,18 +142,15 @@ test("a service on hosts scales from one to three replicas by its requests, and 
   expect(getCondition(idle.status?.conditions, "AbleToScale")?.status).toBe("True");
   const grown = await reportUntil(6, "3/3");
   expect(grown.spec.replicas).toBe(3);
-  await vi.waitFor(
-    async () => {
-      await report(6);
-      expect(limited(await bench.service(NS, "chat"))).toBe("TooManyReplicas");
-    },
-    { timeout: 60_000, interval: 1_000 },
-  );
+  await until(async () => {
+    await report(6);
+    expect(limited(await bench.service(NS, "chat"))).toBe("TooManyReplicas");
+  }, EACH_SECOND);
   await reportUntil(0, "1/1");
 
   await bench.objects.patch(NS, "isvc/chat", { spec: { autoscaling: null } });
   // An HPA that is about to be deleted would undo a change of the replicas.
-  await vi.waitFor(async () => expect((await bench.objects.get(NS, "hpa")).items).toEqual([]), WAIT);
+  await hpasUntil();
   await bench.objects.patch(NS, "isvc/chat", { spec: { replicas: 2 } });
   await bench.serviceUntil(NS, "chat", ({ status }) => {
     expect(status?.ready).toBe("2/2");
@@ -151,8 +167,7 @@ test("only the API server may read external metrics, and it lets only those who 
   const asked = request({ port, host: "127.0.0.1", path: route, rejectUnauthorized: false }).end();
   const status = await new Promise((resolve) => asked.once("response", (one) => resolve(one.statusCode)));
   expect(status).toBe(401);
-  const listed = await bench.cluster.kubectl(["get", "--raw", route]);
-  expect(JSON.parse(listed)).toMatchObject({ kind: "ExternalMetricValueList" });
+  expect(JSON.parse(await bench.objects.raw(route))).toMatchObject({ kind: "ExternalMetricValueList" });
   const as = ["--as", "stranger", "--as-group", "system:authenticated"];
   await expect(bench.cluster.kubectl(["get", "--raw", route, ...as])).rejects.toThrow(/Forbidden|forbidden/);
 });
@@ -166,16 +181,17 @@ test("after an upgrade, a service keeps the replicas that an HPA had set in its 
   });
   await bench.model(NS, "cached", { accelerator: "cpu" });
   await bench.apply(inferenceService(NS, "old", { modelRef: "cached", autoscaling: { maxReplicas: 5 } }));
-  const hpa = () => bench.objects.get(NS, "hpa/old");
-  await vi.waitFor(async () => {
-    expect((await hpa()).spec.scaleTargetRef.kind).toBe("InferenceService");
-    expect((await bench.objects.get(NS, "deployment/old")).spec.replicas).toBe(1);
-  }, WAIT);
+  const scaledUntil = () =>
+    bench.objects.until(NS, "hpa/old", ({ spec }) =>
+      expect(spec.scaleTargetRef.kind).toBe("InferenceService"),
+    );
+  await scaledUntil();
+  await bench.objects.until(NS, "deployment/old", ({ spec }) => expect(spec.replicas).toBe(1));
   await bench.stopController();
   // As an earlier version left them: its HPA scaled the Deployment.
   const target = { apiVersion: "apps/v1", kind: "Deployment", name: "old" };
   await bench.objects.patch(NS, "hpa/old", { spec: { scaleTargetRef: target } });
-  await bench.cluster.kubectl(["scale", "deployment/old", "-n", NS, "--replicas=4"]);
+  await bench.objects.scale(NS, "deployment/old", 4);
   expect((await bench.service(NS, "old")).spec.replicas).toBe(1);
   const seen: unknown[] = [];
   const end = new AbortController();
@@ -188,28 +204,27 @@ test("after an upgrade, a service keeps the replicas that an HPA had set in its 
   await deployments.whenSynced();
 
   await restartController();
-  await vi.waitFor(async () => expect((await hpa()).spec.scaleTargetRef.kind).toBe("InferenceService"), WAIT);
+  await scaledUntil();
   await bench.serviceUntil(NS, "old", ({ spec, status }) => {
     expect(spec.replicas).toBe(4);
     expect(status?.desiredReplicas).toBe(4);
   });
   expect(new Set(seen)).toEqual(new Set([4]));
-  await bench.cluster.kubectl(["delete", "isvc/old", "-n", NS]);
+  await bench.objects.remove(NS, "isvc/old");
 });
 
 test("the replicas stay while the requests of a ready pod are not known", async () => {
   const autoscaling = { maxReplicas: 5, behavior: AT_ONCE };
   await bench.apply(inferenceService(NS, "unread", { modelRef: "cached", replicas: 3, autoscaling }));
-  const pods = await vi.waitFor(async () => {
-    const items: readonly Pod[] = (await bench.objects.get(NS, "pods")).items;
+  const pods = await bench.objects.until(NS, "pods", (items: readonly Pod[]) => {
     const found = items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === "unread");
     expect(found).toHaveLength(3);
     return found;
-  }, WAIT);
+  });
   // Nothing listens at this address.
   const status = { phase: "Running", podIP: "127.0.0.9", conditions: [{ type: "Ready", status: "True" }] };
-  const patch = ["-n", NS, "--subresource=status", "--type=merge", "-p", JSON.stringify({ status })];
-  for (const { metadata } of pods) await bench.cluster.kubectl(["patch", `pod/${metadata.name}`, ...patch]);
+  for (const { metadata } of pods)
+    await bench.objects.patch(NS, `pod/${metadata.name}`, { status }, "status");
   const found = await bench.serviceUntil(NS, "unread", ({ status }) => {
     expect(status?.readyReplicas).toBe(3);
     expect(status?.performance).toEqual({ requestsUnknown: true });
@@ -220,43 +235,40 @@ test("the replicas stay while the requests of a ready pod are not known", async 
     });
   });
   expect(found.spec.replicas).toBe(3);
-  await bench.cluster.kubectl(["delete", "isvc/unread", "-n", NS]);
+  await bench.objects.remove(NS, "isvc/unread");
 });
 
 test("KEDA that is not installed is named in a condition, and the replicas stay", async () => {
   await bench.apply(inferenceService(NS, "later", { autoscaling: { engine: "KEDA", maxReplicas: 3 } }));
-  await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("KEDANotInstalled"), WAIT);
-  expect((await active("later"))?.message).toContain("helm install keda");
+  const message = expect.stringContaining("helm install keda");
+  await activeUntil("later", { reason: "KEDANotInstalled", message });
   expect((await bench.service(NS, "later")).spec.replicas).toBe(1);
 });
 
 withKEDA("the service waits for KEDA, whose kind accepts its ScaledObject, and never has both", async () => {
-  await bench.cluster.kubectl(["create", "-f", path.join(keda ?? "", "keda.sh_scaledobjects.yaml")]);
+  await bench.objects.install(path.join(keda ?? "", "keda.sh_scaledobjects.yaml"));
   // Kinds that a cluster lacks are looked for at intervals.
-  await vi.waitFor(async () => {
+  await until(async () => {
     clock.advance(60_000);
     for (const agent of agents) await agent.renew();
     const [found] = (await bench.objects.get(NS, "scaledobjects")).items;
     expect(found?.spec).toMatchObject({ scaleTargetRef: { kind: "InferenceService", name: "later" } });
     expectRequired(found.spec.triggers);
-  }, WAIT);
+  });
   const [{ metadata: trigger }] = (await bench.objects.get(NS, "scaledobject/later")).spec.triggers;
   await bench.serviceUntil(NS, "later", ({ status }) => expect(status?.ready).toBe("1/1"));
   for (const requests of [4, 0])
-    await vi.waitFor(
-      async () => {
-        await report(requests, "later");
-        expect(await readAsKEDA(trigger)).toBe(requests);
-      },
-      { timeout: 60_000, interval: 1_000 },
-    );
+    await until(async () => {
+      await report(requests, "later");
+      expect(await readAsKEDA(trigger)).toBe(requests);
+    }, EACH_SECOND);
   const url = (name: string) => trigger.url.replace(/later$/, name);
   await bench.apply(inferenceService(NS, "waiting", { modelRef: "none" }));
   await expect(readAsKEDA({ ...trigger, url: url("none") })).rejects.toThrow(
     `/load/${NS}/none: api returned 404`,
   );
-  await expect.poll(() => readAsKEDA({ ...trigger, url: url("waiting") }).catch(String)).toContain("503");
-  await vi.waitFor(async () => expect((await active("later"))?.reason).toBe("AutoscalerNotEvaluated"), WAIT);
+  await until(() => expect(readAsKEDA({ ...trigger, url: url("waiting") })).rejects.toThrow("503"));
+  await activeUntil("later", { reason: "AutoscalerNotEvaluated" });
   const conditions = [
     {
       type: "Ready",
@@ -266,56 +278,34 @@ withKEDA("the service waits for KEDA, whose kind accepts its ScaledObject, and n
     },
     { type: "Active", status: "False", reason: "ScalerNotActive", message: "no trigger is active" },
   ];
-  const status = JSON.stringify({ status: { conditions } });
-  const patch = [
-    "patch",
-    "scaledobject/later",
-    "-n",
-    NS,
-    "--subresource=status",
-    "--type=merge",
-    "-p",
-    status,
-  ];
-  await bench.cluster.kubectl(patch);
-  await vi.waitFor(async () => expect((await active("later"))?.status).toBe("True"), WAIT);
+  await bench.objects.patch(NS, "scaledobject/later", { status: { conditions } }, "status");
+  await activeUntil("later", { status: "True" });
 
   await bench.objects.patch(NS, "isvc/later", { spec: { autoscaling: { engine: "HPA" } } });
-  await vi.waitFor(async () => {
-    expect((await bench.objects.get(NS, "scaledobjects")).items).toEqual([]);
-    expect((await bench.objects.get(NS, "hpa/later")).spec.maxReplicas).toBe(3);
-  }, WAIT);
+  await hpasUntil("later");
+  expect((await bench.objects.get(NS, "hpa/later")).spec.maxReplicas).toBe(3);
+  await bench.objects.until(NS, "scaledobjects", (items) => expect(items).toEqual([]));
   await bench.objects.patch(NS, "isvc/later", { spec: { autoscaling: { engine: "KEDA" } } });
-  await vi.waitFor(async () => {
-    expect((await bench.objects.get(NS, "scaledobjects")).items).toHaveLength(1);
-    expect((await bench.objects.get(NS, "hpa")).items).toEqual([]);
-  }, WAIT);
+  await bench.objects.until(NS, "scaledobjects", (items) => expect(items).toHaveLength(1));
+  await hpasUntil();
 });
 
 test("the APIService of another adapter stays as it is, and services follow its owner", async () => {
-  const { spec } = await apiService();
+  const { spec } = await bench.objects.get("", ADAPTER);
   const service = { name: "keda-operator-metrics-apiserver", namespace: "keda", port: 443 };
-  const change = JSON.stringify({ spec: { service, caBundle: null, insecureSkipTLSVerify: true } });
-  await bench.cluster.kubectl(["patch", `apiservice/${API_SERVICE_NAME}`, "--type=merge", "-p", change]);
+  const foreign = { service, caBundle: null, insecureSkipTLSVerify: true };
+  await bench.objects.patch("", ADAPTER, { spec: foreign });
   await bench.apply(inferenceService(NS, "taken", { autoscaling: { maxReplicas: 3 } }));
-  await vi.waitFor(async () => expect((await active("taken"))?.reason).toBe("ExternalMetricsTaken"), WAIT);
-  expect((await active("taken"))?.message).toContain("keda/keda-operator-metrics-apiserver");
-  expect((await apiService()).spec.caBundle).toBeUndefined();
-  await vi.waitFor(async () => expect((await bench.objects.get(NS, "hpa")).items).toEqual([]), WAIT);
+  const message = expect.stringContaining("keda/keda-operator-metrics-apiserver");
+  await activeUntil("taken", { reason: "ExternalMetricsTaken", message });
+  expect((await bench.objects.get("", ADAPTER)).spec.caBundle).toBeUndefined();
+  await hpasUntil();
 
   const { service: own } = spec;
-  const back = JSON.stringify({ spec: { service: own, insecureSkipTLSVerify: null } });
-  await bench.cluster.kubectl(["patch", `apiservice/${API_SERVICE_NAME}`, "--type=merge", "-p", back]);
-  await vi.waitFor(async () => expect((await apiService()).spec.caBundle).toBe(spec.caBundle), WAIT);
-  await vi.waitFor(async () => {
-    const [found] = (await bench.objects.get(NS, "hpa")).items;
-    expect(found?.metadata.name).toBe("taken");
-  }, WAIT);
+  await bench.objects.patch("", ADAPTER, { spec: { service: own, insecureSkipTLSVerify: null } });
+  await bench.objects.until("", ADAPTER, (found) => expect(found.spec.caBundle).toBe(spec.caBundle));
+  await hpasUntil("taken");
 });
-
-async function apiService() {
-  return JSON.parse(await bench.cluster.kubectl(["get", `apiservice/${API_SERVICE_NAME}`, "-o", "json"]));
-}
 
 /** Each scaler is known to KEDA, and has the metadata that KEDA requires. */
 function expectRequired(triggers: readonly { type: string; metadata: Record<string, string> }[]): void {

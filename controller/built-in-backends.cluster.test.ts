@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { API_VERSION } from "../src/api/group.ts";
 import { BACKEND_RUNTIMES } from "../src/api/kinds.ts";
 import { builtInBackends } from "../src/engines/built-in-backends.ts";
 import { connect } from "../src/kube/client/connect.ts";
@@ -13,7 +14,7 @@ import { publishBuiltInBackends } from "./built-in-backends.ts";
 const cluster = oneCluster();
 
 test("built-in BackendRuntimes are listed, restored once edited, and leave a user's object of the same name alone", async () => {
-  const { kubeconfig, kubectl } = cluster();
+  const { kubeconfig, kubectl, objects } = cluster();
   const connection = await connect({ kubeconfigPath: kubeconfig });
   const client = createClient(connection);
   const { signal } = new AbortController();
@@ -23,7 +24,7 @@ test("built-in BackendRuntimes are listed, restored once edited, and leave a use
     return Object.fromEntries(items.map(({ metadata }) => [metadata.name, metadata.resourceVersion]));
   };
   try {
-    await kubectl(["apply", "-f", "-"], { input: OWN });
+    await objects.apply(OWN);
     await publish();
     const lines = (await kubectl(["get", "br", "--no-headers"])).trim().split("\n");
     const names = builtInBackends().map(({ metadata }) => metadata.name);
@@ -32,19 +33,17 @@ test("built-in BackendRuntimes are listed, restored once edited, and leave a use
     const first = await versions();
     await publish();
     expect(await versions()).toEqual(first);
-    await kubectl(["patch", "br", "vllm", "--type=merge", "-p", '{"spec":{"port":9}}']);
+    await objects.patch("", "br/vllm", { spec: { port: 9 } });
     await publish();
-    expect(await kubectl(["get", "br", "vllm", "-o", "jsonpath={.spec.port}"])).toBe("8000");
+    expect((await objects.get("", "br/vllm")).spec.port).toBe(8000);
   } finally {
     connection.close();
   }
 });
 
-const OWN = `
-apiVersion: metalbridge.dev/v1alpha1
-kind: BackendRuntime
-metadata:
-  name: sglang
-spec:
-  image: registry.example/sglang:own
-`;
+const OWN = {
+  apiVersion: API_VERSION,
+  kind: "BackendRuntime",
+  metadata: { name: "sglang" },
+  spec: { image: "registry.example/sglang:own" },
+};

@@ -1,130 +1,94 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
-import { CONTROLLER_REVISIONS, ENDPOINT_SLICES, NAMESPACES, SERVICES } from "../src/kube/kinds.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import type { Objects } from "../test/bed/objects.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
+import { oneOnce } from "../test/controller/once.ts";
 
-const WAIT = { timeout: 60_000, interval: 50 };
-const OURS = "metalbridge.dev/service-uid";
-const OUR_SLICES = "endpointslice.kubernetes.io/managed-by=agent.metalbridge.dev";
-let bench: Bench;
-beforeAll(async () => {
-  bench = await startBench();
-  await bench.agent("mac-1");
-});
-afterAll(() => bench?.[Symbol.asyncDispose]());
+const OURS = { labelSelector: "metalbridge.dev/service-uid" };
+const OWNED = ["services", "endpointslices", "controllerrevisions"];
 
-async function serveIn(ns: string, name = "chat"): Promise<void> {
-  await bench.cluster.kubectl(["create", "namespace", ns]).catch(() => {});
-  await bench.model(ns, "tiny");
-  await bench.apply(inferenceService(ns, name, { replicas: 2 }));
-  await bench.serviceUntil(ns, name, ({ status }) => expect(status?.phase).toBe("Ready"));
-}
+describe("step by step", () => {
+  const bench = oneOnce();
 
-async function expectNothingLeft(ns: string): Promise<void> {
-  await vi.waitFor(async () => {
-    for (const kind of [INFERENCE_SERVICES, INFERENCE_REPLICAS]) {
-      expect(await bench.client.list<never>(kind as never, { namespace: ns })).toMatchObject({
-        value: { items: [] },
-      });
-    }
-    for (const kind of [SERVICES, ENDPOINT_SLICES, CONTROLLER_REVISIONS]) {
-      const options = { namespace: ns, labelSelector: OURS };
-      expect(await bench.client.list<never>(kind as never, options)).toMatchObject({ value: { items: [] } });
-    }
-  }, WAIT);
-}
+  const expectNothingLeft = async (ns: string) => {
+    for (const kind of ["isvc", "irep", ...OWNED])
+      expect((await bench().objects.get(ns, kind)).items).toEqual([]);
+  };
 
-test.each(["background", "foreground", "orphan"])(
-  "deletion with %s propagation leaves nothing",
-  async (propagation) => {
-    const ns = `gone-${propagation}`;
-    await serveIn(ns);
-    await bench.cluster.kubectl([
-      "delete",
-      "isvc",
-      "chat",
-      "-n",
-      ns,
-      `--cascade=${propagation}`,
-      "--timeout=180s",
-    ]);
-    await expectNothingLeft(ns);
-  },
-);
-
-test("a deleted namespace is removed with services in any state", async () => {
-  const ns = "gone-whole";
-  await serveIn(ns);
-  await bench.apply(inferenceService(ns, "waits", { modelRef: "absent" }));
-  await bench.cluster.kubectl(["delete", "namespace", ns, "--timeout=180s"]);
-  expect(await bench.client.get(NAMESPACES, { name: ns })).toMatchObject({
-    ok: false,
-    error: { kind: "notFound" },
-  });
-});
-
-test("the Service stays until the last engine has stopped", async () => {
-  const ns = "ordered";
-  await bench.cluster.kubectl(["create", "namespace", ns]);
-  await bench.model(ns, "tiny");
-  const slow = await bench.agent("mac-slow", { labels: { slow: "yes" }, address: "192.168.7.30" });
-  const placement = { hosts: ["mac-slow"] };
-  await bench.apply(inferenceService(ns, "chat", { placement }));
-  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
-  // Its agent drains for as long as it likes.
-  slow.fallSilent();
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns, "--wait=false"]);
-  await vi.waitFor(async () => {
-    const [replica] = await bench.replicas(ns);
+  test("the Service stays until the last engine has stopped", async () => {
+    await bench().agents({ "mac-1": {} });
+    const ns = await bench().namespace("ordered");
+    await bench().apply(inferenceService(ns, "chat"));
+    // Its agent drains for as long as it likes.
+    bench().agent("mac-1").fallSilent();
+    await bench().objects.startRemoval(ns, "isvc/chat");
+    await bench().settle();
+    const [replica] = await bench().replicas(ns);
     expect(replica?.metadata.deletionTimestamp).toBeDefined();
-  }, WAIT);
-  expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toMatchObject({ ok: true });
-  expect(
-    await bench.client.list(ENDPOINT_SLICES, { namespace: ns, labelSelector: OUR_SLICES }),
-  ).toMatchObject({
-    value: { items: [{}] },
+    expect((await bench().objects.get(ns, "services")).items).toHaveLength(1);
+    expect((await bench().objects.get(ns, "endpointslices")).items).toHaveLength(1);
+    await bench().agents({ "mac-1": {} });
+    await expectNothingLeft(ns);
   });
-  await bench.agent("mac-slow", { labels: { slow: "yes" }, address: "192.168.7.30" });
-  await expectNothingLeft(ns);
+
+  test("replicas of a deleted Host are rescheduled", async () => {
+    await bench().agents({ "mac-1": { budgetGib: 512 }, "mac-2": {} });
+    const ns = await bench().namespace("moved");
+    await bench().apply(inferenceService(ns, "chat"));
+    const hosts = async () => (await bench().replicas(ns)).map(({ spec }) => spec.template.hostName);
+    expect(await hosts()).toEqual(["mac-1"]);
+    await bench().remove("", "mbhost/mac-1");
+    expect(await hosts()).toEqual(["mac-2"]);
+    expect((await bench().service(ns, "chat")).status?.phase).toBe("Ready");
+  });
+
+  test("objects of a service that was removed while no controller ran are cleaned up at its start", async () => {
+    await bench().agents({ "mac-1": {} });
+    const ns = await bench().namespace("swept");
+    await bench().apply(inferenceService(ns, "chat", { replicas: 2 }));
+    await bench().restart(async () => {
+      // A user removes the finalizer.
+      await bench().objects.patch(ns, "isvc/chat", { metadata: { finalizers: null } });
+      await bench().objects.startRemoval(ns, "isvc/chat");
+    });
+    await expectNothingLeft(ns);
+  });
 });
 
-test("replicas of a deleted Host are rescheduled", async () => {
-  const ns = "moved";
-  await bench.agent("mac-2", { address: "192.168.7.31", labels: { pool: "b" } });
-  await bench.agent("mac-3", { address: "192.168.7.32", labels: { pool: "b" } });
-  await bench.cluster.kubectl(["create", "namespace", ns]);
-  await bench.model(ns, "tiny");
-  await bench.apply(
-    inferenceService(ns, "chat", { placement: { hostSelector: { matchLabels: { pool: "b" } } } }),
+describe("with the garbage collector", () => {
+  let bench: Bench;
+  let objects: Objects;
+  beforeAll(async () => {
+    bench = await startBench();
+    objects = bench.objects;
+    await bench.agent("mac-1");
+  });
+  afterAll(() => bench?.[Symbol.asyncDispose]());
+
+  const serveIn = async (ns: string) => {
+    await objects.createNamespace(ns);
+    await bench.model(ns, "tiny");
+    await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
+    await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
+  };
+
+  test.each(["Background", "Foreground", "Orphan"] as const)(
+    "deletion with %s propagation leaves nothing",
+    async (propagation) => {
+      const namespace = `gone-${propagation.toLowerCase()}`;
+      await serveIn(namespace);
+      await bench.client.remove(INFERENCE_SERVICES, { namespace, name: "chat" }, { propagation });
+      const untilNone = (kind: string, options = {}) =>
+        objects.until(namespace, kind, (items: unknown[]) => expect(items).toEqual([]), options);
+      for (const kind of ["isvc", "irep"]) await untilNone(kind);
+      for (const kind of OWNED) await untilNone(kind, OURS);
+    },
   );
-  await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
-  const [first] = await bench.replicas(ns);
-  const host = first?.spec.template.hostName ?? "";
-  await bench.cluster.kubectl(["delete", "host", host]);
-  await vi.waitFor(async () => {
-    const [now, ...others] = await bench.replicas(ns);
-    expect(others).toEqual([]);
-    expect(["mac-2", "mac-3"]).toContain(now?.spec.template.hostName);
-    expect(now?.spec.template.hostName).not.toBe(host);
-  }, WAIT);
-});
 
-test("objects of a removed service are cleaned up, also at a later start", async () => {
-  const ns = "swept";
-  await serveIn(ns);
-  await bench.stopController();
-  // A user removes the finalizer while no controller runs.
-  await bench.cluster.kubectl([
-    "patch",
-    "isvc",
-    "chat",
-    "-n",
-    ns,
-    "--type=json",
-    "-p",
-    '[{"op":"remove","path":"/metadata/finalizers"}]',
-  ]);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
-  await bench.restartController();
-  await expectNothingLeft(ns);
+  test("a deleted namespace is removed with services in any state", async () => {
+    const ns = "gone-whole";
+    await serveIn(ns);
+    await bench.apply(inferenceService(ns, "waits", { modelRef: "absent" }));
+    await objects.remove("", `namespace/${ns}`);
+  });
 });

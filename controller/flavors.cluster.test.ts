@@ -39,20 +39,17 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
 
   const { podsOf, nodesOf, uidsOf } = createObserver(NS, () => bench);
   const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
-  const drain = (isDrained: boolean) =>
-    bench.cluster.kubectl([
-      ...["patch", "host", "studio-1", "--type=merge"],
-      ...["-p", JSON.stringify({ spec: { drain: isDrained } })],
-    ]);
+  const drain = (isDrained: boolean) => patch("mbhost/studio-1", { spec: { drain: isDrained } });
+  const remove = (...names: readonly string[]) =>
+    bench.objects.remove(NS, ...names.map((name) => `isvc/${name}`));
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
   const hostsOf = async () => (await bench.replicas(NS)).map(({ spec }) => spec.template.hostName);
   const eventsOf = async (name: string) => {
-    const args = ["get", "events", "-n", NS, "-o", "json", `--field-selector=involvedObject.name=${name}`];
-    const { items } = JSON.parse(await bench.cluster.kubectl(args));
-    return (items as { reason: string; message: string }[]).map(
-      ({ reason, message }) => `${reason}: ${message}`,
-    );
+    const { items } = await bench.objects.get(NS, "events");
+    return (items as { reason: string; message: string; involvedObject: { name: string } }[])
+      .filter(({ involvedObject }) => involvedObject.name === name)
+      .map(({ reason, message }) => `${reason}: ${message}`);
   };
   const chosen = (status: InferenceServiceStatus | undefined) =>
     getCondition(status?.conditions, "FlavorChosen");
@@ -105,7 +102,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
       expect.stringMatching(/^FlavorFallback: l40s: room on l40s-1; not used: mac: studio-1: draining$/),
     );
     expect(events).toContainEqual(expect.stringMatching(/^FlavorPreferred: mac: .*taken with this rollout$/));
-    await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", NS]);
+    await remove("chat");
   });
 
   test("a service narrows the flavors, and a flavor that has no GPUs left is followed by the next one", async () => {
@@ -124,7 +121,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
     const [engine] = pod?.spec.containers ?? [];
     expect(engine?.resources?.limits).toEqual({ "nvidia.com/gpu": "2" });
     expect(engine?.args).toContain("--verbose");
-    await bench.cluster.kubectl(["delete", "isvc", "first", "second", "-n", NS]);
+    await remove("first", "second");
   });
 
   test("unknown, contradictory and unmatched flavors are named with their reasons", async () => {
@@ -175,7 +172,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
     await bench.apply(inferenceService(NS, "moves", { flavors: ["l40s", "two-a10"] }));
     await until("moves", { phase: "Ready", flavor: { name: "two-a10" } });
     const before = await uidsOf("moves");
-    await bench.cluster.kubectl(["delete", "isvc", "first", "-n", NS]);
+    await remove("first");
     await vi.waitFor(async () => expect(await podsOf("first")).toEqual([]), WAIT);
     await patch("isvc/moves", { metadata: { annotations: { touched: "yes" } } });
     await until("moves", { flavor: { name: "two-a10", available: "l40s" } });
@@ -187,6 +184,6 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
     expect(await eventsOf("moves")).toContainEqual(
       expect.stringMatching(/^FlavorPreferred: l40s: preferred: room on l40s-1, taken by live eviction$/),
     );
-    await bench.cluster.kubectl(["delete", "isvc", "moves", "-n", NS]);
+    await remove("moves");
   });
 });

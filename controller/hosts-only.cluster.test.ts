@@ -13,17 +13,14 @@ interface Role {
 test("with permissions for hosts only, a service on a host runs and is deleted, and a service for pods reports why it does not run", async () => {
   const lines: LogLine[] = [];
   await using bench = await startBench({ log: keepLines(lines), flags: { hostsOnly: true } });
-  const { kubectl } = bench.cluster;
-  const role = JSON.parse(
-    await kubectl(["get", "clusterrole", "metalbridge-controller", "-o", "json"]),
-  ) as Role;
+  const role: Role = await bench.objects.get("", "clusterrole/metalbridge-controller");
   const rules = role.rules.flatMap((rule) => {
     const resources = rule.resources.filter((resource) => !OF_PODS.test(resource));
     const isEventsOfOthers = resources.includes("events") && rule.verbs.includes("list");
     return resources.length === 0 || isEventsOfOthers ? [] : [{ ...rule, resources }];
   });
   expect(rules.length).toBeLessThan(role.rules.length);
-  await kubectl(["replace", "-f", "-"], { input: JSON.stringify({ ...role, rules }) });
+  await bench.objects.patch("", "clusterrole/metalbridge-controller", { rules });
   await bench.restartController();
 
   await bench.agent("mac-1");
@@ -41,6 +38,6 @@ test("with permissions for hosts only, a service on a host runs and is deleted, 
   await bench.serviceUntil("default", "in-pods", ({ status }) =>
     expect(status).toMatchObject({ phase: "Failed", reason: "PodsDisabled" }),
   );
-  await kubectl(["delete", "isvc", "--all", "-n", "default", "--timeout=60s"]);
+  await bench.objects.remove("default", "isvc");
   expect(lines.filter(({ data, message }) => `${data.code} ${message}`.includes("ApiForbidden"))).toEqual([]);
 });

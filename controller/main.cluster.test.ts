@@ -132,7 +132,7 @@ test("an unreachable API server is retried, and logged once with the remedy", as
 test.skipIf(helmProgram === undefined)(
   `preflight: a service that fits nowhere is refused by whichever controller is asked, until none answers${needsHelm}`,
   async () => {
-    const { dir, kubeconfig, kubectl, installCrds } = ownCluster();
+    const { dir, kubeconfig, objects, installCrds } = ownCluster();
     await installCrds();
     const own = path.join(dir, "own.kubeconfig");
     await giveControllerIdentity(ownCluster(), own);
@@ -177,12 +177,12 @@ test.skipIf(helmProgram === undefined)(
     );
     await isListening;
     expect(await other.get("/readyz/preflight")).toBe("200 ok\n");
-    const create = (name: string, ...how: string[]) =>
-      kubectl(["apply", ...how, "-f", "-"], { input: JSON.stringify(inferenceService("default", name)) });
+    const create = (name: string, options?: { readonly dryRun: boolean }) =>
+      objects.create(inferenceService("default", name), options);
     const refusal =
       /the model fits no machine: it needs 4\d(\.\d)? GiB, .* closest machine, mac-3, offers 12 GiB/;
     const untilRefused = () =>
-      vi.waitFor(() => expect(create("big", "--dry-run=server")).rejects.toThrow(refusal), WAIT);
+      vi.waitFor(() => expect(create("big", { dryRun: true })).rejects.toThrow(refusal), WAIT);
     await untilRefused();
     await expect(create("big")).rejects.toThrow(refusal);
 
@@ -211,28 +211,30 @@ test.skipIf(helmProgram === undefined)(
     await untilRefused();
 
     await other.stop();
-    expect(await create("big")).toContain("created");
+    expect(await create("big")).toMatchObject({ metadata: { name: "big" } });
     await leader.stop();
     connection.close();
-    await kubectl(["delete", `validatingwebhookconfiguration/${WEBHOOK_NAME}`]);
+    await objects.remove("", `validatingwebhookconfiguration/${WEBHOOK_NAME}`);
 
     /** As the chart has it, but for the way to the webhook: a test's API server reaches no Service. */
     async function installPreflight(url: string): Promise<void> {
-      const objects = await render(helmIn(dir), "--set", "preflight.mode=Deny");
-      for (const object of objects.filter(({ metadata }) => metadata.name === WEBHOOK_NAME)) {
+      const rendered = await render(helmIn(dir), "--set", "preflight.mode=Deny");
+      for (const object of rendered.filter(({ metadata }) => metadata.name === WEBHOOK_NAME)) {
         const { webhooks } = object as { webhooks?: readonly object[] };
         const at = webhooks?.map((webhook) => ({ ...webhook, clientConfig: { url } }));
-        const input = JSON.stringify({ ...object, ...(at === undefined ? {} : { webhooks: at }) });
-        await kubectl(["apply", "-f", "-"], { input });
+        await objects.apply({ ...object, ...(at === undefined ? {} : { webhooks: at }) });
       }
     }
 
-    async function put(kind: string, metadata: object, spec: object, status: object): Promise<void> {
-      const object = { apiVersion: "metalbridge.dev/v1alpha1", kind, metadata, spec };
-      await kubectl(["apply", "-f", "-"], { input: JSON.stringify(object) });
-      const input = JSON.stringify({ ...object, status });
-      const field = ["--field-manager=test", "--server-side", "--subresource=status", "--force-conflicts"];
-      await kubectl(["apply", ...field, "-f", "-"], { input });
+    async function put(
+      kind: string,
+      metadata: { readonly name: string; readonly namespace?: string },
+      spec: object,
+      status: object,
+    ): Promise<void> {
+      const { namespace = "", name } = metadata;
+      await objects.apply({ apiVersion: "metalbridge.dev/v1alpha1", kind, metadata, spec });
+      await objects.patch(namespace, `${kind}/${name}`, { status }, "status");
     }
   },
   180_000,

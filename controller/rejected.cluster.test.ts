@@ -1,21 +1,28 @@
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { CONTROLLER_REVISIONS, SERVICES } from "../src/kube/kinds.ts";
+import { until } from "../test/bed/until.ts";
+import { WITH_QUOTAS } from "../test/cluster/planes.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
 
-const WAIT = { timeout: 60_000, interval: 50 };
 const NODE_PORT = { type: "NodePort", nodePort: 30_123 };
 const clock = createSteppedClock();
 let bench: Bench;
 let agent: AgentSide;
 beforeAll(async () => {
-  bench = await startBench({ clock });
+  bench = await startBench({ clock, controlPlane: { controllerManager: WITH_QUOTAS } });
   agent = await bench.agent("mac-1");
 });
 beforeEach(() => agent.renew());
+/** Their services take room on the one host, and hold the node port. */
+const used = new Set<string>();
+afterEach(async () => {
+  for (const name of used) await bench.objects.remove(name, "isvc", "service");
+  used.clear();
+});
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
 /** In steps so small that the host stays reachable. */
@@ -27,7 +34,8 @@ async function pass(ms: number): Promise<void> {
 }
 
 async function namespace(name: string): Promise<string> {
-  await bench.cluster.kubectl(["create", "namespace", name]);
+  used.add(name);
+  await bench.objects.createNamespace(name);
   await bench.model(name, "tiny");
   return name;
 }
@@ -41,25 +49,20 @@ async function takeNodePort(ns: string): Promise<void> {
 /** In force: what is used has been counted; until then the API server refuses with another message. */
 async function quota(ns: string, hard: Record<string, string>): Promise<void> {
   const metadata = { name: "few", namespace: ns };
-  let attempts = 0;
-  await vi.waitFor(
+  await until(
     async () => {
       // A kind is looked for every 30 s. A quota that was made before is counted again minutes later; a new one at once.
-      if (attempts % 50 === 0) {
-        await bench.cluster.kubectl(["delete", "resourcequota", "few", "-n", ns, "--ignore-not-found"]);
-        await bench.apply({ apiVersion: "v1", kind: "ResourceQuota", metadata, spec: { hard } });
-      }
-      attempts += 1;
+      await bench.objects.remove(ns, "resourcequota");
+      await bench.apply({ apiVersion: "v1", kind: "ResourceQuota", metadata, spec: { hard } });
       // However long this takes, the host stays reachable.
       await agent.renew();
-      const found = await bench.cluster.kubectl([
-        ...["get", "resourcequota", "few", "-n", ns, "-o", "jsonpath={.status}"],
-      ]);
-      const { hard: known, used = {} } = JSON.parse(found || "{}");
-      expect(known).toEqual(hard);
-      expect(Object.keys(used)).toEqual(Object.keys(hard));
+      const isCounted = ({ status = {} }: { status?: { hard?: object; used?: object } }) => {
+        expect(status.hard).toEqual(hard);
+        expect(Object.keys(status.used ?? {})).toEqual(Object.keys(hard));
+      };
+      await bench.objects.until(ns, "resourcequota/few", isCounted, { timeoutMs: 3_000 });
     },
-    { timeout: 150_000, interval: 50 },
+    { timeoutMs: 150_000 },
   );
 }
 
@@ -68,7 +71,7 @@ const isReady = ({ status }: InferenceService) => expect(status?.phase).toBe("Re
 
 /** Creates of one kind that the API server has refused, whoever asked. */
 async function refusedCreates(resource: string): Promise<number> {
-  const metrics = await bench.cluster.kubectl(["get", "--raw", "/metrics"]);
+  const metrics = await bench.objects.raw("/metrics");
   return metrics
     .split("\n")
     .filter(
@@ -92,11 +95,10 @@ test("a Service that the API server rejects is reported in the server's words an
   expect(degraded(refused)?.message).toMatch(words);
   expect(getCondition(refused.status?.conditions, "Available")?.status).toBe("False");
   expect(await bench.replicas(ns)).toEqual([]);
-  await bench.cluster.kubectl(["delete", "service", "holder", "-n", ns]);
+  await bench.objects.remove(ns, "service/holder");
   await pass(60_000);
   const ready = await bench.serviceUntil(ns, "chat", isReady);
   expect(degraded(ready)?.status).toBe("False");
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
 test("a change that the API server refuses holds up no other change, and taking it back is acted on at once", async () => {
@@ -112,8 +114,6 @@ test("a change that the API server refuses holds up no other change, and taking 
   expect(getCondition(refused.status?.conditions, "Available")?.status).toBe("True");
   await bench.apply(inferenceService(ns, "chat", { endpoint: { type: "ClusterIP" }, replicas: 2 }));
   await bench.serviceUntil(ns, "chat", isReady);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
-  await bench.cluster.kubectl(["delete", "service", "holder", "-n", ns]);
 });
 
 test("a quota on Services is named, and one that is raised is used", async () => {
@@ -127,7 +127,6 @@ test("a quota on Services is named, and one that is raised is used", async () =>
   await quota(ns, { services: "1" });
   await pass(60_000);
   await bench.serviceUntil(ns, "chat", isReady);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
 test("creates replicas within a quota, reports those beyond it, and retries them with backoff", async () => {
@@ -144,19 +143,18 @@ test("creates replicas within a quota, reports those beyond it, and retries them
   });
   const before = await refusedCreates("inferencereplicas");
   // Other services are created and deleted meanwhile, and each triggers a placement pass.
-  await bench.apply(inferenceService("port", "other"));
-  await bench.serviceUntil("port", "other", isReady);
+  const beside = await namespace("beside");
+  await bench.apply(inferenceService(beside, "other"));
+  await bench.serviceUntil(beside, "other", isReady);
   await pass(30_000);
-  await bench.cluster.kubectl(["delete", "isvc", "other", "-n", "port"]);
-  await bench.apply(inferenceService("port", "third"));
-  await bench.serviceUntil("port", "third", isReady);
+  await bench.objects.remove(beside, "isvc/other");
+  await bench.apply(inferenceService(beside, "third"));
+  await bench.serviceUntil(beside, "third", isReady);
   // Two replicas are refused in each pass: after at least half of 1, 2, 4, 8 and 16 s, and for a few changes.
   expect((await refusedCreates("inferencereplicas")) - before).toBeLessThanOrEqual(2 * 8);
   await quota(ns, { "count/inferencereplicas.metalbridge.dev": "4" });
   await pass(60_000);
   await bench.serviceUntil(ns, "chat", isReady);
-  await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", "port"]);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
 test("reports objects that an unreachable admission webhook holds back", async () => {
@@ -179,22 +177,21 @@ test("reports objects that an unreachable admission webhook holds back", async (
     ],
   });
   const probe = { metadata: { name: "probe", namespace: ns }, spec: { ports: [{ port: 80 }] } };
-  await vi.waitFor(async () => {
+  await until(async () => {
     const made = await bench.client.create(SERVICES, probe);
     if (made.ok) await bench.client.remove(SERVICES, probe.metadata);
     expect(made.ok).toBe(false);
-  }, WAIT);
+  });
   await bench.apply(inferenceService(ns, "chat"));
   const refused = await bench.serviceUntil(ns, "chat", ({ status }) =>
     expect(status).toMatchObject({ phase: "Pending", reason: "ApiObjectRefused" }),
   );
   expect(refused.status?.message).toContain('failed calling webhook "gone.example.com"');
-  await bench.cluster.kubectl(["delete", "validatingwebhookconfiguration", "gone"]);
-  await vi.waitFor(async () => {
+  await bench.objects.remove("", "validatingwebhookconfiguration/gone");
+  await until(async () => {
     await pass(60_000);
     isReady(await bench.service(ns, "chat"));
-  }, WAIT);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+  });
 });
 
 test("a ControllerRevision that is not ours and has the name of ours is named, left alone, and not asked for every second", async () => {
@@ -204,7 +201,7 @@ test("a ControllerRevision that is not ours and has the name of ours is named, l
   const ref = await bench.client.list(CONTROLLER_REVISIONS, { namespace: ns });
   const name = (ref.ok && ref.value.items[0]?.metadata.name) || "";
   await bench.stopController();
-  await bench.cluster.kubectl(["delete", "controllerrevision", name, "-n", ns]);
+  await bench.objects.remove(ns, `controllerrevision/${name}`);
   await bench.apply({
     apiVersion: "apps/v1",
     kind: "ControllerRevision",
@@ -224,8 +221,7 @@ test("a ControllerRevision that is not ours and has the name of ours is named, l
   // Once a second it would be sixty times; a pass of 6 s gives each timer of 3 s one turn.
   expect((await refusedCreates("controllerrevisions")) - before).toBeLessThanOrEqual(40);
   expect((await bench.service(ns, "chat")).status?.reason).toBe("ObjectNameTaken");
-  await bench.cluster.kubectl(["delete", "controllerrevision", name, "-n", ns]);
+  await bench.objects.remove(ns, `controllerrevision/${name}`);
   await pass(60_000);
   await bench.serviceUntil(ns, "chat", isReady);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });

@@ -32,7 +32,7 @@ beforeAll(async () => {
   }
   // This takes real time, in which hosts renew as well.
   await renewAll();
-  await bench.cluster.kubectl(["create", "namespace", NS]);
+  await bench.objects.createNamespace(NS);
   await bench.model(NS, "tiny");
   const spec = { replicas: HOST_COUNT, placement: { spread: "Required" }, hostLostSeconds: 60 };
   await bench.apply(inferenceService(NS, "chat", spec));

@@ -1,5 +1,4 @@
 /** Routes of services on Gateways of Envoy AI Gateway, with the real kinds. The tests report what its controllers would. */
-import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   findAIGatewayCrds,
@@ -7,7 +6,6 @@ import {
   findGatewayApiCrds,
 } from "../scripts/setup/definitions.mjs";
 import { getCondition } from "../src/api/conditions.ts";
-import { until } from "../test/bed/until.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 
 const NS = "routed";
@@ -19,7 +17,7 @@ let bench: Bench;
 
 beforeAll(async () => {
   bench = await startBench({ flags: { gatewayMode: "EnvoyAIGateway", gatewayRef: "infra/gw" } });
-  await bench.cluster.kubectl(["create", "namespace", NS]);
+  await bench.objects.createNamespace(NS);
   await bench.model(NS, "tiny");
   await bench.agent("mac-1", { address: "10.0.4.11" });
   await bench.agent("mac-2", { address: "10.0.4.12" });
@@ -34,19 +32,17 @@ const untilReady = (name: string, expected: object | undefined) =>
   });
 
 const report = (what: string, name: string, status: object) =>
-  bench.cluster.kubectl([
-    ...["patch", what, name, "-n", NS, "--subresource=status", "--type=merge"],
-    ...["-p", JSON.stringify({ status })],
-  ]);
+  bench.objects.patch(NS, `${what}/${name}`, { status }, "status");
 
 const condition = (type: string, status: string, message = "") => ({
   ...{ type, status, message, reason: "Tested", lastTransitionTime: "2026-01-01T00:00:00Z" },
 });
 
-const addressesOf = async (name: string): Promise<string[]> => {
-  const { spec } = await bench.objects.get(NS, `${BACKEND}/${name}`);
-  return (spec.endpoints ?? []).map((one: { ip: { address: string } }) => one.ip.address).sort();
-};
+const addressesUntil = (name: string, expected: readonly string[]) =>
+  bench.objects.until(NS, `${BACKEND}/${name}`, (backend) => {
+    const endpoints: { ip: { address: string } }[] = backend.spec.endpoints ?? [];
+    expect(endpoints.map(({ ip }) => ip.address).sort()).toEqual(expected);
+  });
 
 test("a cluster without the kinds is named in the condition, and the service runs", async () => {
   await bench.apply(inferenceService(NS, "chat", { replicas: 2, placement: { spread: "Required" } }));
@@ -55,8 +51,9 @@ test("a cluster without the kinds is named in the condition, and the service run
 });
 
 withKinds("the route appears once the kinds are installed, and follows the endpoints", async () => {
-  for (const folder of crds) await bench.cluster.kubectl(["create", "-f", path.join(folder ?? "")]);
-  await until(async () => expect(await addressesOf("chat")).toEqual(["10.0.4.11", "10.0.4.12"]));
+  for (const folder of crds) await bench.objects.install(folder ?? "");
+  const both = ["10.0.4.11", "10.0.4.12"];
+  await addressesUntil("chat", both);
   await untilReady("chat", { status: "Unknown", reason: "GatewayRouteNotEvaluated" });
   for (const kind of [
     ROUTE,
@@ -64,12 +61,14 @@ withKinds("the route appears once the kinds are installed, and follows the endpo
     "backendtrafficpolicies.gateway.envoyproxy.io",
   ])
     expect((await bench.objects.get(NS, `${kind}/chat`)).metadata.name).toBe("chat");
-  await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", NS, "--replicas=1"]);
-  await until(async () => expect(await addressesOf("chat")).toHaveLength(1));
-  await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", NS, "--replicas=0"]);
-  await until(async () => expect(await addressesOf("chat")).toEqual([]));
-  await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", NS, "--replicas=2"]);
-  await until(async () => expect(await addressesOf("chat")).toHaveLength(2));
+  for (const [replicas, expected] of [
+    [1, [expect.any(String)]],
+    [0, []],
+    [2, both],
+  ] as const) {
+    await bench.objects.scale(NS, "isvc/chat", replicas);
+    await addressesUntil("chat", expected);
+  }
 });
 
 withKinds(
@@ -109,30 +108,27 @@ withKinds(
 
 withKinds("a canary is a rule with the weights of both services, on the route of the older", async () => {
   const weighted = (weight: number) => ({ endpoint: { modelNames: [{ name: "gpt", weight }] } });
-  const refs = async (name: string) => {
-    const { spec } = await bench.objects.get(NS, `${ROUTE}/${name}`);
-    const rules: { matches: { headers: { value: string }[] }[]; backendRefs: object[] }[] = spec.rules;
-    return rules.find(({ matches }) => matches.some(({ headers }) => headers[0]?.value === "gpt"))
-      ?.backendRefs;
-  };
+  const refsUntil = (expected: readonly object[]) =>
+    bench.objects.until(NS, `${ROUTE}/a-stable`, ({ spec }) => {
+      const rules: { matches: { headers: { value: string }[] }[]; backendRefs: object[] }[] = spec.rules;
+      const rule = rules.find(({ matches }) => matches.some(({ headers }) => headers[0]?.value === "gpt"));
+      expect(rule?.backendRefs).toMatchObject(expected);
+    });
   await bench.apply(inferenceService(NS, "a-stable", { replicas: 0, ...weighted(90) }));
-  await until(async () => expect(await refs("a-stable")).toBeDefined());
+  await refsUntil([{ name: "a-stable" }]);
   await bench.apply(inferenceService(NS, "b-canary", { replicas: 0, ...weighted(10) }));
-  await until(async () =>
-    expect(await refs("a-stable")).toMatchObject([
-      { name: "a-stable", weight: 90 },
-      { name: "b-canary", weight: 10 },
-    ]),
-  );
+  await refsUntil([
+    { name: "a-stable", weight: 90 },
+    { name: "b-canary", weight: 10 },
+  ]);
   await bench.apply(inferenceService(NS, "b-canary", { replicas: 0, ...weighted(50) }));
-  await until(async () => expect(await refs("a-stable")).toMatchObject([{ weight: 90 }, { weight: 50 }]));
+  await refsUntil([{ weight: 90 }, { weight: 50 }]);
   // A service without endpoints has no part, also not on the route of another service.
-  const scale = (name: string) => bench.cluster.kubectl(["scale", "isvc", name, "-n", NS, "--replicas=1"]);
-  await scale("b-canary");
-  await until(async () => expect(await refs("a-stable")).toMatchObject([{ name: "b-canary" }]));
-  await scale("a-stable");
-  await until(async () => expect(await refs("a-stable")).toMatchObject([{ weight: 90 }, { weight: 50 }]));
-  await bench.cluster.kubectl(["delete", "isvc", "a-stable", "b-canary", "-n", NS]);
+  await bench.objects.scale(NS, "isvc/b-canary", 1);
+  await refsUntil([{ name: "b-canary" }]);
+  await bench.objects.scale(NS, "isvc/a-stable", 1);
+  await refsUntil([{ weight: 90 }, { weight: 50 }]);
+  await bench.objects.remove(NS, "isvc/a-stable", "isvc/b-canary");
 });
 
 withKinds(
@@ -143,14 +139,14 @@ withKinds(
     });
     const { status } = await untilReady("chat", undefined);
     expect(status?.gateway).toBeUndefined();
-    await until(async () => expect((await bench.objects.get(NS, BACKEND)).items).toEqual([]));
+    await bench.objects.until(NS, BACKEND, (items) => expect(items).toEqual([]));
     await bench.objects.patch(NS, "inferenceservice/chat", { spec: { endpoint: { gateway: null } } });
-    await until(async () => expect(await addressesOf("chat")).toHaveLength(2));
+    await addressesUntil("chat", ["10.0.4.11", "10.0.4.12"]);
     // As its controller does, which may be gone.
     await bench.objects.patch(NS, `${ROUTE}/chat`, {
       metadata: { finalizers: ["aigateway.envoyproxy.io/finalizer"] },
     });
-    await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", NS, "--timeout=60s"]);
+    await bench.objects.remove(NS, "isvc/chat");
     expect((await bench.objects.get(NS, BACKEND)).items).toEqual([]);
     await bench.objects.patch(NS, `${ROUTE}/chat`, { metadata: { finalizers: null } });
   },

@@ -1,119 +1,136 @@
 /** A host may get exactly the Secrets that its replicas name, for as long as they exist. */
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { giveIdentity } from "../test/bed/identity.ts";
+import { objectsOf, type RequestRefused } from "../test/bed/objects.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
+import { oneOnce } from "../test/controller/once.ts";
 import { proxyCluster } from "../test/fixtures/fault-proxy.ts";
 import { keepLines, type LogLine } from "../test/fixtures/log-lines.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
-const WAIT = { timeout: 60_000, interval: 100 };
-const AUTH = { auth: { secretRef: { name: "keys" }, key: "api-key" } };
+const WAIT = { timeout: 60_000, interval: 50 };
 const ROLE = "metalbridge-secrets-mac-1";
+const auth = (name: string) => ({ auth: { secretRef: { name }, key: "api-key" } });
 
-test("a host gets the Secrets that its replicas name, and loses them with the last replica", async () => {
-  await using bench = await startBench();
-  await using folder = await temporaryFolder();
-  const { kubectl } = bench.cluster;
-  const ns = "team";
-  await kubectl(["create", "namespace", ns]);
-  for (const name of ["keys", "other", "unnamed"])
-    await kubectl(["create", "secret", "generic", name, "--from-literal=api-key=sesame", "-n", ns]);
-  await bench.agent("mac-1");
-  const file = path.join(folder.path, "mac-1");
-  const stranger = path.join(folder.path, "mac-2");
-  await giveIdentity(bench.cluster, "mac-1", file);
-  await giveIdentity(bench.cluster, "mac-2", stranger);
-  const read = (name: string, by = file) =>
-    kubectl(["get", "secret", name, "-n", ns, "-o", "name", `--kubeconfig=${by}`]);
-  const roles = () => kubectl(["get", "role,rolebinding", "-n", ns, "-o", "name"]);
-  await expect(read("keys")).rejects.toThrow(/forbidden/);
+describe("step by step", () => {
+  const bench = oneOnce();
 
-  await bench.model(ns, "tiny");
-  const auth = (name: string) => ({ auth: { secretRef: { name }, key: "api-key" } });
-  await bench.apply(inferenceService(ns, "chat", auth("keys")));
-  await vi.waitFor(async () => expect(await read("keys")).toBe("secret/keys\n"), WAIT);
-  await bench.apply(inferenceService(ns, "more", auth("other")));
-  await vi.waitFor(async () => expect(await read("other")).toBe("secret/other\n"), WAIT);
-  expect(await read("keys")).toBe("secret/keys\n");
-  await expect(read("unnamed")).rejects.toThrow(/forbidden/);
-  await expect(read("keys", stranger)).rejects.toThrow(/forbidden/);
-  await expect(kubectl(["get", "secrets", "-n", ns, `--kubeconfig=${file}`])).rejects.toThrow(/forbidden/);
+  test("a host gets the Secrets that its replicas name, and loses them with the last replica", async () => {
+    await using folder = await temporaryFolder();
+    const { objects, cluster } = bench();
+    const as = async (host: string) => {
+      const file = path.join(folder.path, host);
+      await giveIdentity(cluster, host, file);
+      return objectsOf(file);
+    };
+    using host = await as("mac-1");
+    using stranger = await as("mac-2");
+    await bench().agents({ "mac-1": {} });
+    const ns = await bench().namespace("team");
+    for (const name of ["keys", "other", "unnamed"])
+      await objects.create({
+        ...{ apiVersion: "v1", kind: "Secret", metadata: { name, namespace: ns } },
+        stringData: { "api-key": "sesame" },
+      });
+    const answer = (what: string, by = host) =>
+      by.get(ns, what).then(
+        () => "granted",
+        ({ status }: RequestRefused) => (status === 403 ? "forbidden" : status),
+      );
+    // The API server's authorizer learns of Roles by a watch.
+    const read = (name: string, expected: "granted" | "forbidden") =>
+      vi.waitFor(async () => expect(await answer(`secret/${name}`)).toBe(expected), WAIT);
+    await read("keys", "forbidden");
 
-  // Someone widens or deletes it: the controller puts it back.
-  const wider = JSON.stringify({ rules: [{ apiGroups: [""], resources: ["secrets"], verbs: ["get"] }] });
-  await kubectl(["patch", "role", "metalbridge-secrets-mac-1", "-n", ns, "--type=merge", "-p", wider]);
-  await vi.waitFor(() => expect(read("unnamed")).rejects.toThrow(/forbidden/), WAIT);
-  await kubectl(["delete", "rolebinding", "metalbridge-secrets-mac-1", "-n", ns]);
-  await vi.waitFor(async () => expect(await read("keys")).toBe("secret/keys\n"), WAIT);
+    await bench().apply(inferenceService(ns, "chat", auth("keys")));
+    await read("keys", "granted");
+    await bench().apply(inferenceService(ns, "more", auth("other")));
+    await read("other", "granted");
+    await read("keys", "granted");
+    await read("unnamed", "forbidden");
+    expect(await answer("secret/keys", stranger)).toBe("forbidden");
+    expect(await answer("secret")).toBe("forbidden");
 
-  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=60s"]);
-  await vi.waitFor(() => expect(read("keys")).rejects.toThrow(/forbidden/), WAIT);
-  expect(await read("other")).toBe("secret/other\n");
-  await bench.stopController();
-  await kubectl(["delete", "isvc", "more", "-n", ns, "--wait=false"]);
-  await bench.restartController();
-  await vi.waitFor(async () => expect(await roles()).toBe(""), WAIT);
-  // The API server's authorizer learns by a watch that the Roles are gone.
-  await vi.waitFor(() => expect(read("other")).rejects.toThrow(/forbidden/), WAIT);
-  expect(await kubectl(["get", "rolebindings", "-n", NAMESPACE_HOSTS, "-o", "name"])).toContain("mac-1");
+    // Someone widens or deletes it: the controller puts it back.
+    const wider = { rules: [{ apiGroups: [""], resources: ["secrets"], verbs: ["get"] }] };
+    await objects.patch(ns, `role/${ROLE}`, wider);
+    await read("unnamed", "granted");
+    await bench().settle();
+    await read("unnamed", "forbidden");
+    await objects.startRemoval(ns, `rolebinding/${ROLE}`);
+    await read("keys", "forbidden");
+    await bench().settle();
+    await read("keys", "granted");
+
+    await bench().remove(ns, "isvc/chat");
+    await read("keys", "forbidden");
+    await read("other", "granted");
+    await bench().restart(() => objects.startRemoval(ns, "isvc/more"));
+    for (const kind of ["role", "rolebinding"]) expect((await objects.get(ns, kind)).items).toEqual([]);
+    await read("other", "forbidden");
+    const bindings = (await objects.get(NAMESPACE_HOSTS, "rolebinding")).items;
+    expect(bindings.map(({ metadata }: { metadata: { name: string } }) => metadata.name).join()).toContain(
+      "mac-1",
+    );
+  });
 });
 
 test("a Role that was deleted while nothing came through is made again as soon as something does", async () => {
   await using bench = await startBench();
-  const { kubectl } = bench.cluster;
+  const { objects } = bench;
   await using proxy = await proxyCluster(bench.controllerKubeconfig, bench.cluster.dir);
   await bench.restartController(proxy.kubeconfig);
   await bench.agent("mac-1");
   await bench.model("default", "tiny");
-  await bench.apply(inferenceService("default", "chat", AUTH));
-  const untilBoth = () =>
-    vi.waitFor(async () => {
-      const names = await kubectl(["get", "role,rolebinding", "-n", "default", "-o", "name"]);
-      expect(names.split(ROLE)).toHaveLength(3);
-    }, WAIT);
+  await bench.apply(inferenceService("default", "chat", auth("keys")));
+  const untilBoth = async () => {
+    for (const kind of ["role", "rolebinding"])
+      await objects.until("default", `${kind}/${ROLE}`, (found) => expect(found).toBeDefined());
+  };
   await untilBoth();
-  const lease = ["get", "lease", "metalbridge-controller", "-n", "metalbridge-system", "-o", "yaml"];
+  const renewed = async () =>
+    (await objects.get("metalbridge-system", "lease/metalbridge-controller")).spec.renewTime;
 
   proxy.stall(true);
-  await kubectl(["delete", "role,rolebinding", ROLE, "-n", "default"]);
+  await objects.remove("default", `role/${ROLE}`, `rolebinding/${ROLE}`);
   // Its renewals fail: what watches the same connection has missed the deletions.
-  const before = await kubectl(lease);
+  const before = await renewed();
   const connections = proxy.accepted();
   await vi.waitFor(() => expect(proxy.accepted()).toBeGreaterThan(connections), WAIT);
   proxy.stall(false);
-  await vi.waitFor(async () => expect(await kubectl(lease)).not.toBe(before), WAIT);
+  await objects.until("metalbridge-system", "lease/metalbridge-controller", ({ spec }) =>
+    expect(spec.renewTime).not.toBe(before),
+  );
   await untilBoth();
 });
 
 test("a controller that may not list Roles says so once, does the rest of its work, and uses the right once it is granted", async () => {
   const lines: LogLine[] = [];
   await using bench = await startBench({ log: keepLines(lines) });
-  const { kubectl } = bench.cluster;
+  const { objects } = bench;
   await bench.stopController();
   // As the chart has it with rbac.secrets=false.
-  const { rules } = JSON.parse(await kubectl(["get", "clusterrole", "metalbridge-controller", "-o", "json"]));
+  const controllerRole = "clusterrole/metalbridge-controller";
+  const { rules } = await objects.get("", controllerRole);
   const without = rules.filter(
     ({ resources }: { resources: string[] }) => !resources.some((one) => ["secrets", "roles"].includes(one)),
   );
   expect(without).toHaveLength(rules.length - 2);
-  const patch = JSON.stringify({ rules: without });
-  await kubectl(["patch", "clusterrole", "metalbridge-controller", "--type=merge", "-p", patch]);
-  const listRoles = ["get", "roles", "-A", `--kubeconfig=${bench.controllerKubeconfig}`];
-  await vi.waitFor(() => expect(kubectl(listRoles)).rejects.toThrow(/forbidden/), WAIT);
+  await objects.patch("", controllerRole, { rules: without });
+  using controller = objectsOf(bench.controllerKubeconfig);
+  await vi.waitFor(() => expect(controller.get("default", "roles")).rejects.toThrow(/forbidden/), WAIT);
   lines.length = 0;
   await bench.restartController();
   await bench.agent("mac-1");
   await bench.model("default", "tiny");
-  await bench.apply(inferenceService("default", "chat", AUTH));
+  await bench.apply(inferenceService("default", "chat", auth("keys")));
   await bench.serviceUntil("default", "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
   const about = lines.filter((line) => /orbidden|roles/i.test(JSON.stringify(line)));
   expect(about).toMatchObject([
     { level: "warn", message: expect.stringContaining("may not list Roles, so hosts get no right") },
   ]);
-  const granted = JSON.stringify({ rules });
-  await kubectl(["patch", "clusterrole", "metalbridge-controller", "--type=merge", "-p", granted]);
-  const role = () => kubectl(["get", "role", ROLE, "-n", "default", "-o", "name"]);
-  await vi.waitFor(async () => expect(await role()).toContain(ROLE), WAIT);
+  await objects.patch("", controllerRole, { rules });
+  await objects.until("default", `role/${ROLE}`, (found) => expect(found).toBeDefined());
 });

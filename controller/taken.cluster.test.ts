@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { getCondition } from "../src/api/conditions.ts";
 import { SERVICES } from "../src/kube/kinds.ts";
+import { must } from "../test/bed/must.ts";
 import type { AgentSide } from "../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../test/controller/bench.ts";
 import { createSteppedClock } from "../test/controller/stepped-clock.ts";
@@ -13,16 +14,32 @@ beforeAll(async () => {
   agent = await bench.agent("mac-1");
 });
 beforeEach(() => agent.renew());
+/** Their services take room on the one host. */
+const used = new Set<string>();
+afterEach(async () => {
+  for (const name of used) await bench.objects.remove(name, "isvc");
+  used.clear();
+});
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
-async function namespaceWithForeignService(name: string): Promise<string> {
-  await bench.cluster.kubectl(["create", "namespace", name]);
-  await bench.cluster.kubectl(["create", "service", "clusterip", "chat", "--tcp=80", "-n", name]);
+async function namespace(name: string): Promise<string> {
+  used.add(name);
+  await bench.objects.createNamespace(name);
   await bench.model(name, "tiny");
   return name;
 }
 
-const labelsOf = ({ value }: { value: { metadata: { labels?: object } } }) => value.metadata.labels;
+async function namespaceWithForeignService(name: string): Promise<string> {
+  await namespace(name);
+  await createForeignService(name);
+  return name;
+}
+
+const createForeignService = (namespace: string, name = "chat", labels: object = { app: name }) =>
+  bench.objects.create({
+    ...{ apiVersion: "v1", kind: "Service", metadata: { name, namespace, labels } },
+    spec: { selector: { app: name }, ports: [{ name: "80", port: 80 }] },
+  });
 
 const untilTaken = (ns: string) =>
   bench.serviceUntil(ns, "chat", ({ status }) =>
@@ -39,24 +56,22 @@ test("a Service of another owner is not touched, even when the InferenceService 
     reason: "ServiceNameTaken",
   });
   expect(await bench.replicas(ns)).toEqual([]);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+  await bench.objects.remove(ns, "isvc/chat");
   expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toEqual(before);
 });
 
 test("a Service that carries copied labels under another name is neither rewritten nor deleted", async () => {
-  const ns = "copied";
-  await bench.cluster.kubectl(["create", "namespace", ns]);
-  await bench.model(ns, "tiny");
+  const ns = await namespace("copied");
   await bench.apply(inferenceService(ns, "chat"));
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
-  await bench.cluster.kubectl(["expose", "service", "chat", "--name=a-chat", "--port=9999", "-n", ns]);
+  // As `kubectl expose` does.
+  const { labels } = must(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).metadata;
+  await createForeignService(ns, "a-chat", labels);
   const before = await bench.client.get(SERVICES, { name: "a-chat", namespace: ns });
-  const labels = (await bench.client.get(SERVICES, { name: "chat", namespace: ns })) as never;
-  expect(before).toMatchObject({ value: { metadata: { labels: labelsOf(labels) } } });
-  await bench.cluster.kubectl(["scale", "isvc", "chat", "-n", ns, "--replicas=2"]);
+  await bench.objects.scale(ns, "isvc/chat", 2);
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.ready).toBe("2/2"));
   expect(await bench.client.get(SERVICES, { name: "a-chat", namespace: ns })).toEqual(before);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
+  await bench.objects.remove(ns, "isvc/chat");
   expect(await bench.client.get(SERVICES, { name: "a-chat", namespace: ns })).toEqual(before);
   expect(await bench.client.get(SERVICES, { name: "chat", namespace: ns })).toMatchObject({ ok: false });
 });
@@ -64,25 +79,23 @@ test("a Service that carries copied labels under another name is neither rewritt
 test("the deletion of the Service that has the name is handled each time", async () => {
   const ns = await namespaceWithForeignService("freed");
   await bench.apply(inferenceService(ns, "chat"));
-  for (let round = 0; round < 3; round += 1) {
+  for (let round = 0; round < 2; round += 1) {
     await agent.renew();
     await untilTaken(ns);
-    await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
+    await bench.objects.remove(ns, "service/chat");
     await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
     await takeAway(ns);
   }
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
 test("a change of the Service that has the name, without its deletion, does not stop the watch", async () => {
   const ns = await namespaceWithForeignService("kept");
   await bench.apply(inferenceService(ns, "chat"));
   await untilTaken(ns);
-  await bench.cluster.kubectl(["annotate", "service", "chat", "-n", ns, "look=again"]);
+  await bench.objects.patch(ns, "service/chat", { metadata: { annotations: { look: "again" } } });
   await untilTaken(ns);
-  await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
+  await bench.objects.remove(ns, "service/chat");
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.phase).toBe("Ready"));
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", ns]);
 });
 
 test("does not retry the create while the name is taken", async () => {
@@ -101,15 +114,11 @@ test("does not retry the create while the name is taken", async () => {
   await bench.serviceUntil(ns, "other", ({ status }) => expect(status?.phase).toBe("Ready"));
   // A pass that the service's own status brought may have come after the first count.
   expect((await refusedCreates()) - before).toBeLessThanOrEqual(1);
-  await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
 });
 
 test("a model name that two services ask for is reported with both, until it is free", async () => {
   const [older, newer] = ["names-a", "names-b"] as const;
-  for (const ns of [older, newer]) {
-    await bench.cluster.kubectl(["create", "namespace", ns]);
-    await bench.model(ns, "tiny");
-  }
+  for (const ns of [older, newer]) await namespace(ns);
   const endpoint = { modelNames: [{ name: "gpt-4o" }] };
   const untilNames = (ns: string, expected: object | undefined) =>
     bench.serviceUntil(ns, "chat", ({ status }) => {
@@ -125,14 +134,13 @@ test("a model name that two services ask for is reported with both, until it is 
   await bench.apply(inferenceService(older, "chat"));
   await untilNames(newer, { status: "True", message: expect.stringContaining("gpt-4o") });
   await untilNames(older, undefined);
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", older]);
+  await bench.objects.remove(older, "isvc/chat");
   await untilNames(newer, { message: "gateways offer names-b/chat as names-b/chat, gpt-4o, chat" });
-  await bench.cluster.kubectl(["delete", "isvc", "chat", "-n", newer]);
 });
 
 /** Services that the API server refused to create because the name is taken. */
 async function refusedCreates(): Promise<number> {
-  const metrics = await bench.cluster.kubectl(["get", "--raw", "/metrics"]);
+  const metrics = await bench.objects.raw("/metrics");
   return metrics
     .split("\n")
     .filter(
@@ -146,7 +154,7 @@ async function refusedCreates(): Promise<number> {
 /** A user replaces our Service with a foreign one. */
 async function takeAway(ns: string): Promise<void> {
   await bench.stopController();
-  await bench.cluster.kubectl(["delete", "service", "chat", "-n", ns]);
-  await bench.cluster.kubectl(["create", "service", "clusterip", "chat", "--tcp=80", "-n", ns]);
+  await bench.objects.remove(ns, "service/chat");
+  await createForeignService(ns);
   await bench.restartController();
 }

@@ -30,7 +30,7 @@ describe.skipIf(why !== undefined)(`without fitness (${why ?? "simulated nodes"}
       status: "False",
       reason: "FitnessOff",
     });
-    const found = await bench.cluster.kubectl(["get", "deployment/in-pods", "-n", NS, "-o", "json"]);
-    expect((JSON.parse(found) as Deployment).spec.template.spec.affinity).toBeUndefined();
+    const { spec }: Deployment = await bench.objects.get(NS, "deployment/in-pods");
+    expect(spec.template.spec.affinity).toBeUndefined();
   });
 });

@@ -1,8 +1,10 @@
 /** Services of BackendRuntimes in pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's. */
+import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { packageRoot } from "../../local/package-root.ts";
+import type { BackendRuntime } from "../../src/api/backend-runtime.ts";
 import { API_VERSION, LABEL_BACKEND_RUNTIME, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
-import { BACKEND_RUNTIMES } from "../../src/api/kinds.ts";
 import { CONTROLLER_REVISIONS, DEPLOYMENTS, PODS } from "../../src/kube/kinds.ts";
 import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../test/bed/kwok-stages.ts";
@@ -58,8 +60,7 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
   const status = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, (one) => expect(one.status).toMatchObject(expected));
   const runtimeUntil = (name: string, expected: object) =>
-    until(async () => {
-      const found = must(await bench.client.get(BACKEND_RUNTIMES, { name }));
+    bench.objects.until("", `backendruntime/${name}`, (found: BackendRuntime): BackendRuntime => {
       expect(found.status).toMatchObject(expected);
       return found;
     });
@@ -193,7 +194,7 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
     await serve("kept", { name: "deleted" });
     await status("kept", { phase: "Ready" });
     const before = await podsOf("kept");
-    await bench.cluster.kubectl(["delete", "backendruntime", "deleted"]);
+    await bench.objects.remove("", "backendruntime/deleted");
     const isLost = (service: InferenceService) =>
       expect(current(service)).toMatchObject({ status: "False", reason: "BackendRuntimeNotFound" });
     await bench.serviceUntil(NS, "kept", isLost);
@@ -225,9 +226,7 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
         expect(after.requests).toBe(before.requests);
       });
     await quietPass("services", (note) => bench.objects.patch(NS, "isvc/quiet", note));
-    await quietPass("backends", (note) =>
-      bench.cluster.kubectl(["patch", "br", "quiet", "--type=merge", "-p", JSON.stringify(note)]),
-    );
+    await quietPass("backends", (note) => bench.objects.patch("", "backendruntime/quiet", note));
   });
 
   test("in a cluster without the definition, only services of BackendRuntimes wait, with their pods, and continue once it is installed", async () => {
@@ -235,7 +234,7 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
     await serve("stays", { name: "lost" });
     await status("stays", { phase: "Ready" });
     const before = await podsOf("stays");
-    await bench.cluster.kubectl(["delete", "crd", "backendruntimes.metalbridge.dev"]);
+    await bench.objects.remove("", "crd/backendruntimes.metalbridge.dev");
     await bench.restartController();
     await bench.apply(inferenceService(NS, "plain", {}));
     await status("plain", { phase: "Ready" });
@@ -246,12 +245,9 @@ describe.skipIf(why !== undefined)(`BackendRuntimes (${why ?? "simulated nodes"}
     expect(waits.status).toMatchObject({ phase: "Degraded", ready: "1/1" });
     expect(await podsOf("stays")).toEqual(before);
 
-    await bench.cluster.kubectl([
-      "apply",
-      "--server-side",
-      "-f",
-      "charts/metalbridge/files/crds/backendruntimes.yaml",
-    ]);
+    await bench.objects.install(
+      path.join(packageRoot(), "charts/metalbridge/files/crds/backendruntimes.yaml"),
+    );
     await until(() => runtime("lost"));
     await bench.serviceUntil(NS, "stays", (one) => expect(current(one)).toMatchObject({ status: "True" }));
     await status("stays", { phase: "Ready" });

@@ -7,6 +7,7 @@ import { JOBS, NODES } from "../../src/kube/kinds.ts";
 import type { Node } from "../../src/kube/workload-objects.ts";
 import { must } from "../../test/bed/must.ts";
 import { until } from "../../test/bed/until.ts";
+import { WITH_QUOTAS } from "../../test/cluster/planes.ts";
 import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { type Bench, startBench } from "../../test/controller/bench.ts";
 
@@ -17,7 +18,10 @@ beforeAll(async () => {
   const note = (facts: object, text: string) =>
     lines.push(`${text} ${JSON.stringify(facts)} ${errorIn(facts)}`);
   const log = { ...quietLog, info: note, warn: note, error: note };
-  bench = await startBench({ log: { ...log, child: () => log } as typeof quietLog });
+  bench = await startBench({
+    log: { ...log, child: () => log } as typeof quietLog,
+    controlPlane: { controllerManager: WITH_QUOTAS },
+  });
 });
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
@@ -27,6 +31,8 @@ const errorIn = (facts: object) =>
 async function addGPU(name: string): Promise<void> {
   const labels = { "nvidia.com/gpu.product": "NVIDIA-L4", "nvidia.com/gpu.memory": "23034" };
   must(await bench.client.create(NODES, { metadata: { name, labels } } as Node));
+  // As kube-controller-manager does with the taint of a new node.
+  await bench.objects.patch("", `node/${name}`, { spec: { taints: null } });
   const resources = { cpu: "8", memory: "64Gi", "nvidia.com/gpu": "1" };
   const now = new Date().toISOString();
   const ready = { type: "Ready", status: "True", reason: "", message: "", lastTransitionTime: now };
@@ -72,18 +78,14 @@ async function addModel(namespace: string, name: string): Promise<void> {
 
 test("a Job is created although another namespace refuses its Jobs and the ConfigMap is immutable", async () => {
   await bench.stopController();
-  for (const name of ["closed", "open"]) await bench.cluster.kubectl(["create", "namespace", name]);
+  for (const name of ["closed", "open"]) await bench.objects.createNamespace(name);
   await bench.apply({
     apiVersion: "v1",
     kind: "ResourceQuota",
     metadata: { name: "no-jobs", namespace: "closed" },
     spec: { hard: { "count/jobs.batch": "0" } },
   });
-  await until(async () =>
-    expect(await bench.cluster.kubectl(["get", "quota", "no-jobs", "-n", "closed", "-o", "yaml"])).toMatch(
-      /status:\n\s+hard:/,
-    ),
-  );
+  await bench.objects.until("closed", "quota/no-jobs", ({ status }) => expect(status?.hard).toBeDefined());
   const old = {
     ...{
       model: "hf://org/gone",

@@ -47,9 +47,8 @@ const label = (name: string, labels: Record<string, string | null>) =>
   bench.objects.patch("", `nodes/${name}`, { metadata: { labels } });
 
 /** Waits until the object has exactly these labels of ours, without the prefix metalbridge.dev. */
-const labeled = <T extends KubeObject>(kind: Kind<T>, name: string, expected: Record<string, string>) =>
-  until(async () => {
-    const { labels = {} } = must(await bench.client.get(kind, { name })).metadata;
+const labeled = (kind: Kind<KubeObject>, name: string, expected: Record<string, string>) =>
+  bench.objects.until("", `${kind.plural}/${name}`, ({ metadata: { labels = {} } }: KubeObject) => {
     const ours = Object.entries(labels).filter(([key]) => OURS.test(key));
     const named = ours.map(([key, value]) => [key.replace("metalbridge.dev/", ""), value]);
     expect(Object.fromEntries(named)).toEqual(expected);
@@ -140,10 +139,9 @@ test("a host is labeled, a new prefix replaces the old one, and a missing right 
   await label("gpu-1", { "nvidia.com/gpu.count": "1" });
   await registerHost(bench.client, "mac-2");
   must(await bench.client.jsonPatch<Host>(HOSTS, { name: "mac-2" }, [chip], { subresource: "status" }));
-  await until(async () => {
-    const { labels = {} } = must(await bench.client.get(HOSTS, { name: "mac-2" })).metadata;
-    expect(labels["flexinfer.ai/gpu.arch"]).toBe("apple-m4");
-  });
+  await bench.objects.until("", "hosts/mac-2", ({ metadata: { labels = {} } }: KubeObject) =>
+    expect(labels["flexinfer.ai/gpu.arch"]).toBe("apple-m4"),
+  );
   await labeled(NODES, "gpu-2", {});
   expect(warnings.filter((text) => text.includes("may not label"))).toHaveLength(1);
 });

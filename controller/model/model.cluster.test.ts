@@ -31,7 +31,7 @@ beforeAll(async () => {
   ns = await cluster.namespace();
   connection = await connect({ kubeconfigPath: cluster.kubeconfig });
   client = createClient(connection);
-  const common = { connection, clock: systemClock, log: quietLog, signal: stop.signal };
+  const common = { connection, clock: systemClock, log: quietLog, signal: stop.signal, startReflector };
   const queues: Queue<string>[] = [];
   const models = startReflector<Model>({
     ...common,
@@ -89,16 +89,14 @@ async function apply(name: string, spec: object): Promise<void> {
     metadata: { name, namespace: ns.name },
     spec: { hardware: { accelerator: "metal" }, ...spec },
   };
-  await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(object) });
+  await cluster.objects.apply(object);
 }
 
 function statusUntil(name: string, check: (status: ModelStatus | undefined) => void): Promise<Model> {
-  return vi.waitFor(async () => {
-    const result = await client.get(MODELS, { name, namespace: ns.name });
-    if (!result.ok) throw new Error(result.error.message);
-    check(result.value.status);
-    return result.value;
-  }, WAIT);
+  return cluster.objects.until(ns.name, `model/${name}`, (model: Model): Model => {
+    check(model.status);
+    return model;
+  });
 }
 
 test("a remote model is Ready with the facts of its header, and is not written again", async () => {
@@ -124,7 +122,7 @@ test("a remote model is Ready with the facts of its header, and is not written a
     "Ready=True",
     "SpecHonored=True",
   ]);
-  await cluster.kubectl(["annotate", "model", "good", "-n", ns.name, "touched=1"]);
+  await cluster.objects.patch(ns.name, "model/good", { metadata: { annotations: { touched: "1" } } });
   await apply("after", { source: "file:///models/after.gguf" });
   await statusUntil("after", (status) =>
     expect(status).toMatchObject({ phase: "Pending", reason: "ReadByHost" }),
@@ -187,15 +185,9 @@ test("the token of the named Secret is sent, and a missing Secret is named", asy
       ),
     }),
   );
-  await cluster.kubectl([
-    "create",
-    "secret",
-    "generic",
-    "hub",
-    "-n",
-    ns.name,
-    "--from-literal=HF_TOKEN=t0ken",
-  ]);
+  const metadata = { name: "hub", namespace: ns.name };
+  const stringData = { HF_TOKEN: "t0ken" };
+  await cluster.objects.create({ apiVersion: "v1", kind: "Secret", metadata, stringData });
   await apply("closed", { source, sourceSecretRef: { name: "hub" } });
   await statusUntil("closed", (status) => expect(status?.phase).toBe("Ready"));
 });
@@ -240,7 +232,7 @@ test("a watched repository keeps its commit while its files stay, unless that co
   serve(c, "2");
   expect((await pinned(c)).status?.pinned?.changeMarker).not.toBe(first?.pinned?.changeMarker);
   await vi.waitFor(() => expect(events).toContain("SourceContentChanged"), WAIT);
-  await cluster.kubectl(["delete", "model", "kept", "-n", ns.name]);
+  await cluster.objects.remove(ns.name, "model/kept");
 });
 
 test("the more Models wait for a Secret, the more seldom each of them reads it", async () => {
@@ -254,9 +246,8 @@ test("the more Models wait for a Secret, the more seldom each of them reads it",
       sourceSecretRef: { name: "none" },
     },
   }));
-  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-  await cluster.kubectl(["apply", "-f", "-"], { input: list });
+  await cluster.objects.apply(...items);
   const times = () => items.map(({ metadata: { name } }) => rechecks.get(`${ns.name}/${name}`) ?? 0);
   await vi.waitFor(() => expect(Math.max(...times())).toBeGreaterThan(3_000), WAIT);
-  await cluster.kubectl(["delete", "models", "-l", "waits=yes", "-n", ns.name]);
+  await cluster.objects.startRemoval(ns.name, ...items.map(({ metadata }) => `model/${metadata.name}`));
 });

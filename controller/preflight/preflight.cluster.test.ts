@@ -38,23 +38,28 @@ async function start(kubeconfig: string) {
 }
 
 test("a pod is not Ready before its webhook has listed what it judges by, and says what it may not list", async () => {
-  const { dir, kubeconfig, kubectl } = ownCluster();
-  const grant = async (name: string, scope: readonly string[], resources: string) => {
-    const role = scope.length > 0 ? "role" : "clusterrole";
-    const account = `--serviceaccount=${NAMESPACE_SYSTEM}:late`;
-    await kubectl(["create", role, name, ...scope, "--verb=get,list,watch", `--resource=${resources}`]);
-    await kubectl(["create", `${role}binding`, name, ...scope, `--${role}=${name}`, account]);
+  const { dir, kubeconfig, objects } = ownCluster();
+  const account = { kind: "ServiceAccount", name: "late", namespace: NAMESPACE_SYSTEM };
+  const rbac = { apiVersion: "rbac.authorization.k8s.io/v1" };
+  const grant = async (kind: "Role" | "ClusterRole", name: string, group: string, resources: string[]) => {
+    const metadata = { name, namespace: kind === "Role" ? NAMESPACE_SYSTEM : undefined };
+    const rules = [{ apiGroups: [group], resources, verbs: ["get", "list", "watch"] }];
+    const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name };
+    await objects.apply(
+      { ...rbac, kind, metadata, rules },
+      { ...rbac, kind: `${kind}Binding`, metadata, roleRef, subjects: [account] },
+    );
   };
-  const system = ["-n", NAMESPACE_SYSTEM];
-  await kubectl(["create", "serviceaccount", "late", ...system]);
-  await grant("late", system, "secrets,configmaps");
-  await grant("late", [], "models.metalbridge.dev,backendruntimes.metalbridge.dev,hosts.metalbridge.dev");
+  const { kind, ...metadata } = account;
+  await objects.apply({ apiVersion: "v1", kind, metadata });
+  await grant("Role", "late", "", ["secrets", "configmaps"]);
+  await grant("ClusterRole", "late", "metalbridge.dev", ["models", "backendruntimes", "hosts"]);
   const own = path.join(dir, "late.kubeconfig");
   await writeAccountKubeconfig({ kubeconfig }, { name: "late", namespace: NAMESPACE_SYSTEM, file: own });
   const controller = await start(own);
   const missing = /^503 the preflight webhook has not listed Nodes yet: .*cannot list resource "nodes".*\n$/;
   await vi.waitFor(async () => expect(await controller.get("/readyz/preflight")).toMatch(missing), WAIT);
-  await grant("late-nodes", [], "nodes");
+  await grant("ClusterRole", "late-nodes", "", ["nodes"]);
   await vi.waitFor(async () => expect(await controller.get("/readyz/preflight")).toBe("200 ok\n"), WAIT);
 });
 

@@ -21,9 +21,10 @@ const cluster = sharedCluster();
 test("without the right to Roles no key is passed again on a timer, and once it is granted all are", async () => {
   await using ns = await cluster.namespace();
   await using folder = await temporaryFolder();
-  const { kubectl } = cluster;
+  const { objects } = cluster;
   const file = path.join(folder.path, "kubeconfig");
-  await kubectl(["create", "serviceaccount", "bare", "-n", ns.name]);
+  const account = { name: "bare", namespace: ns.name };
+  await objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: account });
   await writeAccountKubeconfig(cluster, { name: "bare", namespace: ns.name, file });
   const stop = new AbortController();
   const admin = await connect({ kubeconfigPath: cluster.kubeconfig });
@@ -32,7 +33,7 @@ test("without the right to Roles no key is passed again on a timer, and once it 
     stop.abort();
     for (const one of [admin, connection]) one.close();
   });
-  const common = { clock: systemClock, log: quietLog, signal: stop.signal };
+  const common = { clock: systemClock, log: quietLog, signal: stop.signal, startReflector };
   const hosts = startReflector<Host>({ ...common, connection: admin, kind: HOSTS, onChange: () => {} });
   await hosts.whenSynced();
   const replicasOfHost = createGrouping<InferenceReplica>(({ spec }) => [spec.template.hostName]);
@@ -52,9 +53,14 @@ test("without the right to Roles no key is passed again on a timer, and once it 
   expect(access.keys()).toEqual([key]);
   expect(await access.reconcile(key)).toBeUndefined();
   expect(access.watches()).toEqual([]);
-  const account = `--serviceaccount=${ns.name}:bare`;
-  await kubectl(["create", "clusterrolebinding", ns.name, "--clusterrole=cluster-admin", account]);
-  onTestFinished(async () => void (await kubectl(["delete", "clusterrolebinding", ns.name])));
+  await objects.create({
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "ClusterRoleBinding",
+    metadata: { name: ns.name },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
+    subjects: [{ kind: "ServiceAccount", ...account }],
+  });
+  onTestFinished(() => objects.remove("", `clusterrolebinding/${ns.name}`));
   await vi.waitFor(() => expect([...changed]).toEqual([key]), { timeout: 60_000, interval: 50 });
   expect(access.watches()).toHaveLength(2);
 });

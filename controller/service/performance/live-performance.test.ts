@@ -11,6 +11,9 @@ import { createGroupings, isOnlyPerformance, type Watches } from "../../watches/
 import { observeService } from "../owned/observe.ts";
 import { startLivePerformance } from "./live-performance.ts";
 
+/** Long, because the machine may be busy. */
+const WAIT = { timeout: 60_000, interval: 10 };
+
 function replicaWith(performance: Performance, phase = "Ready"): InferenceReplica {
   return {
     metadata: { namespace: "a", name: "chat-0", uid: "r", resourceVersion: `${performance.tokensPerSecond}` },
@@ -95,13 +98,13 @@ test("the requests of a service are unknown as long as one of its ready pods can
   const options = { clock, signal: end.signal, onChange: () => {}, onUse: () => {} };
   const live = startLivePerformance({ ...options, watches: watches as unknown as Watches });
   const requestsAfter = async (...next: (string | undefined)[]) => {
-    await vi.waitFor(() => expect(alarm).toBeDefined());
+    await vi.waitFor(() => expect(alarm).toBeDefined(), WAIT);
     const fire = alarm;
     alarm = undefined;
     answers = next;
     now += 30_000;
     fire?.();
-    await vi.waitFor(() => expect(alarm).toBeDefined());
+    await vi.waitFor(() => expect(alarm).toBeDefined(), WAIT);
     const { own } = observeService(watches as unknown as Watches, "a/chat");
     const { performance } = live.of({ key: "a/chat", service, own });
     return requestsOf({

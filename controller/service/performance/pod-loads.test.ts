@@ -11,6 +11,9 @@ import type { Clock } from "../../../src/util/ports.ts";
 import { serveHttp } from "../../../test/bed/http-server.ts";
 import { startPodLoads } from "./pod-loads.ts";
 
+/** Long, because the machine may be busy. */
+const WAIT = { timeout: 60_000, interval: 10 };
+
 const VLLM = "/metrics vllm:num_requests_running,vllm:num_requests_waiting";
 
 function podAt(port: number, name: string, probe: string, isReady = true): Pod {
@@ -63,11 +66,11 @@ vllm:time_to_first_token_seconds_sum{engine="0",model_name="chat"} ${tokens / 20
   const read = vi.fn();
   const loads = startPodLoads({ pods: () => pods, clock, signal: end.signal, onRead: read });
   expect(loads.of(pods)).toBeUndefined();
-  await vi.waitFor(() => expect(alarm).toBeDefined());
+  await vi.waitFor(() => expect(alarm).toBeDefined(), WAIT);
   tokens = 1_600;
   now = 30_000;
   alarm?.();
-  await vi.waitFor(() => expect(read).toHaveBeenCalledWith(["a/chat"]));
+  await vi.waitFor(() => expect(read).toHaveBeenCalledWith(["a/chat"]), WAIT);
   expect(loads.of(pods)).toEqual([
     {
       pod: pods[0],
@@ -103,10 +106,10 @@ test("pods that do not answer keep no other pod from being read, in rounds every
   const clock: Clock = { nowMs: () => 0, monotonicMs: () => now, after };
   const loads = startPodLoads({ pods: () => [...pods, last], clock, signal: stop.signal, onRead: () => {} });
   for (let round = 1; round <= 3; round += 1) {
-    await vi.waitFor(() => expect(asked).toBe(16 * round));
+    await vi.waitFor(() => expect(asked).toBe(16 * round), WAIT);
     now += 20_000;
     end.abort();
-    await vi.waitFor(() => expect(alarm?.ms).toBe(10_000));
+    await vi.waitFor(() => expect(alarm?.ms).toBe(10_000), WAIT);
     now += 10_000;
     end = new AbortController();
     const { fire } = alarm ?? {};

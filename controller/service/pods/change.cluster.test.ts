@@ -1,5 +1,5 @@
 /** What keeps serving while the template of pods changes, with the real API server, controllers and scheduler. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ANNOTATION_TEMPLATE, MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
 import type { Deployment, PodTemplate } from "../../../src/kube/workload-objects.ts";
@@ -18,7 +18,6 @@ import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
 const NS = "changes";
-const WAIT = { timeout: 60_000, interval: 100 };
 const GPU = "nvidia.com/gpu";
 
 describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"})`, () => {
@@ -34,7 +33,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-  const { get, podsOf, uidsOf, watchAvailable } = createObserver(NS, () => bench);
+  const { get, see, podsOf, seePods, uidsOf, watchAvailable } = createObserver(NS, () => bench);
   const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
 
   test("two of three pods with GPUs serve throughout, where all GPUs are in use", async () => {
@@ -64,10 +63,7 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     await until("stays", { phase: "Ready", ready: "1/1" });
     await bench.stopController();
     const older = await asAnOlderController("stays");
-    await vi.waitFor(async () => {
-      const [pod, ...others] = await podsOf("stays");
-      expect([pod && podRevisionOf(pod), others.length]).toEqual([older, 0]);
-    }, WAIT);
+    await seePods("stays", (pods) => expect(pods.map(podRevisionOf)).toEqual([older]));
     const before = await uidsOf("stays");
 
     const image = "registry.example/metalbridge:2.0.0";
@@ -80,11 +76,11 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
 
     await patch("isvc/stays", { spec: { contextSize: 2048 } });
     await until("stays", { phase: "Ready", ready: "2/2", updatedReplicas: 2, observedGeneration: 3 });
-    const imagesOf = async () => {
-      const { initContainers = [], containers } = (await get<Deployment>("deployment/stays")).spec.template
-        .spec;
+    const images = ({ spec }: Deployment) => {
+      const { initContainers = [], containers } = spec.template.spec;
       return [...initContainers, ...containers].map((one) => one.image);
     };
+    const imagesOf = async () => images(await get<Deployment>("deployment/stays"));
     expect(await imagesOf()).toEqual([image, "registry.example/llama:new"]);
 
     await bench.restartController(undefined, {
@@ -96,7 +92,9 @@ describe.skipIf(why !== undefined)(`changes of pods (${why ?? "simulated nodes"}
     expect(await imagesOf()).toEqual([image, "registry.example/llama:new"]);
     const restart = ["rollout", "restart", "stays", "-n", NS];
     expect(await runProgram(restart, bench.cluster)).toMatchObject({ code: 0 });
-    await vi.waitFor(async () => expect((await imagesOf())[1]).toBe("registry.example/llama:newer"), WAIT);
+    await see<Deployment>("deployment/stays", (found) =>
+      expect(images(found)[1]).toBe("registry.example/llama:newer"),
+    );
     await until("stays", { phase: "Ready", ready: "1/1", updatedReplicas: 1 });
   });
 

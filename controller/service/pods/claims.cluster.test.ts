@@ -1,5 +1,5 @@
 /** Flavors by DeviceClass, with the real API server, controller and scheduler: the test publishes the devices of a node. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { ResourceClaimTemplate } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
@@ -13,14 +13,13 @@ import {
 import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
-const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "devices";
 const LARGE = { name: "large", deviceClass: "large.example.com" };
 const SMALL = { name: "small", deviceClass: "small.example.com" };
 
 describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated nodes"})`, () => {
   let bench: Bench;
-  const { get, uidsOf } = createObserver(NS, () => bench);
+  const { get, see, uidsOf } = createObserver(NS, () => bench);
 
   const createClass = (size: string) => bench.apply(deviceClassOfSize(size));
 
@@ -61,7 +60,7 @@ describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated node
 
   test("a DeviceClass that is removed replaces no pod; a pod that waits for it says what to do", async () => {
     const before = await uidsOf("chat");
-    await bench.cluster.kubectl(["delete", "deviceclass", "small.example.com"]);
+    await bench.objects.remove("", "deviceclass/small.example.com");
     await scale(3);
     const { status } = await until({ phase: "WaitingForGPU", reason: "DeviceClassMissing" });
     expect(status?.message).toMatch(
@@ -79,13 +78,11 @@ describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated node
     await until({ phase: "Ready", ready: "1/1" });
     const [old] = await templates();
     await bench.objects.patch(NS, "model/tiny", { spec: { flavors: [SMALL, LARGE] } });
-    await vi.waitFor(async () => {
-      const names = await templates();
-      expect(names).toHaveLength(1);
-      expect(names).not.toContain(old);
-    }, WAIT);
+    await see<ResourceClaimTemplate[]>("resourceclaimtemplates", (items) =>
+      expect(items.map(({ metadata }) => metadata.name)).toEqual([expect.not.stringMatching(`^${old}$`)]),
+    );
     await until({ phase: "Ready", ready: "1/1", flavor: { name: "small" } });
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
+    await bench.objects.remove(NS, "isvc/chat");
     expect(await templates()).toEqual([]);
   });
 
@@ -99,7 +96,7 @@ describe.skipIf(why !== undefined)(`claims for devices (${why ?? "simulated node
       bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject({ phase: "Ready", flavor }));
     await bench.apply(inferenceService(NS, "one", { modelRef: "mixed" }));
     await untilMixed("one", { name: "mac" });
-    await bench.cluster.kubectl(["patch", "host/studio-1", "--type=merge", '-p={"spec":{"drain":true}}']);
+    await bench.objects.patch("", "host/studio-1", { spec: { drain: true } });
     const drained = { name: "mac", reason: "FlavorFull", message: "studio-1: draining" };
     await untilMixed("one", { name: "large", skipped: [drained] });
 

@@ -1,5 +1,5 @@
 /** placement.mode Auto with the real API server, controller and scheduler, and kwok's nodes of several GPU classes. */
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { BenchmarkResult } from "../../../src/api/benchmark.ts";
 import { getCondition } from "../../../src/api/conditions.ts";
 import { NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
@@ -7,7 +7,7 @@ import { benchmarkKey } from "../../../src/capacity/benchmark/key.ts";
 import { BENCHMARKS_NAME } from "../../../src/capacity/benchmark/table.ts";
 import { GGUF } from "../../../src/capacity/testing/models.ts";
 import { engineDescription } from "../../../src/engines/registry.ts";
-import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
+import type { Deployment } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import {
   type Bench,
@@ -20,7 +20,6 @@ import { buildOfImage } from "../../benchmark/job.ts";
 import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
-const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "gates";
 const CONTENT = "ab".repeat(32);
 const L40S = "nvidia-l40s";
@@ -59,7 +58,7 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
 
-  const { get, podsOf, uidsOf, nodesOf } = createObserver(NS, () => bench);
+  const { get, podsOf, seePods, uidsOf, nodesOf } = createObserver(NS, () => bench);
   const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
@@ -67,10 +66,15 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     bench.serviceUntil(NS, name, ({ status }) =>
       expect(getCondition(status?.conditions, "NodesScored")?.message).toMatch(message),
     );
-  const reasonsOfStarted = async (name: string) =>
-    (await podsOf(name))
-      .filter(({ spec }) => spec.nodeName !== undefined)
-      .map(({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"]);
+  /** Of a pod that has a node. */
+  const seeReason = (name: string, reason: RegExp) =>
+    seePods(name, (pods) =>
+      expect(
+        pods
+          .filter(({ spec }) => spec.nodeName !== undefined)
+          .map(({ metadata }) => metadata.annotations?.["metalbridge.dev/placement-reason"]),
+      ).toContainEqual(expect.stringMatching(reason)),
+    );
   const measure = (l40s: number, h200: number) =>
     bench.apply({
       apiVersion: "v1",
@@ -116,7 +120,9 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
 
     const { generation } = (await get<Deployment>("deployment/chat")).metadata;
     await measure(10, 40);
-    await bench.cluster.kubectl(["annotate", "node/l40s-1", "metalbridge.dev/cost=3"]);
+    await bench.objects.patch("", "node/l40s-1", {
+      metadata: { annotations: { "metalbridge.dev/cost": "3" } },
+    });
     await scored(
       "chat",
       /^prefers: h200-1 \(.*cost unknown\), l40s-1 \(.*cost 3 of 3\); an unknown speed or cost counts/,
@@ -129,14 +135,16 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
 
     await bench.stopController();
     const before = await uidsOf("chat");
-    await bench.cluster.kubectl(["delete", `pod/${first?.metadata.name}`, "-n", NS, "--wait=false"]);
-    const fresh = (pods: readonly Pod[]) => pods.find(({ metadata }) => !before.includes(metadata.uid ?? ""));
-    await vi.waitFor(async () => {
-      const conditions = fresh(await podsOf("chat"))?.status?.conditions ?? [];
-      expect(conditions).toContainEqual(expect.objectContaining({ reason: "SchedulingGated" }));
-    }, WAIT);
+    await bench.objects.startRemoval(NS, `pod/${first?.metadata.name}`);
+    await seePods("chat", (pods) => {
+      const fresh = pods.find(({ metadata }) => !before.includes(metadata.uid ?? ""));
+      const gated = expect.objectContaining({ reason: "SchedulingGated" });
+      expect(fresh?.status?.conditions).toContainEqual(gated);
+    });
     await bench.restartController();
-    await vi.waitFor(async () => expect(await nodesOf("chat")).toEqual(["h200-1", "h200-1"]), WAIT);
+    await seePods("chat", (pods) =>
+      expect(pods.map(({ spec }) => spec.nodeName)).toEqual(["h200-1", "h200-1"]),
+    );
     await until("chat", { phase: "Ready", ready: "2/2" });
   });
 
@@ -145,27 +153,17 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     await until("chat", { phase: "WaitingForGPU", readyReplicas: 8 });
     const waiting = async () => (await podsOf("chat")).filter(({ spec }) => spec.nodeName === undefined);
     const [pending] = await waiting();
-    await bench.cluster.kubectl([
-      "label",
-      "node/small-1",
-      "--overwrite",
-      `nvidia.com/gpu.memory=${24 * 1024}`,
-    ]);
+    const labels = { "nvidia.com/gpu.memory": String(24 * 1024) };
+    await bench.objects.patch("", "node/small-1", { metadata: { labels } });
     await until("chat", { phase: "Ready", ready: "9/9" });
     expect(await uidsOf("chat")).not.toContain(pending?.metadata.uid);
     expect(await nodesOf("chat")).toContain("small-1");
 
-    await bench.cluster.kubectl(["delete", "model/qwen", "-n", NS]);
+    await bench.objects.remove(NS, "model/qwen");
     const [lost] = await podsOf("chat");
-    await bench.cluster.kubectl(["delete", `pod/${lost?.metadata.name}`, "-n", NS]);
+    await bench.objects.remove(NS, `pod/${lost?.metadata.name}`);
     // The status may still be the one from before the deletion.
-    await vi.waitFor(
-      async () =>
-        expect(await reasonsOfStarted("chat")).toContainEqual(
-          expect.stringMatching(/^no node is preferred: .*Model qwen/),
-        ),
-      WAIT,
-    );
+    await seeReason("chat", /^no node is preferred: .*Model qwen/);
     await until("chat", { readyReplicas: 9 });
 
     await patch("isvc/chat", { spec: { placement: { on: "Hosts" } } });
@@ -174,12 +172,8 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
       observedGeneration: (await bench.service(NS, "chat")).metadata.generation,
     });
     const [replaced] = await podsOf("chat");
-    await bench.cluster.kubectl(["delete", `pod/${replaced?.metadata.name}`, "-n", NS]);
-    await vi.waitFor(
-      async () => expect(await reasonsOfStarted("chat")).toContain("the service moves to hosts"),
-      WAIT,
-    );
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", NS, "--timeout=60s"]);
+    await bench.objects.remove(NS, `pod/${replaced?.metadata.name}`);
+    await seeReason("chat", /^the service moves to hosts$/);
   });
 
   test("kube-scheduler allocates the devices of claims in the order of a prioritized list, and the status names them", async () => {
@@ -235,6 +229,5 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     await placed(/on l40s-1 \(gpu\/any: gpu-0 of gpu.example.com\)/);
     await patch("isvc/claims", { spec: { replicas: 3 } });
     await until("claims", { phase: "WaitingForGPU", readyReplicas: 2 });
-    await bench.cluster.kubectl(["delete", "isvc/claims", "-n", NS, "--timeout=60s"]);
   });
 });

@@ -67,9 +67,6 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         }, WAIT);
       }
     };
-    const reason = async () =>
-      getCondition((await bench.service(NS, "chat")).status?.conditions, "Idle")?.reason;
-
     test("pods without requests are stopped with their autoscaler, and demand brings both back", async () => {
       const { port } = engine.address() as AddressInfo;
       const metrics = [{ type: "Resource", name: "cpu", targetAverageUtilization: 80 }];
@@ -82,8 +79,9 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       };
       await bench.apply(inferenceService(NS, "chat", spec));
       await until({ phase: "Ready", ready: "2/2" });
-      const scalers = async () => (await bench.objects.get(NS, "hpa")).items.length;
-      await vi.waitFor(async () => expect(await scalers()).toBe(1), WAIT);
+      const scalersUntil = (count: number) =>
+        bench.objects.until(NS, "hpa", (items) => expect(items).toHaveLength(count));
+      await scalersUntil(1);
 
       inFlight = 1;
       await pass(240);
@@ -96,19 +94,21 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await pass(240);
       const { status } = await until({ phase: "Idle", ready: "0/0", reason: "Idle" });
       expect(getCondition(status?.conditions, "ScalingActive")?.message).toBe("the service is idle");
-      await vi.waitFor(async () => expect(await scalers()).toBe(0), WAIT);
+      await scalersUntil(0);
       expect((await bench.objects.get(NS, "deployment/chat")).spec.replicas).toBe(0);
       expect((await bench.service(NS, "chat")).spec.replicas).toBe(2);
 
       await Promise.all(Array.from({ length: 5 }, () => demand(bench.client, NS, "chat", clock.nowMs())));
       await until({ phase: "Ready", ready: "2/2", idle: { state: "Awake" } });
-      await vi.waitFor(async () => expect(await scalers()).toBe(1), WAIT);
+      await scalersUntil(1);
     });
 
     test("pods whose requests cannot be read stay", async () => {
       inFlight = undefined;
       await pass(360);
-      await vi.waitFor(async () => expect(await reason()).toBe("UseUnknown"), WAIT);
+      await bench.serviceUntil(NS, "chat", ({ status }) =>
+        expect(getCondition(status?.conditions, "Idle")?.reason).toBe("UseUnknown"),
+      );
       await pass(240);
       await until({ phase: "Ready", ready: "2/2" });
     });

@@ -1,30 +1,36 @@
 /** Services as pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { getCondition } from "../../../src/api/conditions.ts";
 import type { ModelFormat } from "../../../src/api/fields/shared.ts";
-import type { InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
+import type { InferenceService, InferenceServiceStatus } from "../../../src/api/inference-service/index.ts";
 import { GGUF } from "../../../src/capacity/testing/models.ts";
+import { DEPLOYMENTS } from "../../../src/kube/kinds.ts";
+import type { KubeObject } from "../../../src/kube/types.ts";
 import { serveLogs } from "../../../test/bed/kubelet-logs.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import type { AgentSide, AgentSideOptions } from "../../../test/controller/agent-side.ts";
 import { type Bench, inferenceService, startBench } from "../../../test/controller/bench.ts";
+import { changesSince } from "./fixtures/observe.ts";
 import { testRefusals } from "./fixtures/refusals.ts";
 
 const why = whyNoSimulatedNodes();
-const WAIT = { timeout: 60_000, interval: 100 };
 const GPU = "nvidia.com/gpu";
 /** A service that hosts may run needs them to be placed. */
 const readFacts = (format: ModelFormat = "gguf") =>
   format === "gguf" ? { format, gguf: GGUF, sizeBytes: 2 ** 30, weightsBytes: 2 ** 30 } : { format };
 const DEVICES = { apiVersion: "resource.k8s.io/v1" };
-/** Examples that do not become Ready here: kwok's nodes publish no devices for claims, and LeaderWorkerSet is missing. */
-const ENDS: Readonly<Record<string, object>> = {
-  "tensorrt-llm.yaml": { phase: "WaitingForGPU" },
-  "vllm-group.yaml": { phase: "Pending", reason: "LeaderWorkerSetMissing" },
-};
+/** Examples whose pods need something of a node or of the cluster; workload.cluster.test.ts has the others. */
+const ENDS: readonly (readonly [string, object])[] = [
+  ["sglang.yaml", { phase: "Ready" }],
+  ["vllm-mig.yaml", { phase: "Ready" }],
+  // kwok's nodes publish no devices for claims.
+  ["tensorrt-llm.yaml", { phase: "WaitingForGPU" }],
+  ["vllm-group.yaml", { phase: "Pending", reason: "LeaderWorkerSetMissing" }],
+];
 const EXAMPLES = path.join(import.meta.dirname, "../../../examples/linux");
 
 describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : ` (skipped: ${why})`}`, () => {
@@ -43,9 +49,22 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     });
   });
   afterAll(() => bench?.[Symbol.asyncDispose](), 60_000);
+  /** The next test gets the nodes' resources, and no host. */
+  const used = new Set<string>();
+  const agents: AgentSide[] = [];
+  afterEach(async () => {
+    await Promise.all([...used].map((name) => bench.objects.remove(name, "isvc")));
+    used.clear();
+    for (const agent of agents.splice(0)) agent.fallSilent();
+    await bench.objects.remove("", "hosts");
+  });
+  /** Answers until the services of the test are gone. */
+  const host = async (name: string, options: Partial<AgentSideOptions>) =>
+    void agents.push(await bench.agent(name, options));
 
   async function namespace(name: string): Promise<string> {
-    await bench.cluster.kubectl(["create", "namespace", name]);
+    used.add(name);
+    await bench.objects.createNamespace(name);
     // kwok does not mount volumes, but the scheduler reads the claim.
     await bench.apply({
       apiVersion: "v1",
@@ -78,16 +97,23 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
   const until = (ns: string, name: string, expected: object) =>
     bench.serviceUntil(ns, name, ({ status }) => expect(status).toMatchObject(expected));
   const get = (ns: string, what: string) => bench.objects.get(ns, what);
+  const untilNone = (ns: string, kind: string) =>
+    bench.objects.until(ns, kind, (items) => expect(items).toEqual([]));
+  const untilReplicas = (ns: string, count: number) =>
+    bench.objects.until(ns, "inferencereplicas", (items) => expect(items).toHaveLength(count));
+  const untilEvent = (ns: string, reason: string) =>
+    bench.objects.until(ns, "events.events.k8s.io", (items: { reason: string }[]) =>
+      expect(items.map((event) => event.reason)).toContain(reason),
+    );
   const patch = (ns: string, what: string, change: object) => bench.objects.patch(ns, what, change);
 
   test("a service becomes Ready, follows its spec, scales and is deleted with everything", async () => {
     const ns = await namespace("life");
     await bench.apply(inferenceService(ns, "chat", { replicas: 2 }));
     await until(ns, "chat", { phase: "Ready", ready: "2/2", runtime: "llamacpp" });
-    await vi.waitFor(async () => {
-      const { items } = await get(ns, "endpointslices");
-      expect(items.flatMap((slice: { ports?: object[] }) => slice.ports)).toMatchObject([{ port: 8080 }]);
-    }, WAIT);
+    await bench.objects.until(ns, "endpointslices", (slices: { ports?: object[] }[]) =>
+      expect(slices.flatMap(({ ports }) => ports)).toMatchObject([{ port: 8080 }]),
+    );
 
     await patch(ns, "isvc/chat", { spec: { replicas: 3, contextSize: 2048 } });
     await until(ns, "chat", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
@@ -99,14 +125,15 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await patch(ns, "isvc/chat", { spec: { suspend: false } });
     await until(ns, "chat", { phase: "Ready", ready: "3/3" });
 
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+    await bench.objects.remove(ns, "isvc/chat");
     for (const kind of ["deployments", "services", "pdb", "hpa", "networkpolicies"])
-      await vi.waitFor(async () => expect((await get(ns, kind)).items).toEqual([]), WAIT);
+      await untilNone(ns, kind);
   });
 
   test("pods that fetch the weights have an init container, report its failure, and check the API key", async () => {
     const ns = await namespace("ephemeral");
-    await bench.cluster.kubectl(["label", "namespace", ns, "pod-security.kubernetes.io/enforce=restricted"]);
+    const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+    await patch("", `namespace/${ns}`, { metadata: { labels } });
     const message = JSON.stringify({ code: "SourceForbidden", message: "403", isRetryable: false });
     await bench.apply(
       inferenceService(ns, "chat", {
@@ -129,7 +156,6 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     expect(engine.args.join(" ")).toMatch(/--model \/models\/model-[0-9a-f]+\/tiny\.gguf/);
     // 4 GiB of weights, and what the engine needs beside them.
     expect(Number.parseInt(engine.resources.requests.memory, 10)).toBeGreaterThan(4096);
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
   });
 
   test("an engine that falls back to the CPU is a condition with an Event; its log is read once", async () => {
@@ -144,16 +170,12 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
         KeyRequired: "False NoAuth",
       }),
     );
-    await vi.waitFor(async () => {
-      const events = await get(ns, "events.events.k8s.io");
-      expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("NoLayersOnGPU");
-    }, WAIT);
+    await untilEvent(ns, "NoLayersOnGPU");
     await patch(ns, "isvc/chat", { metadata: { annotations: { touched: "1" } }, spec: { priority: "high" } });
     await until(ns, "chat", { observedGeneration: 2 });
     const { items } = await get(ns, "pods");
     for (const { metadata } of items)
       expect(kubelet.asked.filter((url) => url.includes(metadata.name)).length).toBeLessThanOrEqual(1);
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
   });
 
   test("pods beyond the GPUs wait in the queue: by priority, then age, right after each change", async () => {
@@ -174,45 +196,44 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     await one("fourth");
     await until(ns, "fourth", { phase: "WaitingForGPU", queuePosition: 2 });
     // Nothing may be preempted, so that it waits as well, ahead of both.
-    await bench.cluster.kubectl(["delete", "isvc/third", "-n", ns]);
+    await bench.objects.remove(ns, "isvc/third");
     await until(ns, "fourth", { queuePosition: 1 });
-    await bench.cluster.kubectl(["delete", "isvc/first", "-n", ns]);
+    await bench.objects.remove(ns, "isvc/first");
     await until(ns, "fourth", { phase: "Ready" });
     // A higher priority preempts a lower one.
     await one("urgent", { priority: "high" });
     await until(ns, "urgent", { phase: "Ready" });
-    const waiting = await Promise.all(["second", "fourth"].map((name) => bench.service(ns, name)));
-    await vi.waitFor(async () => {
-      const now = await Promise.all(waiting.map(({ metadata }) => bench.service(ns, metadata.name)));
-      expect(now.map(({ status }) => status?.phase).sort()).toEqual(["Ready", "WaitingForGPU"]);
-    }, WAIT);
-    await bench.cluster.kubectl(["delete", "isvc", "--all", "-n", ns]);
+    await bench.objects.until(ns, "isvc", (all: InferenceService[]) => {
+      const others = all.filter(({ metadata }) => metadata.name !== "urgent");
+      expect(others.map(({ status }) => status?.phase).sort()).toEqual(["Ready", "WaitingForGPU"]);
+    });
   });
 
-  testRefusals(() => bench, { namespace, until, get, patch });
+  testRefusals(() => bench, { namespace, until, get, patch, untilEvent });
 
   test("an autoscaler scales the service without a fall to one, and leaves its replicas when it goes", async () => {
     const ns = await namespace("scaled");
     await bench.apply(inferenceService(ns, "chat", { replicas: 3 }));
     await until(ns, "chat", { phase: "Ready", ready: "3/3" });
-    const { resourceVersion } = (await get(ns, "deployments")).metadata;
+    const { resourceVersion } = (await get(ns, "deployment/chat")).metadata;
     await patch(ns, "isvc/chat", { spec: { autoscaling: { minReplicas: 2, maxReplicas: 6 } } });
-    await vi.waitFor(async () => {
-      const { maxReplicas, scaleTargetRef } = (await get(ns, "hpa/chat")).spec;
-      expect([maxReplicas, scaleTargetRef.kind]).toEqual([6, "InferenceService"]);
-    }, WAIT);
-    await bench.cluster.kubectl(["scale", "isvc/chat", "--replicas=4", "-n", ns]);
+    await bench.objects.until(ns, "hpa/chat", ({ spec: { maxReplicas, scaleTargetRef } }) =>
+      expect([maxReplicas, scaleTargetRef.kind]).toEqual([6, "InferenceService"]),
+    );
+    await bench.objects.scale(ns, "isvc/chat", 4);
     await until(ns, "chat", { phase: "Ready", ready: "4/4" });
     await patch(ns, "isvc/chat", { spec: { autoscaling: null } });
-    await vi.waitFor(async () => expect((await get(ns, "hpa")).items).toEqual([]), WAIT);
+    await untilNone(ns, "hpa");
     await until(ns, "chat", { phase: "Ready", ready: "4/4" });
-    expect(await replicasSince(ns, resourceVersion)).not.toContain(1);
+    const seen = await changesSince(bench, DEPLOYMENTS, { name: "chat", namespace: ns, resourceVersion });
+    expect(seen.map(({ spec }) => spec.replicas)).not.toContain(1);
+    expect(seen.at(-1)?.spec.replicas).toBe(4);
   });
 
   test("with placement.on Auto, replicas that do not fit on hosts run in pods, and return once there is room", async () => {
     const ns = await namespace("auto");
     await bench.model(ns, "big", { isOnVolume: true, gib: 20 });
-    await using _ = await bench.agent("mac-a", { address: "192.168.7.41", budgetGib: 30 });
+    await host("mac-a", { address: "192.168.7.41", budgetGib: 30 });
     await bench.apply(
       inferenceService(ns, "chat", { modelRef: "big", replicas: 2, placement: { on: "Auto" } }),
     );
@@ -220,15 +241,11 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     expect(status?.message).toContain("1 of them in pods");
     expect(await bench.replicas(ns)).toHaveLength(1);
     expect((await get(ns, "deployment/chat")).spec.replicas).toBe(1);
-    await vi.waitFor(async () => {
-      const managers = (await get(ns, "endpointslices")).items.map(
-        ({ metadata }: { metadata: { labels: Record<string, string> } }) =>
-          metadata.labels["endpointslice.kubernetes.io/managed-by"],
-      );
-      expect(new Set(managers)).toEqual(
-        new Set(["agent.metalbridge.dev", "endpointslice-controller.k8s.io"]),
-      );
-    }, WAIT);
+    await bench.objects.until(ns, "endpointslices", (slices: KubeObject[]) =>
+      expect(
+        new Set(slices.map(({ metadata }) => metadata.labels?.["endpointslice.kubernetes.io/managed-by"])),
+      ).toEqual(new Set(["agent.metalbridge.dev", "endpointslice-controller.k8s.io"])),
+    );
 
     await bench.model(ns, "mac", { gib: 2 });
     await bench.apply(inferenceService(ns, "on-host", { modelRef: "mac" }));
@@ -269,82 +286,26 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
       "unknown   WaitingForGPU   0/1     1            npu     llamacpp   Pods         http://unknown.auto.svc:8080/v1/chat/completions",
       "wide      WaitingForGPU   0/1     1            cuda    llamacpp   Pods         http://wide.auto.svc:8080/v1/chat/completions",
     ]);
-    await bench.cluster.kubectl(["delete", "isvc", "on-host", "in-pods", "wide", "unknown", "-n", ns]);
+    await bench.objects.remove(ns, "isvc/on-host", "isvc/in-pods", "isvc/wide", "isvc/unknown");
 
-    await using _second = await bench.agent("mac-b", { address: "192.168.7.42", budgetGib: 30 });
-    await vi.waitFor(async () => {
-      expect((await get(ns, "deployment/chat")).spec.replicas).toBe(0);
-      expect(await bench.replicas(ns)).toHaveLength(2);
-    }, WAIT);
+    await host("mac-b", { address: "192.168.7.42", budgetGib: 30 });
+    await bench.objects.until(ns, "deployment/chat", ({ spec }) => expect(spec.replicas).toBe(0));
+    await untilReplicas(ns, 2);
     await until(ns, "chat", { phase: "Ready", ready: "2/2" });
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
-    await bench.cluster.kubectl(["delete", "hosts", "mac-a", "mac-b"]);
   });
-
-  describe("examples/linux", () => {
-    beforeAll(async () => {
-      const room = { cpu: "256", memory: "4Ti" };
-      const taint = (key: string) => [{ key, value: "present", effect: "NoSchedule" }];
-      await bench.addNode({
-        name: "nvidia-1",
-        taints: taint(GPU),
-        capacity: { ...room, [GPU]: "64", "nvidia.com/mig-1g.10gb": "7" },
-      });
-      const amd = "amd.com/gpu";
-      await bench.addNode({ name: "amd-1", taints: taint(amd), capacity: { ...room, [amd]: "8" } });
-      const selectors = [{ cel: { expression: "device.driver == 'gpu.nvidia.com'" } }];
-      await bench.apply({ ...DEVICES, kind: "DeviceClass", metadata: { name: "gpu" }, spec: { selectors } });
-    });
-
-    test.each(readdirSync(EXAMPLES))("%s ends as it should", async (file) => {
-      const ns = await namespace(`example-${file.replace(".yaml", "")}`);
-      const objects = parseAllDocuments(readFileSync(path.join(EXAMPLES, file), "utf8")).map(
-        (document) => document.toJS() as Written,
-      );
-      for (const object of objects)
-        await bench.apply({ ...object, metadata: { ...object.metadata, namespace: ns } });
-      for (const { kind, metadata, spec } of objects) {
-        if (kind !== "Model") continue;
-        const cache = { claimName: "metalbridge-model-cache", folder: "weights", file: "main.gguf" };
-        await bench.markReady(ns, metadata.name, {
-          ...readFacts(spec.format),
-          files: ["main.gguf"],
-          cache: { phase: "Ready", reason: "Downloaded", message: "", ...cache },
-        });
-      }
-      const requests = [{ name: "gpus", exactly: { deviceClassName: "gpu", count: 2 } }];
-      const metadata = { name: "two-gpus", namespace: ns };
-      const spec = { spec: { devices: { requests } } };
-      await bench.apply({ ...DEVICES, kind: "ResourceClaimTemplate", metadata, spec });
-      const service = objects.find(({ kind }) => kind === "InferenceService");
-      await until(ns, service?.metadata.name ?? "", ENDS[file] ?? { phase: "Ready" });
-    });
-  });
-
-  /** `spec.replicas` of the Deployment in every change since. */
-  async function replicasSince(ns: string, resourceVersion: string): Promise<(number | undefined)[]> {
-    const path = `/apis/apps/v1/namespaces/${ns}/deployments?watch=1&resourceVersion=${resourceVersion}&timeoutSeconds=1`;
-    const lines = await bench.cluster.kubectl(["get", "--raw", path]);
-    return lines
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => JSON.parse(line).object.spec?.replicas);
-  }
 
   test("a Linux host serves a Model for another accelerator where the service asks for hosts", async () => {
     const ns = await namespace("linux-host");
-    await using _ = await bench.agent("linux-1", { address: "192.168.7.51" });
+    await host("linux-1", { address: "192.168.7.51" });
     await bench.apply(inferenceService(ns, "chat", { placement: { on: "Hosts" } }));
     await until(ns, "chat", { phase: "Ready", ready: "1/1" });
     expect(await bench.replicas(ns)).toHaveLength(1);
     expect((await get(ns, "deployments")).items).toEqual([]);
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
-    await bench.cluster.kubectl(["delete", "host", "linux-1"]);
   });
 
   test("a service that moves from hosts to pods serves on hosts until its pods are Ready, and back", async () => {
     const ns = await namespace("moves");
-    await using _ = await bench.agent("mac-1", { address: "192.168.7.31" });
+    await host("mac-1", { address: "192.168.7.31" });
     await bench.model(ns, "both", { isOnVolume: true });
     await bench.apply(inferenceService(ns, "chat", { modelRef: "both" }));
     await until(ns, "chat", { phase: "Ready", runtime: "llamacpp" });
@@ -353,14 +314,14 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
       spec: { placement: { on: "Pods" }, podAnnotations: scriptAnnotations({ outcome: "never-ready" }) },
     });
     await until(ns, "chat", { phase: "Progressing", desiredReplicas: 1, readyReplicas: 0 });
-    await vi.waitFor(async () => expect((await get(ns, "pods")).items).toHaveLength(1), WAIT);
+    await bench.objects.until(ns, "pods", (pods) => expect(pods).toHaveLength(1));
     expect(await bench.replicas(ns)).toHaveLength(1);
     await patch(ns, "isvc/chat", { spec: { podAnnotations: null } });
     await until(ns, "chat", { phase: "Ready" });
-    await vi.waitFor(async () => expect(await bench.replicas(ns)).toEqual([]), WAIT);
+    await untilReplicas(ns, 0);
     await patch(ns, "isvc/chat", { spec: { placement: { on: null } } });
-    await vi.waitFor(async () => expect(await bench.replicas(ns)).toHaveLength(1), WAIT);
-    await vi.waitFor(async () => expect((await get(ns, "deployments")).items).toEqual([]), WAIT);
+    await untilReplicas(ns, 1);
+    await untilNone(ns, "deployments");
 
     // The accelerator of the Model changes while it serves, and its weights have to be downloaded to a volume first.
     await bench.markReady(ns, "both", {
@@ -381,8 +342,47 @@ describe.skipIf(why !== undefined)(`services as pods${why === undefined ? "" : `
     expect(await bench.replicas(ns)).toHaveLength(1);
     await bench.model(ns, "both", { accelerator: "cuda", gpus: 1 });
     await until(ns, "chat", { phase: "Ready", on: "Pods" });
-    await vi.waitFor(async () => expect(await bench.replicas(ns)).toEqual([]), WAIT);
-    await bench.cluster.kubectl(["delete", "isvc/chat", "-n", ns, "--timeout=60s"]);
+    await untilReplicas(ns, 0);
+  });
+
+  describe("examples/linux", () => {
+    beforeAll(async () => {
+      const room = { cpu: "256", memory: "4Ti" };
+      const taint = (key: string) => [{ key, value: "present", effect: "NoSchedule" }];
+      await bench.addNode({
+        name: "nvidia-1",
+        taints: taint(GPU),
+        capacity: { ...room, "nvidia.com/mig-1g.10gb": "7" },
+      });
+      const amd = "amd.com/gpu";
+      await bench.addNode({ name: "amd-1", taints: taint(amd), capacity: { ...room, [amd]: "8" } });
+      const selectors = [{ cel: { expression: "device.driver == 'gpu.nvidia.com'" } }];
+      await bench.apply({ ...DEVICES, kind: "DeviceClass", metadata: { name: "gpu" }, spec: { selectors } });
+    });
+
+    test.each(ENDS)("%s ends as it should", async (file, expected) => {
+      const ns = await namespace(`example-${file.replace(".yaml", "")}`);
+      const objects = parseAllDocuments(readFileSync(path.join(EXAMPLES, file), "utf8")).map(
+        (document) => document.toJS() as Written,
+      );
+      for (const object of objects)
+        await bench.apply({ ...object, metadata: { ...object.metadata, namespace: ns } });
+      for (const { kind, metadata, spec } of objects) {
+        if (kind !== "Model") continue;
+        const cache = { claimName: "metalbridge-model-cache", folder: "weights", file: "main.gguf" };
+        await bench.markReady(ns, metadata.name, {
+          ...readFacts(spec.format),
+          files: ["main.gguf"],
+          cache: { phase: "Ready", reason: "Downloaded", message: "", ...cache },
+        });
+      }
+      const requests = [{ name: "gpus", exactly: { deviceClassName: "gpu", count: 2 } }];
+      const metadata = { name: "two-gpus", namespace: ns };
+      const spec = { spec: { devices: { requests } } };
+      await bench.apply({ ...DEVICES, kind: "ResourceClaimTemplate", metadata, spec });
+      const service = objects.find(({ kind }) => kind === "InferenceService");
+      await until(ns, service?.metadata.name ?? "", expected);
+    });
   });
 });
 

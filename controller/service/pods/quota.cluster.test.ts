@@ -3,11 +3,14 @@
  * Kueue: a policy adds the gate of Kueue's webhook, and the test writes Workloads and removes the gate.
  */
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findKueueCrds } from "../../../scripts/setup/definitions.mjs";
 import { getCondition } from "../../../src/api/conditions.ts";
+import { PODS } from "../../../src/kube/kinds.ts";
 import type { Deployment, Pod, StatusCondition } from "../../../src/kube/workload-objects.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
+import { must } from "../../../test/bed/must.ts";
+import { until as poll } from "../../../test/bed/until.ts";
 import {
   type Bench,
   createNamespaceWithCache,
@@ -18,7 +21,6 @@ import { createObserver } from "./fixtures/observe.ts";
 
 const crds: string | undefined = findKueueCrds();
 const why = whyNoSimulatedNodes() ?? (crds === undefined ? "the definitions of Kueue" : undefined);
-const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "quota";
 const QUEUE = "kueue.x-k8s.io/queue-name";
 const GATE = "kueue.x-k8s.io/admission";
@@ -27,7 +29,7 @@ const NO_ROOM = "couldn't assign flavors to pod set main: insufficient unused qu
 
 describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"})`, () => {
   let bench: Bench;
-  const { get, podsOf } = createObserver(NS, () => bench);
+  const { get, seePods } = createObserver(NS, () => bench);
 
   beforeAll(async () => {
     bench = await startBench({ nodes: [{ name: "node-1", labels: { flavor: "spot" } }] });
@@ -47,12 +49,11 @@ describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"}
     });
   const gatesOf = ({ spec }: Pod) => (spec.schedulingGates ?? []).map(({ name }) => name);
   const onlyPodOf = (name: string, besides: readonly string[] = []) =>
-    vi.waitFor(async () => {
-      const found = (await podsOf(name)).filter(({ metadata }) => !besides.includes(metadata.name));
+    seePods(name, (pods) => {
+      const found = pods.filter(({ metadata }) => !besides.includes(metadata.name));
       expect(found).toHaveLength(1);
       return found[0] as Pod;
-    }, WAIT);
-  const kubectl = (...args: string[]) => bench.cluster.kubectl([...args, "-n", NS]);
+    });
 
   async function writeWorkload({ metadata }: Pod, ...conditions: Partial<StatusCondition>[]): Promise<void> {
     const kueue = { apiVersion: "kueue.x-k8s.io/v1beta2", kind: "Workload" };
@@ -68,10 +69,7 @@ describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"}
     const status = {
       conditions: conditions.map((one) => ({ message: "", lastTransitionTime, ...one })),
     };
-    await kubectl(
-      ...["patch", `workloads.v1beta2.kueue.x-k8s.io/pod-${name}`, "--subresource=status", "--type=merge"],
-      `-p=${JSON.stringify({ status })}`,
-    );
+    await bench.objects.patch(NS, `workloads.kueue.x-k8s.io/pod-${name}`, { status }, "status");
   }
 
   /** Adds the node labels of the quota's flavor and removes the gate, as Kueue does. */
@@ -81,14 +79,14 @@ describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"}
       { type: "QuotaReserved", status: "True", reason: "QuotaReserved" },
       { type: "Admitted", status: "True", reason: "Admitted" },
     );
-    const { schedulingGates = [] } = await get<Pod>(`pod/${pod.metadata.name}`).then(({ spec }) => spec);
+    const { schedulingGates = [] } = (await get<Pod>(`pod/${pod.metadata.name}`)).spec;
     const index = schedulingGates.findIndex(({ name }) => name === GATE);
     const operations = [
       { op: "add", path: "/spec/nodeSelector", value: { flavor: "spot" } },
       { op: "test", path: `/spec/schedulingGates/${index}/name`, value: GATE },
       { op: "remove", path: `/spec/schedulingGates/${index}` },
-    ];
-    await kubectl("patch", `pod/${pod.metadata.name}`, "--type=json", `-p=${JSON.stringify(operations)}`);
+    ] as const;
+    must(await bench.client.jsonPatch(PODS, { name: pod.metadata.name, namespace: NS }, operations));
   }
 
   test("without Kueue the pods start, and a condition says that no quota applies", async () => {
@@ -98,13 +96,10 @@ describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"}
     const { metadata, spec } = await get<Deployment>("deployment/free");
     expect(metadata.labels?.[QUEUE]).toBe("team-a");
     expect(spec.template.metadata?.labels?.[QUEUE]).toBe("team-a");
-    await kubectl("delete", "isvc/free", "--timeout=60s");
   });
 
   test("pods wait for quota without failing, start once admitted, and wait again after an eviction", async () => {
-    const file = path.join(crds ?? "", "kueue.x-k8s.io_workloads.yaml");
-    await kubectl("apply", "--server-side", "-f", file);
-    await kubectl("wait", "--for=condition=Established", "-f", file);
+    await bench.objects.install(path.join(crds ?? "", "kueue.x-k8s.io_workloads.yaml"));
     await gateByWebhook(bench);
     // A leader looks for optional kinds every ten minutes.
     await bench.restartController();
@@ -140,7 +135,7 @@ describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"}
     });
     const evicted = { status: "False", reason: "QueueEvicted" };
     await until("chat", {}, { ...evicted, message: expect.stringMatching(/Preempted: for a workload$/) });
-    await kubectl("delete", `pod/${first.metadata.name}`);
+    await bench.objects.remove(NS, `pod/${first.metadata.name}`);
     const second = await onlyPodOf("chat", [first.metadata.name]);
     await until("chat", waiting, waits);
     await admit(second);
@@ -162,7 +157,7 @@ describe.skipIf(why !== undefined)(`queues of Kueue (${why ?? "simulated nodes"}
 });
 
 /** Adds the gate to pods that name a queue, as the webhook of Kueue does, and waits until it is in force. */
-async function gateByWebhook({ apply, cluster }: Bench): Promise<void> {
+async function gateByWebhook({ apply, objects }: Bench): Promise<void> {
   const apiVersion = "admissionregistration.k8s.io/v1";
   const name = "kueue";
   const expression = `Object{spec: Object.spec{schedulingGates: [Object.spec.schedulingGates{name: "${GATE}"}]}}`;
@@ -190,9 +185,8 @@ async function gateByWebhook({ apply, cluster }: Bench): Promise<void> {
     metadata: { name: "probe", namespace: NS, labels: { [QUEUE]: "team-a" } },
     spec: { containers: [{ name: "a", image: "a:1" }] },
   };
-  await vi.waitFor(async () => {
-    const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-    const said = await cluster.kubectl(args, { input: JSON.stringify(probe) });
-    expect(said).toContain(GATE);
-  }, WAIT);
+  await poll(async () => {
+    const { spec } = await objects.create(probe, { dryRun: true });
+    expect(spec.schedulingGates).toContainEqual({ name: GATE });
+  });
 }

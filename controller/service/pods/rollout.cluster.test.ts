@@ -3,15 +3,17 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { networkInterfaces } from "node:os";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { getCondition } from "../../../src/api/conditions.ts";
 import { LABEL_NODE_REPORT, NAMESPACE_SYSTEM } from "../../../src/api/group.ts";
 import { NODE_REPORT_KEY, nodeReportName } from "../../../src/api/node-report.ts";
 import { systemClock } from "../../../src/kube/system-clock.ts";
+import type { KubeObject } from "../../../src/kube/types.ts";
 import type { Deployment, Pod } from "../../../src/kube/workload-objects.ts";
 import type { Log } from "../../../src/util/ports.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
 import { scriptAnnotations } from "../../../test/bed/kwok-stages.ts";
+import { until as poll } from "../../../test/bed/until.ts";
 import { runProgram } from "../../../test/cli/program.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import {
@@ -24,7 +26,6 @@ import { priorityClasses } from "../../workload/priorities.ts";
 import { createObserver } from "./fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes();
-const WAIT = { timeout: 60_000, interval: 100 };
 const NS = "rollouts";
 /** Names of replicas and pods, once live eviction knows their fitness. */
 const observed: unknown[] = [];
@@ -73,12 +74,22 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
 
     const until = (name: string, expected: object) =>
       bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-    const { get, podsOf, uidsOf, nodesOf, statusesSince, watchAvailable } = createObserver(NS, () => bench);
+    const observer = createObserver(NS, () => bench);
+    const { get, see, podsOf, seePods, seeEvent, uidsOf, nodesOf, statusesSince, watchAvailable } = observer;
     const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
     const metalbridge = async (...args: string[]) => {
       const end = await runProgram([...args, "-n", NS], bench.cluster);
       expect(end).toMatchObject({ code: 0 });
       return end.stdout;
+    };
+    /** To the controller, as the chart does with an option. */
+    const grant = async (kind: "ClusterRole" | "Role", name: string, rule: object) => {
+      const apiVersion = "rbac.authorization.k8s.io/v1";
+      const metadata = { name, namespace: kind === "Role" ? NAMESPACE_SYSTEM : undefined };
+      const account = { kind: "ServiceAccount", name: "metalbridge-controller", namespace: NAMESPACE_SYSTEM };
+      await bench.apply({ apiVersion, kind, metadata, rules: [rule] });
+      const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind, name };
+      await bench.apply({ apiVersion, kind: `${kind}Binding`, metadata, roleRef, subjects: [account] });
     };
     const apply = (name: string, spec: object, script: Parameters<typeof scriptAnnotations>[0] = {}) => {
       const { port } = engine.address() as AddressInfo;
@@ -113,10 +124,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await patch("isvc/idle", {
         spec: { contextSize: 8192, rolloutPolicy: { waitForIdle: true, idleTimeoutSeconds: 3 } },
       });
-      await vi.waitFor(async () => {
-        const { items } = await get<{ items: { reason: string }[] }>("events.events.k8s.io");
-        expect(items.map(({ reason }) => reason)).toContain("IdleTimeoutExceeded");
-      }, WAIT);
+      await seeEvent(/^IdleTimeoutExceeded: /m);
       await until("idle", { phase: "Ready", ready: "3/3", updatedReplicas: 3 });
 
       inFlight = 0;
@@ -126,12 +134,8 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         /3 of 3 replicas of revision \w+ answer/,
       );
       expect((await bench.service(NS, "idle")).spec.contextSize).toBe(2048);
-      // The first may be one that is ending.
-      await vi.waitFor(
-        async () =>
-          expect(await metalbridge("describe", "idle")).toMatch(/^Pods\n.*\n {2}idle-\S+ +Ready +cpu-1/m),
-        WAIT,
-      );
+      await seePods("idle", (pods) => expect(pods).toHaveLength(3));
+      expect(await metalbridge("describe", "idle")).toMatch(/^Pods\n.*\n(.*\n)* {2}idle-\S+ +Ready +cpu-1/m);
     });
 
     test("pods of a certain age are replaced once they are idle, without fewer ready pods", async () => {
@@ -149,35 +153,32 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await until("aged", { phase: "Ready", ready: "2/2", updatedReplicas: 2 });
       expect((await uidsOf("aged")).filter((uid) => before.includes(uid))).toEqual([]);
       expect(await leastAvailable()).toBeGreaterThanOrEqual(2);
-      await vi.waitFor(async () => {
-        const { strategy } = (await get<Deployment>("deployment/aged")).spec;
-        expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } });
-      }, WAIT);
+      await see<Deployment>("deployment/aged", ({ spec: { strategy } }) =>
+        expect(strategy).toMatchObject({ rollingUpdate: { maxUnavailable: 0, maxSurge: 1 } }),
+      );
     });
 
     test("a pod that loads is protected from eviction until it is ready", async () => {
       await apply("loads", { disruption: {} }, { outcome: "never-ready" });
-      const budget = () => get<{ spec: object }>("pdb/loads");
-      await vi.waitFor(async () => expect((await budget()).spec).toMatchObject({ maxUnavailable: 0 }), WAIT);
-      const { items } = await get<{ items: Pod[] }>("pods");
-      const name = items.find(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === "loads")
-        ?.metadata.name;
-      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: NS } };
-      const path = `/api/v1/namespaces/${NS}/pods/${name}/eviction`;
-      const evict = () =>
-        bench.cluster.kubectl(["create", "--raw", path, "-f", "-"], { input: JSON.stringify(eviction) });
       // Allowed only once the disruption controller has seen the pod, and refused then.
-      await vi.waitFor(async () => {
-        const seen = await get<{ status?: { expectedPods?: number } }>("pdb/loads");
-        expect(seen.status?.expectedPods).toBe(1);
-      }, WAIT);
-      await expect(evict()).rejects.toThrow(/disruption budget/);
+      await see<{ spec: object; status?: object }>("pdb/loads", (budget) => {
+        expect(budget.spec).toMatchObject({ maxUnavailable: 0 });
+        expect(budget.status).toMatchObject({ expectedPods: 1 });
+      });
+      const [name] = (await podsOf("loads")).map(({ metadata }) => metadata.name);
+      const eviction = { apiVersion: "policy/v1", kind: "Eviction", metadata: { name, namespace: NS } };
+      const refused = await bench.connection.request({
+        method: "POST",
+        path: `/api/v1/namespaces/${NS}/pods/${name}/eviction`,
+        body: JSON.stringify(eviction),
+        timeoutMs: 60_000,
+      });
+      expect(refused).toMatchObject({ error: { message: expect.stringMatching(/disruption budget/) } });
       await patch(`pod/${name}`, { metadata: { annotations: scriptAnnotations({ outcome: "ready" }) } });
       await until("loads", { phase: "Ready" });
-      await vi.waitFor(async () => {
-        const { items } = await get<{ items: Pod[] }>("pdb");
-        expect(items.map(({ metadata }) => metadata.name)).not.toContain("loads");
-      }, WAIT);
+      await see<KubeObject[]>("pdb", (items) =>
+        expect(items.map(({ metadata }) => metadata.name)).not.toContain("loads"),
+      );
     });
 
     test("placement.mode Auto keeps pods off nodes that are too small, no score replaces a pod, and live eviction moves one only where there is room", async () => {
@@ -209,22 +210,21 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
 
       const { metadata } = await bench.service(NS, "auto");
       await patch("isvc/auto", { spec: { contextSize: 2048 } });
-      await vi.waitFor(async () => {
-        const newest = (await podsOf("auto")).find(({ metadata }) => !before.includes(metadata.uid ?? ""));
+      await seePods("auto", (pods) => {
+        const newest = pods.find(({ metadata }) => !before.includes(metadata.uid ?? ""));
         expect(JSON.stringify(newest?.spec.affinity)).toContain('"cpu-2"');
-      }, WAIT);
+      });
 
       await until("auto", { phase: "Ready", updatedReplicas: 1 });
       const [first] = await statusesSince("auto", metadata.resourceVersion);
       expect(first?.phase).toBe("Progressing");
-      await vi.waitFor(async () => {
-        const now = await uidsOf("auto");
-        expect(now).toHaveLength(1);
-        expect(now).not.toEqual(before);
-      }, WAIT);
+      await seePods("auto", (pods) => {
+        expect(pods).toHaveLength(1);
+        expect(pods.map(({ metadata }) => metadata.uid)).not.toEqual(before);
+      });
       const [from] = await nodesOf("auto");
       const [own] = await podsOf("auto");
-      await vi.waitFor(() => expect(observed).toContain(own?.metadata.name), WAIT);
+      await poll(() => expect(observed).toContain(own?.metadata.name));
       const to = from === "cpu-1" ? "cpu-2" : "cpu-1";
       await bench.apply({
         apiVersion: "policy/v1",
@@ -233,20 +233,13 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         spec: { minAvailable: 1, selector: { matchLabels: { "metalbridge.dev/service": "auto" } } },
       });
       // As the chart grants it with controller.liveEviction.
-      const account = "--serviceaccount=metalbridge-system:metalbridge-controller";
-      for (const what of [
-        ["clusterrole", "evict", "--verb=create", "--resource=pods/eviction"],
-        ["clusterrolebinding", "evict", "--clusterrole=evict", account],
-      ])
-        await bench.cluster.kubectl(["create", ...what]);
-      const little = JSON.stringify({ status: { allocatable: { memory: "1Gi" } } });
-      await bench.cluster.kubectl(["patch", `node/${from}`, "--subresource=status", "-p", little]);
-      const reported = async (event: RegExp) =>
-        vi.waitFor(async () => {
-          const { items } = await get<{ items: { reason: string; note: string }[] }>("events.events.k8s.io");
-          expect(items.map(({ reason, note }) => `${reason}: ${note}`).join("\n")).toMatch(event);
-        }, WAIT);
-      await reported(/^MoveBlocked: auto-\S+ stays on .*disruption budget/m);
+      await grant("ClusterRole", "evict", {
+        apiGroups: [""],
+        resources: ["pods/eviction"],
+        verbs: ["create"],
+      });
+      await bench.objects.patch("", `node/${from}`, { status: { allocatable: { memory: "1Gi" } } }, "status");
+      await seeEvent(/^MoveBlocked: auto-\S+ stays on .*disruption budget/m);
       expect(await nodesOf("auto")).toEqual([from]);
       // Of a priority that the scheduler does not preempt.
       const resources = { requests: { memory: to === "cpu-1" ? "127Gi" : "63Gi" } };
@@ -258,24 +251,26 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
         spec: { nodeName: to, priorityClassName: "system-node-critical", containers },
       });
       const settled = (await get<Deployment>("deployment/auto")).spec;
-      await bench.cluster.kubectl(["delete", "pdb/mine", "-n", NS]);
-      await reported(/^FitnessFell: /m);
-      await reported(
+      await bench.objects.remove(NS, "pdb/mine");
+      await seeEvent(/^FitnessFell: /m);
+      await seeEvent(
         /^MoveBlocked: no other node fits the pod, so it stays on its node: .*Insufficient memory/m,
       );
-      await vi.waitFor(async () => {
-        const { template, strategy } = (await get<Deployment>("deployment/auto")).spec;
-        expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy });
-        expect(await nodesOf("auto")).toEqual([from]);
-      }, WAIT);
-      expect(await uidsOf("auto")).toEqual([own?.metadata.uid]);
-      await bench.cluster.kubectl(["delete", "pod/filler", "-n", NS, "--grace-period=0", "--force"]);
-      await vi.waitFor(async () => expect(await nodesOf("auto")).toEqual([to]), WAIT);
+      await see<Deployment>("deployment/auto", ({ spec: { template, strategy } }) =>
+        expect({ template, strategy }).toEqual({ template: settled.template, strategy: settled.strategy }),
+      );
+      // The pod for which there was no room goes after the template has been put back.
+      await seePods("auto", (pods) => {
+        expect(pods.map(({ spec }) => spec.nodeName)).toEqual([from]);
+        expect(pods.map(({ metadata }) => metadata.uid)).toEqual([own?.metadata.uid]);
+      });
+      await bench.objects.remove(NS, "pod/filler");
+      await seePods("auto", (pods) => expect(pods.map(({ spec }) => spec.nodeName)).toEqual([to]));
 
       await patch("isvc/auto", { spec: { nodeSelector: { "kubernetes.io/hostname": "cpu-1" } } });
       await scored("auto", "ChosenByUser", /^spec.nodeSelector or spec.affinity chooses/);
       expect((await get<Deployment>("deployment/auto")).spec.template.spec.affinity).toBeUndefined();
-      await bench.cluster.kubectl(["delete", "isvc/auto", "-n", NS, "--timeout=60s"]);
+      await bench.objects.remove(NS, "isvc/auto");
 
       await bench.model(NS, "qwen-gpu", { accelerator: "cuda", gib: 5, source, gpus: 1 });
       await bench.addNode({ name: "gpu-1", capacity: { "nvidia.com/gpu": "1" } });
@@ -301,9 +296,7 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
           },
           data: { [NODE_REPORT_KEY]: reportOf(totalBytes, memoryBytes) },
         };
-        // A probe may have written it.
-        const apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-        return bench.cluster.kubectl(apply, { input: JSON.stringify(report) });
+        return bench.apply(report);
       };
       await publish(128 * 2 ** 30, 24 * 2 ** 30);
       await scored("auto-gpu", "NodesScored", /^prefers: gpu-1 \(0\.\d\d: /);
@@ -311,56 +304,44 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       await scored("auto-gpu", "NodesUnknown", /its node report says 1.00 GiB of memory, its Node 128 GiB/);
 
       // As the chart grants it with controller.probeNodes; without it, the first has failed.
-      const probing = ["-n", NAMESPACE_SYSTEM, "create"];
-      for (const what of [
-        ["role", "probe-pods", "--verb=create,delete", "--resource=pods"],
-        ["role", "probe-reports", "--verb=create,patch", "--resource=configmaps"],
-        ["rolebinding", "probe-pods", "--role=probe-pods", account],
-        ["rolebinding", "probe-reports", "--role=probe-reports", account],
-      ])
-        await bench.cluster.kubectl([...probing, ...what]);
+      await grant("Role", "probe", { apiGroups: [""], resources: ["pods"], verbs: ["create", "delete"] });
+      const reports = { apiGroups: [""], resources: ["configmaps"], verbs: ["create", "patch"] };
+      await grant("Role", "probe-reports", reports);
       const nvidia = { apiVersion: "node.k8s.io/v1", kind: "RuntimeClass", handler: "nvidia" };
       await bench.apply({ ...nvidia, metadata: { name: "nvidia" } });
       await bench.addNode({ name: "gpu-2", capacity: { "nvidia.com/gpu": "1" } });
-      const probe = ["pod/metalbridge-probe-gpu-2", "-n", NAMESPACE_SYSTEM];
-      const phase = ["get", ...probe, "-o", "jsonpath={.status.phase}"];
-      await vi.waitFor(async () => expect(await bench.cluster.kubectl(phase)).toBe("Running"), WAIT);
+      const probe = "pod/metalbridge-probe-gpu-2";
+      await bench.objects.until(NAMESPACE_SYSTEM, probe, (pod: Pod | undefined) =>
+        expect(pod?.status?.phase).toBe("Running"),
+      );
       const message = reportOf(128 * 2 ** 30, 48 * 2 ** 30);
       const terminated = { exitCode: 0, reason: "Completed", message };
       const one = { name: "probe", image: "i", imageID: "i", ready: false, restartCount: 0 };
       const status = { phase: "Succeeded", containerStatuses: [{ ...one, state: { terminated } }] };
-      await bench.cluster.kubectl([
-        ...["patch", ...probe, "--subresource=status", "--type=merge"],
-        ...["-p", JSON.stringify({ status })],
-      ]);
+      await bench.objects.patch(NAMESPACE_SYSTEM, probe, { status }, "status");
       await scored("auto-gpu", "NodesScored", /^prefers: gpu-2 \(0\.\d\d: /);
-      await vi.waitFor(
-        () => expect(bench.cluster.kubectl(["get", ...probe])).rejects.toThrow("not found"),
-        WAIT,
-      );
+      await bench.objects.until(NAMESPACE_SYSTEM, probe, (pod) => expect(pod).toBeUndefined());
 
       // A Recreate would stop the pod that serves before another is Ready.
       const whole = 128 * 2 ** 30;
       for (const node of ["gpu-1", "gpu-3"]) await publish(whole, 24 * 2 ** 30, node);
       await bench.addNode({ name: "gpu-3", capacity: { "nvidia.com/gpu": "1" } });
       const isObserved = async () => {
-        const { items } = await get<{ items: Pod[] }>("pods");
-        const names = items
-          .map(({ metadata }) => metadata.name)
-          .filter((name) => name.startsWith("auto-gpu"));
-        await vi.waitFor(() => expect(observed).toEqual(expect.arrayContaining(names)), WAIT);
+        const names = (await podsOf("auto-gpu")).map(({ metadata }) => metadata.name);
+        await poll(() => expect(observed).toEqual(expect.arrayContaining(names)));
       };
       await until("auto-gpu", { phase: "Ready", ready: "1/1" });
       await isObserved();
       const [fallen = ""] = await nodesOf("auto-gpu");
       const leastAvailable = await watchAvailable("auto-gpu", 1);
       await publish(whole, 2 ** 30, fallen);
-      await vi.waitFor(async () => {
-        const { metadata, spec } = await get<Deployment>("deployment/auto-gpu");
+      await seePods("auto-gpu", (pods) =>
+        expect(pods.map(({ spec }) => spec.nodeName)).toEqual([expect.not.stringMatching(fallen)]),
+      );
+      await see<Deployment>("deployment/auto-gpu", ({ metadata, spec }) => {
         expect(metadata.annotations).not.toHaveProperty("metalbridge.dev/node-move");
         expect(spec.strategy).toEqual({ type: "Recreate" });
-        expect(await nodesOf("auto-gpu")).toEqual([expect.not.stringMatching(fallen)]);
-      }, WAIT);
+      });
       await until("auto-gpu", { phase: "Ready", ready: "1/1", updatedReplicas: 1 });
       expect(await leastAvailable()).toBe(1);
 
@@ -371,11 +352,10 @@ describe.skipIf(why !== undefined || ADDRESS === undefined)(
       const both = await uidsOf("auto-gpu");
       const [next = ""] = await nodesOf("auto-gpu");
       await publish(whole, 2 ** 30, next);
-      await reported(
+      await seeEvent(
         new RegExp(`^MoveBlocked: auto-gpu-\\S+ stays on ${next}: .* only services with a single pod`, "m"),
       );
       expect(await uidsOf("auto-gpu")).toEqual(both);
-      await bench.cluster.kubectl(["delete", "isvc/auto-gpu", "-n", NS, "--timeout=60s"]);
     });
   },
 );

@@ -46,6 +46,10 @@ describe("a replica fails", () => {
     const second = { ...first, restarts: 2 };
     expect(readingOf([0, first]).failing).toBeUndefined();
     expect(readingOf([0, second]).failing).toBe("chat-0-aa on mac-1 exited 2 times (EngineCrashed)");
+    const neverHealthy = { ...second, reason: "EngineNeverHealthy", message: "1 s were not enough" };
+    expect(readingOf([0, neverHealthy]).failing).toContain(
+      "exited 2 times (EngineNeverHealthy: 1 s were not enough)",
+    );
     const restarting = { phase: "Starting", restarts: 2 };
     expect(readingOf([0, second], [1, restarting]).failing).toContain("exited 2 times");
     // A controller that begins in between sees it too, unless it has served before.

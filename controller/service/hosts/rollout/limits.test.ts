@@ -11,6 +11,7 @@ test.each([
   [100, "1%", "0%", 1, 0],
   [3, 2, 1, 2, 1],
   [3, "34%", 0, 2, 0],
+  [3, "34%", "32%", 2, 0],
   [3, 0, "67%", 0, 2],
   // Neither would leave a step to take, so one may be missing.
   [2, 0, "25%", 0, 1],

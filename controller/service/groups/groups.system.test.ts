@@ -1,6 +1,6 @@
 /** Groups of pods with the real controller of LeaderWorkerSet, the real API server, controllers and scheduler, and kwok's nodes. */
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { MANAGER_CONTROLLER } from "../../../src/api/group.ts";
 import type { KubeObject } from "../../../src/kube/types.ts";
 import type { LeaderWorkerSet, Pod } from "../../../src/kube/workload-objects.ts";
@@ -17,7 +17,6 @@ import { priorityClasses } from "../../workload/priorities.ts";
 import { createObserver } from "../pods/fixtures/observe.ts";
 
 const why = whyNoSimulatedNodes() ?? whyNoLws();
-const WAIT = { timeout: 120_000, interval: 200 };
 const NS = "groups";
 const IMAGE = "registry.example/llama.cpp-rpc:b11669";
 const RACK = "example.com/rack";
@@ -44,19 +43,20 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
 
   const until = (name: string, expected: object) =>
     bench.serviceUntil(NS, name, ({ status }) => expect(status).toMatchObject(expected));
-  const { get, podsOf, statusesSince } = createObserver(NS, () => bench);
+  const { get, see, podsOf, statusesSince } = createObserver(NS, () => bench);
   const patch = (what: string, change: object) => bench.objects.patch(NS, what, change);
   const apply = (name: string, spec: object) =>
     bench.apply(inferenceService(NS, name, { image: IMAGE, rollout: { drainSeconds: 0 }, ...spec }));
   const groupOf = (name: string) => get<LeaderWorkerSet>(`leaderworkersets/${name}-group`);
   /** Leaders and workers that are not being deleted. */
-  const groupPods = async (name: string): Promise<readonly Pod[]> => {
-    const { items } = await get<{ items: Pod[] }>("pods");
-    return items.filter(
+  const ofGroup = (items: readonly Pod[], name: string): readonly Pod[] =>
+    items.filter(
       ({ metadata: { labels, deletionTimestamp } }) =>
         labels?.["leaderworkerset.sigs.k8s.io/name"] === `${name}-group` && deletionTimestamp === undefined,
     );
-  };
+  const groupPods = async (name: string) => ofGroup((await get<{ items: Pod[] }>("pods")).items, name);
+  const seeGroupPods = (name: string, check: (pods: readonly Pod[]) => void) =>
+    see<Pod[]>("pods", (items) => check(ofGroup(items, name)));
   const uidsOf = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.uid);
 
   test("a service waits until LeaderWorkerSet is installed, and then continues", async () => {
@@ -74,8 +74,7 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
   });
 
   test("the Service sends requests to the leader only", async () => {
-    await vi.waitFor(async () => {
-      const { items } = await get<{ items: Slice[] }>("endpointslices");
+    await see<Slice[]>("endpointslices", (items) => {
       const ofService = items.filter(
         ({ metadata: { labels } }) => labels?.["kubernetes.io/service-name"] === "chat",
       );
@@ -83,26 +82,25 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
         (endpoints ?? []).map(({ targetRef }) => targetRef?.name),
       );
       expect(names).toEqual(["chat-group-0"]);
-    }, WAIT);
+    });
   });
 
   test("a group that loses one pod is recreated as a whole, and the service notices that it serves again", async () => {
     const before = await groupPods("chat");
     const { metadata } = await bench.service(NS, "chat");
-    await bench.cluster.kubectl(["delete", "pod", "chat-group-0-2", "-n", NS, "--wait=false"]);
-    await vi.waitFor(async () => {
-      const now = uidsOf(await groupPods("chat"));
-      expect(now).toHaveLength(4);
-      expect(now.filter((uid) => uidsOf(before).includes(uid))).toEqual([]);
-    }, WAIT);
+    await bench.objects.startRemoval(NS, "pod/chat-group-0-2");
+    await seeGroupPods("chat", (pods) => {
+      expect(pods).toHaveLength(4);
+      expect(uidsOf(pods).filter((uid) => uidsOf(before).includes(uid))).toEqual([]);
+    });
     await until("chat", { phase: "Ready", ready: "1/1" });
     const seen = await statusesSince("chat", metadata.resourceVersion);
     expect(seen.map(({ ready }) => ready)).toContain("0/1");
     expect(seen.at(-1)).toMatchObject({ phase: "Ready", ready: "1/1" });
   });
 
-  test("kubectl scale adds a group, and a change rolls group by group", async () => {
-    await bench.cluster.kubectl(["scale", "isvc/chat", "-n", NS, "--replicas=2"]);
+  test("the scale subresource adds a group, and a change rolls group by group", async () => {
+    await bench.objects.scale(NS, "isvc/chat", 2);
     await until("chat", { phase: "Ready", ready: "2/2", replicas: 2 });
     expect((await groupOf("chat")).spec.replicas).toBe(2);
     const before = await groupPods("chat");
@@ -145,7 +143,7 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
       return `${metadata.labels?.["leaderworkerset.sigs.k8s.io/group-index"]} ${node?.labels[RACK]}`;
     });
     expect(new Set(racks).size).toBe(2);
-    await bench.cluster.kubectl(["delete", "isvc/rack", "-n", NS, "--timeout=60s"]);
+    await bench.objects.remove(NS, "isvc/rack");
     expect((await get<{ items: LeaderWorkerSet[] }>("leaderworkersets")).items).toHaveLength(1);
   });
 
@@ -166,12 +164,14 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     const nodes = async () => (await groupPods("flavored")).map(({ spec }) => spec.nodeName ?? "");
     expect((await nodes()).filter((name) => !["cpu-2", "cpu-3"].includes(name))).toEqual([]);
 
-    await bench.cluster.kubectl(["label", "node", "cpu-0", "spare=yes"]);
+    await bench.objects.patch("", "node/cpu-0", { metadata: { labels: { spare: "yes" } } });
     await until("flavored", { phase: "Ready", flavor: { name: "rack-b", available: "spare" } });
     await patch("isvc/flavored", { spec: { contextSize: 2048 } });
     await until("flavored", { phase: "Ready", ready: "1/1", flavor: { name: "spare" } });
-    await vi.waitFor(async () => expect(await nodes()).toEqual(["cpu-0", "cpu-0"]), WAIT);
-    await bench.cluster.kubectl(["delete", "isvc/flavored", "-n", NS, "--timeout=60s"]);
+    await seeGroupPods("flavored", (pods) =>
+      expect(pods.map(({ spec }) => spec.nodeName)).toEqual(["cpu-0", "cpu-0"]),
+    );
+    await bench.objects.remove(NS, "isvc/flavored");
   });
 
   test("a group whose image no node can pull says so", async () => {
@@ -180,7 +180,7 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     const { status } = await until("absent", { phase: "Degraded", reason: "ImageUnavailable", ready: "0/1" });
     expect(status?.message).toContain(`failed to resolve reference "${IMAGE}"`);
     expect(status?.message).toContain("set spec.image to an image that the nodes can pull");
-    await bench.cluster.kubectl(["delete", "isvc/absent", "-n", NS, "--timeout=60s"]);
+    await bench.objects.remove(NS, "isvc/absent");
   });
 
   test("a service that leaves its group is served by it until its other pods are ready, and back", async () => {
@@ -191,48 +191,38 @@ describe.skipIf(why !== undefined)(`groups of pods (${why ?? "simulated nodes"})
     await bench.serviceUntil(NS, "chat", ({ status, metadata: { generation } }) => {
       expect(status).toMatchObject({ phase: "Ready", ready: "1/1", observedGeneration: generation });
     });
-    await vi.waitFor(async () => expect(await groupPods("chat")).toEqual([]), WAIT);
+    await seeGroupPods("chat", (pods) => expect(pods).toEqual([]));
     expect(await podsOf("chat")).toHaveLength(1);
     const available = (await statusesSince("chat", metadata.resourceVersion)).map(
       ({ conditions }) => conditions?.find(({ type }) => type === "Available")?.status,
     );
     expect(new Set(available)).toEqual(new Set(["True"]));
     await patch("isvc/chat", { spec: { group: { size: 2 } } });
-    await vi.waitFor(async () => {
-      const { items } = await get<{ items: unknown[] }>("deployments");
-      expect(items).toEqual([]);
-    }, WAIT);
+    await see<unknown[]>("deployments", (items) => expect(items).toEqual([]));
     await until("chat", { phase: "Ready", ready: "1/1" });
     expect(await groupPods("chat")).toHaveLength(2);
   });
 
   test("a kind that is no longer served, or removed, is reported; the pods keep serving, and the group continues once it is back", async () => {
-    const crd = ["crd", "leaderworkersets.leaderworkerset.x-k8s.io"];
-    const serve = (v1: boolean) => {
-      const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
-      const other = { name: "v2", served: true, storage: false, schema };
-      const change = [
-        { op: "replace", path: "/spec/versions/0/served", value: v1 },
-        v1
-          ? { op: "remove", path: "/spec/versions/1" }
-          : { op: "add", path: "/spec/versions/-", value: other },
-      ];
-      return bench.cluster.kubectl(["patch", ...crd, "--type=json", "-p", JSON.stringify(change)]);
-    };
+    const crd = "crd/leaderworkersets.leaderworkerset.x-k8s.io";
+    const [v1] = (await bench.objects.get("", crd)).spec.versions;
+    const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+    const v2 = { name: "v2", served: true, storage: false, schema };
+    const serve = (...versions: object[]) => bench.objects.patch("", crd, { spec: { versions } });
     const isMissing = async (says: string) => {
       const { status } = await until("chat", { reason: "LeaderWorkerSetMissing" });
       expect(status?.message).toContain(says);
     };
     const [before, pods] = [await groupOf("chat"), uidsOf(await groupPods("chat"))];
-    await serve(false);
+    await serve({ ...v1, served: false }, v2);
     await isMissing("LeaderWorkerSet is installed in version v2, and groups of pods need v1; install it:");
     expect(await bench.service(NS, "chat")).toMatchObject({ status: { phase: "Degraded", ready: "1/1" } });
-    await serve(true);
+    await serve(v1);
     await until("chat", { phase: "Ready", ready: "1/1" });
     expect((await groupOf("chat")).metadata.uid).toBe(before.metadata.uid);
     expect(uidsOf(await groupPods("chat"))).toEqual(pods);
 
-    await bench.cluster.kubectl(["delete", ...crd, "--timeout=60s"]);
+    await bench.objects.remove("", crd);
     await isMissing("the cluster lacks LeaderWorkerSet");
     await lws?.[Symbol.asyncDispose]();
     lws = await startLws({ ...bench.cluster, dir: path.join(bench.cluster.dir, "lws") });

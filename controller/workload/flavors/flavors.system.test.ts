@@ -3,12 +3,12 @@
  * the cloud has, and kube-scheduler, which allocates the devices of the first flavor that has free ones.
  */
 import path from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Flavor } from "../../../src/api/flavors.ts";
 import type { Node, Pod, ResourceClaim } from "../../../src/kube/workload-objects.ts";
 import { type NodeOffer, startKarpenter, whyNoKarpenter } from "../../../test/bed/karpenter.ts";
 import { whyNoSimulatedNodes } from "../../../test/bed/kwok.ts";
-import { type Objects, openObjects } from "../../../test/bed/objects.ts";
+import type { Objects } from "../../../test/bed/objects.ts";
 import { deviceClassOfSize, devicesOf } from "../../../test/bed/simulated-devices.ts";
 import { type LinuxCluster, startLinuxCluster } from "../../../test/cluster/linux-cluster.ts";
 import { inputOf } from "../fixtures/workload-input.ts";
@@ -18,7 +18,6 @@ import { withStage } from "./build.ts";
 import { stageContext, stageOf } from "./stage.ts";
 
 const why = whyNoSimulatedNodes() ?? whyNoKarpenter();
-const WAIT = { timeout: 90_000, interval: 200 };
 const NS = "team-a";
 const PRODUCT = "nvidia.com/gpu.product";
 const GPU = { "nvidia.com/gpu": "1" };
@@ -65,34 +64,30 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
   beforeAll(async () => {
     // The driver's node has no room for pods that need GPUs of a device plugin.
     cluster = await startLinuxCluster([{ name: "devices-1" }]);
-    objects = await openObjects(cluster.kubeconfig);
-    await cluster.kubectl(["create", "namespace", NS]);
+    objects = cluster.objects;
+    await objects.createNamespace(NS);
     for (const one of priorityClasses()) await objects.apply(one);
     karpenter = await startKarpenter({ ...cluster, dir: path.join(cluster.dir, "karpenter") }, OFFERS);
   });
   afterAll(async () => {
     await karpenter?.[Symbol.asyncDispose]();
-    objects?.[Symbol.dispose]();
     await cluster?.[Symbol.asyncDispose]();
   }, 60_000);
 
-  const podsOf = async (name: string): Promise<readonly Pod[]> => {
-    const { items } = (await objects.get(NS, "pods")) as { items: Pod[] };
-    return items.filter(({ metadata }) => metadata.labels?.["metalbridge.dev/service"] === name);
-  };
-  const nodeOf = async (pod: Pod) =>
-    JSON.parse(await cluster.kubectl(["get", "node", pod.spec.nodeName ?? "", "-o", "json"])) as Node;
+  const nodeOf = ({ spec }: Pod): Promise<Node> => objects.get("", `node/${spec.nodeName}`);
   /** The tiers of the nodes of all pods, once each pod has a node. */
-  const tiersOf = (name: string, count: number) =>
-    vi.waitFor(async () => {
-      const pods = await podsOf(name);
-      expect(pods).toHaveLength(count);
-      expect(pods.filter(({ spec }) => spec.nodeName === undefined)).toEqual([]);
-      const nodes = await Promise.all(pods.map(nodeOf));
-      return nodes.map(({ metadata }) => metadata.labels?.["example.com/tier"]).sort();
-    }, WAIT);
-  const scale = (name: string, replicas: number) =>
-    cluster.kubectl(["scale", `deployment/${name}`, "-n", NS, `--replicas=${replicas}`]);
+  const tiersOf = async (name: string, count: number) => {
+    const labelSelector = `metalbridge.dev/service=${name}`;
+    const haveNodes = (items: readonly Pod[]) => {
+      expect(items).toHaveLength(count);
+      expect(items.filter(({ spec }) => spec.nodeName === undefined)).toEqual([]);
+      return items;
+    };
+    const pods = await objects.until(NS, "pods", haveNodes, { labelSelector });
+    const nodes = await Promise.all(pods.map(nodeOf));
+    return nodes.map(({ metadata }) => metadata.labels?.["example.com/tier"]).sort();
+  };
+  const scale = (name: string, replicas: number) => objects.scale(NS, `deployment/${name}`, replicas);
   const flavor = (name: string, nodeSelector: Record<string, string>): Flavor => ({
     name,
     nodeSelector,
@@ -130,7 +125,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
     const { nodeAffinity: terms } = spec.affinity as { nodeAffinity: object };
     const nodeAffinity = { ...preferences, ...terms };
     const template = { ...deployment.spec.template, spec: { ...spec, affinity: { nodeAffinity } } };
-    await cluster.kubectl(["patch", "nodepool/silver", "--type=merge", '-p={"spec":{"limits":null}}']);
+    await objects.patch("", "nodepool/silver", { spec: { limits: null } });
     await objects.apply({ ...deployment, spec: { ...deployment.spec, template } });
     expect(await tiersOf("both", 1)).toEqual(["bronze"]);
   });
@@ -146,13 +141,12 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
     await objects.apply(claimTemplate ?? {});
     await objects.apply(deployment);
     const allocated = (count: number) =>
-      vi.waitFor(async () => {
-        const { items } = (await objects.get(NS, "resourceclaims")) as { items: ResourceClaim[] };
+      objects.until(NS, "resourceclaims", (items: readonly ResourceClaim[]) => {
         const results = items.flatMap(({ status }) => status?.allocation?.devices?.results ?? []);
         const found = results.map(({ request, device }) => `${request} ${device}`).sort();
         expect(found).toHaveLength(count);
         return found;
-      }, WAIT);
+      });
     expect(await allocated(1)).toEqual(["flavor/one-large a"]);
     await scale("devices", 2);
     expect(await allocated(3)).toEqual(["flavor/one-large a", "flavor/two-small b", "flavor/two-small c"]);
