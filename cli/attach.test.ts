@@ -7,7 +7,7 @@ import { createProcessInstances } from "../agent/instances/process/process-insta
 import { createEngineProcesses } from "../agent/instances/process/processes.ts";
 import { until } from "../test/bed/until.ts";
 import { runInTerminal } from "../test/cli/in-terminal.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 
 /** A state folder with a replica "chat-0-abc"; `start` runs a script in its terminal. */
 function stateFolder() {
@@ -112,7 +112,7 @@ test("the terminal is put back in order when the program is killed in the middle
 
 test("what cannot be attached to is refused with the reason", async () => {
   await using state = stateFolder();
-  expect(await runProgram(state.args())).toMatchObject({
+  expect(await runVerb(state.args())).toMatchObject({
     code: 1,
     stderr: expect.stringContaining("NotATerminal: standard input is not a terminal"),
   });

@@ -1,27 +1,12 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, onTestFinished, test, vi } from "vitest";
-import { startProgram } from "../test/cli/program.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { until } from "../test/bed/until.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { serveModel } from "../test/fixtures/model-server.ts";
-import { main } from "./main.ts";
 
-/** In this process: a start of its own costs a second. */
-async function run(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(args), ...written };
-  } finally {
-    process.exitCode = undefined;
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+const run = (...args: string[]) => runVerb(args);
 
 test("the catalog is searched and shown, and its own records do not contradict themselves", async () => {
   const search = await run("catalog", "search", "qwen2.5", "coder", "-o", "wide");
@@ -280,11 +265,11 @@ test("nodes and agents answer llmfit's REST API about records of the user's own"
     ["agent", "--config", config],
   ]) {
     await using program = startProgram(args, { kubeconfig });
-    const port = await vi.waitFor(() => {
+    const port = await until(() => {
       const [, found] = /"port":(\d+)[^\n]*listening for llmfit's REST API/.exec(program.stderr()) ?? [];
       if (found === undefined) throw new Error(program.stderr());
       return found;
-    }, 60_000);
+    });
     const url = `http://127.0.0.1:${port}/api/v1/models/mine-8b?min_fit=too_tight`;
     expect(await (await fetch(url)).json()).toMatchObject({ models: [{ name: "me/mine-8b" }] });
   }

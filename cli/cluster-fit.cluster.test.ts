@@ -1,10 +1,11 @@
 /** `metalbridge cluster-fit` with the rights of its example on a real API server; the test is the nodes' kubelet. */
 
 import { execFile } from "node:child_process";
-import { symlink } from "node:fs/promises";
+import { readFile, symlink } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { aHost } from "../fitness/density/fixtures/fleet.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { MANAGER_AGENT, NAMESPACE_SYSTEM } from "../src/api/group.ts";
@@ -19,7 +20,7 @@ import { startReflector } from "../src/kube/watch/reflector.ts";
 import type { Node, Pod } from "../src/kube/workload-objects.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { must } from "../test/bed/must.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 
@@ -36,10 +37,14 @@ beforeAll(async () => {
   connection = await connect({ kubeconfigPath: cluster().kubeconfig });
   stack.defer(() => connection.close());
   client = createClient(connection);
-  await cluster().kubectl(["apply", "-f", EXAMPLE]);
+  await cluster().objects.apply(
+    ...parseAllDocuments(await readFile(EXAMPLE, "utf8")).map((one) => one.toJS()),
+  );
   // Pods need the account that a controller manager would have made.
-  for (const account of ["default", "stranger"])
-    await cluster().kubectl(["create", "serviceaccount", account, "-n", NAMESPACE_SYSTEM]);
+  for (const name of ["default", "stranger"]) {
+    const metadata = { name, namespace: NAMESPACE_SYSTEM };
+    await cluster().objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata });
+  }
   kubeconfig = path.join(cluster().dir, "cluster-fit.kubeconfig");
   const account = { name: "metalbridge-cluster-fit", namespace: NAMESPACE_SYSTEM, file: kubeconfig };
   await writeAccountKubeconfig(cluster(), account);
@@ -161,9 +166,7 @@ const ask = (...more: readonly string[]) => [
 async function publishMac(): Promise<void> {
   const { spec, status } = aHost("mac-1");
   const head = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: "mac-1" } };
-  await cluster().kubectl(["apply", "-f", "-"], {
-    input: JSON.stringify({ ...head, spec: { ...spec, addresses: ["192.168.7.20"] } }),
-  });
+  await cluster().objects.apply({ ...head, spec: { ...spec, addresses: ["192.168.7.20"] } });
   const body = { metadata: { name: "mac-1" }, status } as Host;
   must(await client.apply(HOSTS, body, { manager: MANAGER_AGENT, subresource: "status" }));
 }
@@ -192,7 +195,7 @@ test("nodes answer through their pods and Macs by their status; what fails is an
       },
     },
   };
-  await cluster().kubectl(["apply", "-f", "-"], { input: JSON.stringify(controller) });
+  await cluster().objects.apply(controller);
   const planned: Pod[] = [];
   using kubelet = playKubelet(async (node, pod) => {
     planned.push(pod);
@@ -204,7 +207,7 @@ test("nodes answer through their pods and Macs by their status; what fails is an
     return answer(node === "small" ? 2 : 64);
   });
   const args = ["cluster-fit", "--model", "Qwen2.5-7B", "--concurrency", "2", "-o", "json"];
-  const { code, stdout, stderr } = await runProgram(args, { kubeconfig });
+  const { code, stdout, stderr } = await runVerb(args, { kubeconfig });
   expect([code, stderr]).toEqual([0, ""]);
   const payload = JSON.parse(stdout);
   expect(payload).toMatchObject({ requested_model: "Qwen2.5-7B", min_fit: "good", node_count: 10 });
@@ -237,7 +240,7 @@ test("nodes answer through their pods and Macs by their status; what fails is an
 test("a pod that does not end in time is an error, and is deleted", { timeout: 120_000 }, async () => {
   await using nodes = await addNodes("slow");
   expect(nodes).toBeDefined();
-  const { code, stdout } = await runProgram(ask("--timeout", "1"), { kubeconfig });
+  const { code, stdout } = await runVerb(ask("--timeout", "1"), { kubeconfig });
   expect(code).toBe(0);
   const result = JSON.parse(stdout).node_results.find(({ node }: { node: string }) => node === "slow");
   expect(result).toMatchObject({
@@ -262,18 +265,18 @@ test("missing rights are named before the first pod; without nodes there is noth
 }, async () => {
   const file = path.join(cluster().dir, "stranger.kubeconfig");
   await writeAccountKubeconfig(cluster(), { name: "stranger", namespace: NAMESPACE_SYSTEM, file });
-  const refused = await runProgram(ask(), { kubeconfig: file });
+  const refused = await runVerb(ask(), { kubeconfig: file });
   expect(refused).toMatchObject({ code: 1, stdout: "" });
   expect(refused.stderr).toMatch(
     /^ApiForbidden: the credential may not list nodes, watch nodes, create pods in metalbridge-system, [\s\S]*kubectl apply -f examples\/rbac\/cluster-fit.yaml/,
   );
   const withoutImage = ["cluster-fit", "--model", "Qwen2.5-7B"];
   const imageRight = `list deployments in ${NAMESPACE_SYSTEM}`;
-  expect((await runProgram(withoutImage, { kubeconfig: file })).stderr).toContain(imageRight);
+  expect((await runVerb(withoutImage, { kubeconfig: file })).stderr).toContain(imageRight);
   expect(refused.stderr).not.toContain(imageRight);
   // The example grants its namespace, and no other.
-  expect((await runProgram(ask("-n", "default"), { kubeconfig })).stderr).toContain("create pods in default");
-  await cluster().kubectl(["delete", "hosts", "--all"]);
+  expect((await runVerb(ask("-n", "default"), { kubeconfig })).stderr).toContain("create pods in default");
+  await cluster().objects.remove("", "hosts");
   const link = path.join(cluster().dir, "llmfit-cluster-fit");
   await symlink(path.join(packageRoot(), "cli", "metalbridge.mjs"), link);
   const env = { PATH: process.env.PATH, HOME: "/nonexistent", KUBECONFIG: kubeconfig };
@@ -282,7 +285,7 @@ test("missing rights are named before the first pod; without nodes there is noth
     code: 1,
     stdout: expect.stringContaining("no Kubernetes nodes found"),
   });
-  expect(await runProgram(ask("--model", "NoSuchModel-7B"), { kubeconfig })).toMatchObject({
+  expect(await runVerb(ask("--model", "NoSuchModel-7B"), { kubeconfig })).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^CatalogModelUnknown: NoSuchModel-7B is not in the catalog/),
   });
@@ -296,5 +299,5 @@ test.each([
   [["--model", "x", "--concurrency", "-1"]],
   [["--model", "x", "--wings"]],
 ])("the command line %j is refused with 2", async (more) => {
-  expect(await runProgram(["cluster-fit", ...more], { kubeconfig })).toMatchObject({ code: 2, stdout: "" });
+  expect(await runVerb(["cluster-fit", ...more], { kubeconfig })).toMatchObject({ code: 2, stdout: "" });
 });

@@ -6,7 +6,7 @@ import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { until } from "../test/bed/until.ts";
 import { runInTerminal } from "../test/cli/in-terminal.ts";
 import { openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 
 const MIB = 2 ** 20;
 
@@ -29,7 +29,8 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   await deploy.shows("service tiny is created");
 
   await desk.replica("tiny-0", "mac-1");
-  await desk.cluster.kubectl(["label", "irep", "tiny-0", `${LABEL_SERVICE}=tiny`, "-n", namespace]);
+  const { objects } = desk.cluster;
+  await objects.patch(namespace, "irep/tiny-0", { metadata: { labels: { [LABEL_SERVICE]: "tiny" } } });
   for (const mib of [100, 300]) {
     const progress = { bytes: mib * MIB, totalBytes: 400 * MIB };
     await desk.status(INFERENCE_REPLICAS, "tiny-0", { phase: "Fetching", progress });
@@ -48,13 +49,13 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   await left.shows(/service left +WaitingForCapacity/);
   left.pty.write("\u0003");
   expect(await left.exitCode).toBe(130);
-  await desk.cluster.kubectl(["get", "isvc", "left", "-n", namespace]);
+  await objects.get(namespace, "isvc/left");
 });
 
 test("a model of the catalog becomes a Model with the repository and quantization that the catalog names", async () => {
   await using desk = await openDesk();
   const options = ["-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
-  const { stdout, stderr } = await runProgram(["deploy", "qwen3:8b", "--dry-run", ...options]);
+  const { stdout, stderr } = await runVerb(["deploy", "qwen3:8b", "--dry-run", ...options]);
   expect(stderr).toContain("catalog model Qwen/Qwen3-8B: hf://Qwen/Qwen3-8B-GGUF, quantization Q4_K_M");
   const [model, service] = parseAllDocuments(stdout).map((document) => document.toJS());
   expect(model).toMatchObject({
@@ -68,7 +69,7 @@ test("a model of the catalog becomes a Model with the repository and quantizatio
 test("kubectl creates what --dry-run prints, also under a name that YAML 1.1 would read as a boolean", async () => {
   await using desk = await openDesk();
   const options = ["-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
-  const { stdout } = await runProgram(["deploy", "qwen3:8b", "--name", "yes", "--dry-run", ...options]);
+  const { stdout } = await runVerb(["deploy", "qwen3:8b", "--name", "yes", "--dry-run", ...options]);
   const create = ["create", "--dry-run=server", "-o", "name", "-f", "-"];
   expect(await desk.cluster.kubectl(create, { input: stdout })).toBe(
     "model.metalbridge.dev/yes\ninferenceservice.metalbridge.dev/yes\n",
@@ -79,6 +80,6 @@ test("delete asks as deploy does: without a terminal and without --yes nothing i
   await using desk = await openDesk();
   await desk.service("kept");
   const line = ["delete", "kept", "--wait=false", "-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
-  expect((await runProgram(line)).stderr).toContain("NotConfirmed");
-  expect((await runProgram([...line, "--yes"])).stdout).toContain("service kept is being deleted");
+  expect((await runVerb(line)).stderr).toContain("NotConfirmed");
+  expect((await runVerb([...line, "--yes"])).stdout).toContain("service kept is being deleted");
 });

@@ -9,7 +9,7 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.
 import { EVENTS, LEASES } from "../src/kube/kinds.ts";
 import { must } from "../test/bed/must.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { manifest, withFields } from "../test/fixtures/manifests.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
@@ -76,7 +76,7 @@ test("a replica is described with its memory, its last exit and its own events o
     { kind: "InferenceReplica", name: made.metadata.name, uid: "another" },
     "of an older one",
   );
-  const { code, stdout, stderr } = await runProgram(
+  const { code, stdout, stderr } = await runVerb(
     ["describe", "chat-0-abcdefgh12", "-n", desk.namespace],
     desk,
   );
@@ -92,8 +92,7 @@ test("a replica is described with its memory, its last exit and its own events o
     expect(stdout).toMatch(part);
   expect(stdout).not.toContain("of an older one");
   const json = JSON.parse(
-    (await runProgram(["describe", "irep/chat-0-abcdefgh12", "-n", desk.namespace, "-o", "json"], desk))
-      .stdout,
+    (await runVerb(["describe", "irep/chat-0-abcdefgh12", "-n", desk.namespace, "-o", "json"], desk)).stdout,
   );
   expect(json).toMatchObject({
     replica: { status: { restarts: 3 } },
@@ -117,7 +116,7 @@ test("a service is described with its replicas and placement, and without its Mo
     waitingFor: "memory: 3 GiB",
     placement: { misses: [{ host: "mini-2", reason: "HostMemoryShort", message: "1 GiB is free" }] },
   });
-  const { stdout } = await runProgram(["describe", "isvc/chat", "-n", desk.namespace], desk);
+  const { stdout } = await runVerb(["describe", "isvc/chat", "-n", desk.namespace], desk);
   for (const part of [
     /^Model: +tiny \(not found, or not readable\)$/m,
     /^Queue: +number 1, waiting for memory: 3 GiB$/m,
@@ -132,22 +131,22 @@ test("a name that is two things is not guessed at, and one that is nothing is lo
   await using other = await openDesk();
   await desk.service("chat");
   await desk.replica("chat", "mini-1");
-  const both = await runProgram(["describe", "chat", "-n", desk.namespace], desk);
+  const both = await runVerb(["describe", "chat", "-n", desk.namespace], desk);
   expect(both).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^NameAmbiguous: chat is a replica and a service/),
   });
   for (const kind of ["irep", "isvc"])
-    expect(await runProgram(["describe", `${kind}/chat`, "-n", desk.namespace], desk)).toMatchObject({
+    expect(await runVerb(["describe", `${kind}/chat`, "-n", desk.namespace], desk)).toMatchObject({
       code: 0,
     });
   await other.service("only-there-1");
-  const elsewhere = await runProgram(["describe", "only-there-1", "-n", desk.namespace], desk);
+  const elsewhere = await runVerb(["describe", "only-there-1", "-n", desk.namespace], desk);
   expect(elsewhere).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(new RegExp(`^ServiceNotFound: [\\s\\S]*-n ${other.namespace}`)),
   });
-  const nothing = await runProgram(["describe", "chat-0-abcdefgh12", "-n", desk.namespace], desk);
+  const nothing = await runVerb(["describe", "chat-0-abcdefgh12", "-n", desk.namespace], desk);
   expect(nothing).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ReplicaNotFound: /) });
 });
 
@@ -158,7 +157,7 @@ test("the log of a replica on another host: where it is, and the command to run 
   await desk.service("chat");
   const { metadata } = await replicaOf(desk, "chat", "chat-0-abcdefgh12", host);
   const logs = (...args: string[]) =>
-    runProgram(["logs", ...args, "-n", desk.namespace, "--state-dir", "/nonexistent"], desk);
+    runVerb(["logs", ...args, "-n", desk.namespace, "--state-dir", "/nonexistent"], desk);
   const there = await logs("chat-0-abcdefgh12", "-f", "--tail", "20");
   expect(there.code).toBe(1);
   expect(there.stderr).toBe(
@@ -186,7 +185,7 @@ test("a replica is here if the agent's configuration names its host, whatever th
   await replicaOf(desk, "chat", "chat-1-abcdefgh12", hostNameFrom(hostname()));
   const config = path.join(folder.path, "agent.yaml");
   writeFileSync(config, `hostName: ${host}\nstateDir: /nonexistent\n`);
-  const logs = (name: string) => runProgram(["logs", name, "-n", desk.namespace, "--config", config], desk);
+  const logs = (name: string) => runVerb(["logs", name, "-n", desk.namespace, "--config", config], desk);
   expect((await logs("chat-0-abcdefgh12")).stderr).toMatch(
     /^LogNotFound: .*is placed on this machine, but \/nonexistent has no log of it/,
   );
@@ -216,7 +215,7 @@ test("a host is described with its Lease, the replicas of every namespace on it,
   );
   const regarding = { kind: "Host", name: host, uid };
   await tellEvent(desk, `${host}-e1`, regarding, "the Lease has expired", "default");
-  const run = (...args: string[]) => runProgram(["describe", ...args, "-n", desk.namespace], desk);
+  const run = (...args: string[]) => runVerb(["describe", ...args, "-n", desk.namespace], desk);
   const { code, stdout, stderr } = await run("host", host);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   for (const part of [

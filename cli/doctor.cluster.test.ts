@@ -1,14 +1,14 @@
 /** doctor against a real API server: its clock, the credential's life, and the agent's own preflight. */
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { parse, stringify } from "yaml";
 import { HOSTS } from "../src/api/kinds.ts";
 import { PODS } from "../src/kube/kinds.ts";
+import { writeTokenKubeconfig } from "../test/bed/identity.ts";
 import { must } from "../test/bed/must.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 
 interface Result {
@@ -25,7 +25,7 @@ async function startBed() {
   const doctor = async (file = kubeconfig): Promise<readonly Result[]> => {
     const where = ["--state-dir", home, "--host-name", name, "--kubeconfig", file];
     const args = ["doctor", "-o", "json", "--timeout", "30s", ...where];
-    const { stdout } = await runProgram(args, { env: { HOME: home } });
+    const { stdout } = await runVerb(args, { env: { HOME: home } });
     return (JSON.parse(stdout) as { results: readonly Result[] }).results;
   };
   return {
@@ -39,10 +39,9 @@ async function startBed() {
 
 /** A kubeconfig for the same cluster, which others may read. */
 async function withToken({ home, kubeconfig }: { home: string; kubeconfig: string }, token: string) {
-  const config = parse(await readFile(kubeconfig, "utf8")) as { users: { user: object }[] };
-  for (const entry of config.users) entry.user = { token };
   const file = path.join(home, "kubeconfig");
-  await writeFile(file, stringify(config), { mode: 0o644 });
+  await writeTokenKubeconfig({ kubeconfig }, token, file);
+  await chmod(file, 0o644);
   return file;
 }
 
@@ -51,7 +50,7 @@ const statusOf = (results: readonly Result[], check: string) =>
 
 test("a host that is not registered, then one that is", async () => {
   await using bed = await startBed();
-  const { kubectl } = sharedCluster();
+  const { objects } = sharedCluster();
   const before = await bed.doctor();
   expect(statusOf(before, "route to the API server")).toEqual(["ok ApiUnreachable"]);
   expect(statusOf(before, "clock")).toEqual(["ok ClockSkewed"]);
@@ -65,20 +64,19 @@ test("a host that is not registered, then one that is", async () => {
     metadata: { name: bed.name },
     spec: { addresses: ["0.0.0.0/1", "128.0.0.0/1"] },
   };
-  await kubectl(["apply", "-f", "-"], { input: JSON.stringify(host) });
+  await objects.apply(host);
   const after = await bed.doctor();
-  await kubectl(["delete", "host", bed.name]);
+  await objects.remove("", `host/${bed.name}`);
   expect(statusOf(after, "Host object")).toEqual(["ok HostNotRegistered"]);
   expect(statusOf(after, "address to serve on")).toEqual(["ok AddressUnknown"]);
 });
 
 test("a token of a ServiceAccount is judged by its claims, and by the rights that it has", async () => {
   await using bed = await startBed();
-  const { kubectl } = sharedCluster();
-  await kubectl(["create", "serviceaccount", bed.name]);
-  const token = (await kubectl(["create", "token", bed.name, "--duration=1h"])).trim();
-  const results = await bed.doctor(await withToken(bed, token));
-  await kubectl(["delete", "serviceaccount", bed.name]);
+  const { objects } = sharedCluster();
+  await objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name: bed.name } });
+  const results = await bed.doctor(await withToken(bed, await objects.token("default", bed.name)));
+  await objects.remove("default", `serviceaccount/${bed.name}`);
   expect(statusOf(results, "life of the credential")).toEqual(["ok CredentialExpired"]);
   expect(statusOf(results, "renewal of the credential")).toEqual(["ok CredentialExpiresSoon"]);
   expect(statusOf(results, "kind of the credential")).toEqual(["ok CredentialLongLived"]);
@@ -105,12 +103,13 @@ test("a token that has expired is found, and so is that the API server refuses i
 test("a pod asks the host's port; the pod is always deleted", async () => {
   await using desk = await openDesk();
   const { kubeconfig, namespace } = desk;
-  const { kubectl } = desk.cluster;
-  await kubectl(["label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted"]);
+  const { objects } = desk.cluster;
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  await objects.patch("", `namespace/${namespace}`, { metadata: { labels } });
   const host = await desk.host();
   const args = ["doctor", "--from-cluster", host, "-n", namespace, "--kubeconfig", kubeconfig];
   await desk.status(HOSTS, host, { addresses: ["192.168.1.21"] });
-  expect(await runProgram(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("NoProbeImage") });
+  expect(await runVerb(args)).toMatchObject({ code: 1, stderr: expect.stringContaining("NoProbeImage") });
 
   /** Starts the probe, and ends its pod as a kubelet would. */
   const probe = async (status: object | undefined, ...more: readonly string[]) => {
@@ -149,7 +148,7 @@ test("a pod asks the host's port; the pod is always deleted", async () => {
     endpoints: [{ addresses: ["192.168.1.21"], conditions: { ready: true } }],
     ports: [{ name: "http", port: 21_007 }],
   };
-  await kubectl(["create", "-f", "-"], { input: JSON.stringify(slice) });
+  await objects.create(slice);
   const served = "192.168.1.21:21007";
   const refused = await probe(failedWith(`${served} ECONNREFUSED\n`));
   expect(refused).toMatchObject({ code: 1, command: [served] });

@@ -14,7 +14,7 @@ import { packageRoot } from "../local/package-root.ts";
 import { allChecks } from "../src/doctor/table.ts";
 import { startDoctorReplay } from "../test/bed/doctor-replay.ts";
 import { M4_MAX } from "../test/bed/replay.ts";
-import { type ProgramEnd, runProgram } from "../test/cli/program.ts";
+import { type ProgramEnd, runVerb } from "../test/cli/program.ts";
 
 const isRoot = process.geteuid?.() === 0;
 const BAD_M5 = "mac17-2-m5-32gb-macos-26.1";
@@ -57,7 +57,7 @@ async function startBed(): Promise<Bed> {
   const stateDir = path.join(home, "state");
   await mkdir(stateDir, { mode: 0o700 });
   const doctor: Bed["doctor"] = (args = [], env = {}) =>
-    runProgram(["doctor", "--timeout", "60s", "--state-dir", stateDir, "--host-name", "mini-1", ...args], {
+    runVerb(["doctor", "--timeout", "60s", "--state-dir", stateDir, "--host-name", "mini-1", ...args], {
       env: { HOME: home, ...env },
     });
   return {

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { HOSTS, INFERENCE_REPLICAS } from "../src/api/kinds.ts";
 import { must } from "../test/bed/must.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { startCluster } from "../test/cluster/cluster.ts";
 
 async function tellDrained(
@@ -49,7 +49,7 @@ test("a word about an earlier drain does not end this one", async () => {
   await using desk = await openDesk();
   const host = await desk.host();
   await tellDrained(desk, host, "True", "HostDrained", "nothing is left");
-  const { code, stderr } = await runProgram(["drain", host, "--timeout", "5s"], desk);
+  const { code, stderr } = await runVerb(["drain", host, "--timeout", "5s"], desk);
   expect(code).toBe(1);
   expect(stderr).toMatch(/^DrainNotFinished: .*after 5s; the controller has not reported/);
 });
@@ -59,7 +59,7 @@ test("after the timeout it says what is left and why, and the drain continues", 
   const host = await desk.host({ "spec.drain": true });
   await desk.replica("chat-0", host, { phase: "Ready" });
   await tellDrained(desk, host, "False", "DrainBlocked", "no other host has 12 GiB free");
-  const { code, stdout, stderr } = await runProgram(["drain", host, "--timeout", "12s"], desk);
+  const { code, stdout, stderr } = await runVerb(["drain", host, "--timeout", "12s"], desk);
   expect(code).toBe(1);
   expect(stdout).toContain("is already being drained");
   expect(stderr).toMatch(
@@ -87,8 +87,8 @@ test.each([["SIGINT"], ["SIGTERM"]] as const)(
 test("stops following when the host is uncordoned or deleted", async () => {
   await using desk = await openDesk();
   for (const [end, code] of [
-    [(host: string) => runProgram(["uncordon", host], desk), "DrainTakenBack"],
-    [(host: string) => desk.cluster.kubectl(["delete", "host", host]), "HostNotFound"],
+    [(host: string) => runVerb(["uncordon", host], desk), "DrainTakenBack"],
+    [(host: string) => desk.cluster.objects.remove("", `host/${host}`), "HostNotFound"],
   ] as const) {
     const host = await desk.host();
     await desk.replica(`left-on-${host}`, host, { phase: "Ready" });

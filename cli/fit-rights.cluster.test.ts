@@ -6,21 +6,15 @@ import { MODELS } from "../src/api/kinds.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { until } from "../test/bed/until.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { startCluster } from "../test/cluster/cluster.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 const RBAC = "rbac.authorization.k8s.io";
 
-async function create(desk: Desk, ...items: object[]): Promise<void> {
-  const list = { apiVersion: "v1", kind: "List", items };
-  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(list) });
-}
-
 /** A kubeconfig of an account that may read everything of ours and write services with these verbs. */
 async function account(desk: Desk, folder: string, name: string, verbs: readonly string[]): Promise<string> {
   const { namespace, cluster } = desk;
-  await cluster.kubectl(["create", "serviceaccount", name, "-n", namespace]);
   const resources = ["inferenceservices"];
   const rules = [
     { apiGroups: ["metalbridge.dev"], resources: ["*"], verbs: ["get", "list"] },
@@ -30,14 +24,16 @@ async function account(desk: Desk, folder: string, name: string, verbs: readonly
   const metadata = { name };
   const subjects = [{ kind: "ServiceAccount", name, namespace }];
   const roleRef = { apiGroup: RBAC, kind: "ClusterRole", name };
-  await create(
-    desk,
+  await cluster.objects.apply(
+    { apiVersion: "v1", kind: "ServiceAccount", metadata: { name, namespace } },
     { apiVersion, kind: "ClusterRole", metadata, rules },
     { apiVersion, kind: "ClusterRoleBinding", metadata, subjects, roleRef },
   );
   // The API server learns of new roles and bindings by a watch.
-  const user = `--as=system:serviceaccount:${namespace}:${name}`;
-  await until(() => cluster.kubectl(["auth", "can-i", "get", "models.metalbridge.dev", user]));
+  const user = `system:serviceaccount:${namespace}:${name}`;
+  await until(async () =>
+    expect(await cluster.objects.may(user, "get", "models.metalbridge.dev")).toBe(true),
+  );
   const file = path.join(folder, `${name}.kubeconfig`);
   await writeAccountKubeconfig(cluster, { name, namespace, file });
   return file;
@@ -55,13 +51,11 @@ async function writeManifest(desk: Desk, folder: string, spec: string): Promise<
     feedForwardLength: 128,
     vocabularySize: 512,
   };
-  await desk.cluster.kubectl(["apply", "-f", "-"], {
-    input: JSON.stringify({
-      apiVersion: "metalbridge.dev/v1alpha1",
-      kind: "Model",
-      metadata: { name: "tiny", namespace: desk.namespace },
-      spec: { source: "hf://org/model/model.gguf", hardware: { accelerator: "metal" } },
-    }),
+  await desk.cluster.objects.apply({
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name: "tiny", namespace: desk.namespace },
+    spec: { source: "hf://org/model/model.gguf", hardware: { accelerator: "metal" } },
   });
   await desk.status(MODELS, "tiny", {
     phase: "Ready",
@@ -77,8 +71,7 @@ async function writeManifest(desk: Desk, folder: string, spec: string): Promise<
   return file;
 }
 
-const ask = (file: string, kubeconfig: string) =>
-  runProgram(["fit", "-f", file, "-o", "json"], { kubeconfig });
+const ask = (file: string, kubeconfig: string) => runVerb(["fit", "-f", file, "-o", "json"], { kubeconfig });
 
 test("who may read and not write gets the answer from the file alone, and why", async () => {
   await using cluster = await startCluster();
@@ -132,8 +125,7 @@ test("a policy or a quota that says 403 to who may write is a refusal, and no no
   ];
   const spec = { failurePolicy: "Fail", matchConstraints: { resourceRules }, validations };
   const binding = { policyName: metadata.name, validationActions: ["Deny"] };
-  await create(
-    desk,
+  await cluster.objects.apply(
     { apiVersion, kind: "ValidatingAdmissionPolicy", metadata, spec },
     { apiVersion, kind: "ValidatingAdmissionPolicyBinding", metadata, spec: binding },
   );
@@ -153,11 +145,10 @@ test("a policy or a quota that says 403 to who may write is a refusal, and no no
   expect((await ask(file, writer)).stderr).toBe("");
   const hard = { "count/inferenceservices.metalbridge.dev": "0" };
   const quota = { name: "none", namespace: desk.namespace };
-  await create(desk, { apiVersion: "v1", kind: "ResourceQuota", metadata: quota, spec: { hard } });
+  await cluster.objects.apply({ apiVersion: "v1", kind: "ResourceQuota", metadata: quota, spec: { hard } });
   // As the controller manager would.
-  const patch = JSON.stringify({ status: { hard, used: hard } });
-  const of = ["quota/none", "-n", desk.namespace];
-  await desk.cluster.kubectl(["patch", ...of, "--subresource=status", "--type=merge", "--patch", patch]);
+  const status = { hard, used: hard };
+  await cluster.objects.patch(desk.namespace, "resourcequota/none", { status }, "status");
   await vi.waitFor(
     async () =>
       expect(await ask(file, writer)).toMatchObject(

@@ -4,7 +4,7 @@ import path from "node:path";
 import { expect, test, vi } from "vitest";
 import { HOSTS, MODELS } from "../src/api/kinds.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../test/fixtures/tiny-gguf.ts";
@@ -43,7 +43,7 @@ async function model(desk: Desk, name: string): Promise<void> {
     metadata: { name, namespace: desk.namespace },
     spec,
   };
-  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(object) });
+  await desk.cluster.objects.create(object);
   const gguf = {
     architecture: "llama",
     contextLength: 131_072,
@@ -70,11 +70,10 @@ test("each host says whether it fits, what would make it fit, and what would be 
   const cordoned = await host(desk, 96, { "spec.unschedulable": true });
   await model(desk, "llama");
   await desk.service("low", { "spec.priority": "low" });
-  const { uid } = (
-    await desk.cluster.kubectl(["get", "isvc", "low", "-n", desk.namespace, "-o", "json"]).then(JSON.parse)
-  ).metadata;
+  const { objects } = desk.cluster;
+  const { uid } = (await objects.get(desk.namespace, "isvc/low")).metadata;
   const running = await desk.replica("low-0", large);
-  await desk.cluster.kubectl(["delete", "irep", "low-0", "-n", desk.namespace]);
+  await objects.remove(desk.namespace, "irep/low-0");
   const { metadata: _, status: __, ...rest } = running;
   const replica = {
     apiVersion: "metalbridge.dev/v1alpha1",
@@ -87,10 +86,10 @@ test("each host says whether it fits, what would make it fit, and what would be 
       memory: { claimBytes: 50 * GIB },
     },
   };
-  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(replica) });
+  await objects.create(replica);
 
   const args = ["fit", "llama", "-n", desk.namespace, "--context", "131072", "--slots", "4"];
-  const { code, stdout } = await runProgram([...args, "--output", "json"], desk);
+  const { code, stdout } = await runVerb([...args, "--output", "json"], desk);
   expect(code).toBe(1);
   const answer = JSON.parse(stdout);
   expect(answer.claim.kvBytes).toBe(16 * GIB);
@@ -118,7 +117,7 @@ test("each host says whether it fits, what would make it fit, and what would be 
     ({ change }: { change: object }) => Object.keys(change).join() === "contextSize",
   ).change;
   const smaller = (context: number) =>
-    runProgram(
+    runVerb(
       ["fit", "llama", "-n", desk.namespace, "--context", String(context), "--slots", "4", "-o", "json"],
       desk,
     );
@@ -127,7 +126,7 @@ test("each host says whether it fits, what would make it fit, and what would be 
   const above = JSON.parse((await smaller(contextSize + 1024)).stdout);
   expect(above.hosts).toContainEqual(expect.objectContaining({ host: small, fits: false }));
 
-  const table = await runProgram(args, desk);
+  const table = await runVerb(args, desk);
   expect(table.stdout).toMatch(
     /^llama on llamacpp, 131072 tokens in 4 slots, priority normal\nclaim: 2.* GiB = weights 8 GiB \+ KV cache 16 GiB/,
   );
@@ -138,7 +137,7 @@ test("each host says whether it fits, what would make it fit, and what would be 
 test("names the runtime that would be chosen, and where no host has it, how to install it", async () => {
   await using desk = await openDesk(cluster());
   await model(desk, "llama");
-  const askFit = (...more: string[]) => runProgram(["fit", "llama", "-n", desk.namespace, ...more], desk);
+  const askFit = (...more: string[]) => runVerb(["fit", "llama", "-n", desk.namespace, ...more], desk);
   await host(desk, 64, {}, ["other"]);
   const none = await askFit();
   expect(none).toMatchObject({ code: 1, stdout: expect.stringMatching(/^llama on llamacpp, /) });
@@ -156,7 +155,7 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
   const name = await host(desk, 64);
   const file = path.join(folder.path, "Tiny Model.gguf");
   await writeTinyGguf(file);
-  const ofFile = await runProgram(["fit", file], desk);
+  const ofFile = await runVerb(["fit", file], desk);
   expect(ofFile).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^tiny-model \(F32\) on llamacpp, 4096 tokens in 1 slot/),
@@ -168,7 +167,7 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
   const spec = (fields: string) =>
     `apiVersion: metalbridge.dev/v1alpha1\nkind: InferenceService\nmetadata: { name: chat, namespace: ${desk.namespace} }\nspec: { modelRef: llama, ${fields} }\n`;
   await writeFile(manifest, `# a comment\n---\n${spec("contextSize: 8192, priority: high")}`);
-  const { stdout } = await runProgram(["fit", "-f", manifest, "--context", "524288", "-o", "json"], desk);
+  const { stdout } = await runVerb(["fit", "-f", manifest, "--context", "524288", "-o", "json"], desk);
   const answer = JSON.parse(stdout);
   expect(answer).toMatchObject({ service: `${desk.namespace}/chat`, priority: "high", contextSize: 524_288 });
   expect(answer.notes).toEqual([
@@ -178,14 +177,14 @@ test("a file, a manifest, and a manifest that changes by flags", async () => {
   ]);
 
   await writeFile(manifest, spec("contextSize: many"));
-  expect(await runProgram(["fit", "-f", manifest], desk)).toMatchObject({
+  expect(await runVerb(["fit", "-f", manifest], desk)).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^ManifestInvalid: .*spec\.contextSize: /),
   });
   await writeFile(manifest, `${spec("contextSize: 1")}---\n${spec("contextSize: 2")}`);
-  expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toContain("has 2 InferenceServices");
+  expect((await runVerb(["fit", "-f", manifest], desk)).stderr).toContain("has 2 InferenceServices");
   await writeFile(manifest, "a: [");
-  expect((await runProgram(["fit", "-f", manifest], desk)).stderr).toMatch(/^ManifestInvalid: /);
+  expect((await runVerb(["fit", "-f", manifest], desk)).stderr).toMatch(/^ManifestInvalid: /);
 });
 
 test("a manifest is what the API server makes of it: refused by its rules, defaulted by it, changed by admission, and not kept", async () => {
@@ -199,7 +198,7 @@ test("a manifest is what the API server makes of it: refused by its rules, defau
       manifest,
       `apiVersion: metalbridge.dev/v1alpha1\nkind: InferenceService\nmetadata: { name: chat, namespace: ${desk.namespace} }\nspec: { modelRef: llama, ${spec} }\n`,
     );
-  const ask = () => runProgram(["fit", "-f", manifest, "-o", "json"], desk);
+  const ask = () => runVerb(["fit", "-f", manifest, "-o", "json"], desk);
   const refused = (what: RegExp) => ({ code: 1, stderr: expect.stringMatching(what) });
 
   await write("contextSize: 8192, contextSise: 1");
@@ -222,15 +221,14 @@ test("a manifest is what the API server makes of it: refused by its rules, defau
   const answer = JSON.parse(valid.stdout);
   expect(answer).toMatchObject({ priority: "normal", contextSize: 8192, parallelSlots: 2, notes: [] });
   expect(answer.hosts).toMatchObject([{ fits: true }]);
-  const services = await desk.cluster.kubectl(["get", "isvc", "-A", "-o", "name"]);
-  expect(services).toBe("");
+  const { objects } = desk.cluster;
+  expect((await objects.get(desk.namespace, "isvc")).items).toEqual([]);
 
   // Of one that exists too, as it would be after the apply.
   await desk.service("chat", { "spec.priority": "low" });
   const again = JSON.parse((await ask()).stdout);
   expect(again).toMatchObject({ priority: "normal", contextSize: 8192 });
-  const kept = await desk.cluster.kubectl(["get", "isvc/chat", "-n", desk.namespace, "-o", "json"]);
-  expect(JSON.parse(kept).spec).toMatchObject({ priority: "low" });
+  expect((await objects.get(desk.namespace, "isvc/chat")).spec).toMatchObject({ priority: "low" });
 });
 
 /** A policy on services, as a cluster's administrator has them. */
@@ -248,17 +246,14 @@ test("a manifest with a BackendRuntime, Models by role and flavors is resolved f
     { name: "l40s", nodeSelector: { gpu: "l40s" } },
     { name: "studio", hostSelector: { matchLabels: { class: "studio" } } },
   ];
-  await desk.cluster.kubectl([
-    ...["patch", "mdl", "large", "-n", desk.namespace, "--type=merge", "-p"],
-    JSON.stringify({ spec: { flavors } }),
-  ]);
+  await desk.cluster.objects.patch(desk.namespace, "mdl/large", { spec: { flavors } });
   const file = path.join(folder.path, "chat.yaml");
   const modelRefs = [{ name: "large" }, { name: "small", role: "draft" }];
   const ask = async (spec: object, ...others: readonly object[]) => {
     const metadata = { name: "chat", namespace: desk.namespace };
     const service = { apiVersion: "metalbridge.dev/v1alpha1", kind: "InferenceService", metadata, spec };
     await writeFile(file, [service, ...others].map((one) => JSON.stringify(one)).join("\n---\n"));
-    return runProgram(["fit", "-f", file, "-o", "json"], desk);
+    return runVerb(["fit", "-f", file, "-o", "json"], desk);
   };
   const runtime = {
     apiVersion: "metalbridge.dev/v1alpha1",
@@ -282,7 +277,7 @@ test("a manifest with a BackendRuntime, Models by role and flavors is resolved f
     choice: { host: studio },
     notes: ["on flavor studio; not judged, because they run in pods: l40s"],
   });
-  await desk.cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(runtime) });
+  await desk.cluster.objects.create(runtime);
   expect(await ask(uses)).toMatchObject({ code: 0, stdout: ofFile.stdout });
   const drafted = JSON.parse((await ask({ modelRefs })).stdout);
   const alone = JSON.parse((await ask({ modelRef: "large" })).stdout);
@@ -311,12 +306,10 @@ async function admit(desk: Desk, validations: readonly object[]): Promise<void> 
   const matchConstraints = { resourceRules: [{ ...rule, operations: ["CREATE", "UPDATE"] }] };
   const spec = { failurePolicy: "Fail", matchConstraints, validations };
   const binding = { policyName: metadata.name, validationActions: ["Deny"] };
-  const items = [
+  await desk.cluster.objects.apply(
     { apiVersion, kind: "ValidatingAdmissionPolicy", metadata, spec },
     { apiVersion, kind: "ValidatingAdmissionPolicyBinding", metadata, spec: binding },
-  ];
-  const list = { apiVersion: "v1", kind: "List", items };
-  await desk.cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(list) });
+  );
 }
 
 test("a claim that cannot be estimated says why", async () => {
@@ -327,20 +320,20 @@ test("a claim that cannot be estimated says why", async () => {
     [["fit", "/nonexistent.gguf"], "SourceNotFound"],
   ] as const;
   for (const [args, code] of cases)
-    expect(await runProgram(args, desk)).toMatchObject({
+    expect(await runVerb(args, desk)).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(new RegExp(`^${code}: `)),
     });
-  expect(await runProgram(["fit", "llama", "--slots", "none"], desk)).toMatchObject({ code: 2 });
-  expect(await runProgram(["fit", "llama", "--selector", "pool"], desk)).toMatchObject({ code: 2 });
+  expect(await runVerb(["fit", "llama", "--slots", "none"], desk)).toMatchObject({ code: 2 });
+  expect(await runVerb(["fit", "llama", "--selector", "pool"], desk)).toMatchObject({ code: 2 });
   await model(desk, "llama");
   const llama = ["fit", "llama", "-n", desk.namespace];
-  const slots = await runProgram([...llama, "--slots", "4000"], desk);
+  const slots = await runVerb([...llama, "--slots", "4000"], desk);
   expect(slots).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^ManifestInvalid: the options: spec\.parallelSlots: /),
   });
-  const { code, stdout } = await runProgram([...llama, "--slots", "64", "--context", "2097152"], desk);
+  const { code, stdout } = await runVerb([...llama, "--slots", "64", "--context", "2097152"], desk);
   expect(code).toBe(1);
   expect(stdout).toMatch(/2097152 tokens in 64 slots[\s\S]*no host is registered/);
 });

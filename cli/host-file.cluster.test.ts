@@ -9,8 +9,11 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { packageRoot } from "../local/package-root.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { HOSTS } from "../src/api/kinds.ts";
+import { SECRETS } from "../src/kube/kinds.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
-import { runProgram } from "../test/cli/program.ts";
+import type { KubeObject } from "../src/kube/types.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
@@ -25,10 +28,11 @@ async function add(hosts: unknown, ...flags: string[]) {
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "hosts.json");
   await writeFile(file, JSON.stringify(hosts));
-  return await runProgram(["host", "add", "-f", file, ...flags], own());
+  return await runVerb(["host", "add", "-f", file, ...flags], own());
 }
 
-const names = async () => (await own().kubectl(["get", "hosts", "-o", "name"])).trim();
+const names = async () =>
+  (await own().objects.list(HOSTS)).map(({ metadata }: KubeObject) => metadata.name).sort();
 
 function farm(count: number, network: number): readonly Entry[] {
   const prefix = randomBytes(2).toString("hex");
@@ -39,11 +43,11 @@ function farm(count: number, network: number): readonly Entry[] {
 }
 
 test("twenty hosts are added, each with a token of its own; a second run says that they exist and ends no token", async () => {
-  const { kubectl } = own();
+  const { objects, kubectl } = own();
   const hosts = farm(20, 1);
   const planned = await add(hosts, "--dry-run");
   expect(planned).toMatchObject({ code: 0, stderr: "20 would be added\n" });
-  expect(await names()).toBe("");
+  expect(await names()).toEqual([]);
   const { code, stdout, stderr } = await add(hosts, "-o", "json");
   expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringMatching(/20 added\n$/) });
   const added: readonly Record<string, string>[] = JSON.parse(stdout);
@@ -61,28 +65,12 @@ test("twenty hosts are added, each with a token of its own; a second run says th
   await kubectl(["auth", "whoami", `--token=${first}`]);
   // As after a run that was cut off between a Host and its account.
   const [cut = "", kept = ""] = hosts.map(({ name }) => name);
-  await kubectl([
-    "delete",
-    "secret",
-    "-n",
-    NAMESPACE_HOSTS,
-    "-l",
-    `metalbridge.dev/host in (${cut},${kept})`,
-  ]);
-  const status = JSON.stringify({
-    status: {
-      conditions: [
-        {
-          type: "Reachable",
-          status: "True",
-          reason: "HostReachable",
-          message: "",
-          lastTransitionTime: "2026-03-01T12:00:00Z",
-        },
-      ],
-    },
-  });
-  await kubectl(["patch", "host", kept, "--subresource=status", "--type=merge", "-p", status]);
+  const selector = `metalbridge.dev/host in (${cut},${kept})`;
+  for (const { metadata } of await objects.list(SECRETS, selector, NAMESPACE_HOSTS))
+    await objects.remove(NAMESPACE_HOSTS, `secret/${metadata.name}`);
+  const reachable = { type: "Reachable", status: "True", reason: "HostReachable", message: "" };
+  const conditions = [{ ...reachable, lastTransitionTime: "2026-03-01T12:00:00Z" }];
+  await objects.patch("", `host/${kept}`, { status: { conditions } }, "status");
   const healed = await add(hosts.slice(0, 2));
   expect(healed.stdout).toMatch(new RegExp(`^${cut}: metalbridge join .*\n${kept}: exists\n$`));
 });
@@ -136,15 +124,14 @@ test("nothing is written for an address of another Host, or for what the API ser
   expect(loopback.stderr).toMatch(/HostsFileInvalid: [\s\S]*hosts\.json:1: .*no loopback/);
   const label = await add([one, { ...two, labels: { "not a key": "x" } }]);
   expect(label.stderr).toMatch(/HostsFileInvalid: [\s\S]*not a key/);
-  expect(await names()).toBe(before);
+  expect(await names()).toEqual(before);
 });
 
 test("the example is added, from standard input too", async () => {
   const file = path.join(packageRoot(), "examples/mac-fleet/hosts.yaml");
-  const { code, stdout } = await runProgram(["host", "add", "-f", file], own());
+  const { code, stdout } = await runVerb(["host", "add", "-f", file], own());
   expect({ code, lines: stdout.trim().split("\n").length }).toEqual({ code: 0, lines: 4 });
-  const spec = JSON.parse(await own().kubectl(["get", "host", "mac-01", "-o", "json"]));
-  expect(spec).toMatchObject({
+  expect(await own().objects.get("", "host/mac-01")).toMatchObject({
     metadata: { labels: { team: "research" } },
     spec: { addresses: ["192.168.1.21"], memory: { systemReserve: "8Gi" }, disk: { quota: "200Gi" } },
   });
@@ -168,21 +155,18 @@ test("what does not go together on the command line is refused", async () => {
     ["--dry-run", "mac-1"],
     ["-f", "x", "mac-1"],
   ])
-    expect([args, (await runProgram(["host", "add", ...args], own())).code]).toEqual([args, 2]);
+    expect([args, (await runVerb(["host", "add", ...args], own())).code]).toEqual([args, 2]);
 });
 
 test("a host that fails stops no other, and a refused right stops all", async () => {
-  const { kubectl } = own();
   const hosts = farm(3, 4);
   const name = hosts[1]?.name ?? "";
   // Its account is being deleted, and waits for others.
-  await kubectl(["create", "-f", "-"], {
-    input: JSON.stringify({
-      apiVersion: "rbac.authorization.k8s.io/v1",
-      kind: "ClusterRoleBinding",
-      metadata: { name: `metalbridge-agent-${name}`, finalizers: ["example.com/waits"] },
-      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" },
-    }),
+  await own().objects.create({
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "ClusterRoleBinding",
+    metadata: { name: `metalbridge-agent-${name}`, finalizers: ["example.com/waits"] },
+    roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "view" },
   });
   const { code, stdout, stderr } = await add(hosts);
   expect(code).toBe(1);

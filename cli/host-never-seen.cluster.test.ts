@@ -1,11 +1,11 @@
 /** A host that is registered, and that no agent has ever reported for: nothing is known of it, which is not the same as nothing. */
 import { beforeAll, expect, test } from "vitest";
 import { addHost } from "../test/bed/identity.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 
 const cluster = oneCluster();
-const run = (...args: string[]) => runProgram(args, cluster());
+const run = (...args: string[]) => runVerb(args, cluster());
 
 beforeAll(() => addHost(cluster(), "silent", ["192.0.2.1"]));
 

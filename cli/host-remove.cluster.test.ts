@@ -1,16 +1,18 @@
 /** Removing a host beside a running controller: its replicas move or go, and nothing of it is left. */
 import { expect, test, vi } from "vitest";
-import { LABEL_HOST } from "../src/api/group.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { LABEL_HOST, NAMESPACE_HOSTS } from "../src/api/group.ts";
+import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
+import type { KubeObject } from "../src/kube/types.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
 
 const WAIT = { timeout: 60_000, interval: 100 };
 
 test("a host is drained and removed, another with its replicas, and no slice or replica is left", async () => {
   await using bench = await startBench();
-  const { kubectl } = bench.cluster;
+  const { objects } = bench.cluster;
   const ns = "team";
-  await kubectl(["create", "namespace", ns]);
+  await objects.createNamespace(ns);
   await bench.agent("mac-1");
   await bench.model(ns, "tiny");
   await bench.apply(inferenceService(ns, "chat"));
@@ -23,7 +25,7 @@ test("a host is drained and removed, another with its replicas, and no slice or 
     }, WAIT);
   await serving("mac-1");
   const second = await bench.agent("mac-2");
-  const run = (...args: string[]) => runProgram(["host", ...args], bench.cluster);
+  const run = (...args: string[]) => runVerb(["host", ...args], bench.cluster);
   for (const host of ["mac-1", "mac-2"]) expect((await run("add", host)).code).toBe(0);
 
   const drained = await run("remove", "mac-1", "--drain", "--timeout", "60s");
@@ -34,8 +36,10 @@ test("a host is drained and removed, another with its replicas, and no slice or 
   expect((await run("remove", "mac-2", "--yes")).code).toBe(0);
   await vi.waitFor(async () => {
     expect(await bench.replicas(ns)).toEqual([]);
-    expect(await kubectl(["get", "endpointslices", "-l", LABEL_HOST, "-n", ns, "-o", "name"])).toBe("");
+    expect(await objects.list(ENDPOINT_SLICES, LABEL_HOST, ns)).toEqual([]);
   }, WAIT);
-  const left = await kubectl(["get", "hosts,clusterrolebindings,sa,role,rolebinding", "-A", "-o", "name"]);
-  expect(left).not.toMatch(/mac-[12]/);
+  const kinds = ["hosts", "clusterrolebindings", "serviceaccounts", "roles", "rolebindings"];
+  const left = await Promise.all(kinds.map((kind) => objects.get(NAMESPACE_HOSTS, kind)));
+  const names = left.flatMap(({ items }) => items.map(({ metadata }: KubeObject) => metadata.name));
+  expect(names).not.toContainEqual(expect.stringMatching(/mac-[12]/));
 });

@@ -7,7 +7,7 @@ import { shellWord } from "../local/shell-word.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import { must } from "../test/bed/must.ts";
 import { openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 
 test("a host is cordoned and uncordoned, twice without harm, and nothing else of its spec changes", async () => {
   await using desk = await openDesk();
@@ -17,7 +17,7 @@ test("a host is cordoned and uncordoned, twice without harm, and nothing else of
   });
   const spec = async () => must(await desk.client.get(HOSTS, { name: host })).spec;
   const before = await spec();
-  const run = (verb: string) => runProgram([verb, host], desk);
+  const run = (verb: string) => runVerb([verb, host], desk);
   expect(await run("cordon")).toEqual({
     code: 0,
     stdout: expect.stringMatching(/is cordoned: no new replicas/),
@@ -28,7 +28,7 @@ test("a host is cordoned and uncordoned, twice without harm, and nothing else of
     code: 0,
     stdout: expect.stringMatching(/was already cordoned/),
   });
-  await runProgram(["drain", host, "--wait=false"], desk);
+  await runVerb(["drain", host, "--wait=false"], desk);
   expect(await spec()).toEqual({ ...before, unschedulable: true, drain: true });
   expect(await run("uncordon")).toMatchObject({
     code: 0,
@@ -59,13 +59,13 @@ test("hosts are listed with what is on them, as text and as JSON", async () => {
   });
   await desk.replica("chat-0", host, { phase: "Ready" });
   await desk.replica("chat-1", host, { phase: "Starting" });
-  const { code, stdout } = await runProgram(["host", "list"], desk);
+  const { code, stdout } = await runVerb(["host", "list"], desk);
   expect(code).toBe(0);
   const line = stdout.split("\n").find((one) => one.startsWith(`${host} `));
   expect(line).toMatch(
     /Ready, cordoned +1\/2 +1 GiB of 48 GiB +Apple M4 +192\.168\.1\.21 +darwin 26\.1 +0\.1\.0/,
   );
-  const json = JSON.parse((await runProgram(["host", "list", "-o", "json"], desk)).stdout);
+  const json = JSON.parse((await runVerb(["host", "list", "-o", "json"], desk)).stdout);
   expect(json).toContainEqual(expect.objectContaining({ name: host, replicas: 2, readyReplicas: 1 }));
 });
 
@@ -74,23 +74,23 @@ test("a host is marked lost only after a yes, and what is on it is named before"
   const host = await desk.host();
   await desk.replica("chat-0", host);
   const annotations = async () => must(await desk.client.get(HOSTS, { name: host })).metadata.annotations;
-  const refused = await runProgram(["host", "lost", host], desk);
+  const refused = await runVerb(["host", "lost", host], desk);
   expect(refused).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/replicas on the host: \S+\/chat-0;[\s\S]*NotConfirmed: /),
   });
   expect(await annotations()).toBeUndefined();
-  const done = await runProgram(["host", "lost", host, "--yes"], desk);
+  const done = await runVerb(["host", "lost", host, "--yes"], desk);
   expect(done).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/is marked lost; its replicas will be rescheduled/),
   });
   const lost = (await annotations())?.["metalbridge.dev/lost"] ?? "";
   expect(Math.abs(Date.parse(lost) - Date.now())).toBeLessThan(60_000);
-  await desk.cluster.kubectl(["annotate", "host", host, "team=blue"]);
-  expect(await runProgram(["host", "lost", host, "--yes"], desk)).toMatchObject({ code: 0 });
+  await desk.cluster.objects.patch("", `host/${host}`, { metadata: { annotations: { team: "blue" } } });
+  expect(await runVerb(["host", "lost", host, "--yes"], desk)).toMatchObject({ code: 0 });
   expect(await annotations()).toMatchObject({ team: "blue", "metalbridge.dev/lost": expect.any(String) });
-  const forced = await runProgram(["host", "lost", host, "--yes", "--force"], desk);
+  const forced = await runVerb(["host", "lost", host, "--yes", "--force"], desk);
   expect(forced).toMatchObject({
     code: 0,
     stdout: expect.stringContaining(`kubectl annotate host ${host} `),
@@ -139,7 +139,7 @@ function startAtTerminal(args: readonly string[], kubeconfig: string) {
 
 test.each(["cordon", "uncordon", "drain", "host lost"])("%s of a host that is not there", async (verb) => {
   await using desk = await openDesk();
-  const { code, stderr } = await runProgram([...verb.split(" "), "no-such-host"], desk);
+  const { code, stderr } = await runVerb([...verb.split(" "), "no-such-host"], desk);
   expect({ code, stderr }).toEqual({
     code: 1,
     stderr: "HostNotFound: there is no Host no-such-host\n  fix the name\n    metalbridge host list\n",

@@ -3,11 +3,13 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { testAddress } from "../agent/fixtures/agent.ts";
 import { credentialSecretName, generationOf } from "../src/api/access/roles.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { readTokenClaims } from "../src/kube/token.ts";
+import type { KubeObject } from "../src/kube/types.ts";
+import { writeTokenKubeconfig } from "../test/bed/identity.ts";
 import {
   isRoot,
   PATIENT,
@@ -16,15 +18,16 @@ import {
   STATE,
   startMachine,
 } from "../test/bed/launchd/machine.ts";
+import { type Objects, objectsOf } from "../test/bed/objects.ts";
 import { M4_MAX, startReplay } from "../test/bed/replay.ts";
 import { until } from "../test/bed/until.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { type ProgramEnd, runProgram, runVerb } from "../test/cli/program.ts";
 import { oneCluster, sharedCluster } from "../test/cluster/cluster.ts";
 import { program as llamaServer } from "../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 import { signToken } from "../test/security/signed-token.ts";
 
-const { kubeconfig, kubectl } = sharedCluster();
+const { kubeconfig, objects } = sharedCluster();
 const otherCluster = oneCluster();
 
 interface Joining extends AsyncDisposable {
@@ -32,37 +35,56 @@ interface Joining extends AsyncDisposable {
   readonly stateDir: string;
   /** The arguments that `host add` prints. */
   readonly add: (...more: string[]) => Promise<readonly string[]>;
-  readonly join: (
+  readonly join: (args: readonly string[]) => Promise<ProgramEnd>;
+  /** The same as a process of its own. */
+  readonly joinApart: (
     args: readonly string[],
-    env?: Readonly<Record<string, string>>,
     /** The folder's name. */
     state?: string,
-  ) => ReturnType<typeof runProgram>;
+    env?: Readonly<Record<string, string>>,
+  ) => Promise<ProgramEnd>;
+  /** The cluster with a token of the host. */
+  readonly as: (token: string) => Promise<Objects>;
 }
 
-async function joining(cluster = { kubeconfig, kubectl }): Promise<Joining> {
+async function joining(cluster = { kubeconfig }): Promise<Joining> {
   const folder = await temporaryFolder();
   const host = `mini-${randomBytes(4).toString("hex")}`;
   const stateDir = path.join(folder.path, "state");
+  const engine = ["--llama-server", llamaServer ?? "/nonexistent", "--address", testAddress()];
   return {
     host,
     stateDir,
     add: async (...more) => {
-      const { code, stdout, stderr } = await runProgram(["host", "add", host, ...more], cluster);
+      const { code, stdout, stderr } = await runVerb(["host", "add", host, ...more], cluster);
       expect({ code, stderr }).toMatchObject({ code: 0 });
       const [program, ...args] = stdout.trim().split(" ");
       expect(program).toBe("metalbridge");
       return args;
     },
-    join: (args, env = {}, state = "state") => {
-      const engine = ["--llama-server", llamaServer ?? "/nonexistent", "--address", testAddress()];
-      return runProgram([...args, "--state-dir", path.join(folder.path, state), ...engine], { env });
+    join: (args) => runVerb([...args, "--state-dir", stateDir, ...engine]),
+    joinApart: (args, state = "state", env = {}) =>
+      runProgram([...args, "--state-dir", path.join(folder.path, state), ...engine], { env }),
+    as: async (token) => {
+      const file = path.join(folder.path, randomBytes(4).toString("hex"));
+      await writeTokenKubeconfig(cluster, token, file);
+      return objectsOf(file);
     },
     [Symbol.asyncDispose]: async () => {
-      await runProgram(["host", "remove", host, "--yes"], cluster);
+      await runVerb(["host", "remove", host, "--yes"], cluster);
       await folder[Symbol.asyncDispose]();
     },
   };
+}
+
+const whoIs = async (own: Objects): Promise<string> => {
+  const review = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview", metadata: {} };
+  return (await own.create(review)).status.userInfo.username;
+};
+
+async function namesOf(...kinds: readonly string[]): Promise<readonly string[]> {
+  const lists = await Promise.all(kinds.map((kind) => objects.get(NAMESPACE_HOSTS, kind)));
+  return lists.flatMap(({ items }) => items.map(({ metadata }: KubeObject) => metadata.name));
 }
 
 /** The text of a flag in a printed command. */
@@ -90,44 +112,27 @@ test.skipIf(llamaServer === undefined)(
     const file = path.join(mini.stateDir, "kubeconfig");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(await readFile(file, "utf8")).not.toContain(flagOf(command, "--token"));
-    const asHost = (...args: string[]) => kubectl([...args, `--kubeconfig=${file}`]);
-    expect(await asHost("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")).toBe(
-      `system:serviceaccount:${NAMESPACE_HOSTS}:${host}`,
-    );
-    await asHost("get", "lease", host, "-n", NAMESPACE_HOSTS);
+    using own = objectsOf(file);
+    expect(await whoIs(own)).toBe(`system:serviceaccount:${NAMESPACE_HOSTS}:${host}`);
+    await own.get(NAMESPACE_HOSTS, `lease/${host}`);
     // The API server remembers for some seconds that it accepted a token.
-    const again = await vi.waitFor(
+    const again = await until(
       async () => {
         const second = await mini.join(command);
         expect(second.code).toBe(1);
         return second;
       },
-      { timeout: 60_000, interval: 500 },
+      { everyMs: 500 },
     );
     expect(again.stderr).toMatch(/^JoinTokenRefused: the token of host \S+ is refused: /);
-    const removed = await runProgram(["host", "remove", host, "--yes"], { kubeconfig });
+    const removed = await runVerb(["host", "remove", host, "--yes"], { kubeconfig });
     expect(removed.code).toBe(0);
     expect(removed.stdout).toContain(`ServiceAccount ${host}`);
-    await vi.waitFor(
-      () =>
-        expect(asHost("get", "hosts.metalbridge.dev")).rejects.toThrow(/forbidden|Unauthorized|logged in/i),
-      {
-        timeout: 60_000,
-        interval: 100,
-      },
-    );
-    const left = await kubectl([
-      "get",
-      "sa,role,rolebinding,lease,secret",
-      "-n",
-      NAMESPACE_HOSTS,
-      "-o",
-      "name",
-    ]);
-    expect(left).not.toContain(host);
-    const wide = await kubectl(["get", "clusterrolebindings,hosts.metalbridge.dev", "-o", "name"]);
-    expect(wide).not.toContain(host);
-    const twice = await runProgram(["host", "remove", host, "--yes"], { kubeconfig });
+    await until(() => expect(own.get("", "hosts")).rejects.toThrow(/forbidden|Unauthorized/i));
+    const kinds = ["serviceaccounts", "roles", "rolebindings", "leases", "secrets"];
+    const left = await namesOf(...kinds, "clusterrolebindings", "hosts");
+    expect(left).not.toContainEqual(expect.stringContaining(host));
+    const twice = await runVerb(["host", "remove", host, "--yes"], { kubeconfig });
     expect(twice.stderr).toMatch(/^HostNotFound: /);
   },
 );
@@ -175,8 +180,7 @@ test("adding a host twice changes nothing but the token, and the first token end
   // The API server learns by a watch that the Secret of the first one is gone.
   await until(async () => expect((await mini.join(first)).stderr).toMatch(REFUSED));
   await mini.add("--address", "192.168.7.0/24");
-  const addresses = await kubectl(["get", "host", mini.host, "-o", "jsonpath={.spec.addresses}"]);
-  expect(addresses).toBe('["192.168.7.0/24"]');
+  expect((await objects.get("", `host/${mini.host}`)).spec.addresses).toEqual(["192.168.7.0/24"]);
 });
 
 test.skipIf(llamaServer === undefined)(
@@ -184,7 +188,7 @@ test.skipIf(llamaServer === undefined)(
   async () => {
     await using mini = await joining();
     const command = await mini.add("--address", testAddress());
-    const joined = await Promise.all(["one", "other"].map((state) => mini.join(command, {}, state)));
+    const joined = await Promise.all(["one", "other"].map((state) => mini.joinApart(command, state)));
     expect(joined.map(({ code }) => code).sort()).toEqual([0, 1]);
     expect(joined.find(({ code }) => code === 1)?.stderr).toMatch(/^JoinTokenRefused: /);
     const files = ["one", "other"].map((state) => path.join(mini.stateDir, "..", state, "kubeconfig"));
@@ -199,29 +203,18 @@ test.skipIf(llamaServer === undefined)(
     const { host } = mini;
     const command = await mini.add("--address", testAddress());
     const token = flagOf(command, "--token");
-    const mint = (...bound: readonly string[]) =>
-      kubectl([
-        "create",
-        "token",
-        host,
-        "-n",
-        NAMESPACE_HOSTS,
-        "--duration=720h",
-        `--token=${token}`,
-        ...bound,
-      ]);
+    using withToken = await mini.as(token);
+    const seconds = 30 * 24 * 3_600;
     const generation = generationOf(host, readTokenClaims(token)?.secret ?? "") ?? "";
-    await expect(mint()).rejects.toThrow(/must be bound to the Secret/);
+    await expect(withToken.token(NAMESPACE_HOSTS, host, seconds)).rejects.toThrow(
+      /must be bound to the Secret/,
+    );
     const secret = credentialSecretName(host, generation);
-    const stolen = (await mint("--bound-object-kind=Secret", `--bound-object-name=${secret}`)).trim();
+    using thief = await mini.as(await withToken.token(NAMESPACE_HOSTS, host, seconds, secret));
     expect(await mini.join(command)).toMatchObject({ code: 0 });
-    const asThief = () => kubectl(["get", "hosts.metalbridge.dev", `--token=${stolen}`]);
-    await asThief();
+    await thief.get("", "hosts");
     const again = await mini.add();
-    await vi.waitFor(() => expect(asThief()).rejects.toThrow(/Unauthorized|logged in/i), {
-      timeout: 60_000,
-      interval: 500,
-    });
+    await until(() => expect(thief.get("", "hosts")).rejects.toThrow(/Unauthorized/i));
     expect(await mini.join(again)).toMatchObject({ code: 0 });
   },
 );
@@ -230,7 +223,7 @@ test("several hosts are added at once, each with its own command", async () => {
   const names = ["a", "b"].map((letter) => `many-${letter}-${randomBytes(3).toString("hex")}`);
   const [one = "", two = ""] = names;
   const args = ["host", "add", `${one}=192.168.9.1,192.168.9.2`, two, "--address", "192.168.9.3"];
-  const { code, stdout } = await runProgram([...args, "--output", "json"], { kubeconfig });
+  const { code, stdout } = await runVerb([...args, "--output", "json"], { kubeconfig });
   expect(code).toBe(0);
   const added: readonly Record<string, string>[] = JSON.parse(stdout);
   expect(added.map(({ host }) => host)).toEqual(names);
@@ -238,46 +231,52 @@ test("several hosts are added at once, each with its own command", async () => {
     expect(readTokenClaims(token)?.host).toBe(host);
     expect(command).toMatch(/^metalbridge join --server https:\/\//);
   }
-  const addresses = (name: string) =>
-    kubectl(["get", "host", name, "-o", "jsonpath={.spec.addresses}"]).then((text) => JSON.parse(text));
+  const addresses = async (name: string) => (await objects.get("", `host/${name}`)).spec.addresses;
   expect(await Promise.all(names.map(addresses))).toEqual([["192.168.9.1", "192.168.9.2"], ["192.168.9.3"]]);
-  for (const name of names) await runProgram(["host", "remove", name, "--yes"], { kubeconfig });
+  for (const name of names) await runVerb(["host", "remove", name, "--yes"], { kubeconfig });
 });
 
 test("a host that was set up by hand keeps its account, and loses what its old bindings granted beyond its own", async () => {
   await using mini = await joining();
   const name = `metalbridge-agent-${mini.host}`;
-  const account = [`--serviceaccount=${NAMESPACE_HOSTS}:${mini.host}`];
-  await kubectl(["create", "serviceaccount", mini.host, "-n", NAMESPACE_HOSTS]);
-  await kubectl(["create", "rolebinding", name, "--clusterrole=edit", ...account, "-n", NAMESPACE_HOSTS]);
-  await kubectl(["create", "clusterrolebinding", name, "--clusterrole=edit", ...account]);
-  const token = (await kubectl(["create", "token", mini.host, "-n", NAMESPACE_HOSTS])).trim();
-  const may = (...what: string[]) =>
-    kubectl(["auth", "can-i", ...what, `--token=${token}`]).then(
-      () => true,
-      () => false,
-    );
-  const secrets = ["get", "secrets", "-n", NAMESPACE_HOSTS];
-  await vi.waitFor(async () => expect(await may(...secrets)).toBe(true), 60_000);
+  const [rbac, namespace] = ["rbac.authorization.k8s.io", NAMESPACE_HOSTS];
+  const account = { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: mini.host, namespace } };
+  const binding = (kind: string, metadata: object) => ({
+    ...{ apiVersion: `${rbac}/v1`, kind, metadata },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "edit" },
+    subjects: [{ kind: "ServiceAccount", name: mini.host, namespace }],
+  });
+  await objects.create(account);
+  await objects.create(binding("RoleBinding", { name, namespace }));
+  await objects.create(binding("ClusterRoleBinding", { name }));
+  using agent = await mini.as(await objects.token(namespace, mini.host));
+  const may = async (resourceAttributes: object): Promise<boolean> => {
+    const review = { apiVersion: "authorization.k8s.io/v1", kind: "SelfSubjectAccessReview", metadata: {} };
+    return (await agent.create({ ...review, spec: { resourceAttributes } })).status.allowed;
+  };
+  const secrets = { verb: "get", resource: "secrets", namespace };
+  await until(async () => expect(await may(secrets)).toBe(true));
   await mini.add("--address", testAddress());
-  await vi.waitFor(async () => expect(await may(...secrets)).toBe(false), 60_000);
+  await until(async () => expect(await may(secrets)).toBe(false));
   // The token that its agent has still works, for what is the host's own.
+  const lease = { group: "coordination.k8s.io", resource: "leases", namespace, name: mini.host };
+  const status = { group: "metalbridge.dev", resource: "hosts", subresource: "status" };
   await until(async () => {
-    expect(await may("update", `leases/${mini.host}`, "-n", NAMESPACE_HOSTS)).toBe(true);
-    expect(await may("patch", "hosts.metalbridge.dev", "--subresource=status")).toBe(true);
+    expect(await may({ ...lease, verb: "update" })).toBe(true);
+    expect(await may({ ...status, verb: "patch" })).toBe(true);
   });
 });
 
 test("a new host without an address is refused before anything is made", async () => {
-  const { stderr, code } = await runProgram(["host", "add", "mini-none"], { kubeconfig });
+  const { stderr, code } = await runVerb(["host", "add", "mini-none"], { kubeconfig });
   expect(code).toBe(1);
   expect(stderr).toMatch(/^HostAddressesNeeded: there is no Host mini-none yet/);
 });
 
 test("nothing is issued where the policies are missing", async () => {
   const cluster = otherCluster();
-  await cluster.kubectl(["delete", "validatingadmissionpolicybinding", "metalbridge-host-leases"]);
-  const { stderr } = await runProgram(["host", "add", "mini-1", "--address", "192.168.1.2"], cluster);
+  await cluster.objects.remove("", "validatingadmissionpolicybinding/metalbridge-host-leases");
+  const { stderr } = await runVerb(["host", "add", "mini-1", "--address", "192.168.1.2"], cluster);
   expect(stderr).toMatch(/^HostPoliciesMissing: missing: admission policy metalbridge-host-leases/);
 });
 
@@ -286,7 +285,7 @@ test("a token that has expired says when", async () => {
   const command = await mini.add("--address", testAddress());
   const secret = readTokenClaims(flagOf(command, "--token"))?.secret ?? "";
   const times = { issued: 7_200, expires: -3_600 };
-  const token = await signToken({ kubeconfig, kubectl }, mini.host, { ...times, secret });
+  const token = await signToken(sharedCluster(), mini.host, { ...times, secret });
   const { stderr } = await mini.join(withValue(command, "--token", token));
   expect(stderr).toMatch(/^JoinTokenRefused: .* is refused: it expired at 20/);
 });
@@ -301,11 +300,13 @@ test("a forged token and one that was cut off are refused", async () => {
   const [head, body] = token.split(".");
   const forged = `${head}.${body}.${Buffer.from("no signature").toString("base64url")}`;
   expect((await mini.join(withValue(command, "--token", forged))).stderr).toMatch(REFUSED);
-  const other = (await kubectl(["create", "token", "default", "-n", "default"]).catch(() => "")).trim();
-  if (other !== "")
-    expect((await mini.join(withValue(command, "--token", other))).stderr).toMatch(
-      /^JoinTokenInvalid: .*not of a host/,
-    );
+  const metadata = { name: mini.host, namespace: "default" };
+  await objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata });
+  const other = await objects.token("default", mini.host);
+  await objects.remove("default", `serviceaccount/${mini.host}`);
+  expect((await mini.join(withValue(command, "--token", other))).stderr).toMatch(
+    /^JoinTokenInvalid: .*not of a host/,
+  );
 });
 
 test("a token for another host is not used", async () => {
@@ -325,7 +326,7 @@ test("a wrong clock fails the preflight, and the token can still be used", async
   await using mini = await joining();
   const command = await mini.add("--address", testAddress());
   const behind = "const now=Date.now;Date.now=()=>now()-36e5";
-  const late = await mini.join(command, {
+  const late = await mini.joinApart(command, "state", {
     NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(behind)}`,
   });
   expect(late.stdout).toMatch(

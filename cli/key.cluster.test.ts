@@ -8,7 +8,7 @@ import { CONFIG_MAPS, SECRETS } from "../src/kube/kinds.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
 import { must } from "../test/bed/must.ts";
 import { openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 
 const within = { timeout: 30_000, interval: 10 };
@@ -35,7 +35,7 @@ async function openGateway() {
   const { authenticate } = createAuthenticator({
     ...{ keys, isSynced, nowMs: systemClock.nowMs, isOpenWithoutKeys: () => false },
   });
-  const run = (...args: string[]) => runProgram([...args, "-n", namespace], desk);
+  const run = (...args: string[]) => runVerb([...args, "-n", namespace], desk);
   const ask = async (key: string) => {
     const result = await authenticate({ authorization: `Bearer ${key}` });
     return result.at === "refused" ? result.reason : result.caller.id;

@@ -4,7 +4,7 @@ import { appendFileSync, chmodSync, mkdirSync, rmSync, truncateSync, writeFileSy
 import path from "node:path";
 import { expect, test } from "vitest";
 import { rotateLog } from "../agent/instances/run-files/log-rotation.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
 async function stateFolder() {
@@ -40,7 +40,7 @@ test("a log on this machine is printed without asking any cluster", async () => 
   await using state = await stateFolder();
   writeFileSync(path.join(state.dir, "log.1"), numbered(0, 3));
   writeFileSync(state.log, numbered(3, 2));
-  const show = (...args: string[]) => runProgram(["logs", ...args, "--state-dir", state.state]);
+  const show = (...args: string[]) => runVerb(["logs", ...args, "--state-dir", state.state]);
   expect(await show("chat-0-abc")).toEqual({ code: 0, stdout: numbered(3, 2), stderr: "" });
   expect(await show("irep/chat-0-abc", "-n", "team", "--all")).toMatchObject({
     code: 0,
@@ -111,7 +111,7 @@ test("following stops when the reader closes the pipe", async () => {
 test("an engine that was never started has no log", async () => {
   await using state = await stateFolder();
   rmSync(state.dir, { recursive: true });
-  const { code, stderr } = await runProgram(["logs", "chat", "--state-dir", state.state]);
+  const { code, stderr } = await runVerb(["logs", "chat", "--state-dir", state.state]);
   expect(code).toBe(1);
   expect(stderr).toMatch(
     /^LogNotFound: the engine of team\/chat-0-abc has not been started[\s\S]*describe chat-0-abc -n team/,
@@ -121,7 +121,7 @@ test("an engine that was never started has no log", async () => {
 test("a replica that is not here, and no cluster to ask", async () => {
   await using state = await stateFolder();
   for (const kubeconfig of [undefined, path.join(state.path, "nothing")]) {
-    const { code, stderr } = await runProgram(["logs", "other", "--state-dir", state.state], { kubeconfig });
+    const { code, stderr } = await runVerb(["logs", "other", "--state-dir", state.state], { kubeconfig });
     expect(code).toBe(1);
     expect(stderr).toMatch(/^LogNotFound: .*has no log of other, and the cluster cannot be read: Kubeconfig/);
     expect(stderr).toContain("--state-dir");
@@ -168,7 +168,7 @@ test.each([
   [[]],
   [["chat", "other"]],
 ])("logs %j is refused with exit code 2", async (args) => {
-  const { code, stderr } = await runProgram(["logs", ...args]);
+  const { code, stderr } = await runVerb(["logs", ...args]);
   expect(code).toBe(2);
   expect(stderr).toMatch(/error: .*\n.*--help/);
 });

@@ -1,6 +1,6 @@
 /** `metalbridge mcp` as a child process: the SDK's client and the inspector ask about a real API server. */
 import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { cpus, hostname } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -13,7 +13,7 @@ import { createFitIndex } from "../fitness/density/fits.ts";
 import { packageRoot } from "../local/package-root.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { CONFIG_MAPS } from "../src/kube/kinds.ts";
-import type { KubeClient } from "../src/kube/types.ts";
+import type { KubeClient, KubeObject } from "../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../test/bed/identity.ts";
 import { openDesk } from "../test/cli/objects.ts";
 import { startProgram } from "../test/cli/program.ts";
@@ -68,8 +68,10 @@ test("over standard input services are listed and explained, and deployed once t
   expect([none.isError, none.text]).toEqual([true, expect.stringContaining("ServiceNotFound")]);
 
   const request = { model: "hf://org/repo/tiny.gguf", name: "made", replicas: 2 };
-  const services = async () =>
-    (await desk.cluster.kubectl(["get", "isvc", "-n", namespace, "-o", "name"])).trim();
+  const services = async (): Promise<readonly string[]> =>
+    (await desk.cluster.objects.list(INFERENCE_SERVICES, undefined, namespace)).map(
+      ({ metadata }: KubeObject) => metadata.name,
+    );
   expect((await mcp.call("deploy", request)).isError).toBe(true);
   expect(await services()).not.toContain("made");
   expect(JSON.parse((await mcp.call("deploy", request)).text)).toMatchObject({
@@ -88,8 +90,8 @@ test("machines are not judged without their reports where reading these failed",
   await using desk = await openDesk();
   await using folder = await temporaryFolder();
   const nowhere = path.join(folder.path, "kubeconfig");
-  const text = await desk.cluster.kubectl(["config", "view", "--raw"]);
-  await writeFile(nowhere, text.replace(/server: https:\/\/[^\n]+/, "server: https://127.0.0.1:9"));
+  const text = await readFile(desk.kubeconfig, "utf8");
+  await writeFile(nowhere, text.replace(/https:\/\/[\w.:]+/, "https://127.0.0.1:9"));
   const fill = (kubeconfig: string) =>
     withCluster("mcp", { kubeconfig }, ({ client: other, ...cluster }) => {
       const list: KubeClient["list"] = (kind, options) =>
@@ -98,7 +100,7 @@ test("machines are not judged without their reports where reading these failed",
     });
   await expect(fill(nowhere)).rejects.toMatchObject({ code: "ApiUnreachable" });
   const account = { name: "no-reports", namespace: desk.namespace };
-  await desk.cluster.kubectl(["create", "serviceaccount", account.name, "-n", account.namespace]);
+  await desk.cluster.objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: account });
   const file = path.join(folder.path, "no-reports");
   await writeAccountKubeconfig(desk.cluster, { ...account, file });
   await fill(file);

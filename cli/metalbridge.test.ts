@@ -3,37 +3,36 @@ import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { POLICY_NAMES } from "../src/api/access/host-policies.ts";
+import { until } from "../test/bed/until.ts";
+import { runProgram, runVerb } from "../test/cli/program.ts";
 import { verbs } from "./verbs.ts";
 
 const program = path.join(import.meta.dirname, "metalbridge.mjs");
-const run = (...args: string[]) => spawnSync(process.execPath, [program, ...args], { encoding: "utf8" });
 
-test("help names every verb", () => {
-  const { status, stdout } = run("--help");
-  expect(status).toBe(0);
-  for (const { name, summary } of verbs)
-    expect(stdout).toMatch(new RegExp(`${name} .*${summary.slice(0, 20)}`));
-});
-
-test("help groups the verbs by what a reader comes for", () => {
-  const [, ...sections] = run("--help").stdout.split(/\n(?=\S.*:\n)/);
-  for (const verb of verbs)
-    expect(sections.find((section) => section.startsWith(verb.heading))).toMatch(
-      new RegExp(`^  ${verb.name} `, "m"),
+test("help groups the verbs by what a reader comes for", async () => {
+  const { code, stdout } = await runProgram(["--help"]);
+  expect(code).toBe(0);
+  const [, ...sections] = stdout.split(/\n(?=\S.*:\n)/);
+  for (const { name, summary, heading } of verbs)
+    expect(sections.find((section) => section.startsWith(heading))).toMatch(
+      new RegExp(`^  ${name} .*${summary.slice(0, 20)}`, "m"),
     );
 });
 
-test.each(verbs.map(({ name }) => name))("%s --help shows its options", (name) => {
-  const { status, stdout } = run(name, "--help");
-  expect(status).toBe(0);
-  expect(stdout).toMatch(new RegExp(`Usage: metalbridge ${name}`));
+// Other tests run a verb in their own process: here each is started as users start it.
+test.each(verbs.map(({ name }) => name))("%s --help shows its options", async (name) => {
+  expect(await runProgram([name, "--help"])).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(new RegExp(`Usage: metalbridge ${name}`)),
+    stderr: "",
+  });
 });
 
-test("the version is the package's", () => {
+test("the version is the package's", async () => {
   const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, "..", "package.json"), "utf8"));
-  expect(run("--version").stdout.trim()).toBe(version);
+  expect((await runProgram(["--version"])).stdout.trim()).toBe(version);
 });
 
 test.each([
@@ -42,25 +41,39 @@ test.each([
   ["up", "--port", "70000"],
   ["up", "--port", "1.5"],
   ["agent", "--port-range", "22000-21000"],
-])("%s %s is refused with exit code 2 and a pointer to help", (...args) => {
-  const { status, stderr } = run(...args);
-  expect(status).toBe(2);
-  expect(stderr).toMatch(/error: .*\n.*--help/);
+])("%s %s is refused with exit code 2 and a pointer to help", async (...args) => {
+  expect(await runVerb(args)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/error: .*\n.*--help/),
+  });
 });
 
-test("down without a control plane says what is to be done", () => {
-  const { status, stderr } = run("down", "--dir", "/nonexistent");
-  expect(status).toBe(1);
-  expect(stderr).toMatch(/^ControlPlaneNotRunning: /);
+test("down without a control plane says what is to be done", async () => {
+  expect(await runProgram(["down", "--dir", "/nonexistent"])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^ControlPlaneNotRunning: /),
+  });
 });
 
-test("crds prints YAML that names all four kinds", () => {
-  const { status, stdout } = run("crds");
-  expect(status).toBe(0);
+test("crds prints YAML that names all four kinds", async () => {
+  const { code, stdout } = await runProgram(["crds"]);
+  expect(code).toBe(0);
   const names = [...stdout.matchAll(/^ {4}kind: (\w+)$/gm)].map(([, kind]) => kind);
   expect(names).toEqual(expect.arrayContaining(["Model", "InferenceService", "InferenceReplica", "Host"]));
   for (const policy of POLICY_NAMES)
     expect(stdout).toContain(`kind: ValidatingAdmissionPolicy\nmetadata:\n  name: ${policy}\n`);
+});
+
+test.each([
+  ["in a verb", "throw error"],
+  ["outside of every promise", "setImmediate(() => { throw error })"],
+])("a bug %s prints a stack that names sources", (_where, fail) => {
+  const breaks = `process.stdout.write = () => { const error = new TypeError("boom"); ${fail}; };`;
+  const args = ["--import", `data:text/javascript,${encodeURIComponent(breaks)}`, program, "crds"];
+  const { status, stderr } = spawnSync(process.execPath, args, { encoding: "utf8" });
+  expect(status).toBeGreaterThan(0);
+  expect(stderr).toMatch(/TypeError: boom\n.*\n +at writeOut \(\S*\/cli\/program\/output\.ts:\d+:\d+\)\n/);
+  for (const line of stderr.split("\n")) expect(line.length).toBeLessThan(300);
 });
 
 test("an agent whose Node was removed under it by an upgrade runs on without the flags", () => {
@@ -77,11 +90,12 @@ test.skipIf(process.platform !== "linux")(
     const stateDir = mkdtempSync(path.join(tmpdir(), "metalbridge-small-"));
     const config = ["--state-dir", stateDir, "--kubeconfig", "/nonexistent", "--host-name", "small"];
     const args = ["--no-deprecation", program, "agent", ...config];
-    const agent = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const { METALBRIDGE_IS_SMALL: _, ...env } = process.env;
+    const agent = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
     const text = { stdout: "", stderr: "" };
     agent.stdout.on("data", (chunk) => (text.stdout += chunk));
     agent.stderr.on("data", (chunk) => (text.stderr += chunk));
-    await vi.waitFor(() => expect(text.stderr).toMatch(/"host":"small".*"msg":"agent started"/), 60_000);
+    await until(() => expect(text.stderr).toMatch(/"host":"small".*"msg":"agent started"/));
     const running = readFileSync(`/proc/${agent.pid}/cmdline`, "utf8").split("\0");
     expect(running).toEqual(expect.arrayContaining(["--optimize-for-size", "--no-opt", ...args]));
     agent.kill("SIGTERM");

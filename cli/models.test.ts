@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { silentLog, startStore } from "../agent/store/fixtures/store.ts";
 import type { CommandPorts } from "../agent/store-maintenance/commands.ts";
 import { serveModelCommands } from "../agent/store-maintenance/socket.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { ggufBytes, type Origin, sha256, startOrigin } from "../test/fixtures/origin.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
 
@@ -38,7 +38,7 @@ async function startHost() {
     dir,
     damaged,
     serve,
-    models: (...args: string[]) => runProgram(["models", ...args, "--state-dir", stateDir]),
+    models: (...args: string[]) => runVerb(["models", ...args, "--state-dir", stateDir]),
     start: (...args: string[]) => startProgram(["models", ...args, "--state-dir", stateDir]),
     [Symbol.asyncDispose]: async () => {
       end.abort();

@@ -2,17 +2,17 @@
 import { expect, test } from "vitest";
 import { HOSTS } from "../src/api/kinds.ts";
 import { must } from "../test/bed/must.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { inferenceService, startBench } from "../test/controller/bench.ts";
 
 test("a change is followed, listed and undone", async () => {
   await using bench = await startBench();
-  const { kubeconfig, kubectl } = bench.cluster;
+  const { kubeconfig, objects } = bench.cluster;
   await bench.agent("mac-1");
   await bench.agent("mac-2");
-  await kubectl(["create", "namespace", "team"]);
+  await objects.createNamespace("team");
   await bench.model("team", "tiny");
-  const rollout = (...args: string[]) => runProgram(["rollout", ...args, "-n", "team"], { kubeconfig });
+  const rollout = (...args: string[]) => runVerb(["rollout", ...args, "-n", "team"], { kubeconfig });
   const change = (spec: object) => bench.apply(inferenceService("team", "chat", { replicas: 2, ...spec }));
   const followed = async () =>
     expect(await rollout("status", "chat", "--timeout", "120s")).toMatchObject({
@@ -41,19 +41,19 @@ test("a change is followed, listed and undone", async () => {
     /\n1 earlier number is not listed: its revision is no longer kept \(revisionHistoryLimit: 10\), or was restored/,
   );
   expect(entries.at(-1)?.hash).toBe(status?.currentRevision);
-  const described = await runProgram(["describe", "chat", "-n", "team"], { kubeconfig });
+  const described = await runVerb(["describe", "chat", "-n", "team"], { kubeconfig });
   expect(described.stdout).toMatch(/Replicas: +2 desired, 2 ready, 2 of the newest revision, 2 total/);
 });
 
 test("a drain waits for room, then leaves the host empty, and is taken back", async () => {
   await using bench = await startBench();
-  const { kubeconfig, kubectl } = bench.cluster;
+  const { kubeconfig, objects } = bench.cluster;
   await bench.agent("mac-1");
-  await kubectl(["create", "namespace", "team"]);
+  await objects.createNamespace("team");
   await bench.model("team", "tiny");
   await bench.apply(inferenceService("team", "chat"));
   await bench.serviceUntil("team", "chat", ({ status }) => expect(status?.readyReplicas).toBe(1));
-  const run = (...args: string[]) => runProgram(args, { kubeconfig });
+  const run = (...args: string[]) => runVerb(args, { kubeconfig });
 
   await using drain = startProgram(["drain", "mac-1", "--timeout", "60s"], { kubeconfig });
   await drain.until(/chat-0-\w+ +Ready; runs until another replica is Ready elsewhere/);

@@ -7,7 +7,7 @@ import { CONTROLLER_REVISIONS } from "../src/kube/kinds.ts";
 import { must } from "../test/bed/must.ts";
 import { until } from "../test/bed/until.ts";
 import { type Desk, openDesk } from "../test/cli/objects.ts";
-import { runProgram, startProgram } from "../test/cli/program.ts";
+import { runVerb, startProgram } from "../test/cli/program.ts";
 import { manifest } from "../test/fixtures/manifests.ts";
 
 const get = async (desk: Desk, name: string) =>
@@ -79,7 +79,7 @@ test("a change of the Model is followed as one of the service is", async () => {
   await desk.service("chat");
   await tell(desk, "chat", COMPLETE);
   const args = ["rollout", "status", "chat", "-n", desk.namespace];
-  const once = await runProgram([...args, "--watch=false"], desk);
+  const once = await runVerb([...args, "--watch=false"], desk);
   expect(once.stdout).toBe("waiting: the controller has not seen the last change of Model tiny yet\n");
   await using rollout = startProgram(args, desk);
   await rollout.until(/^waiting: .* of Model tiny yet/m);
@@ -104,8 +104,8 @@ test("a rollout that stops ends with 1 and the way back", async () => {
     ),
   };
   expect(await rollout.ended).toMatchObject(stopped);
-  expect(await runProgram([...args, "--watch=false"], desk)).toMatchObject(stopped);
-  const json = await runProgram([...args, "-o", "json"], desk);
+  expect(await runVerb([...args, "--watch=false"], desk)).toMatchObject(stopped);
+  const json = await runVerb([...args, "-o", "json"], desk);
   expect(json.code).toBe(1);
   expect(JSON.parse(json.stdout)).toMatchObject({
     name: "chat",
@@ -123,7 +123,7 @@ test("a first revision that fails has no way back", async () => {
     "RolloutStopped",
     "0 of 1 updated; chat-0-x is Failed",
   ]);
-  const { code, stderr } = await runProgram(["rollout", "status", "chat", "-n", desk.namespace], desk);
+  const { code, stderr } = await runVerb(["rollout", "status", "chat", "-n", desk.namespace], desk);
   expect(code).toBe(1);
   expect(stderr).toMatch(/^RolloutStopped: .*chat-0-x is Failed\n.*\n +metalbridge describe chat -n/);
 });
@@ -132,7 +132,7 @@ test("a service that will not work as it is has its own code", async () => {
   await using desk = await openDesk();
   await desk.service("chat");
   await tell(desk, "chat", { phase: "Failed", reason: "ModelFailed", message: "no such file" });
-  const { code, stderr } = await runProgram(["rollout", "status", "chat", "-n", desk.namespace], desk);
+  const { code, stderr } = await runVerb(["rollout", "status", "chat", "-n", desk.namespace], desk);
   expect(code).toBe(1);
   expect(stderr).toMatch(/^ModelFailed: the rollout of service chat has stopped: no such file\n/);
 });
@@ -141,7 +141,7 @@ test("it ends with 1 after its time, when the service goes, and with 130 on Ctrl
   await using desk = await openDesk();
   await desk.service("chat");
   const args = ["rollout", "status", "chat", "-n", desk.namespace];
-  const late = await runProgram([...args, "--timeout", "12s"], desk);
+  const late = await runVerb([...args, "--timeout", "12s"], desk);
   expect(late).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^RolloutNotFinished: .*after 12s; .*not seen/),
@@ -173,7 +173,7 @@ test("history lists what was, and undo writes it back and nothing else", async (
   await keepRevision(desk, "chat", 1, { contextSize: 4096, flashAttention: false });
   await keepRevision(desk, "chat", 2, { contextSize: 8192, parallelSlots: 4 });
   await tell(desk, "chat", { currentRevision: "hash2" });
-  const run = (...args: string[]) => runProgram(["rollout", ...args, "-n", desk.namespace], desk);
+  const run = (...args: string[]) => runVerb(["rollout", ...args, "-n", desk.namespace], desk);
 
   const history = await run("history", "chat");
   expect(history).toMatchObject({
@@ -220,10 +220,10 @@ test("undo says that the Model is another one by now", async () => {
   await keepRevision(desk, "chat", 1, {}, "hf://org/repo/older.gguf");
   await keepRevision(desk, "chat", 2, { contextSize: 8192 });
   await tell(desk, "chat", {});
-  const gone = await runProgram(["rollout", "undo", "chat", "--dry-run", "-n", desk.namespace], desk);
+  const gone = await runVerb(["rollout", "undo", "chat", "--dry-run", "-n", desk.namespace], desk);
   expect(gone.stderr).toMatch(/^note: Model tiny does not exist any more/);
   must(await desk.client.create(MODELS, manifest("Model", "tiny", desk.namespace) as never));
-  const changed = await runProgram(["rollout", "undo", "chat", "-n", desk.namespace], desk);
+  const changed = await runVerb(["rollout", "undo", "chat", "-n", desk.namespace], desk);
   expect(changed).toMatchObject({
     code: 0,
     stderr: expect.stringMatching(
@@ -245,7 +245,7 @@ test("undo holds against a controller that writes status all the time, and gives
     while (!isOver) await tell(desk, "chat", { message: `status ${writes++}` });
   })();
   await until(() => expect(writes).toBeGreaterThan(5));
-  const undo = await runProgram(["rollout", "undo", "chat", "-n", desk.namespace], desk);
+  const undo = await runVerb(["rollout", "undo", "chat", "-n", desk.namespace], desk);
   isOver = true;
   await writing;
   expect(undo).toMatchObject({ code: 0, stderr: "" });
@@ -262,7 +262,7 @@ test("undo holds against a controller that writes status all the time, and gives
   if (entry === undefined) throw new Error("revision 2 is not there");
   const ref = { name: "chat", namespace: desk.namespace };
   const { operations } = planUndo(stale, entry, undefined);
-  await desk.cluster.kubectl(["scale", "isvc/chat", "--replicas=2", "-n", desk.namespace]);
+  await desk.cluster.objects.scale(desk.namespace, "isvc/chat", 2);
   expect(await desk.client.jsonPatch(INFERENCE_SERVICES, ref, operations)).toMatchObject({
     error: { kind: "conflict" },
   });
@@ -276,7 +276,7 @@ test("undo holds against a controller that writes status all the time, and gives
 test("a restart marks a service that runs in pods, and none that runs on hosts", async () => {
   await using desk = await openDesk();
   await desk.service("chat");
-  const restart = () => runProgram(["rollout", "restart", "chat", "-n", desk.namespace], desk);
+  const restart = () => runVerb(["rollout", "restart", "chat", "-n", desk.namespace], desk);
   await tell(desk, "chat", { on: "Hosts" });
   const refused = await restart();
   expect(refused.code).not.toBe(0);

@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { must } from "../test/bed/must.ts";
 import { openDesk } from "../test/cli/objects.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 
 test("the number of replicas is an argument or --replicas, and nothing else of the service changes", async () => {
   await using desk = await openDesk();
   const { namespace } = desk;
   await desk.service("chat", { "spec.replicas": 2, "spec.contextSize": 4096 });
-  const scale = (...args: string[]) => runProgram(["scale", ...args, "-n", namespace], desk);
+  const scale = (...args: string[]) => runVerb(["scale", ...args, "-n", namespace], desk);
   const spec = async () => must(await desk.client.get(INFERENCE_SERVICES, { name: "chat", namespace })).spec;
   const before = await spec();
   for (const [args, said, replicas] of [
@@ -33,7 +33,7 @@ test("the number of replicas is an argument or --replicas, and nothing else of t
 test("a suspended service is scaled, and the answer says that none runs", async () => {
   await using desk = await openDesk();
   await desk.service("chat", { "spec.suspend": true });
-  expect(await runProgram(["scale", "chat", "--replicas", "2", "-n", desk.namespace], desk)).toEqual({
+  expect(await runVerb(["scale", "chat", "--replicas", "2", "-n", desk.namespace], desk)).toEqual({
     code: 0,
     stdout: "service chat is scaled from 1 to 2\n",
     stderr: "the service is suspended: no replica runs until spec.suspend is false\n",

@@ -22,7 +22,7 @@ import { startKwok, whyNoSimulatedNodes } from "../test/bed/kwok.ts";
 import { nodeCredential, startNodeDaemon } from "../test/bed/node-daemon.ts";
 import { eventsOf } from "../test/bed/server-events.ts";
 import { helmIn, helmProgram, render } from "../test/chart/helm.ts";
-import { runProgram } from "../test/cli/program.ts";
+import { runVerb } from "../test/cli/program.ts";
 import { oneCluster } from "../test/cluster/cluster.ts";
 import { quietLog } from "../test/cluster/quiet-log.ts";
 import { renewLease } from "../test/controller/agent-side.ts";
@@ -48,10 +48,7 @@ let connection: KubeConnection;
 let nodes: Awaited<ReturnType<typeof startKwok>>;
 let folder = "";
 
-async function apply(...items: readonly object[]): Promise<void> {
-  const list = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-  await cluster().kubectl(["apply", "--server-side", "-f", "-"], { input: list });
-}
+const apply = (...items: readonly object[]): Promise<void> => cluster().objects.apply(...items);
 
 async function tokenOf(account: string): Promise<string> {
   await apply({
@@ -59,7 +56,7 @@ async function tokenOf(account: string): Promise<string> {
     kind: "ServiceAccount",
     metadata: { name: account, namespace: "default" },
   });
-  return (await cluster().kubectl(["create", "token", account, "-n", "default"])).trim();
+  return cluster().objects.token("default", account);
 }
 
 const ask = (token: string, route: string, init: RequestInit = {}) =>
@@ -245,11 +242,11 @@ test.skipIf(why !== undefined)(
     ] as const;
     await publish("mac-2", aHost("mac-2", { memoryGib: 16, status: { conditions: [...lost] } }));
     await events.until(({ data }) => data.includes('"nodeName":"mac-2"') && data.includes('"stale":true'));
-    await cluster().kubectl(["delete", "host", "mac-2"]);
+    await cluster().objects.remove("", "host/mac-2");
     await events.until(({ event, data }) => event === "delete" && data.includes("Host/mac-2"));
     stream.abort();
 
-    const report = await runProgram(["report", "--markdown"], cluster());
+    const report = await runVerb(["report", "--markdown"], cluster());
     expect(report.stdout, report.stderr).toMatch(/^\| mac-1 \| Host \| [\d.]+ \| \d+ \| 40 \| {2}\|$/m);
 
     const metrics = await (await fetch(`${health}/metrics`)).text();
@@ -322,7 +319,7 @@ test.skipIf(why !== undefined)(
       };
       await vi.waitFor(async () => expect(await shown()).toMatchObject({ System: system }), WAIT);
 
-      await cluster().kubectl(["delete", "configmap", ref.name, "-n", SYSTEM]);
+      await cluster().objects.remove(SYSTEM, `configmap/${ref.name}`);
       await vi.waitFor(
         async () => expect(await shown()).toMatchObject({ System: { cpu_name: "amd64" } }),
         WAIT,
@@ -337,7 +334,7 @@ test.skipIf(why !== undefined)(
     } finally {
       await end();
     }
-    await cluster().kubectl(["delete", "node", "this-1"]);
+    await cluster().objects.remove("", "node/this-1");
     await vi.waitFor(async () => {
       expect(await client.get(CONFIG_MAPS, ref)).toMatchObject({ error: { kind: "notFound" } });
     }, COLLECTED);
@@ -366,11 +363,17 @@ test.skipIf(why !== undefined)(
     const noted = await connect({ kubeconfigPath: cluster().kubeconfig, onAnswer });
     stack.defer(() => noted.close());
     const [first, second] = await Promise.all([tokenOf("first"), tokenOf("second")]);
-    await cluster().kubectl(
-      "create clusterrolebinding authorized --clusterrole=cluster-admin --serviceaccount=default:first --serviceaccount=default:second".split(
-        " ",
-      ),
-    );
+    const rbac = "rbac.authorization.k8s.io";
+    const accounts = ["first", "second"].map((name) => ({
+      kind: "ServiceAccount",
+      name,
+      namespace: "default",
+    }));
+    await apply({
+      ...{ apiVersion: `${rbac}/v1`, kind: "ClusterRoleBinding", metadata: { name: "authorized" } },
+      roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "cluster-admin" },
+      subjects: accounts,
+    });
     const limits = { granted: 2, refused: 2, pending: 8, pendingOfAddress: 4 };
     const authorize = createRestAuthorizer({ client: createClient(noted), clock: systemClock, limits });
     const ask = (token: string, address: string) => authorize(token, { verb: "get", part: "nodes" }, address);

@@ -1,10 +1,11 @@
 /** Every verb says the same of a cluster that cannot be used: with a code, and with what to do. */
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { parse, stringify } from "yaml";
 import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
 import { openDesk } from "../../test/cli/objects.ts";
-import { runProgram } from "../../test/cli/program.ts";
+import { runVerb } from "../../test/cli/program.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 
 const LINES = [
@@ -20,7 +21,7 @@ const LINES = [
 ] as const;
 
 test("no kubeconfig", async () => {
-  const ends = await Promise.all(LINES.map((line) => runProgram(line)));
+  const ends = await Promise.all(LINES.map((line) => runVerb(line)));
   for (const { code, stderr } of ends) {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^KubeconfigMissing: [\s\S]*--kubeconfig/);
@@ -30,12 +31,12 @@ test("no kubeconfig", async () => {
 test("a kubeconfig that is not there, and one that is none", async () => {
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "kubeconfig");
-  expect(await runProgram(["host", "list", "--kubeconfig", file])).toMatchObject({
+  expect(await runVerb(["host", "list", "--kubeconfig", file])).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^KubeconfigUnreadable: /),
   });
   await writeFile(file, "clusters: 5");
-  expect(await runProgram(["host", "list", "--kubeconfig", file])).toMatchObject({
+  expect(await runVerb(["host", "list", "--kubeconfig", file])).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^KubeconfigInvalid: /),
   });
@@ -45,10 +46,9 @@ test("an unreachable API server: no automatic retry is promised", async () => {
   await using desk = await openDesk();
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "kubeconfig");
-  const { kubectl } = desk.cluster;
-  const text = await kubectl(["config", "view", "--raw"]);
-  await writeFile(file, text.replace(/server: https:\/\/[^\n]+/, "server: https://127.0.0.1:9"));
-  const ends = await Promise.all(LINES.map((line) => runProgram([...line, "--kubeconfig", file])));
+  const text = await readFile(desk.kubeconfig, "utf8");
+  await writeFile(file, text.replace(/https:\/\/[\w.:]+/, "https://127.0.0.1:9"));
+  const ends = await Promise.all(LINES.map((line) => runVerb([...line, "--kubeconfig", file])));
   for (const { code, stderr } of ends) {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^ApiUnreachable: cannot (get|list) [\s\S]*kubectl get --raw \/readyz\n$/);
@@ -61,9 +61,10 @@ test("a credential without rights: the right is named", async () => {
   await using folder = await temporaryFolder();
   const file = path.join(folder.path, "kubeconfig");
   const { namespace, cluster } = desk;
-  await cluster.kubectl(["create", "serviceaccount", "no-rights", "-n", namespace]);
+  const metadata = { name: "no-rights", namespace };
+  await cluster.objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata });
   await writeAccountKubeconfig(cluster, { name: "no-rights", namespace, file });
-  const ends = await Promise.all(LINES.map((line) => runProgram([...line, "--kubeconfig", file])));
+  const ends = await Promise.all(LINES.map((line) => runVerb([...line, "--kubeconfig", file])));
   for (const { code, stderr } of ends) {
     expect(code).toBe(1);
     expect(stderr).toMatch(/^ApiForbidden: cannot (get|list) /);
@@ -74,26 +75,19 @@ test("a credential without rights: the right is named", async () => {
 test("a context that is not there, and a namespace that the context names", async () => {
   await using desk = await openDesk();
   await using folder = await temporaryFolder();
-  const unknown = await runProgram(["host", "list", "--context", "nowhere"], desk);
+  const unknown = await runVerb(["host", "list", "--context", "nowhere"], desk);
   expect(unknown).toMatchObject({ code: 1, stderr: expect.stringMatching(/^KubeconfigInvalid: .*nowhere/) });
 
   const file = path.join(folder.path, "kubeconfig");
-  await writeFile(file, await desk.cluster.kubectl(["config", "view", "--raw"]));
-  await desk.cluster.kubectl([
-    "config",
-    "--kubeconfig",
-    file,
-    "set-context",
-    "--current",
-    "--namespace",
-    desk.namespace,
-  ]);
+  const config = parse(await readFile(desk.kubeconfig, "utf8"));
+  for (const { context } of config.contexts) context.namespace = desk.namespace;
+  await writeFile(file, stringify(config));
   await desk.service("chat");
-  const found = await runProgram(["describe", "chat"], { kubeconfig: file });
+  const found = await runVerb(["describe", "chat"], { kubeconfig: file });
   expect(found).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(new RegExp(`Namespace: +${desk.namespace}`)),
   });
-  const elsewhere = await runProgram(["describe", "chat", "-n", "default"], desk);
+  const elsewhere = await runVerb(["describe", "chat", "-n", "default"], desk);
   expect(elsewhere.stderr).toMatch(new RegExp(`ServiceNotFound: .*namespace default\\n.*${desk.namespace}`));
 });

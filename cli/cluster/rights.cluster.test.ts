@@ -1,37 +1,55 @@
 /** The roles of examples/rbac/operator.yaml are enough for every verb, and the first of them for those that only look. */
+import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
+import { parseAllDocuments } from "yaml";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { CLUSTER_ROLES } from "../../src/kube/kinds.ts";
+import type { KubeObject } from "../../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
+import { until } from "../../test/bed/until.ts";
 import { openDesk } from "../../test/cli/objects.ts";
-import { runProgram } from "../../test/cli/program.ts";
+import { runVerb } from "../../test/cli/program.ts";
 import type { TestCluster } from "../../test/cluster/cluster.ts";
 import { root } from "../../test/docs/pages.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 
+const RBAC = "rbac.authorization.k8s.io";
+
 /** The API server learns of new bindings by a watch, so that they hold a moment after they were created. */
-function untilAllowed(cluster: TestCluster, user: string, ...what: readonly string[]): Promise<string> {
-  return vi.waitFor(() => cluster.kubectl(["auth", "can-i", ...what, `--as=${user}`]), {
-    timeout: 60_000,
-    interval: 100,
-  });
+function untilAllowed(
+  { objects }: TestCluster,
+  ...asked: readonly [user: string, verb: string, resource: string, namespace?: string]
+): Promise<void> {
+  return until(async () => expect(await objects.may(...asked), asked.join(" ")).toBe(true));
+}
+
+async function applyRoles({ objects }: TestCluster): Promise<void> {
+  const text = await readFile(path.join(root, "examples/rbac/operator.yaml"), "utf8");
+  await objects.apply(...parseAllDocuments(text).map((document) => document.toJS()));
+}
+
+function binding(
+  kind: "ClusterRoleBinding" | "RoleBinding",
+  metadata: object,
+  role: string,
+  ...to: object[]
+) {
+  const roleRef = { apiGroup: RBAC, kind: "ClusterRole", name: role };
+  return { apiVersion: `${RBAC}/v1`, kind, metadata, roleRef, subjects: to };
 }
 
 test("viewers look, operators act, and neither needs more", async () => {
   await using desk = await openDesk();
   await using folder = await temporaryFolder();
   const { namespace, cluster } = desk;
-  await cluster.kubectl(["apply", "-f", path.join(root, "examples/rbac/operator.yaml")]);
+  await applyRoles(cluster);
   const accountOf = async (name: string, roles: readonly string[]) => {
-    await cluster.kubectl(["create", "serviceaccount", name, "-n", namespace]);
+    await cluster.objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: { name, namespace } });
+    const subject = { kind: "ServiceAccount", name, namespace };
     for (const role of roles) {
-      const binding = [
-        "create",
-        "clusterrolebinding",
-        `${namespace}-${name}-${role}`,
-        `--clusterrole=${role}`,
-      ];
-      await cluster.kubectl([...binding, `--serviceaccount=${namespace}:${name}`]);
+      const metadata = { name: `${namespace}-${name}-${role}` };
+      await cluster.objects.create(binding("ClusterRoleBinding", metadata, role, subject));
     }
     const kubeconfig = path.join(folder.path, name);
     await writeAccountKubeconfig(cluster, { name, namespace, file: kubeconfig });
@@ -64,10 +82,10 @@ test("viewers look, operators act, and neither needs more", async () => {
     ["rollout", "history", "chat", ...inNamespace],
   ];
   for (const args of looks) {
-    const { code, stderr } = await runProgram(args, viewer);
+    const { code, stderr } = await runVerb(args, viewer);
     expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: "" });
   }
-  const denied = await runProgram(["cordon", host], viewer);
+  const denied = await runVerb(["cordon", host], viewer);
   expect(denied).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/^ApiForbidden: cannot patch Host/),
@@ -78,11 +96,11 @@ test("viewers look, operators act, and neither needs more", async () => {
     ["uncordon", host],
     ["host", "lost", host, "--yes"],
   ]) {
-    expect({ args, code: (await runProgram(args, operator)).code }).toEqual({ args, code: 0 });
+    expect({ args, code: (await runVerb(args, operator)).code }).toEqual({ args, code: 0 });
   }
-  const undo = await runProgram(["rollout", "undo", "chat", ...inNamespace], operator);
+  const undo = await runVerb(["rollout", "undo", "chat", ...inNamespace], operator);
   expect(undo.stderr).toMatch(/^RevisionNotFound: service chat has no earlier revision/);
-  const drain = await runProgram(["drain", host, "--timeout", "1s"], operator);
+  const drain = await runVerb(["drain", host, "--timeout", "1s"], operator);
   expect(drain.stderr).toMatch(/^DrainNotFinished: /);
 });
 
@@ -92,9 +110,8 @@ test("the roles of the chart let a namespace's users run services, and operators
   await desk.service("chat");
   // kube-controller-manager, which this cluster lacks, would add what carries the label to the built-in role.
   const roleFor = async (builtIn: "view" | "edit"): Promise<string> => {
-    const label = `rbac.authorization.k8s.io/aggregate-to-${builtIn}=true`;
-    const names = await cluster.kubectl(["get", "clusterroles", "-l", label, "-o", "name"]);
-    return path.basename(names.split("\n").find((name) => name.includes("metalbridge")) ?? "");
+    const roles = await cluster.objects.list(CLUSTER_ROLES, `${RBAC}/aggregate-to-${builtIn}=true`);
+    return roles.find(({ metadata }: KubeObject) => metadata.name.includes("metalbridge")).metadata.name;
   };
   const viewer = `${namespace}-viewer`;
   const editor = `${namespace}-editor`;
@@ -102,28 +119,29 @@ test("the roles of the chart let a namespace's users run services, and operators
     [await roleFor("view"), [viewer, editor]],
     [await roleFor("edit"), [editor]],
   ] as const) {
-    const binding = ["create", "rolebinding", role, `--clusterrole=${role}`, "-n", namespace];
-    await cluster.kubectl([...binding, ...users.map((user) => `--user=${user}`)]);
+    const subjects = users.map((name) => ({ apiGroup: RBAC, kind: "User", name }));
+    await cluster.objects.create(binding("RoleBinding", { name: role, namespace }, role, ...subjects));
   }
-  const services = ["inferenceservices.metalbridge.dev", "-n", namespace];
-  await untilAllowed(cluster, viewer, "get", ...services);
-  await untilAllowed(cluster, editor, "get", ...services);
-  await untilAllowed(cluster, editor, "create", ...services);
+  const services = "inferenceservices.metalbridge.dev";
+  await untilAllowed(cluster, viewer, "get", services, namespace);
+  await untilAllowed(cluster, editor, "get", services, namespace);
+  await untilAllowed(cluster, editor, "create", services, namespace);
   const as = (user: string, ...args: string[]) => cluster.kubectl([...args, "-n", namespace, `--as=${user}`]);
-  expect(await as(viewer, "get", "inferenceservices.metalbridge.dev", "-o", "name")).toContain("chat");
+  expect(await as(viewer, "get", services, "-o", "name")).toContain("chat");
   await as(editor, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=2");
   const create = ["create", "--dry-run=server", "-f", path.join(root, "examples/quickstart/model.yaml")];
   expect(await as(editor, ...create)).toContain("created");
   await expect(as(viewer, ...create)).rejects.toThrow(/forbidden/);
 
-  await cluster.kubectl(["apply", "-f", path.join(root, "examples/rbac/operator.yaml")]);
+  await applyRoles(cluster);
   const operator = `${namespace}-operator`;
-  for (const role of ["metalbridge-viewer", "metalbridge-operator"]) {
-    const binding = ["create", "clusterrolebinding", `${namespace}-${role}`, `--clusterrole=${role}`];
-    await cluster.kubectl([...binding, `--user=${operator}`]);
-  }
-  await untilAllowed(cluster, operator, "list", "events");
-  await untilAllowed(cluster, operator, "patch", ...services);
+  const subject = { apiGroup: RBAC, kind: "User", name: operator };
+  for (const role of ["metalbridge-viewer", "metalbridge-operator"])
+    await cluster.objects.create(
+      binding("ClusterRoleBinding", { name: `${namespace}-${role}` }, role, subject),
+    );
+  await untilAllowed(cluster, operator, "list", "events", namespace);
+  await untilAllowed(cluster, operator, "patch", services, namespace);
   await as(operator, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=3");
   await as(operator, "get", "events");
 });

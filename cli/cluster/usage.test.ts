@@ -1,6 +1,6 @@
 /** Command lines that cannot be meant are refused before any cluster is asked. */
 import { expect, test } from "vitest";
-import { runProgram } from "../../test/cli/program.ts";
+import { runVerb } from "../../test/cli/program.ts";
 
 test.each([
   [["rollout", "status", "chat", "--timeout", "soon"]],
@@ -20,7 +20,7 @@ test.each([
   // An empty variable of a script: nothing would be upgraded, with success.
   [["upgrade", "--hosts", "", "--archive", "release.tar.gz"]],
 ])("%j is refused with exit code 2", async (line) => {
-  const { code, stderr } = await runProgram(line);
+  const { code, stderr } = await runVerb(line);
   expect(code).toBe(2);
   expect(stderr).toMatch(/error: .*\n.*--help/);
 });

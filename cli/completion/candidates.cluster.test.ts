@@ -7,11 +7,11 @@ import { expect, test } from "vitest";
 import { packageRoot } from "../../local/package-root.ts";
 import { until } from "../../test/bed/until.ts";
 import { openDesk } from "../../test/cli/objects.ts";
-import { runProgram } from "../../test/cli/program.ts";
+import { runVerb } from "../../test/cli/program.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 
 const offered = async (words: readonly string[], kubeconfig?: string) =>
-  (await runProgram(["__complete", ...words], { kubeconfig })).stdout.split("\n").slice(0, -1);
+  (await runVerb(["__complete", ...words], { kubeconfig })).stdout.split("\n").slice(0, -1);
 
 test("verbs, options, choices and verbs below a verb", async () => {
   expect(await offered(["de"])).toEqual(["delete", "demo", "deploy", "describe"]);

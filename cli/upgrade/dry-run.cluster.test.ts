@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { expect, test } from "vitest";
 import { addHost } from "../../test/bed/identity.ts";
-import { runProgram } from "../../test/cli/program.ts";
+import { runVerb } from "../../test/cli/program.ts";
 import { oneCluster } from "../../test/cluster/cluster.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 
@@ -27,7 +27,7 @@ test("a dry run fails as the upgrade would where a host is unreachable", async (
   await using folder = await temporaryFolder();
   const archive = writeArchive(folder.path);
   await addHost(cluster(), "silent", ["192.0.2.1"]);
-  const ended = await runProgram(["upgrade", "--all", "--archive", archive, "--dry-run"], cluster());
+  const ended = await runVerb(["upgrade", "--all", "--archive", archive, "--dry-run"], cluster());
   expect(ended.stdout).toMatch(/^-\s+silent\s+unreachable$/m);
   expect(ended.stderr).toMatch(/^UpgradeIncomplete: silent would be left out: unreachable/);
   expect(ended.code).toBe(1);
@@ -36,7 +36,7 @@ test("a dry run fails as the upgrade would where a host is unreachable", async (
 test.each([[[]], [["--all"]]])(
   "an archive that does not exist is what is missing, and not its checksum %j",
   async (where) => {
-    const ended = await runProgram(["upgrade", "--archive", "/none.tar.gz", ...where], cluster());
+    const ended = await runVerb(["upgrade", "--archive", "/none.tar.gz", ...where], cluster());
     expect(ended.stderr).toMatch(/^ReleaseInvalid: \/none.tar.gz cannot be read: ENOENT/);
     expect(ended.code).toBe(1);
   },

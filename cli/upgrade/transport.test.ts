@@ -15,7 +15,7 @@ import { archiveOf, isRoot, sumOf } from "../../test/bed/launchd/machine.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { upgradeBySsh } from "./transport.ts";
 
-const PATIENTLY = { timeout: 10_000, interval: 20 };
+const PATIENTLY = { timeout: 60_000, interval: 20 };
 
 /** Runs the command here, with a folder of the test as root's. `metalbridge` is the release's program. */
 async function openHost(metalbridge: string) {

@@ -21,7 +21,6 @@ import {
   type NodeClassName,
   servicePod,
 } from "../../test/bed/gpu-classes.ts";
-import { listOf } from "../../test/bed/kubectl.ts";
 import { whyNoSimulatedNodes } from "../../test/bed/kwok.ts";
 import { freePort } from "../../test/bed/ports.ts";
 import { until } from "../../test/bed/until.ts";
@@ -55,9 +54,8 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
     delete schedulerConfig.extenders[0].managedResources;
     const nodes = Object.entries(NODE_CLASSES).map(([name, one]) => ({ name, ...one }));
     await using cluster = await startLinuxCluster(nodes, { schedulerConfig });
-    const { kubectl, kubeconfig } = cluster;
-    const apply = (...objects: readonly object[]) =>
-      kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], listOf(...objects));
+    const { objects, kubeconfig } = cluster;
+    const { apply } = objects;
     const { status, ...model } = measuredModel("default");
     const table = (speeds?: Partial<Record<NodeClassName, number>>) => ({
       apiVersion: "v1",
@@ -65,15 +63,7 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
       ...measuredTable(speeds),
     });
     await apply(model, measuredService("default"), table());
-    await kubectl([
-      "patch",
-      "model",
-      "measured",
-      "--subresource=status",
-      "--type=merge",
-      "-p",
-      JSON.stringify({ status }),
-    ]);
+    await objects.patch("default", "model/measured", { status }, "status");
 
     const lines: LogLine[] = [];
     const ending = new AbortController();
@@ -100,9 +90,11 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
     };
     await until(async () => expect(await scores(["a100", "l40s", "l4"])).toEqual([10, 7, 5]));
     const nodeOf = async (name: string, resource?: string) => {
-      await kubectl(["create", "-f", "-"], { input: JSON.stringify(servicePod(name, "default", resource)) });
-      await kubectl(["wait", `pod/${name}`, "--for=condition=PodScheduled", "--timeout=60s"]);
-      return kubectl(["get", "pod", name, "-o", "jsonpath={.spec.nodeName}"]);
+      await objects.create(servicePod(name, "default", resource));
+      return objects.until("default", `pod/${name}`, ({ spec }): string => {
+        expect(spec.nodeName).toBeDefined();
+        return spec.nodeName;
+      });
     };
     expect([await nodeOf("first"), await nodeOf("second"), await nodeOf("third")]).toEqual([
       "a100",
@@ -121,21 +113,25 @@ describeUnless(whyNoSimulatedNodes(), "kube-scheduler with the extender", () => 
 
     // Only the slice and the other vendor are left for a pod that does not fit them.
     const fitting = ["a100", "l40s", "l4", "v100"];
-    await kubectl(["cordon", ...fitting]);
-    await kubectl(["create", "-f", "-"], {
-      input: JSON.stringify(servicePod("waiting", "default", ANY_GPU)),
-    });
-    const message = await until(async () => {
-      const path = 'jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}';
-      const found = await kubectl(["get", "pod", "waiting", "-o", path]);
-      expect(found).toContain("GPU");
-      return found;
-    });
+    const cordon = async (unschedulable: boolean) => {
+      for (const name of fitting) await objects.patch("", `node/${name}`, { spec: { unschedulable } });
+    };
+    await cordon(true);
+    await objects.create(servicePod("waiting", "default", ANY_GPU));
+    const message = await objects.until(
+      "default",
+      "pod/waiting",
+      ({ status: { conditions = [] } }): string => {
+        const found = conditions.find(({ type }: { readonly type: string }) => type === "PodScheduled");
+        expect(found?.message).toContain("GPU");
+        return found.message;
+      },
+    );
     expect(message).toContain("1 GPU vendor is AMD, the model needs NVIDIA");
     expect(message).toContain("1 MIG slice has 4.8 GiB of memory, the model needs 13 GiB");
 
-    await kubectl(["delete", "pods", "--all", "--wait", "--timeout=60s"]);
-    await kubectl(["uncordon", ...fitting]);
+    await objects.remove("default", "pods");
+    await cordon(false);
     await apply(table({ a100: 10, l40s: 50, l4: 20 }));
     await until(async () => expect(await scores(["a100", "l40s"])).toEqual([4, 10]));
     expect(await nodeOf("fourth")).toBe("l40s");

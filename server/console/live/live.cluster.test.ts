@@ -79,7 +79,7 @@ async function signedIn(account: string, role?: string): Promise<Record<string, 
     const roleRef = { apiGroup: ROLE_KIND, kind: "Role", name: role };
     must(await client.create(ROLE_BINDINGS, { metadata, roleRef, subjects }));
   }
-  const token = (await cluster().kubectl(["create", "token", account, "-n", "team-a"])).trim();
+  const token = await cluster().objects.token("team-a", account);
   const answer = await fetch(`${url}/session`, {
     method: "POST",
     headers: consoleHeaders,

@@ -19,30 +19,25 @@ const LOG = [
   "2026-11-27T20:00:01Z request 1",
   "2026-11-27T20:00:02Z \u001b]0;title\u0007 \u202ereversed",
 ];
-const { kubectl } = sharedCluster();
+const { kubectl, objects } = sharedCluster();
 const stack = new AsyncDisposableStack();
 const node = `logs-${process.pid}`;
 let rig: ConsoleRig;
 let asked: readonly string[];
 
-async function apply(...items: readonly object[]): Promise<void> {
-  const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
-  await kubectl(["apply", "--server-side", "-f", "-"], { input });
-}
-
 beforeAll(async () => {
   rig = stack.use(await openConsoleRig());
   const { namespace } = rig;
   const metadata = { namespace, labels: { [LABEL_SERVICE]: "chat" } };
-  await apply(
+  await objects.apply(
     { apiVersion: "v1", kind: "Node", metadata: { name: node } },
     { apiVersion: "v1", kind: "ServiceAccount", metadata: { name: "default", namespace } },
   );
-  stack.defer(async () => void (await kubectl(["delete", "node", node])));
+  stack.defer(() => objects.remove("", `node/${node}`));
   const kubelet = stack.use(await serveLogs(kubectl, node, () => `${LOG.join("\n")}\n`));
   asked = kubelet.asked;
   const containers = [{ name: "engine", image: "x" }];
-  await apply({
+  await objects.apply({
     apiVersion: "v1",
     kind: "Pod",
     metadata: { ...metadata, name: "chat-pod" },
@@ -51,7 +46,7 @@ beforeAll(async () => {
   const irep = withFields(manifest("InferenceReplica", "chat-0", namespace), {
     "metadata.labels": metadata.labels,
   });
-  await apply(irep);
+  await objects.apply(irep);
 });
 afterAll(() => stack.disposeAsync());
 

@@ -1,21 +1,21 @@
 /** What the real API server makes of our kinds: defaults, explain, scale, selectable fields, immutability, columns. */
 import { expect, test } from "vitest";
+import { must } from "../../../test/bed/must.ts";
 import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { type Manifest, type ManifestKind, manifest, withFields } from "../../../test/fixtures/manifests.ts";
+import { connect } from "../../kube/client/connect.ts";
+import { createClient } from "../../kube/client/create-client.ts";
 import { manifestYaml } from "../../kube/manifest-yaml.ts";
 import { clusterAccess } from "../access/cluster.ts";
 import { hostSchema } from "../host.ts";
-import { inferenceReplicaSchema } from "../inference-replica.ts";
+import { type InferenceReplica, inferenceReplicaSchema } from "../inference-replica.ts";
 import { inferenceServiceSchema } from "../inference-service/index.ts";
+import { INFERENCE_REPLICAS } from "../kinds.ts";
 import { modelSchema } from "../model.ts";
 import { customResourceDefinitions } from "./definitions.ts";
 
-const kubectl = (args: readonly string[], input?: unknown): Promise<string> =>
-  sharedCluster().kubectl(args, input === undefined ? {} : { input: JSON.stringify(input) });
-
-async function accepted(object: Manifest): Promise<{ spec: Record<string, unknown> }> {
-  return JSON.parse(await kubectl(["create", "--dry-run=server", "-o", "json", "-f", "-"], object));
-}
+const accepted = (object: Manifest): Promise<{ spec: Record<string, unknown> }> =>
+  sharedCluster().objects.create(object, { dryRun: true });
 
 test("an InferenceService of one field gets every default", async () => {
   const { spec } = await accepted(manifest("InferenceService", "chat", "default"));
@@ -225,69 +225,54 @@ test.concurrent.for(good)("a %s is accepted: %s", async ([kind, , fields]) => {
 });
 
 test("kubectl explain describes a field with an example or its limits", async () => {
-  const words = (text: string) => text.replace(/\s+/g, " ");
-  expect(words(await kubectl(["explain", "isvc.spec.contextSize"]))).toContain(
+  const explained = async (field: string) =>
+    (await sharedCluster().kubectl(["explain", field])).replace(/\s+/g, " ");
+  expect(await explained("isvc.spec.contextSize")).toContain(
     "with 8192 tokens and 4 slots, a request can use 2048",
   );
-  expect(words(await kubectl(["explain", "irep.spec.template"]))).toContain(
-    "Immutable: a change creates a new replica",
-  );
-  expect(words(await kubectl(["explain", "mbhost.spec.memory.systemReserve"]))).toContain(
-    "reserved for the operating system",
-  );
-  expect(words(await kubectl(["explain", "mdl.spec.source"]))).toContain("hf://org/repo");
+  expect(await explained("irep.spec.template")).toContain("Immutable: a change creates a new replica");
+  expect(await explained("mbhost.spec.memory.systemReserve")).toContain("reserved for the operating system");
+  expect(await explained("mdl.spec.source")).toContain("hf://org/repo");
 });
 
 test("kubectl scale works, and the scale subresource carries the selector", async () => {
-  await using namespace = await sharedCluster().namespace();
-  const at = ["-n", namespace.name];
-  await kubectl([...at, "create", "-f", "-"], manifest("InferenceService", "chat"));
-  await kubectl([...at, "scale", "isvc", "chat", "--replicas=3"]);
-  const status = { status: { replicas: 2, selector: "metalbridge.dev/service=chat" } };
-  await kubectl([
-    ...at,
-    "patch",
-    "isvc",
-    "chat",
-    "--subresource=status",
-    "--type=merge",
-    "-p",
-    JSON.stringify(status),
-  ]);
-  const path = `/apis/metalbridge.dev/v1alpha1/namespaces/${namespace.name}/inferenceservices/chat/scale`;
-  expect(JSON.parse(await kubectl(["get", "--raw", path]))).toMatchObject({
-    spec: { replicas: 3 },
-    status: { replicas: 2, selector: "metalbridge.dev/service=chat" },
-  });
-  await expect(kubectl([...at, "scale", "isvc", "chat", "--replicas=101"])).rejects.toThrow(/spec\.replicas/);
+  const { kubectl, objects, namespace } = sharedCluster();
+  await using own = await namespace();
+  const scale = (replicas: number) =>
+    kubectl(["-n", own.name, "scale", "isvc", "chat", `--replicas=${replicas}`]);
+  await objects.create(manifest("InferenceService", "chat", own.name));
+  await scale(3);
+  const status = { replicas: 2, selector: "metalbridge.dev/service=chat" };
+  await objects.patch(own.name, "isvc/chat", { status }, "status");
+  const path = `/apis/metalbridge.dev/v1alpha1/namespaces/${own.name}/inferenceservices/chat/scale`;
+  expect(JSON.parse(await objects.raw(path))).toMatchObject({ spec: { replicas: 3 }, status });
+  await expect(scale(101)).rejects.toThrow(/spec\.replicas/);
 });
 
 test("a host's replicas can be selected, and their template cannot be changed or taken away", async () => {
-  await using namespace = await sharedCluster().namespace();
-  const at = ["-n", namespace.name];
-  await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
-  const other = withFields(manifest("InferenceReplica", "chat-1-b"), { "spec.template.hostName": "mac-2" });
-  await kubectl([...at, "create", "-f", "-"], other);
-  const select = [...at, "get", "irep", "-o", "name", "--field-selector"];
-  expect(await kubectl([...select, "spec.template.hostName=mac-2"])).toBe(
-    "inferencereplica.metalbridge.dev/chat-1-b\n",
-  );
-  const patch = (type: string, change: unknown) =>
-    kubectl([...at, "patch", "irep", "chat-0-a", `--type=${type}`, "-p", JSON.stringify(change)]);
-  await expect(patch("merge", { spec: { template: { hostName: "mac-2" } } })).rejects.toThrow(
+  const { objects, namespace } = sharedCluster();
+  await using own = await namespace();
+  await objects.create(manifest("InferenceReplica", "chat-0-a", own.name));
+  const other = manifest("InferenceReplica", "chat-1-b", own.name);
+  await objects.create(withFields(other, { "spec.template.hostName": "mac-2" }));
+  const path = `/apis/metalbridge.dev/v1alpha1/namespaces/${own.name}/inferencereplicas`;
+  const selected = JSON.parse(await objects.raw(`${path}?fieldSelector=spec.template.hostName%3Dmac-2`));
+  expect(selected.items).toMatchObject([{ metadata: { name: "chat-1-b" } }]);
+  const patch = (change: object) => objects.patch(own.name, "irep/chat-0-a", change);
+  await expect(patch({ spec: { template: { hostName: "mac-2" } } })).rejects.toThrow(
     /spec\.template is immutable/,
   );
-  await expect(patch("json", [{ op: "remove", path: "/spec/template" }])).rejects.toThrow(
-    /spec\.template: Required/,
-  );
-  await expect(patch("json", [{ op: "remove", path: "/spec" }])).rejects.toThrow(/spec: Required/);
-  await expect(patch("merge", { spec: { drainSeconds: 5, priority: "low" } })).resolves.toContain("patched");
+  await expect(patch({ spec: { template: null } })).rejects.toThrow(/spec\.template: Required/);
+  await expect(patch({ spec: null })).rejects.toThrow(/spec: Required/);
+  expect(await patch({ spec: { drainSeconds: 5, priority: "low" } })).toMatchObject({
+    spec: { drainSeconds: 5, priority: "low" },
+  });
 });
 
 test("kubectl get shows the state of a replica", async () => {
-  await using namespace = await sharedCluster().namespace();
-  const at = ["-n", namespace.name];
-  await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
+  const { kubectl, objects, namespace } = sharedCluster();
+  await using own = await namespace();
+  await objects.create(manifest("InferenceReplica", "chat-0-a", own.name));
   const condition = {
     type: "HostReachable",
     status: "False",
@@ -295,27 +280,18 @@ test("kubectl get shows the state of a replica", async () => {
     message: "silent",
     lastTransitionTime: "2026-01-01T00:00:00Z",
   };
-  const status = { status: { phase: "Ready", reason: "Serving", port: 21000, conditions: [condition] } };
-  await kubectl([
-    ...at,
-    "patch",
-    "irep",
-    "chat-0-a",
-    "--subresource=status",
-    "--type=merge",
-    "-p",
-    JSON.stringify(status),
-  ]);
-  const [head = "", row = ""] = (await kubectl([...at, "get", "irep"])).split("\n");
+  const status = { phase: "Ready", reason: "Serving", port: 21000, conditions: [condition] };
+  await objects.patch(own.name, "irep/chat-0-a", { status }, "status");
+  const [head = "", row = ""] = (await kubectl(["-n", own.name, "get", "irep"])).split("\n");
   expect(head.split(/\s+/)).toEqual(["NAME", "PHASE", "REASON", "HOST", "HOSTREACHABLE", "PORT", "AGE"]);
   expect(row.split(/\s+/).slice(0, 6)).toEqual(["chat-0-a", "Ready", "Serving", "mac-1", "False", "21000"]);
-  expect(await kubectl([...at, "get", "metalbridge", "-o", "name"])).toContain("chat-0-a");
+  expect(await kubectl(["-n", own.name, "get", "metalbridge", "-o", "name"])).toContain("chat-0-a");
 });
 
 test("kubectl get shows the state of a service", async () => {
-  await using namespace = await sharedCluster().namespace();
-  const at = ["-n", namespace.name];
-  await kubectl([...at, "create", "-f", "-"], manifest("InferenceService", "chat"));
+  const { kubectl, objects, namespace } = sharedCluster();
+  await using own = await namespace();
+  await objects.create(manifest("InferenceService", "chat", own.name));
   const status = {
     phase: "WaitingForCapacity",
     reason: "InsufficientMemory",
@@ -326,9 +302,8 @@ test("kubectl get shows the state of a service", async () => {
     queuePosition: 1,
     waitingFor: "memory: 4.0 GiB",
   };
-  const patch = JSON.stringify({ status });
-  await kubectl([...at, "patch", "isvc", "chat", "--subresource=status", "--type=merge", "-p", patch]);
-  const [head = "", row = ""] = (await kubectl([...at, "get", "isvc", "-o", "wide"])).split("\n");
+  await objects.patch(own.name, "isvc/chat", { status }, "status");
+  const [head = "", row = ""] = (await kubectl(["-n", own.name, "get", "isvc", "-o", "wide"])).split("\n");
   expect(head.split(/\s{2,}|\s+$/)).toEqual(
     expect.arrayContaining(["PHASE", "READY", "MODEL", "RUNTIME", "ENDPOINT"]),
   );
@@ -338,53 +313,39 @@ test("kubectl get shows the state of a service", async () => {
 });
 
 test("agent and controller keep their own conditions on one object", async () => {
-  await using namespace = await sharedCluster().namespace();
-  const at = ["-n", namespace.name];
-  await kubectl([...at, "create", "-f", "-"], manifest("InferenceReplica", "chat-0-a"));
-  const apply = (manager: string, type: string, status: string) => {
-    const condition = {
-      type,
-      status,
-      reason: "Test",
-      message: "",
-      lastTransitionTime: "2026-01-01T00:00:00Z",
-    };
-    const { spec: _spec, ...object } = manifest("InferenceReplica", "chat-0-a");
-    const args = ["apply", "--server-side", "--force-conflicts", "--validate=false", "--subresource=status"];
-    return kubectl([...at, ...args, `--field-manager=${manager}`, "-f", "-"], {
-      ...object,
-      status: { conditions: [condition] },
-    });
+  const { kubeconfig, objects, namespace } = sharedCluster();
+  await using own = await namespace();
+  const connection = await connect({ kubeconfigPath: kubeconfig });
+  const client = createClient(connection);
+  const { spec: _spec, ...object } = manifest("InferenceReplica", "chat-0-a", own.name);
+  await objects.create(manifest("InferenceReplica", "chat-0-a", own.name));
+  const apply = async (manager: string, type: string, status: string) => {
+    const lastTransitionTime = "2026-01-01T00:00:00Z";
+    const condition = { type, status, reason: "Test", message: "", lastTransitionTime };
+    const applied = { ...object, status: { conditions: [condition] } } as unknown as InferenceReplica;
+    must(await client.apply(INFERENCE_REPLICAS, applied, { manager, subresource: "status" }));
   };
   await apply("agent", "Ready", "True");
   await apply("controller", "HostReachable", "True");
   await apply("agent", "Ready", "False");
-  const path = "jsonpath={range .status.conditions[*]}{.type}={.status} {end}";
-  expect((await kubectl([...at, "get", "irep", "chat-0-a", "-o", path])).trim().split(" ").sort()).toEqual([
-    "HostReachable=True",
-    "Ready=False",
-  ]);
+  const { conditions } = (await objects.get(own.name, "irep/chat-0-a")).status;
+  const found = conditions.map(({ type, status }: Record<string, string>) => `${type}=${status}`);
+  expect(found.sort()).toEqual(["HostReachable=True", "Ready=False"]);
+  connection.close();
 });
 
 test("kubectl get shows the state of a host", async () => {
+  const { kubectl, objects } = sharedCluster();
   const name = "story-of-a-host";
-  await kubectl(["create", "-f", "-"], manifest("Host", name));
+  await objects.create(manifest("Host", name));
   try {
     const status = { info: { chip: "Apple M4 Max" }, memory: { total: "128 GiB", claimed: "37.2 GiB" } };
-    await kubectl([
-      "patch",
-      "mbhost",
-      name,
-      "--subresource=status",
-      "--type=merge",
-      "-p",
-      JSON.stringify({ status }),
-    ]);
+    await objects.patch("", `mbhost/${name}`, { status }, "status");
     const [head = "", row = ""] = (await kubectl(["get", "mbhost", name])).split("\n");
     expect(head).toMatch(/NAME\s+READY\s+REACHABLE\s+CHIP\s+MEMORY\s+CLAIMED\s+CORDONED\s+AGE/);
     expect(row).toMatch(/Apple M4 Max\s+128 GiB\s+37\.2 GiB\s+false/);
   } finally {
-    await kubectl(["delete", "mbhost", name]);
+    await objects.remove("", `mbhost/${name}`);
   }
 });
 

@@ -155,8 +155,7 @@ const runtimes: Readonly<Record<string, Manifest>> = {
 
 async function accept(kind: "Model" | "InferenceService", spec: Manifest): Promise<Manifest> {
   const object = { ...manifest(kind, "moved", "default"), spec };
-  const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-  return JSON.parse(await sharedCluster().kubectl(args, { input: JSON.stringify(object) })).spec;
+  return (await sharedCluster().objects.create(object, { dryRun: true })).spec;
 }
 
 test("every field of a Model", async () => {

@@ -6,8 +6,7 @@ import { manifest, withFields } from "../../../test/fixtures/manifests.ts";
 async function create(idle: unknown, autoscaling?: unknown): Promise<{ spec: Record<string, unknown> }> {
   const service = manifest("InferenceService", "idle", "default");
   const object = withFields(service, { "spec.idle": idle, "spec.autoscaling": autoscaling });
-  const args = ["create", "--dry-run=server", "-o", "json", "-f", "-"];
-  return JSON.parse(await sharedCluster().kubectl(args, { input: JSON.stringify(object) }));
+  return sharedCluster().objects.create(object, { dryRun: true });
 }
 
 test("idle settings get a minimum residency, and windows the time zone UTC", async () => {

@@ -4,11 +4,11 @@ import { sharedCluster } from "../../../test/cluster/cluster.ts";
 import { manifest, withFields } from "../../../test/fixtures/manifests.ts";
 
 /** Result of a dry run with these entries of spec.endpoint.modelNames. */
-function create(modelNames: readonly object[]): Promise<string> {
-  const input = withFields(manifest("InferenceService", "named", "default"), {
+function create(modelNames: readonly object[]): Promise<unknown> {
+  const service = withFields(manifest("InferenceService", "named", "default"), {
     "spec.endpoint": { modelNames },
   });
-  return sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], { input: JSON.stringify(input) });
+  return sharedCluster().objects.create(service, { dryRun: true });
 }
 
 test("model names of all forms are accepted, with and without weights", async () => {

@@ -134,9 +134,7 @@ const services: readonly Case[] = [
 ];
 
 async function expectRefused(bad: Manifest, says: RegExp): Promise<void> {
-  const input = JSON.stringify(bad);
-  const apply = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], { input });
-  await expect(apply).rejects.toThrow(says);
+  await expect(sharedCluster().objects.create(bad, { dryRun: true })).rejects.toThrow(says);
 }
 
 test.concurrent.for(backends)("a BackendRuntime is refused: %s", async ([, fields, says]) => {
@@ -154,7 +152,5 @@ test.concurrent.for(services)("an InferenceService is refused: %s", async ([, fi
 test("a BackendRuntime with every alias of a placeholder, for hosts and pods, is accepted", async () => {
   const args = ["{{.ModelPath}}", "{{ .ModelName }}={{model}}", "{ {x} }", "{{ .TensorParallelSize }}"];
   const good = withFields(backend, { "spec.args": args, "spec.host": host });
-  const input = JSON.stringify(good);
-  const created = await sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], { input });
-  expect(created).toContain("created");
+  expect(await sharedCluster().objects.create(good, { dryRun: true })).toMatchObject({ spec: { args } });
 });

@@ -269,8 +269,5 @@ const cases: readonly Case[] = [
 
 test.concurrent.for(cases)("a %s is refused: %s", async ([kind, , fields, says]) => {
   const bad = withFields(manifest(kind, "refused", kind === "Host" ? undefined : "default"), fields);
-  const apply = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], {
-    input: JSON.stringify(bad),
-  });
-  await expect(apply).rejects.toThrow(says);
+  await expect(sharedCluster().objects.create(bad, { dryRun: true })).rejects.toThrow(says);
 });

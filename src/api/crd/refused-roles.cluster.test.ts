@@ -89,8 +89,5 @@ const roles: readonly (readonly [
 test.concurrent.for(roles)("modelRefs are refused: %s", async ([, modelRefs, says, further]) => {
   const fields = { "spec.modelRef": undefined, "spec.modelRefs": modelRefs, ...further };
   const bad = withFields(manifest("InferenceService", "refused", "default"), fields);
-  const apply = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], {
-    input: JSON.stringify(bad),
-  });
-  await expect(apply).rejects.toThrow(says);
+  await expect(sharedCluster().objects.create(bad, { dryRun: true })).rejects.toThrow(says);
 });

@@ -377,8 +377,5 @@ const cases: readonly Case[] = [
 
 test.concurrent.for(cases)("an InferenceService is refused: %s", async ([, fields, says]) => {
   const bad = withFields(manifest("InferenceService", "refused", "default"), fields);
-  const apply = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], {
-    input: JSON.stringify(bad),
-  });
-  await expect(apply).rejects.toThrow(says);
+  await expect(sharedCluster().objects.create(bad, { dryRun: true })).rejects.toThrow(says);
 });

@@ -7,9 +7,10 @@ import { ANNOTATION_LIMITS, LABEL_LIMITS } from "../fields/kubernetes.ts";
 type Kind = "InferenceService" | "Model";
 
 async function isAccepted(kind: Kind, fields: Record<string, unknown>): Promise<true | string> {
-  const input = JSON.stringify(withFields(manifest(kind, "sized", "default"), fields));
-  const applied = sharedCluster().kubectl(["create", "--dry-run=server", "-f", "-"], { input });
-  return applied.then(() => true as const, String);
+  const object = withFields(manifest(kind, "sized", "default"), fields);
+  return sharedCluster()
+    .objects.create(object, { dryRun: true })
+    .then(() => true as const, String);
 }
 
 /** As many entries, of so many characters together. */

@@ -99,13 +99,13 @@ describe("whether an apply would change anything, against what the API server re
 
   beforeAll(async () => {
     const cluster = sharedCluster();
-    await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(crd) });
+    await cluster.objects.apply(crd);
     connection = await connect({ kubeconfigPath: cluster.kubeconfig });
     client = createClient(connection);
     await vi.waitFor(async () => value(await client.list(WIDGETS)), { timeout: 60_000, interval: 50 });
     return async () => {
       connection.close();
-      await cluster.kubectl(["delete", "crd", "widgets.differs.metalbridge.dev", "--wait=false"]);
+      await cluster.objects.startRemoval("", "crd/widgets.differs.metalbridge.dev");
     };
   });
 

@@ -36,13 +36,13 @@ clusters:
 
 it("a revoked credential gives 401, for a reflector too; a new token in the file ends that without a restart", async () => {
   await using cluster = await startCluster({ crds: false });
-  const { kubectl } = cluster;
+  const { objects } = cluster;
   const issueToken = async () => {
     // Repeated where it got halfway.
     const metadata = { name: "host", namespace: "default" };
     const account = { apiVersion: "v1", kind: "ServiceAccount", metadata };
-    await kubectl(["apply", "-f", "-"], { input: JSON.stringify(account) });
-    return (await kubectl(["create", "token", "host", "-n", "default"])).trim();
+    await objects.apply(account);
+    return objects.token("default", "host");
   };
   const tokenFile = path.join(cluster.dir, "token");
   await writeFile(tokenFile, await issueToken());
@@ -55,8 +55,12 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
       message: expect.stringContaining("system:serviceaccount:default:host"),
     },
   });
-  const grant = ["--clusterrole=cluster-admin", "--serviceaccount=default:host"];
-  await kubectl(["create", "clusterrolebinding", "host", ...grant]);
+  const rbac = "rbac.authorization.k8s.io";
+  await objects.create({
+    ...{ apiVersion: `${rbac}/v1`, kind: "ClusterRoleBinding", metadata: { name: "host" } },
+    roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "cluster-admin" },
+    subjects: [{ kind: "ServiceAccount", name: "host", namespace: "default" }],
+  });
   await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
 
   const ending = new AbortController();
@@ -72,7 +76,7 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
     onFailure: ({ kind }) => failures.push(kind),
   });
   await reflector.whenSynced();
-  await kubectl(["delete", "serviceaccount", "host", "-n", "default"]);
+  await objects.remove("default", "serviceaccount/host");
   await vi.waitFor(
     async () =>
       expect(await client.list(LEASES)).toMatchObject({ error: { kind: "unauthorized", status: 401 } }),
@@ -83,7 +87,7 @@ it("a revoked credential gives 401, for a reflector too; a new token in the file
 
   await writeFile(tokenFile, await vi.waitFor(issueToken, within));
   await vi.waitFor(async () => expect(await client.list(LEASES)).toMatchObject({ ok: true }), within);
-  await kubectl(["create", "configmap", "seen", "-n", "default"]);
+  await objects.create({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "seen" } });
   await vi.waitFor(() => expect(reflector.get("default/seen")).toBeDefined(), { ...within, timeout: 60_000 });
   ending.abort();
   connection.close();

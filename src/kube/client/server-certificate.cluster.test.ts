@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, it, vi } from "vitest";
 import { certificateFile } from "../../../local/control-plane/state/certificate.ts";
 import { controlPlaneLayoutOf } from "../../../local/control-plane/state/layout.ts";
+import { objectsOf } from "../../../test/bed/objects.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { explainFailure } from "../errors.ts";
@@ -62,7 +63,8 @@ it("is named as the cause while it is not trusted, and followed when file or kub
   writeFileSync(embedded, renewed);
   const now = path.join(cluster.dir, "now.kubeconfig");
   writeFileSync(now, renewed);
-  await cluster.kubectl(["create", "configmap", "seen", "--kubeconfig", now, "-n", "default"]);
+  using renewedObjects = objectsOf(now);
+  await renewedObjects.create({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "seen" } });
   await vi.waitFor(() => {
     for (const { reflector } of watched) expect(reflector.get("default/seen")).toBeDefined();
   }, within);

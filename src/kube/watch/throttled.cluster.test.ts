@@ -1,8 +1,8 @@
 /** Many watchers throttled by API priority and fairness: each honors Retry-After, none in step with the others. */
 import { randomBytes } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { expect, it, vi } from "vitest";
+import { writeTokenKubeconfig } from "../../../test/bed/identity.ts";
 import { startCluster } from "../../../test/cluster/cluster.ts";
 import { quietLog } from "../../../test/cluster/quiet-log.ts";
 import { proxyCluster } from "../../../test/fixtures/fault-proxy.ts";
@@ -24,7 +24,7 @@ const within = { timeout: 60_000, interval: 20 };
 const WATCHERS = 30;
 
 /** One request of this user at a time, and no queue: a level without seats still serves one that comes alone. */
-function shutOut(user: string): string {
+function shutOut(user: string): readonly object[] {
   const name = "no-seats";
   const api = "flowcontrol.apiserver.k8s.io/v1";
   const level = {
@@ -52,7 +52,7 @@ function shutOut(user: string): string {
       rules: [{ subjects: [{ kind: "User", user: { name: user } }], resourceRules: [rule] }],
     },
   };
-  return JSON.stringify({ apiVersion: "v1", kind: "List", items: [level, flow] });
+  return [level, flow];
 }
 
 function watchMaps(connection: NotedConnection, signal: AbortSignal) {
@@ -125,32 +125,35 @@ function gapsOf(requests: readonly NotedRequest[]): number[] {
 }
 
 it("429 with Retry-After is waited for, with jitter, by watches and Leases", async () => {
-  await using cluster = await startCluster({ crds: false });
+  await using cluster = await startCluster({
+    crds: false,
+    apiServerArgs: ["--enable-priority-and-fairness=true"],
+  });
   await using proxy = await proxyCluster(cluster.kubeconfig, cluster.dir);
-  const { kubectl } = cluster;
-  await kubectl(["create", "serviceaccount", "host"]);
-  await kubectl([
-    "create",
-    "clusterrolebinding",
-    "host",
-    "--clusterrole=cluster-admin",
-    "--serviceaccount=default:host",
-  ]);
-  const token = (await kubectl(["create", "token", "host"])).trim();
+  const { objects } = cluster;
+  const [rbac, metadata] = ["rbac.authorization.k8s.io", { name: "host" }];
+  await objects.apply(
+    { apiVersion: "v1", kind: "ServiceAccount", metadata },
+    {
+      ...{ apiVersion: `${rbac}/v1`, kind: "ClusterRoleBinding", metadata },
+      roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "cluster-admin" },
+      subjects: [{ kind: "ServiceAccount", name: "host", namespace: "default" }],
+    },
+  );
+  const token = await objects.token("default", "host");
   const kubeconfig = `${cluster.dir}/host.kubeconfig`;
-  const admin = await readFile(proxy.kubeconfig, "utf8");
-  await writeFile(kubeconfig, admin.replace(/token: .*/, `token: ${token}`));
+  await writeTokenKubeconfig(proxy, token, kubeconfig);
   const ending = new AbortController();
   const connections = await Promise.all(Array.from({ length: WATCHERS }, () => connectNoted(kubeconfig)));
   const watched = connections.map((connection) => watchMaps(connection, ending.signal));
   await Promise.all(watched.map(({ reflector }) => reflector.whenSynced()));
 
   await fill(cluster.kubeconfig);
-  await kubectl(["apply", "-f", "-"], { input: shutOut("system:serviceaccount:default:host") });
+  await objects.apply(...shutOut("system:serviceaccount:default:host"));
   const [first] = connections;
   if (first === undefined) throw new Error("no connection watches");
   const client = createClient(first);
-  const flow = (await kubectl(["get", "flowschema", "no-seats", "-o", "jsonpath={.metadata.uid}"])).trim();
+  const flow = (await objects.get("", "flowschema/no-seats")).metadata.uid;
   // The API server follows a moment after the rule is stored: a seat of the level before would be no use.
   const release = await vi.waitFor(() => takeSeat(cluster.port, token, flow), within);
   const refused = await vi.waitFor(async () => {
@@ -186,7 +189,7 @@ it("429 with Retry-After is waited for, with jitter, by watches and Leases", asy
   expect(Math.min(...gapsOf(requests))).toBeGreaterThanOrEqual(999);
 
   release();
-  await kubectl(["create", "configmap", "seen"]);
+  await objects.create({ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "seen" } });
   await vi.waitFor(
     () => {
       for (const { reflector } of watched) expect(reflector.get("default/seen")).toBeDefined();

@@ -75,11 +75,9 @@ test("a pattern that matches nothing, several models, or has no list to look in 
   ]);
 });
 
-test("a pattern of many stars is read in no time", () => {
+test("a pattern of many stars is read without trying all ways to match it, which would take years", () => {
   const files = [`${"*a".repeat(60)}b`];
-  const startedAt = performance.now();
   expect(() => selectFiles({ shown, available: ["a".repeat(1000)] }, { files })).toThrow(/matches/);
-  expect(performance.now() - startedAt).toBeLessThan(20_000);
 });
 
 test("the file of the source is the main one, and those of the spec are added to it", () => {
