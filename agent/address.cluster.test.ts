@@ -1,5 +1,6 @@
 /** A whole agent on a machine with two addresses: which of them its engine is served on, and when it has to leave it. */
 import { expect, test, vi } from "vitest";
+import type { EndpointSlice } from "../src/kube/objects.ts";
 import { openNetwork, whyNoNetwork } from "../test/bed/network.ts";
 import { sharedCluster } from "../test/cluster/cluster.ts";
 import { findLlamaServer } from "../test/fixtures/llama-server.ts";
@@ -21,11 +22,11 @@ it(
   withBench(async (bench) => {
     const network = await openNetwork(["station"]);
     const first = network.gateway;
-    const { kubectl } = sharedCluster();
+    const { kubectl, objects } = sharedCluster();
     const { hostName } = bench.place;
     const host = async (addresses: readonly string[]): Promise<void> => {
       const object = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: hostName } };
-      await kubectl(["apply", "-f", "-"], { input: JSON.stringify({ ...object, spec: { addresses } }) });
+      await objects.apply({ ...object, spec: { addresses } });
     };
     try {
       await host([first]);
@@ -48,24 +49,23 @@ it(
         restarts: 0,
       });
       await network[Symbol.asyncDispose]();
-      await vi.waitFor(async () => expect(await endpointOf(bench)).toEqual([route, true]), patiently);
+      await untilEndpoint(bench, [route, true]);
       expect((await bench.untilPhase("chat-0-ad", "Ready")).status?.pid).not.toBe(status?.pid);
       await host([first]);
-      const command = await vi.waitFor(async () => {
-        const { conditions = [] } = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"])).status;
-        const ready = conditions.find(({ type }: { type: string }) => type === "Ready");
+      const command = await objects.until("", `hosts/${hostName}`, (host) => {
+        const ready = host.status.conditions.find(({ type }: { type: string }) => type === "Ready");
         expect(ready).toMatchObject({ status: "False", reason: "AddressNotRegistered" });
         expect(ready.message).toContain(`this machine has ${route}`);
         return String(ready.message.match(/kubectl patch (.*)$/)?.[1]);
-      }, patiently);
+      });
       // As a shell would take it apart.
       await kubectl(["patch", ...command.split(" ").map((word) => word.replace(/^'|'$/g, ""))]);
-      await vi.waitFor(async () => expect(await endpointOf(bench)).toEqual([route, true]), patiently);
+      await untilEndpoint(bench, [route, true]);
       await bench.deleteReplica("chat-0-ad");
-      await vi.waitFor(async () => expect(await bench.replica("chat-0-ad")).toBeUndefined(), patiently);
+      await bench.untilGone("chat-0-ad");
     } finally {
       await network[Symbol.asyncDispose]();
-      await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
+      await objects.remove("", `hosts/${hostName}`).catch(() => undefined);
     }
   }),
 );
@@ -85,6 +85,14 @@ function startOn({ place, stateDir }: Bench) {
 }
 
 async function endpointOf(bench: Bench): Promise<readonly unknown[]> {
-  const endpoint = (await bench.slice("chat-0-ad"))?.endpoints?.[0];
+  return endpointIn(await bench.slice("chat-0-ad"));
+}
+
+function untilEndpoint(bench: Bench, expected: readonly unknown[]): Promise<void> {
+  return bench.untilSlice("chat-0-ad", (slice) => expect(endpointIn(slice)).toEqual(expected));
+}
+
+function endpointIn(slice: EndpointSlice | undefined): readonly unknown[] {
+  const [endpoint] = slice?.endpoints ?? [];
   return [endpoint?.addresses[0], endpoint?.conditions?.ready];
 }

@@ -18,11 +18,11 @@ const route = await routedAddress("https://127.0.0.1");
 test.skipIf(route === undefined)(
   "a Host is made with the address of the time when it is made, not of the agent's start (needs a route)",
   async () => {
-    const { kubeconfig, kubectl } = sharedCluster();
+    const { kubeconfig, objects } = sharedCluster();
     const hostName = `mac-${randomBytes(4).toString("hex")}`;
     const folder = await mkdtemp(join(tmpdir(), "mb-attach-"));
     onTestFinished(async () => {
-      await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
+      await objects.remove("", `hosts/${hostName}`).catch(() => undefined);
       await rm(folder, { recursive: true });
     });
     const path = join(folder, "config");
@@ -33,7 +33,7 @@ test.skipIf(route === undefined)(
     await writeFile(`${path}.new`, right, { mode: 0o600 });
     await rename(`${path}.new`, path);
     await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-    const host = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"]));
+    const host = await objects.get("", `hosts/${hostName}`);
     expect(host.spec.addresses).toEqual([route]);
   },
 );

@@ -4,8 +4,9 @@ import { hostname, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test, vi } from "vitest";
 import type { MetalbridgeError } from "../src/api/errors.ts";
+import type { Host } from "../src/api/host.ts";
 import { giveIdentity } from "../test/bed/identity.ts";
-import { sharedCluster, startCluster } from "../test/cluster/cluster.ts";
+import { sharedCluster, startCluster, type TestCluster } from "../test/cluster/cluster.ts";
 import { keepLines } from "../test/fixtures/log-lines.ts";
 import { program } from "../test/fixtures/started-llama-server.ts";
 import { temporaryFolder } from "../test/fixtures/temporary-folder.ts";
@@ -22,45 +23,53 @@ function someHost(): string {
 
 interface HostEvent {
   readonly type: string;
+  readonly reason: string;
   readonly note: string;
-  readonly regarding: object;
+  readonly regarding: { readonly name: string };
 }
 
 /** Events about the Host with this reason, once there are any. */
 async function eventsOn(hostName: string, reason: string): Promise<readonly HostEvent[]> {
-  const { kubectl } = sharedCluster();
-  const selector = `regarding.name=${hostName},reason=${reason}`;
-  return vi.waitFor(async () => {
-    const text = await kubectl([
-      ...["get", "events.events.k8s.io", "-n", "default", "-o", "json"],
-      ...["--field-selector", selector],
-    ]);
-    const { items } = JSON.parse(text);
-    expect(items.length).toBeGreaterThan(0);
-    return items;
-  }, patiently);
+  return sharedCluster().objects.until("default", "events.events.k8s.io", (events: readonly HostEvent[]) => {
+    const found = events.filter((one) => one.regarding.name === hostName && one.reason === reason);
+    expect(found.length).toBeGreaterThan(0);
+    return found;
+  });
+}
+
+function untilReady({ objects }: TestCluster, hostName: string): Promise<Host> {
+  return objects.until("", `hosts/${hostName}`, (host) => {
+    expect(readyOf(host)?.status).toBe("True");
+    return host;
+  });
+}
+
+function readyOf(host: Host | undefined) {
+  return host?.status?.conditions?.find(({ type }) => type === "Ready");
+}
+
+function newHost(name: string, addresses: readonly string[]): object {
+  return { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name }, spec: { addresses } };
 }
 
 test("an agent that may register creates its Host, keeps its Lease and reports the machine", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const cluster = sharedCluster();
+  const { kubeconfig, objects } = cluster;
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName, register: true });
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
-  const host = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"]));
+  const host = await untilReady(cluster, hostName);
   expect(host.spec.addresses).toEqual([testAddress()]);
-  expect(host.status.addresses).toEqual([testAddress()]);
-  expect(host.status.info).toMatchObject({ os: "linux", memoryBytes: expect.any(Number) });
-  expect(host.status.memory.totalBytes).toBeGreaterThan(0);
-  const lease = JSON.parse(
-    await kubectl(["get", "lease", "-n", "metalbridge-hosts", hostName, "-o", "json"]),
-  );
+  expect(host.status?.addresses).toEqual([testAddress()]);
+  expect(host.status?.info).toMatchObject({ os: "linux", memoryBytes: expect.any(Number) });
+  expect(host.status?.memory?.totalBytes).toBeGreaterThan(0);
+  const lease = await cluster.objects.get("metalbridge-hosts", `leases/${hostName}`);
   expect(lease.spec.holderIdentity).toMatch(new RegExp(`^${hostName}_`));
   expect(await agent.ask("/healthz")).toBe("200 ok\n");
   expect(await agent.ask("/metrics")).toMatch(/^metalbridge_agent_lease_held\{host="mac-[0-9a-f]+"\} 1$/m);
   expect(await agent.ask("/nothing")).toMatch(/^404/);
   // Whoever deletes it means it: it is not made again.
-  await kubectl(["delete", "host", hostName]);
+  await objects.remove("", `hosts/${hostName}`);
   await vi.waitFor(
     async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered/),
     patiently,
@@ -68,35 +77,29 @@ test("an agent that may register creates its Host, keeps its Lease and reports t
 });
 
 test("an agent without permission to register reports that it waits for the Host, and starts once it exists", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const cluster = sharedCluster();
+  const { kubeconfig, objects } = cluster;
   const hostName = someHost();
   await using agent = await startAgent({ kubeconfig, hostName });
   await vi.waitFor(
     async () => expect(await agent.ask("/readyz")).toMatch(/^503 HostNotRegistered: .*metalbridge host add/),
     patiently,
   );
-  const spec = JSON.stringify({ addresses: [testAddress()] });
-  await kubectl(["apply", "-f", "-"], {
-    input: `{"apiVersion":"metalbridge.dev/v1alpha1","kind":"Host","metadata":{"name":"${hostName}"},"spec":${spec}}`,
-  });
+  await objects.apply(newHost(hostName, [testAddress()]));
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), patiently);
-  await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
-  await kubectl(["delete", "host", hostName]);
+  await untilReady(cluster, hostName);
+  await objects.remove("", `hosts/${hostName}`);
 });
 
 test("an address that the Host does not allow is a condition that names both", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = someHost();
-  await kubectl(["apply", "-f", "-"], {
-    input: `{"apiVersion":"metalbridge.dev/v1alpha1","kind":"Host","metadata":{"name":"${hostName}"},"spec":{"addresses":["192.0.2.7"]}}`,
-  });
+  await objects.apply(newHost(hostName, ["192.0.2.7"]));
   await using agent = await startAgent({ kubeconfig, hostName });
-  await vi.waitFor(async () => {
-    const host = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"]));
-    const ready = host.status?.conditions?.find((each: { type: string }) => each.type === "Ready");
-    expect(ready).toMatchObject({ status: "False", reason: "AddressNotRegistered" });
-    expect(ready.message).toContain("192.0.2.7");
-  }, patiently);
+  await objects.until("", `hosts/${hostName}`, (host) => {
+    expect(readyOf(host)).toMatchObject({ status: "False", reason: "AddressNotRegistered" });
+    expect(readyOf(host)?.message).toContain("192.0.2.7");
+  });
   expect(await agent.ask("/healthz")).toBe("200 ok\n");
   await vi.waitFor(
     async () => expect(await agent.ask("/readyz")).toMatch(/^503 AddressNotRegistered: .*192\.0\.2\.7/),
@@ -108,11 +111,11 @@ test("an address that the Host does not allow is a condition that names both", a
     () => expect(agent.lines.map(({ data }) => data.code)).toContain("AddressNotRegistered"),
     patiently,
   );
-  await kubectl(["delete", "host", hostName]);
+  await objects.remove("", `hosts/${hostName}`);
 });
 
 test("a host without an engine is not Ready, as its condition, an Event and /readyz report", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = someHost();
   const folder = await mkdtemp(join(tmpdir(), "mb-no-engine-"));
   onTestFinished(() => rm(folder, { recursive: true }));
@@ -124,24 +127,21 @@ test("a host without an engine is not Ready, as its condition, an Event and /rea
     if (found === undefined) throw new Error("no engine is missed yet");
     return found;
   }, patiently);
-  await vi.waitFor(async () => {
-    const { conditions = [] } = JSON.parse(await kubectl(["get", "host", hostName, "-o", "json"])).status;
-    const ready = conditions.find(({ type }: { type: string }) => type === "Ready");
-    expect(ready).toMatchObject({ status: "False", reason: code });
-  }, patiently);
+  await objects.until("", `hosts/${hostName}`, (host) =>
+    expect(readyOf(host)).toMatchObject({ status: "False", reason: code }),
+  );
   expect(await eventsOn(hostName, code)).toMatchObject([{ type: "Warning" }]);
-  await kubectl(["delete", "host", hostName]);
+  await objects.remove("", `hosts/${hostName}`);
 });
 
 test("the second of two agents with one name waits and reports the holder; a restart of the first does not wait", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = someHost();
   const first = await startAgent({ kubeconfig, hostName, register: true, keepState: true });
   await vi.waitFor(async () => expect(await first.ask("/readyz")).toBe("200 ok\n"), patiently);
-  await kubectl([
-    ...["wait", "host", hostName, "--timeout=60s"],
-    `--for=jsonpath={.status.addresses[0]}=${testAddress()}`,
-  ]);
+  await objects.until("", `hosts/${hostName}`, (host) =>
+    expect(host?.status?.addresses).toEqual([testAddress()]),
+  );
   await using second = await startAgent({ kubeconfig, hostName, register: true });
   await vi.waitFor(
     async () => expect(await second.ask("/readyz")).toMatch(/^503 HostNameTaken: /),
@@ -157,18 +157,18 @@ test("the second of two agents with one name waits and reports the holder; a res
   await using again = await startAgent({ kubeconfig, hostName, register: true, stateDir: first.stateDir });
   await vi.waitFor(async () => expect(await again.ask("/readyz")).toBe("200 ok\n"), patiently);
   expect(again.lines.map(({ data }) => data.code)).not.toContain("HostNameTaken");
-  await kubectl(["delete", "host", hostName]);
+  await objects.remove("", `hosts/${hostName}`);
 });
 
 test("the second of two agents on one state folder does not start and names the first", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = someHost();
   await using first = await startAgent({ kubeconfig, hostName, register: true });
   await expect(startAgent({ kubeconfig, hostName, stateDir: first.stateDir })).rejects.toMatchObject({
     code: "StateDirInUse",
     message: expect.stringContaining(`pid ${process.pid}`),
   });
-  await kubectl(["delete", "host", hostName, "--ignore-not-found", "--wait=false"]);
+  await objects.remove("", `hosts/${hostName}`).catch(() => undefined);
 });
 
 test("CRDs that are not installed yet are waited for", async () => {
@@ -190,7 +190,7 @@ test("CRDs that are not installed yet are waited for", async () => {
 });
 
 test("a kubeconfig that is missing, broken or points nowhere is waited for and named", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const folder = await mkdtemp(join(tmpdir(), "mb-kubeconfig-"));
   const path = join(folder, "config");
   const hostName = someHost();
@@ -210,7 +210,7 @@ test("a kubeconfig that is missing, broken or points nowhere is waited for and n
     timeout: 60_000,
     interval: 100,
   });
-  await kubectl(["delete", "host", hostName]);
+  await objects.remove("", `hosts/${hostName}`);
   await rm(folder, { recursive: true });
 });
 
@@ -249,9 +249,7 @@ test.skipIf(program === undefined)(
     const hostName = someHost();
     const kubeconfig = join(folder.path, "kubeconfig");
     await giveIdentity(cluster, hostName, kubeconfig);
-    const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: hostName } };
-    const input = JSON.stringify({ ...host, spec: { addresses: [testAddress()] } });
-    await cluster.kubectl(["apply", "-f", "-"], { input });
+    await cluster.objects.apply(newHost(hostName, [testAddress()]));
     const stateDir = join(folder.path, "state");
     const { checks, code } = await dryRun({ kubeconfig, hostName, stateDir, llamaServer: [program ?? ""] });
     expect(checks.split("\n").map((line) => line.slice(0, 16).trim())).toEqual([
@@ -264,12 +262,12 @@ test.skipIf(program === undefined)(
       "ok      rights",
     ]);
     expect(code).toBeUndefined();
-    await cluster.kubectl(["delete", "host", hostName]);
+    await cluster.objects.remove("", `hosts/${hostName}`);
   },
 );
 
 test("a dry run prints the plan and changes nothing, neither in the cluster nor on disk", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = someHost();
   const folder = await mkdtemp(join(tmpdir(), "mb-dry-"));
   const run = (stateDir: string) => dryRun({ kubeconfig, hostName, stateDir, register: true });
@@ -293,6 +291,6 @@ test("a dry run prints the plan and changes nothing, neither in the cluster nor 
   expect((await run(used)).plan).toEqual([expect.stringContaining("forgetReplica")]);
   expect(await readdir(used, { recursive: true })).toEqual(before);
   expect((await run(join(used, "engines/e/record.json"))).code).toBe("StateDirUnusable");
-  await expect(kubectl(["get", "host", hostName])).rejects.toThrow(/not found/);
+  await expect(objects.get("", `hosts/${hostName}`)).rejects.toThrow(/not found/);
   await rm(folder, { recursive: true });
 });

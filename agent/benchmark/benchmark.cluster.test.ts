@@ -25,7 +25,7 @@ const GIB = 1024 ** 3;
 test.skipIf(!hasBench)(
   "an idle host measures the ordered model; an assigned replica ends a benchmark at once, and starts (needs llama-bench)",
   async () => {
-    const { kubeconfig, kubectl } = sharedCluster();
+    const { kubeconfig, objects } = sharedCluster();
     await using namespace = await namespacesOf(kubeconfig)();
     await using bench = await createBench(kubeconfig, namespace.name);
     const { place, client, modelPath, stateDir } = bench;
@@ -38,18 +38,16 @@ test.skipIf(!hasBench)(
       heads: 8,
       kvHeads: 8,
     });
-    const host = JSON.stringify({
+    await objects.apply({
       apiVersion: "metalbridge.dev/v1alpha1",
       kind: "Host",
       metadata: { name: hostName },
       spec: { addresses: [place.address] },
     });
-    await kubectl(["apply", "-f", "-"], { input: host });
-    onTestFinished(async () => void (await kubectl(["delete", "host", hostName, "--ignore-not-found"])));
+    onTestFinished(() => objects.remove("", `hosts/${hostName}`));
     const order = async (path: string, change: Partial<BenchmarkOrder> = {}): Promise<void> => {
       const benchmark = { order: { ...orderOf(path), ...change } };
-      const patch = JSON.stringify({ status: { benchmark } });
-      await kubectl(["patch", "host", hostName, "--subresource=status", "--type=merge", "--patch", patch]);
+      await objects.patch("", `hosts/${hostName}`, { status: { benchmark } }, "status");
     };
     const untilState = async (key: string, phase: BenchmarkState["phase"]): Promise<BenchmarkState> => {
       const reached = await until(async () => {

@@ -38,7 +38,7 @@ test("a token is renewed after two thirds of its life, and the agent works on wi
   const secret = credentialSecretName(hostName, GENERATION);
   const spec = { addresses: [testAddress()] };
   const host = { apiVersion: "metalbridge.dev/v1alpha1", kind: "Host", metadata: { name: hostName }, spec };
-  await cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(host) });
+  await cluster.objects.create(host);
   await replaceToken(file, await signToken(cluster, hostName, { issued: 400, expires: 200, secret }));
   const before = readHostToken(file);
   await using agent = await startAgent({ kubeconfig: file, hostName });
@@ -54,7 +54,7 @@ test("a token is renewed after two thirds of its life, and the agent works on wi
   expect(await readdir(folder.path)).toEqual(["kubeconfig"]);
   await vi.waitFor(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"), PATIENTLY);
   await agent.stop();
-  await cluster.kubectl(["delete", "host", hostName]);
+  await cluster.objects.remove("", `hosts/${hostName}`);
 });
 
 test.runIf(process.geteuid?.() === 0)(
@@ -148,7 +148,7 @@ test.skipIf(program === undefined)(
     expect(after).toMatchObject({ phase: "Ready", pid: before?.pid, restarts: before?.restarts });
     // Withdraws and ends the engine in its own name.
     await bench.deleteReplica("chat-0");
-    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENTLY);
+    await bench.untilGone("chat-0");
     expect(agent.lines.filter((line) => /forbidden|may write/i.test(JSON.stringify(line)))).toEqual([]);
 
     const removed = await runProgram(["host", "remove", hostName, "--yes"], cluster);
@@ -157,7 +157,7 @@ test.skipIf(program === undefined)(
       async () => expect(await agent.ask("/readyz")).toMatch(/ApiUnauthorized|ApiForbidden/),
       PATIENTLY,
     );
-    const account = await cluster.kubectl(["get", "sa", "-n", NAMESPACE_HOSTS, "-o", "name"]);
-    expect(account).not.toContain(hostName);
+    const accounts = await cluster.objects.get(NAMESPACE_HOSTS, "serviceaccounts");
+    expect(JSON.stringify(accounts)).not.toContain(hostName);
   },
 );

@@ -32,7 +32,7 @@ test(
     expect((await bench.untilPhase("one", "Ready")).status).toMatchObject({ restarts: 1 });
     expect((await bench.replica("two"))?.status).toMatchObject({ restarts: 0, pid: two.status?.pid });
     await bench.deleteReplica("two");
-    await vi.waitFor(async () => expect(await bench.replica("two")).toBeUndefined(), PATIENT);
+    await bench.untilGone("two");
     expect(isAlive(two.status?.pid)).toBe(false);
     await vi.waitFor(() => expect(runner.addressesInUse()).toEqual([bench.address]), PATIENT);
   }),
@@ -62,10 +62,10 @@ test(
     expect(runner.snapshot().map((replica) => replica.pid)).toEqual([pid, pid, pid]);
 
     await bench.deleteReplica("a-0");
-    await vi.waitFor(async () => expect(await bench.replica("a-0")).toBeUndefined(), PATIENT);
+    await bench.untilGone("a-0");
     expect([...(await tinyModels(port))].sort()).toEqual(["a", "b"]);
     await bench.deleteReplica("a-1");
-    await vi.waitFor(async () => expect(await bench.replica("a-1")).toBeUndefined(), PATIENT);
+    await bench.untilGone("a-1");
     expect(await tinyModels(port)).toEqual(["b"]);
     expect((await bench.replica("b-0"))?.status).toMatchObject({ phase: "Ready", restarts: 0, pid });
 
@@ -96,11 +96,10 @@ test(
     process.kill(before.status?.pid ?? 0, "SIGSTOP");
     await vi.waitFor(() => expect(isAlive(before.status?.pid)).toBe(false), PATIENT);
     for (const name of ["a-0", "b-0"]) {
-      await vi.waitFor(async () => {
-        const { status } = (await bench.replica(name)) ?? {};
-        expect(status).toMatchObject({ phase: "Ready" });
-        expect(status?.pid).not.toBe(before.status?.pid);
-      }, PATIENT);
+      await bench.untilReplica(name, (found) => {
+        expect(found?.status).toMatchObject({ phase: "Ready" });
+        expect(found?.status?.pid).not.toBe(before.status?.pid);
+      });
     }
     expect([...(await tinyModels(port))].sort()).toEqual(["a", "b"]);
   }),

@@ -38,22 +38,22 @@ test("a host downloads a model from the host whose status lists it, with only th
       "spec.template.model": model,
       "metadata.labels": { [LABEL_HOST]: hostName },
     });
-    return cluster.kubectl(["create", "-f", "-"], { input: JSON.stringify(replica) });
+    return cluster.objects.create(replica);
   };
   const statusOf = async (hostName: string): Promise<Host["status"]> =>
-    hostSchema.parse(JSON.parse(await cluster.kubectl(["get", "host", hostName, "-o", "json"]))).status;
+    hostSchema.parse(await cluster.objects.get("", `hosts/${hostName}`)).status;
+  type Peer = NonNullable<Host["status"]>["peer"];
+  const untilPeer = (hostName: string, check: (peer: Peer) => void) =>
+    cluster.objects.until("", `hosts/${hostName}`, (host) => check(hostSchema.parse(host).status?.peer));
   const [one = "", two = ""] = names;
   await using first = await begin(one);
-  await vi.waitFor(async () => expect((await statusOf(one))?.peer?.port).toBeDefined(), PATIENTLY);
+  await untilPeer(one, (peer) => expect(peer?.port).toBeDefined());
   await deploy(one);
-  await vi.waitFor(
-    async () => expect((await statusOf(one))?.peer?.offers).toMatchObject([{ complete: true }]),
-    PATIENTLY,
-  );
+  await untilPeer(one, (peer) => expect(peer?.offers).toMatchObject([{ complete: true }]));
   expect(downloads()).toBe(1);
   await using second = await begin(two);
   // Known to the other: it waits only seconds for who asks.
-  await vi.waitFor(async () => expect((await statusOf(two))?.peer?.port).toBeDefined(), PATIENTLY);
+  await untilPeer(two, (peer) => expect(peer?.port).toBeDefined());
   await deploy(two);
   await vi.waitFor(() => {
     const taken = second.lines.find(({ message }) => message === "model file taken from peers");
@@ -66,5 +66,5 @@ test("a host downloads a model from the host whose status lists it, with only th
   expect(new Set(fingerprints).size).toBe(2);
   await first.stop();
   await second.stop();
-  await cluster.kubectl(["delete", "host", ...names]);
+  await cluster.objects.remove("", ...names.map((name) => `hosts/${name}`));
 });

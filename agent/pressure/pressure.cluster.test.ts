@@ -109,8 +109,7 @@ async function lineOf(child: ChildProcess): Promise<string> {
 }
 
 function startNode(script: string, ...args: readonly string[]): ChildProcess {
-  const argv = ["--import", "tsx", script, ...args];
-  return spawn(process.execPath, argv, { stdio: ["pipe", "pipe", "inherit"] });
+  return spawn(process.execPath, [script, ...args], { stdio: ["pipe", "pipe", "inherit"] });
 }
 
 it("evicts for a real memory hog on Linux, one engine at a time, and restores all once it has gone", async (context) => {

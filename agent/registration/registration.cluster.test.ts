@@ -1,6 +1,7 @@
 /** The Host as the agent makes it, against a real API server. */
 import { randomBytes } from "node:crypto";
 import { expect, onTestFinished, test, vi } from "vitest";
+import type { Host } from "../../src/api/host.ts";
 import { connect } from "../../src/kube/client/connect.ts";
 import { createClient } from "../../src/kube/client/create-client.ts";
 import { sharedCluster } from "../../test/cluster/cluster.ts";
@@ -26,14 +27,14 @@ const seen: ObservedHost = {
 };
 
 test("a Host is created only once its address is known", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = `mac-${randomBytes(4).toString("hex")}`;
   const end = new AbortController();
   const connection = await connect({ kubeconfigPath: kubeconfig });
   onTestFinished(async () => {
     end.abort();
     connection.close();
-    await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
+    await objects.remove("", `hosts/${hostName}`).catch(() => undefined);
   });
   const clock = createSteppedClock();
   let addresses: readonly string[] = [];
@@ -52,27 +53,33 @@ test("a Host is created only once its address is known", async () => {
     record: () => {},
   });
   registration.start({ onNameOurs: () => {}, onNameTaken: () => {}, onAnswered: () => {} });
-  const made = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", "jsonpath={.spec}"]);
+  const made = async () => {
+    const hosts: readonly Host[] = (await objects.get("", "hosts")).items;
+    return hosts.find(({ metadata }) => metadata.name === hostName)?.spec.addresses;
+  };
   const codes = () => registration.problems().map(({ code }) => code);
-  await vi.waitFor(async () => expect([codes(), await made()]).toEqual([["AddressUnknown"], ""]), patiently);
+  await vi.waitFor(() => expect(codes()).toEqual(["AddressUnknown"]), patiently);
+  expect(await made()).toBeUndefined();
   clock.advance(5_000);
   await vi.waitFor(() => expect(codes()).toEqual(["AddressUnknown"]), patiently);
-  expect(await made()).toBe("");
+  expect(await made()).toBeUndefined();
   addresses = [testAddress()];
   clock.advance(5_000);
-  await vi.waitFor(async () => expect(await made()).toContain(`"addresses":["${testAddress()}"]`), patiently);
+  await objects.until("", `hosts/${hostName}`, (host) =>
+    expect(host?.spec.addresses).toEqual([testAddress()]),
+  );
   await vi.waitFor(() => expect(codes()).toEqual([]), patiently);
 });
 
 test("a Host that is not observed for half a minute is Unknown, with the reading that fails, until the next observation", async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   const hostName = `mac-${randomBytes(4).toString("hex")}`;
   const end = new AbortController();
   const connection = await connect({ kubeconfigPath: kubeconfig });
   onTestFinished(async () => {
     end.abort();
     connection.close();
-    await kubectl(["delete", "host", hostName, "--ignore-not-found"]);
+    await objects.remove("", `hosts/${hostName}`).catch(() => undefined);
   });
   const clock = createSteppedClock();
   let trouble: Error | undefined;
@@ -96,21 +103,20 @@ test("a Host that is not observed for half a minute is Unknown, with the reading
     record: () => {},
   });
   registration.start({ onNameOurs: () => {}, onNameTaken: () => {}, onAnswered: () => {} });
-  const path =
-    '{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].message}';
-  const ready = () => kubectl(["get", "host", hostName, "--ignore-not-found", "-o", `jsonpath=${path}`]);
-  await vi.waitFor(async () => expect(await ready()).toMatch(/^True /), patiently);
+  const untilReady = (pattern: RegExp) =>
+    objects.until("", `hosts/${hostName}`, (host: Host | undefined) => {
+      const ready = host?.status?.conditions?.find(({ type }) => type === "Ready");
+      expect(`${ready?.status} ${ready?.message}`).toMatch(pattern);
+      return host;
+    });
+  await untilReady(/^True /);
   trouble = new Error("cannot read the disk of the model store: no answer within 30 s");
   clock.advance(30_000);
-  await vi.waitFor(
-    async () => expect(await ready()).toMatch(/^Unknown .*disk of the model store/),
-    patiently,
-  );
+  const unknown = await untilReady(/^Unknown .*disk of the model store/);
   expect(registration.problems()).toMatchObject([{ code: "ObservationFailed" }]);
-  const runtime = ["get", "host", hostName, "-o", "jsonpath={.status.runtimes[*].name}"];
-  expect(await kubectl(runtime)).toBe("llamacpp");
+  expect(unknown?.status?.runtimes).toMatchObject([{ name: "llamacpp" }]);
   trouble = undefined;
   clock.advance(5_000);
-  await vi.waitFor(async () => expect(await ready()).toMatch(/^True /), patiently);
+  await untilReady(/^True /);
   expect(registration.problems()).toEqual([]);
 });

@@ -17,7 +17,7 @@ import { createPeerIdentity } from "../peers/identity.ts";
 import type { Requester } from "./authorize.ts";
 import { REMOTE_LIMITS, type RemoteServerOptions, startRemoteServer } from "./server.ts";
 
-const PATIENTLY = { timeout: 10_000, interval: 10 };
+const PATIENTLY = { timeout: 60_000, interval: 10 };
 const LINE = `${"x".repeat(99)}\n`;
 
 /** A token of the form `namespace/name` authenticates as that account. */

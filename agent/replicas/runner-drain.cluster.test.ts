@@ -11,7 +11,7 @@ import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
 const PATIENT = { timeout: 60_000 };
-const STREAM_TOKENS = 2_000;
+const STREAM_TOKENS = 500;
 
 function askForStream(url: string): Promise<Response> {
   return fetch(`${url}/completion`, {
@@ -42,10 +42,7 @@ it(
     const gone = vi
       .waitFor(() => expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH"), { timeout: 280_000 })
       .then(() => order.push("ended"));
-    await vi.waitFor(
-      async () => expect((await bench.slice("chat-0-s"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
-      PATIENT,
-    );
+    await bench.untilAnnounced("chat-0-s", false);
     // Where the freeze came late, the answer may be whole; the engine must still be there.
     expect(order).not.toContain("ended");
     process.kill(status?.pid ?? 0, "SIGCONT");
@@ -75,9 +72,7 @@ it(
     );
     const from = performance.now();
     await bench.deleteReplica("chat-0-t");
-    await vi.waitFor(async () => expect(await bench.replica("chat-0-t")).toBeUndefined(), {
-      timeout: 60_000,
-    });
+    await bench.untilGone("chat-0-t");
     expect(performance.now() - from).toBeGreaterThan(1_000);
     await cut;
   }),
@@ -106,30 +101,6 @@ it(
     expect(story).toContain("Backoff EngineHung");
     expect(story?.at(-1)).toBe("Stopped Drained");
     expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
-    expect(await cut).not.toContain('"stop":true');
-  }),
-);
-
-it(
-  "ends an engine without any time to drain once no new request can come, and not before",
-  withBench(async (bench) => {
-    await bench.startAgent({ timings: { propagationMs: 1_000 } });
-    await bench.createReplica("chat-0-x", (spec) => {
-      Object.assign(spec.template.engine, { contextSize: 131_072 });
-      Object.assign(spec, { drainSeconds: 0 });
-    });
-    const { status } = await bench.untilPhase("chat-0-x", "Ready");
-    const answer = await fetch(`http://${bench.address}:${status?.port}/completion`, {
-      method: "POST",
-      body: JSON.stringify({ prompt: "a", n_predict: 100_000, ignore_eos: true, stream: true }),
-    });
-    const cut = answer.text().catch(() => "cut");
-    const from = performance.now();
-    await bench.deleteReplica("chat-0-x");
-    await vi.waitFor(async () => expect(await bench.replica("chat-0-x")).toBeUndefined(), {
-      timeout: 60_000,
-    });
-    expect(performance.now() - from).toBeGreaterThan(1_000);
     expect(await cut).not.toContain('"stop":true');
   }),
 );

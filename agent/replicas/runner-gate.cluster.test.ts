@@ -30,8 +30,7 @@ function withBench(run: (setup: Setup) => Promise<void>): () => Promise<void> {
     const authority = createTestAuthority();
     const secret: Setup["secret"] = async (name, data) => {
       const metadata = { name, namespace: namespace.name };
-      const object = { apiVersion: "v1", kind: "Secret", metadata, stringData: data };
-      await cluster.kubectl(["apply", "-f", "-"], { input: JSON.stringify(object) });
+      await bench.objects.apply({ apiVersion: "v1", kind: "Secret", metadata, stringData: data });
     };
     const certificate: Setup["certificate"] = (name, validSeconds = 3_600) => {
       const issued = authority.issue(name, { organization: "test", validSeconds, dnsName: "chat" });
@@ -141,10 +140,9 @@ it(
       [{ ...certificate("x"), "tls.crt": "garbage" }, "tls.crt or tls.key cannot be read"],
     ] as const) {
       await secret("cert", data);
-      await vi.waitFor(async () => {
-        const { status } = (await bench.replica("chat-0-c")) ?? {};
-        expect(status).toMatchObject({ phase: "Ready", message: expect.stringContaining(says) });
-      }, WAIT);
+      await bench.untilReplica("chat-0-c", (found) =>
+        expect(found?.status).toMatchObject({ phase: "Ready", message: expect.stringContaining(says) }),
+      );
       expect(await ask(bench, ready, ca, "key")).toEqual({ status: 200, servedBy: "first" });
     }
     await secret("cert", certificate("second"));
@@ -221,9 +219,7 @@ it(
     process.kill(Number(readFileSync(at("pid"), "utf8")), "SIGKILL");
     const waiting = await bench.untilReason("chat-0-r", "GateUnavailable");
     expect(waiting.status).toMatchObject({ phase: "Waiting", pid: ready.status?.pid });
-    await vi.waitFor(async () => {
-      expect((await bench.slice("chat-0-r"))?.endpoints?.[0]?.conditions?.ready).toBe(false);
-    }, WAIT);
+    await bench.untilAnnounced("chat-0-r", false);
     writeFileSync(at("gate.cjs"), runs);
     const back = await bench.untilPhase("chat-0-r", "Ready");
     expect(back.status).toMatchObject({ pid: ready.status?.pid, restarts: 0 });
@@ -248,17 +244,16 @@ it(
       while (!isOver) await ask(bench, ready, ca, "key", { n_predict: 64, stream: true });
     };
     const clients = [client(), client()];
-    const performanceOf = async () => (await bench.replica("chat-0-l"))?.status?.performance;
-    await vi.waitFor(async () => {
-      const { tokensPerSecond = 0, timeToFirstTokenSeconds = 0, ...rest } = (await performanceOf()) ?? {};
+    await bench.untilReplica("chat-0-l", (found) => {
+      const { tokensPerSecond = 0, timeToFirstTokenSeconds = 0, ...rest } = found?.status?.performance ?? {};
       expect(tokensPerSecond).toBeGreaterThan(1);
       expect(timeToFirstTokenSeconds).toBeGreaterThan(0);
       expect(rest.requestsInFlight).toBeGreaterThan(0.5);
-    }, WAIT);
+    });
     expect(agent.runner.snapshot()[0]?.performance?.tokensPerSecond).toBeGreaterThan(1);
     isOver = true;
     await Promise.all(clients);
-    await vi.waitFor(async () => expect(await performanceOf()).toBeUndefined(), WAIT);
+    await bench.untilReplica("chat-0-l", (found) => expect(found?.status?.performance).toBeUndefined());
     expect(agent.runner.snapshot()[0]?.performance?.tokensPerSecond).toBe(0);
   }),
 );

@@ -57,7 +57,8 @@ it("never runs two engines for one replica, wherever between reservation and rea
   const cluster = sharedCluster();
   await using namespace = await cluster.namespace();
   await using bench = await createBench(cluster.kubeconfig, namespace.name);
-  for (const [round, file] of ["engine.json", "shim", "main", "alive", "session", "pid", "log"].entries()) {
+  // Reserved, started, and running; the steps between are those of adoption.test.ts.
+  for (const [round, file] of ["engine.json", "session", "log"].entries()) {
     const name = `chat-${round}-k`;
     const child = await startChild(bench.place);
     const { metadata } = await bench.createReplica(name);
@@ -72,7 +73,7 @@ it("never runs two engines for one replica, wherever between reservation and rea
     expect(enginesOf(bench.stateDir)).toEqual([ready.status?.pid]);
     if (left.length === 1) expect(ready.status?.restarts).toBe(0);
     await bench.deleteReplica(name);
-    await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), { timeout: 60_000 });
+    await vi.waitFor(() => expect(next.runner.snapshot()).toEqual([]), PATIENT);
     await next.end();
   }
 });
@@ -89,15 +90,11 @@ it("replaces an engine whose record was lost, and never runs two at once", async
   const second = await bench.startAgent();
   // What it was admitted with: made again from the weights, the reservation itself is lost.
   expect(second.runner.claimedBytes()).toBe(before.status?.memory?.claimBytes);
-  await vi.waitFor(
-    async () => {
-      expect(enginesOf(bench.stateDir).length).toBeLessThanOrEqual(1);
-      const { status } = (await bench.replica("chat-0-l")) ?? {};
-      expect(status).toMatchObject({ phase: "Ready", restarts: 0, port: before.status?.port });
-      expect(status?.pid).not.toBe(before.status?.pid);
-    },
-    { timeout: 60_000, interval: 20 },
-  );
+  await bench.untilReplica("chat-0-l", (found) => {
+    expect(enginesOf(bench.stateDir).length).toBeLessThanOrEqual(1);
+    expect(found?.status).toMatchObject({ phase: "Ready", restarts: 0, port: before.status?.port });
+    expect(found?.status?.pid).not.toBe(before.status?.pid);
+  });
 });
 
 it("does not write the record after the agent has stopped, even if an engine answers late", async () => {
@@ -159,12 +156,8 @@ it("keeps and restarts engines without the API server, also after its own restar
   const [running] = second.runner.snapshot();
   await cluster.startApiServer();
   second.relist();
-  await vi.waitFor(
-    async () => {
-      const found = await bench.replica("chat-0-o");
-      expect(found?.status).toMatchObject({ phase: "Ready", restarts: 1, pid: running?.pid });
-      expect((await bench.slice("chat-0-o"))?.endpoints).toMatchObject([{ conditions: { ready: true } }]);
-    },
-    { timeout: 60_000, interval: 100 },
+  await bench.untilReplica("chat-0-o", (found) =>
+    expect(found?.status).toMatchObject({ phase: "Ready", restarts: 1, pid: running?.pid }),
   );
+  await bench.untilAnnounced("chat-0-o", true);
 });

@@ -2,7 +2,7 @@
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { controlPlaneLayoutOf } from "../../local/control-plane/state/layout.ts";
 import { startCluster } from "../../test/cluster/cluster.ts";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
@@ -38,18 +38,12 @@ it("an engine that was drained after the backup serves again once it is listed",
     expect(old?.spec.drain).toBeUndefined();
     agent.relist();
     // The status in the backup says Ready too, for a process that has exited since.
-    await vi.waitFor(
-      async () => {
-        const [engine] = agent.runner.snapshot();
-        expect(engine).toMatchObject({ phase: "Ready", pid: expect.any(Number) });
-        expect(engine?.pid).not.toBe(status?.pid);
-        expect((await bench.replica("chat-0-ra"))?.status).toMatchObject({
-          phase: "Ready",
-          pid: engine?.pid,
-        });
-      },
-      { timeout: 60_000, interval: 50 },
-    );
+    await bench.untilReplica("chat-0-ra", (found) => {
+      const [engine] = agent.runner.snapshot();
+      expect(engine).toMatchObject({ phase: "Ready", pid: expect.any(Number) });
+      expect(engine?.pid).not.toBe(status?.pid);
+      expect(found?.status).toMatchObject({ phase: "Ready", pid: engine?.pid });
+    });
     const slice = await bench.slice("chat-0-ra");
     expect(slice?.endpoints).toMatchObject([{ addresses: [bench.address], conditions: { ready: true } }]);
   } finally {

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
+import { countedClock } from "../../test/replicas/counted-clock.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 
 const it = findLlamaServer() === undefined ? test.skip : test;
@@ -42,14 +43,14 @@ case "$*" in
 esac
 `,
     );
-    await bench.startAgent({ llamaServer: old, timings: { outsideMs: 300 } });
+    const { clock, untilFired } = countedClock();
+    await bench.startAgent({ clock, llamaServer: old, timings: { outsideMs: 300 } });
     await bench.createReplica("chat-0-v", ({ template }) =>
       Object.assign(template.engine, { promptCacheMiB: 10 }),
     );
     const failed = await bench.untilPhase("chat-0-v", "Failed");
     expect(failed.status?.message).toContain("llama-server b9000 has no --cache-ram");
-    // Long enough for several looks.
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await untilFired(5);
     const { resourceVersion } = (await bench.replica("chat-0-v"))?.metadata ?? {};
     expect(resourceVersion).toBe(failed.metadata.resourceVersion);
     bench.program('exec "$REAL" "$@"', old);

@@ -14,10 +14,11 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { findLlamaServer } from "../../test/fixtures/llama-server.ts";
 import { startOrigin } from "../../test/fixtures/origin.ts";
 import type { Bench } from "../../test/replicas/bench.ts";
+import { countedClock } from "../../test/replicas/counted-clock.ts";
 import { withBench } from "../../test/replicas/with-bench.ts";
 import { silentLog, testClock } from "../store/fixtures/store.ts";
 import { openStore } from "../store/store.ts";
@@ -61,11 +62,11 @@ it(
     const weights = readFileSync(bench.modelPath);
     const path = join(bench.place.root, "replaced.gguf");
     writeFileSync(path, Buffer.concat([weights, Buffer.from("x")]));
-    await bench.startAgent({ llamaServer: picky(bench, path), timings: quick });
+    const { clock, untilFired } = countedClock();
+    await bench.startAgent({ clock, llamaServer: picky(bench, path), timings: quick });
     await create(bench, "chat-0-b", path);
     const failed = await bench.untilPhase("chat-0-b", "Failed");
-    // Long enough for several looks.
-    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    await untilFired(5);
     expect(await bench.lines("starts", 1)).toHaveLength(1);
     const { resourceVersion } = (await bench.replica("chat-0-b"))?.metadata ?? {};
     expect(resourceVersion).toBe(failed.metadata.resourceVersion);
@@ -81,7 +82,8 @@ it(
   withBench(async (bench) => {
     const weights = readFileSync(bench.modelPath);
     const sha256 = createHash("sha256").update(weights).digest("hex");
-    await bench.startAgent({ timings: { ...quick, fetchRetryFirstMs: 200 } });
+    const { clock, untilFired } = countedClock();
+    await bench.startAgent({ clock, timings: { ...quick, fetchRetryFirstMs: 200 } });
     const cases = [
       { name: "chat-0-e", wrong: "version https://git-lfs.github.com/spec/v1", reason: "SourceIsNotAModel" },
       { name: "chat-0-f", wrong: Buffer.concat([weights, Buffer.from("x")]), reason: "ChecksumMismatch" },
@@ -98,8 +100,7 @@ it(
       const failed = await bench.untilPhase(name, "Failed");
       expect(failed.status?.reason).toBe(reason);
       if (reason === "SourceIsNotAModel") expect(failed.status?.message).toContain("git lfs pull");
-      // Long enough for several looks, none of which is worth a word.
-      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      await untilFired(5);
       const { resourceVersion } = (await bench.replica(name))?.metadata ?? {};
       expect(resourceVersion).toBe(failed.metadata.resourceVersion);
       writeFileSync(path, weights);
@@ -133,31 +134,5 @@ it(
     expect(verified).toMatchObject([{ state: "damaged" }]);
     await bench.untilPhase("chat-0-d", "Ready");
     expect(origin.seen.filter(({ method }) => method === "GET")).toHaveLength(2);
-  }),
-);
-
-it(
-  "tries weights once more of which an earlier agent noted only that they failed",
-  withBench(async (bench) => {
-    const path = join(bench.place.root, "unnoted.gguf");
-    writeFileSync(path, Buffer.concat([readFileSync(bench.modelPath), Buffer.from("x")]));
-    const llamaServer = picky(bench, path);
-    const first = await bench.startAgent({ llamaServer, timings: quick });
-    await create(bench, "chat-0-c", path);
-    const { metadata } = await bench.untilPhase("chat-0-c", "Failed");
-    await first.end();
-    const history = join(bench.stateDir, "engines", metadata.uid ?? "", "history.json");
-    // words-allow: a name on disk
-    const { hopelessWeights: weights, ...earlier } = JSON.parse(readFileSync(history, "utf8"));
-    expect(weights).toContain(path);
-    writeFileSync(history, JSON.stringify(earlier));
-    await bench.startAgent({ llamaServer, timings: quick });
-    expect(await bench.lines("starts", 2)).toHaveLength(2);
-    await vi.waitFor(async () => {
-      const { status } = (await bench.replica("chat-0-c")) ?? {};
-      expect(status).toMatchObject({ phase: "Failed", restarts: 2 });
-    }, 60_000);
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-    expect(await bench.lines("starts", 2)).toHaveLength(2);
   }),
 );

@@ -17,10 +17,7 @@ it("starts an engine, announces it, and withdraws it immediately when it exits",
   const ready = await bench.untilPhase("chat-0-a", "Ready");
   expect(ready.status).toMatchObject({ reason: "Serving", restarts: 0, observedGeneration: 1 });
   // Read back in parallel to the announcement, which does not wait for it.
-  await vi.waitFor(async () => expect((await bench.replica("chat-0-a"))?.status?.contextPerSlot).toBe(512), {
-    timeout: 60_000,
-    interval: 20,
-  });
+  await bench.untilReplica("chat-0-a", (found) => expect(found?.status?.contextPerSlot).toBe(512));
   const slice = await bench.slice("chat-0-a");
   expect(slice?.endpoints).toMatchObject([{ addresses: [bench.address], conditions: { ready: true } }]);
   expect(slice?.ports).toMatchObject([{ name: "http", port: ready.status?.port }]);
@@ -29,14 +26,10 @@ it("starts an engine, announces it, and withdraws it immediately when it exits",
 
   const pid = ready.status?.pid ?? 0;
   process.kill(pid, "SIGKILL");
-  await vi.waitFor(
-    async () => {
-      const now = await bench.slice("chat-0-a");
-      expect(now?.endpoints).toMatchObject([
-        { conditions: { ready: false, serving: false, terminating: true } },
-      ]);
-    },
-    { timeout: 60_000, interval: 5 },
+  await bench.untilSlice("chat-0-a", (now) =>
+    expect(now?.endpoints).toMatchObject([
+      { conditions: { ready: false, serving: false, terminating: true } },
+    ]),
   );
   const held = await bench.untilExit("chat-0-a", "EngineKilled");
   expect(held.status?.lastExit).toMatchObject({
@@ -61,12 +54,11 @@ it("is adopted by the next agent with the same process, and stays announced", as
   const first = await bench.startAgent();
   await bench.createReplica("chat-0-b");
   await bench.untilPhase("chat-0-b", "Ready");
-  const before = await vi.waitFor(async () => {
-    const found = await bench.replica("chat-0-b");
+  const before = await bench.untilReplica("chat-0-b", (found) => {
     const footprintBytes = expect.any(Number);
     expect(found?.status).toMatchObject({ contextPerSlot: 512, memory: { footprintBytes } });
     return found;
-  }, PATIENT);
+  });
   const sliceBefore = await bench.slice("chat-0-b");
   await first.end();
   const second = await bench.startAgent({ timings: { firstRestartMs: 5_000 } });
@@ -80,10 +72,7 @@ it("is adopted by the next agent with the same process, and stays announced", as
   );
 
   process.kill(before?.status?.pid ?? 0, "SIGKILL");
-  await vi.waitFor(
-    async () => expect((await bench.slice("chat-0-b"))?.endpoints?.[0]?.conditions?.ready).toBe(false),
-    { timeout: 60_000, interval: 5 },
-  );
+  await bench.untilAnnounced("chat-0-b", false);
   const again = await bench.untilExit("chat-0-b", "EngineKilled");
   const story = again.status?.transitions ?? [];
   const published = before?.status?.transitions ?? [];
@@ -99,7 +88,7 @@ it("drains on deletion and removes the finalizer once no process is left", async
   const { status } = await bench.createReplica("chat-0-c").then(() => bench.untilPhase("chat-0-c", "Ready"));
   await bench.deleteReplica("chat-0-c");
   await bench.untilPhase("chat-0-c", "Draining");
-  await vi.waitFor(async () => expect(await bench.replica("chat-0-c")).toBeUndefined(), { timeout: 60_000 });
+  await bench.untilGone("chat-0-c");
   expect(() => process.kill(status?.pid ?? 0, 0)).toThrow("ESRCH");
   await vi.waitFor(() => expect(agent.runner.snapshot()).toEqual([]), PATIENT);
   expect((await bench.slice("chat-0-c"))?.endpoints?.[0]?.conditions).toMatchObject({ ready: false });

@@ -2,15 +2,15 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { ProgramSpec } from "../../../src/api/fields/program.ts";
+import { WITH_COMPILE_CACHE } from "../../../test/fixtures/compile-cache.ts";
 import { findLlamaServer } from "../../../test/fixtures/llama-server.ts";
 import type { Bench } from "../../../test/replicas/bench.ts";
 import { withBench } from "../../../test/replicas/with-bench.ts";
 import { createEngineDrivers } from "../registry.ts";
 import type { AllowedBackends } from "./backends.ts";
 
-const PATIENT = { timeout: 60_000, interval: 20 };
 const TINY = fileURLToPath(new URL("../testing/tiny-program.ts", import.meta.url));
 
 test(
@@ -43,7 +43,7 @@ test(
 
     // A gauge that shows no request ends the drain long before drainSeconds.
     await bench.deleteReplica("same");
-    await vi.waitFor(async () => expect(await bench.replica("same")).toBeUndefined(), PATIENT);
+    await bench.untilGone("same");
 
     await first.end();
     await allowing(bench, { ...allowed, other: { path } });
@@ -79,7 +79,7 @@ test.skipIf(findLlamaServer() === undefined)(
     });
     expect(await answer.json()).toMatchObject({ model: "chat", usage: { completion_tokens: 2 } });
     await bench.deleteReplica("one");
-    await vi.waitFor(async () => expect(await bench.replica("one")).toBeUndefined(), PATIENT);
+    await bench.untilGone("one");
   }),
 );
 
@@ -96,7 +96,10 @@ function allowing(bench: Bench, backends: AllowedBackends) {
 function script(bench: Bench, name: string): string {
   const path = join(bench.place.root, name);
   const probe = '[ "$1" = --check ] && exit 0';
-  writeFileSync(path, `#!/bin/sh\n${probe}\nexec '${process.execPath}' '${TINY}' "$@"\n`);
+  writeFileSync(
+    path,
+    `#!/bin/sh\n${probe}\n${WITH_COMPILE_CACHE}\nexec '${process.execPath}' '${TINY}' "$@"\n`,
+  );
   chmodSync(path, 0o755);
   return path;
 }

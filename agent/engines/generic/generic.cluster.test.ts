@@ -7,13 +7,14 @@ import type { ProgramSpec } from "../../../src/api/fields/program.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import { SECRETS } from "../../../src/kube/kinds.ts";
 import { runInTerminal } from "../../../test/cli/in-terminal.ts";
+import { WITH_COMPILE_CACHE } from "../../../test/fixtures/compile-cache.ts";
 import type { Bench } from "../../../test/replicas/bench.ts";
 import { withBench } from "../../../test/replicas/with-bench.ts";
 import { createEngineDrivers } from "../registry.ts";
 
 const PATIENT = { timeout: 60_000, interval: 20 };
 const TINY = fileURLToPath(new URL("../testing/tiny-program.ts", import.meta.url));
-const SERVES = `exec '${process.execPath}' '${TINY}' "$@"`;
+const SERVES = `${WITH_COMPILE_CACHE}\nexec '${process.execPath}' '${TINY}' "$@"`;
 const quick = {
   firstRestartMs: 20_000,
   propagationMs: 0,
@@ -65,13 +66,13 @@ test(
   withBench(async (bench) => {
     const { root, startAgent } = allowing(bench);
     await startAgent();
-    const stubborn = `trap '' TERM\n'${process.execPath}' '${TINY}' "$@"`;
+    const stubborn = `trap '' TERM\n${WITH_COMPILE_CACHE}\n'${process.execPath}' '${TINY}' "$@"`;
     const command = [script(root, "stubborn", stubborn), ...args()];
     await create(bench, "one", { command, inFlightProbe: undefined }, { drainSeconds: 1 });
     const { status } = await bench.untilPhase("one", "Ready");
     const askedAt = performance.now();
     await bench.deleteReplica("one");
-    await vi.waitFor(async () => expect(await bench.replica("one")).toBeUndefined(), PATIENT);
+    await bench.untilGone("one");
     expect(performance.now() - askedAt).toBeGreaterThan(1_000);
     expect(isAlive(status?.pid)).toBe(false);
   }),
@@ -129,10 +130,9 @@ test(
         createEngineDrivers({ ...options, config: { ...options.config, generic: { roots: [] } } }),
       timings: quick,
     });
-    await vi.waitFor(async () => {
-      const { status } = (await bench.replica("outside")) ?? {};
-      expect(status?.message).toContain("generic.roots in the agent's configuration (it allows none)");
-    }, PATIENT);
+    await bench.untilReplica("outside", (found) =>
+      expect(found?.status?.message).toContain("generic.roots in the agent's configuration (it allows none)"),
+    );
   }),
 );
 
@@ -141,7 +141,7 @@ test(
   withBench(async (bench) => {
     const { root, startAgent } = allowing(bench);
     const first = await startAgent();
-    const body = `printf 'console> '\n'${process.execPath}' '${TINY}' "$@" &\nwhile read -r line; do echo "<$line>"; done`;
+    const body = `printf 'console> '\n${WITH_COMPILE_CACHE}\n'${process.execPath}' '${TINY}' "$@" &\nwhile read -r line; do echo "<$line>"; done`;
     await create(bench, "one", { command: [script(root, "console", body), ...args()], tty: true });
     const { status, metadata } = await bench.untilPhase("one", "Ready");
     expect(status?.memory?.claimBasis).toContain("and 64 MiB for its terminal");
@@ -160,17 +160,17 @@ test(
     expect(log).toContain("console> hello\n<hello>\nagain\n<again>\n");
     await bench.deleteReplica("one");
     await attached.shows(/the program of \S+\/one was ended by SIGTERM/);
-    await vi.waitFor(async () => expect(await bench.replica("one")).toBeUndefined(), PATIENT);
+    await bench.untilGone("one");
     expect(isAlive(status?.pid)).toBe(false);
   }),
 );
 
 test(
-  "a program that writes 1 GB to its output serves, and its logs stay small",
+  "a program that writes 256 MiB to its output serves, and its logs stay small",
   withBench(async (bench) => {
     const { root, startAgent } = allowing(bench);
     await startAgent();
-    const body = `head -c 1G /dev/zero\n${SERVES}`;
+    const body = `head -c 256M /dev/zero\n${SERVES}`;
     await create(bench, "one", { command: [script(root, "loud", body), ...args()] });
     const one = await bench.untilPhase("one", "Ready");
     const dir = join(bench.stateDir, "engines", one.metadata.uid ?? "");
@@ -231,12 +231,12 @@ function create(
 
 /** Ready again, in another process. */
 function untilRestarted(bench: Bench, before: InferenceReplica, restarts: number) {
-  return vi.waitFor(async () => {
-    const found = await bench.untilPhase(before.metadata.name, "Ready");
-    expect(found.status).toMatchObject({ restarts });
+  return bench.untilReplica(before.metadata.name, (found) => {
+    if (found === undefined) throw new Error("it is gone");
+    expect(found.status).toMatchObject({ phase: "Ready", restarts });
     expect(found.status?.pid).not.toBe(before.status?.pid);
     return found;
-  }, PATIENT);
+  });
 }
 
 function isAlive(pid: number | undefined): boolean {

@@ -119,15 +119,18 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
     });
     const answer = await fetch(`http://127.0.0.1:${target.port}/v1/chat/completions`, {
       method: "POST",
-      body: JSON.stringify({ stream: true, max_tokens: 6_000, messages: [{ role: "user", content: "Hi" }] }),
+      body: JSON.stringify({ stream: true, max_tokens: 2_000, messages: [{ role: "user", content: "Hi" }] }),
     });
     const reader = (answer.body ?? new ReadableStream()).getReader();
     let text = new TextDecoder().decode((await reader.read()).value);
+    // Frozen until it is adopted: on any machine the answer is still on its way then.
+    process.kill(pid, "SIGSTOP");
     first.kill("SIGKILL");
     await once(first, "exit");
     const states = stateLog();
     const engine = await createEngineProcesses(processPorts()).adoptEngine(dir, states.onChange);
     expect(engine?.state()).toMatchObject({ at: "running", pid });
+    process.kill(pid, "SIGCONT");
     expect(await driver.readWork(target)).toMatchObject({ inFlight: 1 });
     for (;;) {
       const { done, value } = await reader.read();
@@ -135,7 +138,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
       text += new TextDecoder().decode(value);
     }
     expect(text.trimEnd().endsWith("data: [DONE]")).toBe(true);
-    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(4_500);
+    expect(text.split("\n").filter((line) => line.includes('"delta"')).length).toBeGreaterThan(1_500);
     expect(await engine?.logTail(10_000)).toContain("listening");
     expect(await driver.probeRequest(target)).toBe("ok");
     await engine?.signal("KILL");
@@ -196,7 +199,7 @@ describe.skipIf(program === undefined)("a real llama-server", () => {
         void engine.signal("TERM");
         expect(engine.state().at).toBe("gone");
       },
-      { interval: 2_000, timeout: 60_000 },
+      { interval: 500, timeout: 60_000 },
     );
     const state = await states.until("gone");
     expect([{ code: 0 }, { code: 1 }]).toContainEqual(state.at === "gone" ? state.exit : undefined);

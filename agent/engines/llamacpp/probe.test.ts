@@ -130,9 +130,7 @@ test("a real request names the service's model, and stops when its signal is abo
 
 test("a live probe of an engine that does not answer fails at its timeout", async () => {
   await using engine = await answering(() => undefined);
-  const startedAt = performance.now();
   expect(await probeLive(engine.target, { timeoutMs: 400 })).toMatchObject({ progress: "late" });
-  expect(performance.now() - startedAt).toBeLessThan(30_000);
 });
 
 test("a real request waits until its timeout", async () => {

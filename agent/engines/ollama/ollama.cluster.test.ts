@@ -31,14 +31,13 @@ test.skipIf(ollama === undefined)(
     expect(before.status?.memory?.footprintBytes ?? 1).toBeGreaterThan(0);
     process.kill(before.status?.pid ?? 0, "SIGKILL");
     for (const name of ["a-0", "b-0"]) {
-      await vi.waitFor(async () => {
-        const { status } = (await bench.replica(name)) ?? {};
-        expect(status).toMatchObject({ phase: "Ready", lastExit: { reason: "EngineKilled" } });
-        expect(status?.pid).not.toBe(before.status?.pid);
-      }, PATIENT);
+      await bench.untilReplica(name, (found) => {
+        expect(found?.status).toMatchObject({ phase: "Ready", lastExit: { reason: "EngineKilled" } });
+        expect(found?.status?.pid).not.toBe(before.status?.pid);
+      });
     }
     await bench.deleteReplica("a-0");
-    await vi.waitFor(async () => expect(await bench.replica("a-0")).toBeUndefined(), PATIENT);
+    await bench.untilGone("a-0");
     expect((await bench.replica("b-0"))?.status?.phase).toBe("Ready");
   }),
 );
@@ -97,7 +96,7 @@ test.skipIf(ollama === undefined)(
     const long = await ask("/api/generate", { prompt: "a", raw: true, options: { num_predict: 400 } });
     await bench.deleteReplica("chat-0");
     expect(await long.text()).toMatch(/"done":true/);
-    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENT);
+    await bench.untilGone("chat-0");
     // The gate closes the port on its own time.
     await vi.waitFor(() => expect(chat()).rejects.toThrow(), PATIENT);
   }),

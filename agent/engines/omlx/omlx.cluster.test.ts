@@ -61,9 +61,8 @@ test(
     });
     process.kill(before.status?.pid ?? 0, "SIGKILL");
     for (const name of ["a-0", "b-0"]) {
-      await vi.waitFor(async () => {
-        const { status } = (await bench.replica(name)) ?? {};
-        expect(status).toMatchObject({
+      await bench.untilReplica(name, (found) => {
+        expect(found?.status).toMatchObject({
           phase: "Ready",
           lastExit: { reason: "EngineKilled" },
           transitions: expect.arrayContaining([
@@ -73,11 +72,11 @@ test(
             }),
           ]),
         });
-        expect(status?.pid).not.toBe(before.status?.pid);
-      }, PATIENT);
+        expect(found?.status?.pid).not.toBe(before.status?.pid);
+      });
     }
     await bench.deleteReplica("a-0");
-    await vi.waitFor(async () => expect(await bench.replica("a-0")).toBeUndefined(), PATIENT);
+    await bench.untilGone("a-0");
     expect((await bench.replica("b-0"))?.status?.phase).toBe("Ready");
   }),
 );
@@ -144,7 +143,7 @@ test(
       pid: status?.pid,
     });
     await bench.deleteReplica("chat-0");
-    await vi.waitFor(async () => expect(await bench.replica("chat-0")).toBeUndefined(), PATIENT);
+    await bench.untilGone("chat-0");
     // The gate closes the port on its own time.
     await vi.waitFor(() => expect(chat()).rejects.toThrow(), PATIENT);
   }),

@@ -70,11 +70,11 @@ describe.runIf(process.platform === "linux")("an agent killed while it starts an
   it("an agent killed at any moment during a start never leads to two engines", async () => {
     await using folder = runFolder();
     const found: string[] = [];
-    for (let round = 0; round < 8; round += 1) {
+    for (let round = 0; round < 5; round += 1) {
       const dir = folder.dir(`round-${round}`);
       const child = agent(dir, "", "exec sleep 100");
       await vi.waitFor(() => expect(readEngineRecord(dir)).toBeDefined(), { interval: 1, timeout: 60_000 });
-      await new Promise((resolve) => setTimeout(resolve, round * 2));
+      await new Promise((resolve) => setTimeout(resolve, round * 3));
       child.kill("SIGKILL");
       await once(child, "exit");
       const { startEngine, adoptEngine } = open();
@@ -249,35 +249,25 @@ describe.runIf(process.platform === "linux" && process.getuid?.() === 0)(
 );
 
 describe("many engines", () => {
-  it.each([20, 50])("%i engines are adopted by the next agent", async (count) => {
+  it("twenty engines are adopted by the next agent, which sees each of them exit", async () => {
     await using folder = runFolder();
-    const dirs = Array.from({ length: count }, (_, index) => folder.dir(`engine-${index}`));
+    const dirs = Array.from({ length: 20 }, (_, index) => folder.dir(`engine-${index}`));
     const first = open();
-    const startedAt = performance.now();
     const engines = await Promise.all(
       dirs.map((dir) => first.startEngine(dir, shell("exec sleep 100"), () => {})),
     );
     await until(() => expect(engines.every((engine) => engine.state().at === "running")).toBe(true));
-    const startMs = performance.now() - startedAt;
     for (const engine of engines) engine.close();
     const second = open();
     const logs = dirs.map(() => stateLog());
-    const adoptedAt = performance.now();
     const adopted = await Promise.all(
       dirs.map((dir, index) => second.adoptEngine(dir, logs[index]?.onChange ?? (() => {}))),
     );
-    const adoptMs = performance.now() - adoptedAt;
     expect(adopted.every((engine) => engine?.state().at === "running")).toBe(true);
-    expect(adoptMs).toBeLessThan(30_000);
     const pids = dirs.map(pidIn);
-    const killedAt = performance.now();
     for (const engine of adopted) engine?.signal("KILL");
     await Promise.all(logs.map((log) => log.until("gone")));
-    const ends = logs.map((log) => (log.seen[0]?.atMs ?? 0) - killedAt).sort((a, b) => a - b);
     expect(pids.some(isLiving)).toBe(false);
-    process.stdout.write(
-      `${count} engines: started in ${startMs.toFixed(0)} ms, adopted in ${adoptMs.toFixed(1)} ms, ends seen p50 ${ends[count >> 1]?.toFixed(0)} ms, last ${ends.at(-1)?.toFixed(0)} ms\n`,
-    );
   });
 });
 
