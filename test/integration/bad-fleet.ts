@@ -7,11 +7,11 @@ import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import type { InferenceReplica } from "../../src/api/inference-replica.ts";
 import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
+import { lostOf, startClients } from "../bed/load/clients.ts";
+import type { ClientOrder } from "../bed/load/protocol.ts";
 import type { Part } from "../bed/part.ts";
-import type { Services } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import type { FleetAgent } from "../bed/test-fleet.ts";
-import { until } from "../bed/until.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type BadOrigin, startBadOrigin } from "./bad-origin.ts";
 
@@ -49,7 +49,10 @@ export async function startBadFleet(): Promise<BadFleet> {
   await services.applyService("good", "good.gguf", { placement: { hosts: [farm.hostName] } });
   await services.untilReady("good");
   const { pid } = (await services.replicaOf("good")).status;
-  const watch = watchService(services, stack);
+  const url = `http://${await services.clusterIp("good")}:8080`;
+  const watch = stack.use(
+    startClients(system.network.namespace, { url, clients: [WATCHING], timeoutMs: 10_000 }),
+  );
   const kept = stack.move();
   return {
     ...system,
@@ -68,39 +71,22 @@ export async function startBadFleet(): Promise<BadFleet> {
       expect([farm.controller().isRunning(), farm.agent().isRunning()]).toEqual([true, true]);
       const { status } = await services.replicaOf("good");
       expect(status).toMatchObject({ phase: "Ready", pid, restarts: 0 });
-      await watch.nextAnswer();
-      expect(watch.failures).toEqual([]);
+      await watch.untilEachAsked(1);
+      expect(lostOf(watch.asked)).toEqual([]);
     },
     [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
 }
 
 /** A question every half second: light, but a service that is touched shows. */
-function watchService(services: Services, stack: AsyncDisposableStack) {
-  const failures: string[] = [];
-  let answers = 0;
-  let isOver = false;
-  const run = async () => {
-    while (!isOver) {
-      const failure = await services.ask("good", { max_tokens: 1 }).catch(String);
-      if (failure === undefined) answers += 1;
-      else if (!isOver) failures.push(failure);
-      await new Promise((resolve) => setTimeout(resolve, 500));
-    }
-  };
-  const running = run();
-  stack.defer(() => {
-    isOver = true;
-    return running;
-  });
-  return {
-    failures,
-    nextAnswer: () => {
-      const before = answers;
-      return until(() => expect(answers + failures.length).toBeGreaterThan(before));
-    },
-  };
-}
+const WATCHING: ClientOrder = {
+  name: "watching",
+  isKept: false,
+  isStreamed: false,
+  maxTokens: 1,
+  pauseMs: [500, 500],
+  retries: false,
+};
 
 /** Loopback sources, short patience. */
 function agentConfig(config: object): object {

@@ -47,7 +47,7 @@ describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
       });
       expect(await bad.replicasOf(name)).toEqual([]);
     };
-    await Promise.all(sources.map((source) => until(() => check(source))));
+    await Promise.all(sources.map((source) => until(() => check(source), { everyMs: 250 })));
   });
 
   /** What only the host that downloads can find out. */
@@ -75,7 +75,7 @@ describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
       const { status } = await bad.get(INFERENCE_SERVICES, name);
       expect(status).toMatchObject({ reason: code, message: expect.stringContaining(advice) });
     };
-    await Promise.all(downloads.map((download) => until(() => check(download))));
+    await Promise.all(downloads.map((download) => until(() => check(download), { everyMs: 250 })));
   });
 
   it("waits for a Model that is missing, and serves on without one that was deleted", async () => {
@@ -93,7 +93,7 @@ describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
     await bad.apply(model("late", `${bad.origin.url}/good.gguf`));
     await bad.services.untilReady("late");
     const [before] = await bad.replicasOf("late");
-    await bad.farm.kubectl(["delete", "mdl/late"]);
+    await bad.farm.objects.remove("default", "mdl/late");
     await until(
       async () => {
         const { status } = await bad.get(INFERENCE_SERVICES, "late");
@@ -117,8 +117,9 @@ describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
     const longest = `l${"o".repeat(48)}g`;
     const { hostName } = bad.farm;
     const source = `${bad.farm.modelsDir}/good.gguf`;
-    await bad.farm.kubectl(["create", "namespace", "other"]);
-    await bad.farm.kubectl(["create", "service", "clusterip", "taken", "--tcp=80"]);
+    await bad.farm.objects.createNamespace("other");
+    const metadata = { name: "taken", namespace: "default" };
+    await bad.apply({ apiVersion: "v1", kind: "Service", metadata, spec: { ports: [{ port: 80 }] } });
     await bad.apply(
       ...[model("good", source, {}, "other"), service("good", hostName, {}, "other")],
       ...[model(longest, source), service(longest, hostName)],
@@ -135,7 +136,7 @@ describeUnless(whyNoNodeNetwork(), "a farm that is given bad input", () => {
       { everyMs: 250 },
     );
     expect(await bad.replicasOf("taken")).toEqual([]);
-    await bad.farm.kubectl(["delete", "service", "taken"]);
+    await bad.farm.objects.remove("default", "service/taken");
     await until(
       async () => {
         const { status } = await bad.get(INFERENCE_SERVICES, "good", "other");

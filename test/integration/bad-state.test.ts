@@ -1,4 +1,8 @@
-/** What users and accidents do to a running engine behind its agent's back: never two engines, never a stranger's harm, and it serves again. */
+/**
+ * What users and accidents do to a running engine behind its agent's back: never two engines, never a stranger's harm, and it serves again.
+ *
+ * CPU: a whole system, and a new agent after each of nine kinds of damage.
+ */
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -39,12 +43,15 @@ describeUnless(whyNoNodeNetwork(), "an engine that is tampered with", () => {
   }
 
   const untilServing = () =>
-    until(async () => {
-      const { status } = await on.services.replicaOf("chat");
-      expect(status.phase).toBe("Ready");
-      expect(engines()).toEqual([status.pid]);
-      return status as { readonly pid: number; readonly restarts: number };
-    });
+    until(
+      async () => {
+        const { status } = await on.services.replicaOf("chat");
+        expect(status.phase).toBe("Ready");
+        expect(engines()).toEqual([status.pid]);
+        return status as { readonly pid: number; readonly restarts: number };
+      },
+      { everyMs: 200 },
+    );
 
   async function runFolder(): Promise<string> {
     return path.join(on.farm.stateDir, "engines", (await on.services.replicaOf("chat")).metadata.uid);

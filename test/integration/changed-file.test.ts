@@ -5,11 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { testAddress } from "../../agent/fixtures/agent.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { sha256Hex } from "../../src/util/hash.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
+import type { Untyped } from "../bed/objects.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { until } from "../bed/until.ts";
-import { runProgram } from "../cli/program.ts";
+import { runVerb } from "../cli/program.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { type Origin, sendFile, sha256, startOrigin } from "../fixtures/origin.ts";
@@ -51,7 +51,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
       agents: [{ config }],
       controllerArgs: ["--allow-loopback", "--source-check-seconds", "1"],
     });
-    await until(async () => expect((await host()).status?.memory?.leftBytes).toBeGreaterThan(0));
+    await hostUntil(({ memory }) => expect(memory?.leftBytes).toBeGreaterThan(0));
   });
 
   afterAll(async () => {
@@ -62,36 +62,38 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
   });
 
   const host = () => farm.objects.read(HOSTS, farm.hostName);
+  const hostUntil = (check: (status: Untyped) => unknown) =>
+    farm.objects.until("", `mbhost/${farm.hostName}`, ({ status }) => check(status ?? {}));
   const replicaOf = async (service: string) =>
     (await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`))[0];
 
   async function apply(name: string, route: string, spec: object = {}): Promise<void> {
     const source = route.startsWith("http") ? route : origin.url + route;
-    await farm.kubectl(["apply", "-f", "-"], listOf(model(name, source, spec), serviceAnywhere(name)));
+    await farm.objects.apply(model(name, source, spec), serviceAnywhere(name));
   }
 
   const untilStatus = (name: string, status: object) =>
-    until(async () => {
-      const replica = await replicaOf(name);
-      expect(replica?.status, farm.agent().log().slice(-2_000)).toMatchObject(status);
-      return replica;
-    });
+    farm.objects.until(
+      "default",
+      "irep",
+      ([replica]) => {
+        expect(replica?.status, farm.agent().log().slice(-2_000)).toMatchObject(status);
+        return replica;
+      },
+      { labelSelector: `metalbridge.dev/service=${name}` },
+    );
 
   async function remove(name: string): Promise<void> {
-    const names = [`isvc/${name}`, `mdl/${name}`];
-    await farm.kubectl(["delete", ...names, "-n", "default", "--timeout=60s"], { timeoutMs: 70_000 });
+    await farm.objects.remove("default", `isvc/${name}`, `mdl/${name}`);
     await until(async () => expect(await replicaOf(name)).toBeUndefined());
   }
 
   /** Limits what engines may use together; the Host says what is left of it. */
   async function budget(bytes: number | null): Promise<void> {
-    const patch = JSON.stringify({ spec: { memory: { gpuBudget: bytes === null ? null : String(bytes) } } });
-    await farm.kubectl(["patch", "mbhost", farm.hostName, "--type=merge", "--patch", patch]);
+    const memory = { gpuBudget: bytes === null ? null : String(bytes) };
+    await farm.objects.patch("", `mbhost/${farm.hostName}`, { spec: { memory } });
     if (bytes === null) return;
-    await until(async () => {
-      const { leftBytes, claimedBytes } = (await host()).status.memory;
-      expect(leftBytes + claimedBytes).toBe(bytes);
-    });
+    await hostUntil(({ memory }) => expect(memory.leftBytes + memory.claimedBytes).toBe(bytes));
   }
 
   it("admits by the larger need, corrects the controller's claim, and gives all of it back", async () => {
@@ -122,14 +124,13 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
       expect(memory.left).not.toBe(free.left);
     });
     await remove("grows");
-    await until(async () => {
-      const { leftBytes, left, claimedBytes } = (await host()).status.memory;
+    await hostUntil(({ memory: { leftBytes, left, claimedBytes } }) =>
       expect({ leftBytes, left, claimedBytes }).toEqual({
         leftBytes: free.leftBytes,
         left: free.left,
         claimedBytes: 0,
-      });
-    });
+      }),
+    );
   });
 
   it("refuses with the figures what does not fit, starts nothing of it, and others still find the room", async () => {
@@ -174,7 +175,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     expect(failed.status).not.toHaveProperty("pid");
     expect(failed.status).not.toHaveProperty("memory");
     // Nor does its Host reserve memory for it, once it has reported that the last engine stopped.
-    await until(async () => expect((await host()).status.memory.claimedBytes).toBe(0));
+    await hostUntil(({ memory }) => expect(memory.claimedBytes).toBe(0));
     await remove("pinned");
   });
 
@@ -194,8 +195,7 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const model = async () => (await farm.objects.read(MODELS, "follows")).status;
     const service = async () => farm.objects.read(INFERENCE_SERVICES, "follows");
     const serves = (content: Buffer) =>
-      until(async () => {
-        const replicas = await farm.objects.list(INFERENCE_REPLICAS, "metalbridge.dev/service=follows");
+      farm.objects.until("default", "irep", (replicas) => {
         expect(replicas, farm.agent().log().slice(-2_000)).toHaveLength(1);
         const [{ spec, status }] = replicas;
         expect(status).toMatchObject({ phase: "Ready", model: { sha256: sha256(content) } });
@@ -203,10 +203,9 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
       });
     /** The marker that the controller has noted in the place of another. */
     const noted = (before: string) =>
-      until(async () => {
-        const { changeMarker } = (await model()).pinned;
-        expect(changeMarker).not.toBe(before);
-        return changeMarker;
+      farm.objects.until("default", "mdl/follows", ({ status: { pinned } }) => {
+        expect(pinned.changeMarker).not.toBe(before);
+        return pinned.changeMarker;
       });
 
     serve(a);
@@ -218,17 +217,20 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     const second = await serves(b);
     expect(second.changeMarker).toBe(await noted(first.changeMarker));
     expect(downloads()).toBe(2);
-    await until(async () => {
-      const events = await farm.kubectl(["get", "events", "-n", "default"]);
-      expect(events).toMatch(/SourceContentChanged .*the source has other content/);
-    });
+    const changed = {
+      reason: "SourceContentChanged",
+      message: expect.stringContaining("the source has other content"),
+    };
+    await farm.objects.until("default", "events", (events) =>
+      expect(events).toContainEqual(expect.objectContaining(changed)),
+    );
     const shown = await farm.kubectl(["get", "mdl", "follows", "-n", "default"]);
     expect(shown).toMatch(/REVISION +CHECKED +CHANGED/);
     expect(shown).toContain(second.changeMarker?.slice(0, 12));
 
     // Back: the host still has it, and the source does not.
     const cli = (...args: string[]) =>
-      runProgram(["rollout", ...args, "-n", "default"], { kubeconfig: cluster.kubeconfig });
+      runVerb(["rollout", ...args, "-n", "default"], { kubeconfig: cluster.kubeconfig });
     expect((await cli("history", "follows")).stdout).toMatch(/Model follows content \S+ -> \S+/);
     const undone = await cli("undo", "follows");
     expect(undone).toMatchObject({ code: 0, stdout: expect.stringContaining("modelRevision") });
@@ -246,15 +248,13 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     await until(async () => expect((await serves(a)).status.pid).not.toBe(pid));
     expect(downloads()).toBe(2);
 
-    const patch = JSON.stringify({ spec: { modelRevision: null } });
-    await farm.kubectl(["patch", "isvc", "follows", "-n", "default", "--type=merge", "--patch", patch]);
+    await farm.objects.patch("default", "isvc/follows", { spec: { modelRevision: null } });
     expect(await serves(c)).toMatchObject({ changeMarker: third });
     expect(downloads()).toBe(3);
 
     // Another answer to each request is never rolled out; a source that goes away stops nothing either.
     const reported = (reason: string) =>
-      until(async () => {
-        const { conditions, phase } = await model();
+      farm.objects.until("default", "mdl/follows", ({ status: { conditions, phase } }) => {
         const check = conditions.find(({ type }: { type: string }) => type === "SourceChecked");
         expect({ phase, reason: check?.reason }).toEqual({ phase: "Ready", reason });
       });
@@ -269,7 +269,9 @@ describe.skipIf(findLlamaServer() === undefined)("a file that differs from the h
     expect(await serves(c)).toMatchObject({ changeMarker: third });
     const revision = (await service()).status?.updateRevision;
     serve(a);
-    await until(async () => expect((await service()).status?.updateRevision).not.toBe(revision));
+    await farm.objects.until("default", "isvc/follows", ({ status }) =>
+      expect(status?.updateRevision).not.toBe(revision),
+    );
     expect(await serves(a)).toMatchObject({ changeMarker: first.changeMarker });
     expect(downloads()).toBe(3);
     await remove("follows");

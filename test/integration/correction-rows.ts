@@ -13,7 +13,6 @@ import { createServer } from "node:net";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
-import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { model, service } from "../bed/manifests.ts";
 import { until } from "../bed/until.ts";
 import { type Origin, sendFile } from "../fixtures/origin.ts";
@@ -28,6 +27,8 @@ export interface Row {
   /** Where the message is, and its reason until the correction. */
   readonly kind: "Model" | "Prefetched" | "InferenceService" | "InferenceReplica" | "Host";
   readonly reason: string;
+  /** Parts of the message that the user needs. */
+  readonly says?: readonly string[];
   readonly namespace?: string;
   /** False where more than the correction is missing here: nodes, or what provisions a volume. */
   readonly becomesWell?: false;
@@ -60,8 +61,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       },
       "native",
     );
-  const patchHost = (name: string, spec: object) =>
-    bad.farm.kubectl(["patch", "mbhost", name, "--type=merge", "-p", JSON.stringify({ spec })]);
+  const patchHost = (name: string, spec: object) => bad.farm.objects.patch("", `mbhost/${name}`, { spec });
   const good = () => path.join(bad.farm.modelsDir, "good.gguf");
   const file = (name: string) => path.join(bad.farm.modelsDir, `${name}.gguf`);
   const secret = (name: string, data: Record<string, string>) => ({
@@ -158,6 +158,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       name: "no-engine",
       kind: "InferenceService",
       reason: "HostRuntimeMissing",
+      says: ["brew install llama.cpp"],
       break: async () => {
         await bad.agent("no-engine", { llamaServer: path.join(bad.dir, "late-server") });
         await served("no-engine", good(), {}, {}, "no-engine");
@@ -168,6 +169,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       name: "elsewhere",
       kind: "Host",
       reason: "AddressNotRegistered",
+      says: ["192.0.2.7", "kubectl edit host"],
       break: async () => {
         await bad.apply(host("elsewhere", { addresses: ["192.0.2.7"] }));
         await bad.agent("elsewhere");
@@ -179,6 +181,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       name: "no-port",
       kind: "InferenceReplica",
       reason: "PortsExhausted",
+      says: ["port"],
       break: async () => {
         await new Promise<void>((resolve) => stranger.listen(PORT, "0.0.0.0", resolve));
         await bad.agent("no-port", { portRange: `${PORT}-${PORT}` });
@@ -224,7 +227,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
         await bad.apply({ apiVersion: "v1", kind: "Service", metadata, spec: { ports: [{ port: 80 }] } });
         await served("foreign", good());
       },
-      correct: () => bad.farm.kubectl(["delete", "service", "foreign"]),
+      correct: () => bad.farm.objects.remove("default", "service/foreign"),
     },
     {
       name: "taken",
@@ -250,7 +253,7 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
           }),
         );
       },
-      correct: () => bad.farm.kubectl(["delete", "deployment", "taken"]),
+      correct: () => bad.farm.objects.remove("default", "deployment/taken"),
     },
     {
       name: "claim",
@@ -286,13 +289,12 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       reason: "NoHostWithMemory",
       break: async () => {
         await native("holder", "serve", "600Mi");
-        const held = async () => (await bad.get(INFERENCE_SERVICES, "holder")).status?.phase;
-        await until(async () => expect(await held()).toBe("Ready"));
+        await bad.services.statusUntil("holder", (status) => expect(status?.phase).toBe("Ready"));
         await native("no-memory", "serve", "600Mi");
       },
       correct: async () => {
-        await bad.farm.kubectl(["delete", "isvc", "holder", "--wait=false"]);
-        await until(async () => expect(await bad.replicasOf("holder")).toEqual([]));
+        await bad.farm.objects.startRemoval("default", "isvc/holder");
+        await until(async () => expect(await bad.replicasOf("holder")).toEqual([]), { everyMs: 250 });
       },
     },
     {
@@ -365,7 +367,8 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
       reason: "NoHostFits",
       break: () =>
         served("no-label", good(), {}, { placement: { hostSelector: { matchLabels: { pool: "late" } } } }),
-      correct: () => bad.farm.kubectl(["label", "mbhost", bad.farm.hostName, "pool=late"]),
+      correct: () =>
+        bad.farm.objects.patch("", `mbhost/${bad.farm.hostName}`, { metadata: { labels: { pool: "late" } } }),
     },
     {
       name: "cordoned",
@@ -394,10 +397,10 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
     metadata: { name: "few", namespace: "tight" },
     spec: { hard: { services } },
   });
-  const untilCounted = (services: string) => {
-    const read = ["get", "resourcequota", "few", "-n", "tight", "-o", "jsonpath={.status.hard.services}"];
-    return until(async () => expect(await bad.farm.kubectl(read)).toBe(services));
-  };
+  const untilCounted = (services: string) =>
+    bad.farm.objects.until("tight", "resourcequota/few", (found) =>
+      expect(found?.status?.hard?.services).toBe(services),
+    );
   const stranger = createServer();
   const weights = readFileSync(good());
   origin.serve("/open.gguf", weights);
@@ -416,6 +419,6 @@ export async function correctionRows(bad: BadFleet, origin: Origin): Promise<rea
   chmodSync(path.join(programs(), "locked"), 0o644);
   await bad.agent("native", { config: { generic: { roots: [programs()] }, memory: { budget: "1Gi" } } });
   await bad.agent("cordoned");
-  await bad.farm.kubectl(["create", "namespace", "tight"]);
+  await bad.farm.objects.createNamespace("tight");
   return rows;
 }

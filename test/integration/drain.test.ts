@@ -1,15 +1,20 @@
-/** Drains through a real kube-proxy, with clients on fresh connections and on kept ones, streamed and not: what they lose. */
+/**
+ * Drains through a real kube-proxy, with clients on fresh connections and on kept ones, streamed and not: what they lose.
+ *
+ * CPU: a whole system with three hosts, and clients that ask without a pause while four services drain.
+ */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import path from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { monotonicEpochMs } from "../bed/load/ask.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
 import type { ClientOrder } from "../bed/load/protocol.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { pacedTokens } from "../bed/pace.ts";
 import { NAMESPACE, question } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
@@ -24,14 +29,13 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
   beforeAll(async () => {
     const patient = { drain: { quietMs: PATIENT_QUIET_MS } };
     on = await startSystem({
+      pace: true,
       agents: [{ hostName: "mac-1" }, { hostName: "mac-2" }, { hostName: "patient", config: patient }],
     });
     // Every answer has as many tokens as were asked for.
     const endless = { endless: true, layers: 10, embeddingSize: 256 };
     await writeTinyGguf(path.join(on.farm.modelsDir, "endless.gguf"), endless);
-    await until(async () => {
-      expect(await on.farm.objects.list(HOSTS)).toHaveLength(3);
-    });
+    await on.services.untilHostsReady();
   });
 
   afterAll(() => on?.[Symbol.asyncDispose]());
@@ -54,31 +58,24 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
 
   const replicas = (): Promise<readonly Replica[]> => on.farm.objects.list(INFERENCE_REPLICAS);
   const engines = () => on.farm.agents.flatMap(({ stateDir }) => [...livingEngines(stateDir).values()]);
-  const scale = (name: string, count: number) =>
-    on.farm.kubectl(["scale", `isvc/${name}`, "-n", NAMESPACE, `--replicas=${count}`]);
-  const change = (name: string, spec: object) =>
-    on.farm.kubectl([
-      "patch",
-      `isvc/${name}`,
-      "-n",
-      NAMESPACE,
-      "--type=merge",
-      "-p",
-      JSON.stringify({ spec }),
-    ]);
+  const scale = (name: string, count: number) => on.farm.objects.scale(NAMESPACE, `isvc/${name}`, count);
+  const change = (name: string, spec: object) => on.farm.objects.patch(NAMESPACE, `isvc/${name}`, { spec });
 
   /** Only that many replicas and engines are left, none of them one that was there before if `isNew`. */
   const untilOnly = (count: number, old: readonly number[] = []) =>
-    until(async () => {
-      expect(engines()).toHaveLength(count);
-      expect(engines().filter((pid) => old.includes(pid))).toEqual([]);
-      expect(await replicas()).toHaveLength(count);
-    });
+    until(
+      async () => {
+        expect(engines()).toHaveLength(count);
+        expect(engines().filter((pid) => old.includes(pid))).toEqual([]);
+        expect(await replicas()).toHaveLength(count);
+      },
+      { everyMs: 200 },
+    );
 
   /** When the one replica that goes was seen to go, and since when it goes, to the second before. */
   const untilDraining = () =>
-    until(async () => {
-      const going = (await replicas()).filter(({ metadata }) => metadata.deletionTimestamp);
+    on.farm.objects.until(NAMESPACE, "irep", (all: readonly Replica[]) => {
+      const going = all.filter(({ metadata }) => metadata.deletionTimestamp);
       expect(going).toHaveLength(1);
       return { seenAt: monotonicEpochMs(), since: Date.parse(going[0]?.metadata.deletionTimestamp ?? "") };
     });
@@ -91,12 +88,12 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
       const stream = {
         isKept: false,
         isStreamed: true,
-        maxTokens: 1_200,
+        maxTokens: pacedTokens(1_200),
         pauseMs: [0, 0],
         retries: false,
       } as const;
       const streams = ["stream-1", "stream-2"].map((name) => ({ ...stream, name }));
-      await using clients = await clientsOf("chat", [...allKinds(), ...streams]);
+      await using clients = await clientsOf("chat", [...allKinds(pacedTokens), ...streams]);
       await clients.untilEachAsked(1);
       await scale("chat", 1);
       await untilOnly(1);
@@ -119,7 +116,7 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
   it(
     "of the only replica finishes what is in flight and refuses what comes later",
     async () => {
-      await using clients = await clientsOf("chat", allKinds());
+      await using clients = await clientsOf("chat", allKinds(pacedTokens));
       await clients.untilEachAsked(1);
       const url = `http://${await on.services.clusterIp("chat")}:8080/v1/chat/completions`;
       const order: string[] = [];
@@ -130,12 +127,15 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
       };
       let scaling: Promise<void> | undefined;
       const long = on.network
-        .curlInside(["-N", "-m", "200", url, "-d", question({ max_tokens: 3_500, stream: true })], {
-          timeoutMs: 210_000,
-          onStdout: () => {
-            scaling ??= drainNow();
+        .curlInside(
+          ["-N", "-m", "200", url, "-d", question({ max_tokens: pacedTokens(3_500), stream: true })],
+          {
+            timeoutMs: 210_000,
+            onStdout: () => {
+              scaling ??= drainNow();
+            },
           },
-        })
+        )
         .finally(() => order.push("answered"));
       const askedAt = monotonicEpochMs();
       expect((await long).stdout.trimEnd()).toMatch(/data: \[DONE\]$/);
@@ -145,7 +145,7 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
       const asked = await clients.stop();
       expect(lostOf(asked.filter(({ startedAt }) => startedAt < askedAt))).toEqual([]);
       for (const failure of lostOf(asked)) expect(failure).toContain("ECONNREFUSED");
-      await on.farm.kubectl(["delete", "isvc/chat", "-n", NAMESPACE, "--timeout=60s"]);
+      await on.farm.objects.remove(NAMESPACE, "isvc/chat");
     },
     6 * MINUTE,
   );
@@ -159,7 +159,7 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
       const busy = {
         isKept: true,
         isStreamed: false,
-        maxTokens: 400,
+        maxTokens: pacedTokens(400),
         pauseMs: [0, 0],
         retries: false,
       } as const;
@@ -184,7 +184,7 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
       expect(new Set(losers).size).toBe(losers.length);
       expect(losers).not.toContain("fresh");
       for (const { endedAt } of lost) expect(endedAt - since).toBeGreaterThanOrEqual(drainSeconds * 1_000);
-      await on.farm.kubectl(["delete", "isvc/busy", "-n", NAMESPACE, "--timeout=60s"]);
+      await on.farm.objects.remove(NAMESPACE, "isvc/busy");
     },
     6 * MINUTE,
   );
@@ -199,7 +199,7 @@ describeUnless(whyNoNodeNetwork(), "a drain behind kube-proxy", () => {
       const body = question({ max_tokens: 2 });
       const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n`;
       await scale("patient", 0);
-      await until(async () => expect(await on.services.sliceIsReady("patient")).toBe(false));
+      await on.services.sliceUntil("patient", false);
       const socket = idle.youngest();
       const closed = once(socket, "close");
       const askedAt = Date.now();

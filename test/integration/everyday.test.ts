@@ -1,4 +1,8 @@
-/** The commands of every day against a whole system: deploy, get, chat, bench, open, scale, top, delete. */
+/**
+ * The commands of every day against a whole system: deploy, get, chat, bench, open, scale, top, delete.
+ *
+ * CPU: a whole system, and forty commands against it.
+ */
 import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -9,7 +13,7 @@ import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
-import { type ProgramEnd, runProgram, startProgram } from "../cli/program.ts";
+import { type ProgramEnd, runVerb, startProgram } from "../cli/program.ts";
 import { sha256, startOrigin } from "../fixtures/origin.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 
@@ -28,7 +32,7 @@ describeUnless(whyNoNodeNetwork(), "everyday commands", () => {
   afterAll(() => on?.[Symbol.asyncDispose]());
 
   const run = (...line: readonly string[]): Promise<ProgramEnd> =>
-    runProgram(line, { kubeconfig: on.cluster.kubeconfig });
+    runVerb(line, { kubeconfig: on.cluster.kubeconfig });
 
   it("prints the manifests that it would create", async () => {
     const { code, stdout } = await run("deploy", file, "--dry-run", "--context-size", "512");
@@ -102,8 +106,7 @@ spec:
   });
 
   it("talks at a terminal: Ctrl-C ends the answer, then the conversation; Ctrl-D ends both", async () => {
-    const { items } = JSON.parse(await on.farm.kubectl(["get", "irep", "-o", "json"]));
-    const { pid } = items[0].status;
+    const { pid } = (await on.services.replicaOf("tiny-q8")).status;
     const open = () =>
       runInTerminal(["chat", "tiny-q8", "--max-tokens", "8"], { kubeconfig: on.cluster.kubeconfig });
     using one = open();
@@ -243,12 +246,10 @@ spec:
     await using origin = await startOrigin();
     const content = readFileSync(file);
     const source = `${origin.url}/prefetched.gguf`;
-    const inCluster = async (...about: string[]) =>
-      JSON.parse(await on.farm.kubectl(["get", ...about, "-o", "json"]));
+    const { objects, hostName } = on.farm;
     origin.serve("/prefetched.gguf", content);
     await applyPrefetched(source);
-    const { status } = await until(async () => {
-      const found = await inCluster("model", "prefetched");
+    const { status } = await objects.until("default", "model/prefetched", (found) => {
       expect(found.status?.prefetch).toEqual({ wanted: 1, ready: 1, summary: "1/1" });
       return found;
     });
@@ -256,12 +257,12 @@ spec:
       expect.objectContaining({ type: "Prefetched", status: "True", reason: "PrefetchComplete" }),
     );
     expect(await on.farm.kubectl(["get", "mdl", "prefetched"])).toMatch(/PREFETCHED[^\n]*\n.* 1\/1 /);
-    await until(async () => {
-      const events = await inCluster("events", "--field-selector", "involvedObject.name=prefetched");
-      expect(events.items.map(({ reason }: { reason: string }) => reason)).toContain("PrefetchComplete");
-      const host = await inCluster("host", on.farm.hostName);
-      expect(host.status.models).toMatchObject([{ source, inUse: false, sizeBytes: content.length }]);
-    });
+    await until(async () =>
+      expect(await objects.events("default", "prefetched")).toContain("Normal PrefetchComplete"),
+    );
+    await objects.until("", `host/${hostName}`, (host) =>
+      expect(host.status.models).toMatchObject([{ source, inUse: false, sizeBytes: content.length }]),
+    );
   });
 
   it("pulls, pins, verifies and removes a model of a host through the cluster", async () => {
@@ -291,11 +292,14 @@ spec:
       code: 1,
       stdout: expect.stringMatching(/pulled\.gguf .*damaged/),
     });
-    await until(async () => {
-      const events = await on.farm.kubectl(["get", "events", "--field-selector", "reason=WeightsDamaged"]);
-      expect(events).toMatch(new RegExp(`host/${hostName} .*pulled.gguf of`));
-      expect(readFileSync(blob).equals(content)).toBe(true);
+    const { message } = await on.farm.objects.until("default", "events", (events) => {
+      const about = { kind: "Host", name: hostName };
+      const damaged = { reason: "WeightsDamaged", involvedObject: expect.objectContaining(about) };
+      expect(events).toContainEqual(expect.objectContaining(damaged));
+      return events.find(({ reason }: { readonly reason: string }) => reason === "WeightsDamaged");
     });
+    expect(message).toContain("pulled.gguf of");
+    await until(() => expect(readFileSync(blob).equals(content)).toBe(true));
     expect(await models("unpin", source)).toMatchObject({ code: 0 });
     expect(await models("rm", source)).toMatchObject({ code: 0, stdout: expect.stringContaining("removed") });
     expect(existsSync(blob)).toBe(false);

@@ -15,7 +15,9 @@ export async function startFetchedFleet(): Promise<FetchedFleet> {
   await using stack = new AsyncDisposableStack();
   const origin = stack.use(await startBadOrigin(await endlessModel(), 0));
   const config = { disk: { reserve: 0 }, sources: { allowLoopback: true } };
-  const system = stack.use(await startSystem({ agents: [{ config }], controllerArgs: ["--allow-loopback"] }));
+  const system = stack.use(
+    await startSystem({ pace: true, agents: [{ config }], controllerArgs: ["--allow-loopback"] }),
+  );
   const kept = stack.move();
   return { ...system, source: `${origin.url}/good.gguf`, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }

@@ -86,13 +86,10 @@ describeUnless(whyNot, "idle services with real engines", () => {
     await pass(150);
     await untilUnloaded("one");
 
-    const askedAtMs = performance.now();
     const demands = Promise.all(Array.from({ length: 50 }, () => ask("one")));
-    await until(() => expect(livingEngines(agent.stateDir).size).toBe(1), { everyMs: 1 });
-    const startedMs = performance.now() - askedAtMs;
+    await until(() => expect(livingEngines(agent.stateDir).size).toBe(1), { everyMs: 20 });
     await demands;
-    await until(async () => expect(await answer("one")).toBe(200), { everyMs: 5 });
-    expect(startedMs).toBeLessThan(20_000);
+    await until(async () => expect(await answer("one")).toBe(200), { everyMs: 50 });
     await phaseIs("one", "Ready");
     const after = await bench.replicas(NS);
     expect(after.map(({ metadata, status }) => [metadata.name, status?.port])).toEqual([
@@ -106,7 +103,7 @@ describeUnless(whyNot, "idle services with real engines", () => {
     const claimBytes = one?.spec.memory.claimBytes ?? 0;
     expect(claimBytes).toBeGreaterThan(0);
     const spec = { memory: { gpuBudget: String(Math.round(claimBytes * 1.5)) } };
-    await bench.cluster.kubectl(["patch", `mbhost/${HOST}`, "--type=merge", "-p", JSON.stringify({ spec })]);
+    await bench.objects.patch("", `mbhost/${HOST}`, { spec });
     await bench.apply(service("two", HOST, { idle: IDLE }, NS));
     await phaseIs("two", "WaitingForCapacity");
     for (const [wakes, sleeps] of [

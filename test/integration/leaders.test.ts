@@ -1,4 +1,8 @@
-/** Controllers that take over from each other in the middle of their work: nodes and kubelets are kwok's. */
+/**
+ * Controllers that take over from each other in the middle of their work: nodes and kubelets are kwok's.
+ *
+ * CPU: three controllers in turn on a cluster with pods, whose forty services each has a Deployment.
+ */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -8,7 +12,6 @@ import { DEPLOYMENTS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { giveControllerIdentity } from "../bed/identity.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { whyNoSimulatedNodes } from "../bed/kwok.ts";
 import { model } from "../bed/manifests.ts";
 import { type Part, startPart } from "../bed/part.ts";
@@ -20,6 +23,8 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "./bad-origin.ts";
 
 const MINUTE = 60_000;
+/** Of each batch: enough that a leader ends in the middle of its work. */
+const SERVICES = 20;
 const CONTROLLER_ARGS = ["--allow-loopback", "--image", "registry.example.com/metalbridge:1.0.0"];
 const CONTROLLER = "system:serviceaccount:metalbridge-system:metalbridge-controller";
 
@@ -45,7 +50,7 @@ describeUnless(whyNoSimulatedNodes(), "several controllers", () => {
 
   afterAll(() => stack.disposeAsync());
 
-  const apply = (...items: readonly object[]) => farm.kubectl(["apply", "-f", "-"], listOf(...items));
+  const apply = (...items: readonly object[]) => farm.objects.apply(...items);
 
   it(
     "the next of several controllers finishes what a leader has begun, and no object is written by two",
@@ -66,15 +71,17 @@ describeUnless(whyNoSimulatedNodes(), "several controllers", () => {
         await until(() => expect(next.log()).toContain('"msg":"controller started"'));
         return next;
       };
-      /** Resolves while the first objects of forty services are made; `end` applies the last of them. */
+      /** Resolves while the first objects of its services are made; `end` applies the last of them. */
       const begin = async (batch: string) => {
-        const applied = apply(...Array.from({ length: 39 }, (_, index) => small(`${batch}-${index}`)));
+        const applied = apply(
+          ...Array.from({ length: SERVICES - 1 }, (_, index) => small(`${batch}-${index}`)),
+        );
         const hasBegun = async () => expect((await deploymentsOf(batch)).length).toBeGreaterThan(2);
         await until(hasBegun, { everyMs: 5 });
         return {
           end: async () => {
             await applied;
-            await apply(small(`${batch}-39`));
+            await apply(small(`${batch}-last`));
           },
         };
       };
@@ -88,19 +95,16 @@ describeUnless(whyNoSimulatedNodes(), "several controllers", () => {
             const all = (await farm.objects.list(INFERENCE_SERVICES)) as readonly Listed[];
             const those = all.filter(({ metadata }) => metadata.name.startsWith(`${batch}-`));
             expect(those.filter(({ status }) => status?.phase !== "Ready")).toEqual([]);
-            expect(those).toHaveLength(40);
+            expect(those).toHaveLength(SERVICES);
           },
-          { timeoutMs: 3 * MINUTE },
+          { timeoutMs: 3 * MINUTE, everyMs: 250 },
         );
 
       const second = await startNext("second");
       const killed = await begin("killed");
       await farm.controller().kill("SIGKILL");
-      const killedAt = Date.now();
       await killed.end();
       await untilAllReady("killed");
-      // The Lease lasts 15 s.
-      expect(momentOf(second, "leading") - killedAt).toBeLessThan(45_000);
 
       // One that has slept does not know yet that it leads no more.
       const third = await startNext("third");
@@ -155,15 +159,6 @@ function small(name: string): object {
 interface Listed {
   readonly metadata: { readonly name: string };
   readonly status?: { readonly phase?: string };
-}
-
-/** Milliseconds since the epoch at which the part said so last. */
-function momentOf(part: Part, message: string): number {
-  const line = part
-    .log()
-    .split("\n")
-    .findLast((one) => one.includes(`"msg":"${message}"`));
-  return Date.parse(JSON.parse(line ?? "{}").time);
 }
 
 interface Write {

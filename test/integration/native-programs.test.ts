@@ -1,4 +1,8 @@
-/** Native programs from kubectl apply to an answer through kube-proxy, and back to nothing: a tiny program, llama-server of a BackendRuntime, and mlx_lm.server. */
+/**
+ * Native programs from kubectl apply to an answer through kube-proxy, and back to nothing: a tiny program, llama-server of a BackendRuntime, and mlx_lm.server.
+ *
+ * CPU: a whole system with two hosts, nine programs, and mlx_lm.server, which takes seconds to start.
+ */
 import { chmodSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,7 +10,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { parse } from "yaml";
 import { findMlxLm } from "../../scripts/setup/python-programs.mjs";
 import type { Host } from "../../src/api/host.ts";
-import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
+import { HOSTS } from "../../src/api/kinds.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
@@ -14,7 +18,7 @@ import { NAMESPACE } from "../bed/services.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { until } from "../bed/until.ts";
 import { runInTerminal } from "../cli/in-terminal.ts";
-import { runProgram } from "../cli/program.ts";
+import { runVerb } from "../cli/program.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
 import { type TemporaryFolder, temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
@@ -56,6 +60,10 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
     const { conditions = [] } = (await on.services.serviceStatus(name)) ?? {};
     return conditions.find((one: { readonly type: string }) => one.type === type);
   };
+  const conditionUntil = (name: string, type: string, found: object) =>
+    on.services.statusUntil(name, (status) =>
+      expect(status?.conditions).toContainEqual(expect.objectContaining({ type, ...found })),
+    );
   const applyBackend = (name: string, host: object, spec: object) =>
     on.apply({
       apiVersion: "metalbridge.dev/v1alpha1",
@@ -75,11 +83,9 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
     });
   };
   const removed = async (name: string) => {
-    await on.farm.kubectl(["delete", `isvc/${name}`, `mdl/${name}`, "-n", NAMESPACE]);
-    await until(async () => {
-      expect(await on.farm.objects.list(INFERENCE_REPLICAS)).toEqual([]);
-      expect(engines()).toEqual([]);
-    });
+    await on.farm.objects.remove(NAMESPACE, `isvc/${name}`, `mdl/${name}`);
+    await on.farm.objects.until(NAMESPACE, "irep", (left) => expect(left).toEqual([]));
+    await until(() => expect(engines()).toEqual([]));
   };
 
   it("a program runs on the host that allows it, answers through its Service, and leaves nothing behind", async () => {
@@ -146,10 +152,13 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
       );
     /** Which content the engine behind the ClusterIP of each service has. */
     const marksUntil = (expected: readonly string[]) =>
-      until(async () => {
-        const marks = services.map(async (name) => (await on.services.post(name, "/arguments", "")).at(-1));
-        expect(await Promise.all(marks)).toEqual(expected);
-      });
+      until(
+        async () => {
+          const marks = services.map(async (name) => (await on.services.post(name, "/arguments", "")).at(-1));
+          expect(await Promise.all(marks)).toEqual(expected);
+        },
+        { everyMs: 500 },
+      );
     const services = ["speech-a", "speech-b"];
     await applied("1");
     for (const name of services) {
@@ -164,13 +173,11 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
       Date.parse(first.status.readyAt),
     );
     await applied("3", { rolloutPolicy: "OnRequest" });
-    await until(async () =>
-      expect(await condition("speech-b", "BackendRuntimeCurrent")).toMatchObject({ reason: "UpdatePending" }),
-    );
-    const restart = await runProgram(["rollout", "restart", "speech-b", "-n", NAMESPACE], on.cluster);
+    await conditionUntil("speech-b", "BackendRuntimeCurrent", { reason: "UpdatePending" });
+    const restart = await runVerb(["rollout", "restart", "speech-b", "-n", NAMESPACE], on.cluster);
     expect(restart).toMatchObject({ code: 0, stdout: expect.stringContaining("BackendRuntime unheard") });
     await marksUntil(["2", "3"]);
-    await on.farm.kubectl(["delete", "isvc/speech-a", "mdl/speech-a", "-n", NAMESPACE]);
+    await on.farm.objects.remove(NAMESPACE, "isvc/speech-a", "mdl/speech-a");
     await removed("speech-b");
   });
 
@@ -195,12 +202,10 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
 
   it("a BackendRuntime that no host allows, or only with another path, waits until a host's configuration has it", async () => {
     const waits = (message: string) =>
-      until(async () => {
-        expect(await condition("later", "Ready")).toMatchObject({
-          status: "False",
-          reason: "BackendNotAllowed",
-          message: expect.stringContaining(message),
-        });
+      conditionUntil("later", "Ready", {
+        status: "False",
+        reason: "BackendNotAllowed",
+        message: expect.stringContaining(message),
       });
     const agent = on.farm.agents[0];
     if (agent === undefined) throw new Error("no agent");
@@ -257,12 +262,10 @@ describeUnless(whyNoNodeNetwork(), "native programs behind kube-proxy", () => {
       runtime: "generic",
       command: [program, "{{model}}"],
     });
-    await until(async () => {
-      expect(await condition("broken", "Ready")).toMatchObject({
-        status: "False",
-        reason: "CommandInvalid",
-        message: expect.stringContaining("{{port}}"),
-      });
+    await conditionUntil("broken", "Ready", {
+      status: "False",
+      reason: "CommandInvalid",
+      message: expect.stringContaining("{{port}}"),
     });
     await removed("broken");
   });

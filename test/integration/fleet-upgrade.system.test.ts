@@ -18,6 +18,7 @@ import {
 } from "../bed/launchd/machine.ts";
 import { allKinds, type Clients, lostOf, startClients } from "../bed/load/clients.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { type PacedEngine, pacedTokens, paceEngine } from "../bed/pace.ts";
 import { type SshServers, startSshServers, whyNoSshServer } from "../bed/ssh-servers.ts";
 import { type System, startSystem } from "../bed/system.ts";
 import { startProgram } from "../cli/program.ts";
@@ -36,6 +37,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
   let releases: Releases;
   let ssh: SshServers;
   let clients: Clients;
+  let engine: PacedEngine;
   const members: Member[] = [];
 
   beforeAll(async () => {
@@ -43,10 +45,12 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
     const { kubeconfig, modelsDir } = on.farm;
     const release = releases.make("1.0.0", { platform: "linux" });
     const address = on.network.hostAddress;
+    engine = paceEngine(path.join(on.farm.dir, "engine"));
+    const { program: llamaServer } = engine;
     await Promise.all(
       NAMES.map(async (name) => {
         const machine = await startMachine({ platform: "linux" });
-        const mac = openMacHost({ machine, kubeconfig, name, address, modelsDir, release });
+        const mac = openMacHost({ machine, kubeconfig, name, address, modelsDir, release, llamaServer });
         members.push({ name, machine, mac });
         expect(await mac.install()).toMatchObject({ code: 0 });
         expect(await mac.join(await mac.add())).toMatchObject({ code: 0 });
@@ -61,18 +65,15 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
       })),
     );
     await writeTinyGguf(path.join(modelsDir, "chat.gguf"));
-    await on.farm.kubectl([
-      "wait",
-      "hosts.metalbridge.dev",
-      "--all",
-      "--for=condition=Ready",
-      "--timeout=60s",
-    ]);
+    await on.farm.objects.until("", "mbhost", (hosts) => {
+      const ready = expect.objectContaining({ type: "Ready", status: "True" });
+      for (const { status } of hosts) expect(status?.conditions).toContainEqual(ready);
+    });
     const placement = { spread: "Required" };
     await on.services.applyService("chat", "chat.gguf", { replicas: 2, parallelSlots: 2, placement });
     await on.services.untilReady("chat");
     const url = `http://${await on.services.clusterIp("chat")}:8080`;
-    clients = startClients(on.network.namespace, { url, clients: allKinds() });
+    clients = startClients(on.network.namespace, { url, clients: allKinds(pacedTokens) });
     await clients.untilEachAsked(1);
   }, 300_000);
 
@@ -83,6 +84,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
       killEngines(mac.stateDir);
       await machine[Symbol.asyncDispose]();
     }
+    await engine?.[Symbol.asyncDispose]();
     await ssh?.[Symbol.asyncDispose]();
     await releases?.[Symbol.asyncDispose]();
     await on?.[Symbol.asyncDispose]();

@@ -16,7 +16,7 @@ import { type LinuxHost, startLinuxHost } from "../bed/linux-host.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { type SshServers, startSshServers, whyNoSshServer } from "../bed/ssh-servers.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
-import { runProgram } from "../cli/program.ts";
+import { runVerb } from "../cli/program.ts";
 import { startCluster } from "../cluster/cluster.ts";
 import { packRealEngine, whyNoEngineArchive } from "../fixtures/engine-archive.ts";
 import { temporaryFolder } from "../fixtures/temporary-folder.ts";
@@ -173,9 +173,11 @@ describeUnless(whyNot, "the Ansible role", () => {
       `has the SHA-256 ${sumOf(archives.one ?? "")}, not ${WRONG}. Nothing was installed on linux-03.`,
     );
     expect(existsSync(host("linux-03").at("usr/local/bin"))).toBe(false);
-    const ready = ["hosts.metalbridge.dev", "--all", "--for=condition=Ready", "--timeout=60s"];
-    await farm.kubectl(["wait", ...ready]);
-    const known = await farm.objects.list(HOSTS);
+    const known = await farm.objects.until("", "hosts.metalbridge.dev", (all) => {
+      const ready = expect.objectContaining({ type: "Ready", status: "True" });
+      for (const { status } of all) expect(status?.conditions).toContainEqual(ready);
+      return all;
+    });
     expect(known.map(({ metadata }: Host) => metadata.name).sort()).toEqual(["linux-01", "linux-02"]);
     for (const { status } of known as readonly Host[])
       expect(status?.runtimes).toMatchObject([
@@ -205,13 +207,10 @@ describeUnless(whyNot, "the Ansible role", () => {
       "Let replicas come back",
     ];
     expect(out).toMatch(new RegExp(order.map(changed).join("")));
-    await farm.kubectl([
-      "wait",
-      "hosts.metalbridge.dev/linux-01",
-      "--for=jsonpath={.status.info.agentVersion}=1.1.0",
-      "--timeout=60s",
-    ]);
-    const { spec } = await farm.objects.read(HOSTS, "linux-01");
+    const { spec } = await farm.objects.until("", "hosts.metalbridge.dev/linux-01", (found) => {
+      expect(found.status.info.agentVersion).toBe("1.1.0");
+      return found;
+    });
     expect(spec).toMatchObject({ drain: false, unschedulable: false });
   });
 });
@@ -263,7 +262,7 @@ async function tokenOfGroup(
 ) {
   const limits = ["--group", "farm", "--limit", "5", "--approve", "auto", "--addresses", cidr];
   const command = ["host", "token", "create", ...limits, "--server", metalbridge_server, "--output", "json"];
-  const { stdout } = await runProgram([...command, ...metalbridge_cluster_flags]);
+  const { stdout } = await runVerb([...command, ...metalbridge_cluster_flags]);
   const { token, caData } = JSON.parse(stdout);
   return { metalbridge_join_token: token, metalbridge_ca_data: caData };
 }

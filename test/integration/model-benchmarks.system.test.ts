@@ -4,6 +4,7 @@ import path from "node:path";
 import { expect, it } from "vitest";
 import { readPartsConfig } from "../../local/control-plane/config.ts";
 import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
+import type { BenchmarkResult } from "../../src/api/benchmark.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { BENCHMARKS_NAME, readBenchmarks } from "../../src/capacity/benchmark/table.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
@@ -59,18 +60,10 @@ describeUnless(why, "benchmarks of a model", () => {
     await writeTinyGguf(weights);
     origin.serve("/chat.gguf", readFileSync(weights));
     await system.services.untilHostsReady();
-    const table = async () => {
-      const text = await farm.kubectl([
-        "get",
-        "configmap",
-        BENCHMARKS_NAME,
-        "-n",
-        NAMESPACE_SYSTEM,
-        "-o",
-        "json",
-      ]);
-      return [...readBenchmarks(JSON.parse(text)).results.values()];
-    };
+    const tableUntil = <T>(check: (results: readonly BenchmarkResult[]) => T) =>
+      farm.objects.until(NAMESPACE_SYSTEM, `configmap/${BENCHMARKS_NAME}`, (found) =>
+        check([...readBenchmarks(found).results.values()]),
+      );
     await apply({
       apiVersion: "metalbridge.dev/v1alpha1",
       kind: "Model",
@@ -82,8 +75,7 @@ describeUnless(why, "benchmarks of a model", () => {
         benchmark: { runs: 1, warmups: 0, tokens: 16 },
       },
     });
-    const first = await until(async () => {
-      const results = await table();
+    const first = await tableUntil((results) => {
       expect(results.map(({ machine }) => machine).sort()).toEqual(["fast", "slow"]);
       return results;
     });
@@ -92,11 +84,14 @@ describeUnless(why, "benchmarks of a model", () => {
       tool: "llama-bench",
       generation: { samples: [expect.any(Number)] },
     });
-    await until(async () => {
-      const text = await farm.kubectl(["describe", "model", "chat"]);
-      for (const { deviceClass } of first) expect(text).toContain(`${deviceClass}: `);
-      expect(text).toMatch(/tokens\/s with llamacpp[\s\S]*measured .* tokens\/s/);
-    });
+    await until(
+      async () => {
+        const text = await farm.kubectl(["describe", "model", "chat"]);
+        for (const { deviceClass } of first) expect(text).toContain(`${deviceClass}: `);
+        expect(text).toMatch(/tokens\/s with llamacpp[\s\S]*measured .* tokens\/s/);
+      },
+      { everyMs: 500 },
+    );
 
     const runsOn = async (name: string, host: string) => {
       await apply(serviceAnywhere(name, { modelRef: "chat", rollout: { drainSeconds: 1 } }));
@@ -105,9 +100,10 @@ describeUnless(why, "benchmarks of a model", () => {
       const reason = new RegExp(
         `ReplicaCreated.* on ${host}: .*score 0.70: (\\S+) of \\1 tokens/s \\(measured\\)`,
       );
-      await until(async () => expect(await farm.kubectl(["describe", "isvc", name])).toMatch(reason));
+      const shown = async () => expect(await farm.kubectl(["describe", "isvc", name])).toMatch(reason);
+      await until(shown, { everyMs: 500 });
       // A host measures while it is idle.
-      await farm.kubectl(["delete", "isvc", name]);
+      await farm.objects.remove("default", `isvc/${name}`);
     };
     await runsOn("first", "fast");
 
@@ -119,8 +115,7 @@ describeUnless(why, "benchmarks of a model", () => {
       await agent.part().kill("SIGTERM");
       agent.restart();
     }
-    await until(async () => {
-      const results = await table();
+    await tableUntil((results) => {
       expect(results.map(({ machine, build }) => [machine, build]).sort()).toEqual([
         ["fast", "b99999"],
         ["slow", "b99999"],

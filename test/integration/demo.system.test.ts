@@ -1,0 +1,102 @@
+/** `metalbridge demo` when it, its agent or its model fails, and with Ollama. */
+import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { describeUnless } from "../bed/describe-unless.ts";
+import { pidsNaming } from "../bed/leftovers.ts";
+import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { until } from "../bed/until.ts";
+import { runVerb } from "../cli/program.ts";
+import { ollama } from "../fixtures/ollama.ts";
+import { type Demos, openDemos } from "./demos.ts";
+
+describeUnless(whyNoNodeNetwork(), "the demo", () => {
+  let on: Demos;
+
+  beforeAll(async () => {
+    on = await openDemos();
+  });
+
+  afterEach(() => on.endAll());
+  afterAll(() => on?.[Symbol.asyncDispose]());
+
+  it("leaves nothing running when it is killed itself", async () => {
+    const run = on.demo([]);
+    await on.untilPrinted(run, "Try next");
+    run.child.kill("SIGKILL");
+    await run.ended;
+    await on.untilNothingIsLeft();
+  });
+
+  it("leaves no engine running when its agent is killed, and says what ended", async () => {
+    const run = on.demo([]);
+    await on.untilPrinted(run, "Try next");
+    // A child of it that has only been forked looks like it for a moment.
+    const agent = await until(() => {
+      const [one, ...more] = pidsNaming(on.dir, " agent --kubeconfig ");
+      if (one === undefined || more.length > 0) throw new Error("there has to be one agent");
+      return one;
+    });
+    process.kill(agent, "SIGKILL");
+    expect((await run.ended)[0]).toBe(1);
+    expect(run.output()).toContain("DemoPartEnded: agent ended with SIGKILL");
+    await on.untilNothingIsLeft();
+  });
+
+  it("exits as soon as the model has failed, says nothing of that in the next run, and keeps what the user changed", async () => {
+    const other = `${on.dir}-bad`;
+    const bad = on.demo([
+      "--once",
+      "--dir",
+      other,
+      "--model",
+      "https://127.0.0.1/a.gguf",
+      "--output",
+      "json",
+    ]);
+    expect((await bad.ended)[0]).toBe(1);
+    expect(bad.output()).toMatch(/Model\/quickstart +Failed .*127\.0\.0\.1/);
+    expect(JSON.parse(bad.stdout())).toEqual({
+      ready: false,
+      error: expect.objectContaining({
+        code: "DemoNotReady",
+        message: expect.stringMatching(/^it cannot become ready; Model.* is Failed: 127\.0\.0\.1/),
+      }),
+    });
+    await on.untilNothingIsLeft();
+
+    const good = on.demo(["--dir", other]);
+    await on.untilPrinted(good, "Try next");
+    expect(good.output()).not.toMatch(/127\.0\.0\.1(?!:\d+\/v1)|SourceNotAllowed/);
+    const scale = ["scale", "quickstart", "0"];
+    const kubeconfig = path.join(other, "control-plane", "kubeconfig");
+    expect(await runVerb(scale, { kubeconfig })).toMatchObject({ code: 0 });
+    good.child.kill("SIGINT");
+    await good.ended;
+
+    const kept = on.demo(["--dir", other]);
+    await on.untilPrinted(kept, "kept as you changed it: InferenceService spec.replicas");
+    await on.untilPrinted(kept, "the service is scaled to 0, as you left it");
+    kept.child.kill("SIGINT");
+    expect(await kept.ended).toEqual([130, null]);
+    expect(kept.output()).not.toContain("earlier run");
+    await on.untilNothingIsLeft();
+    await rm(other, { recursive: true, force: true });
+  });
+
+  it.skipIf(ollama === undefined)(
+    "serves with Ollama where that is asked for, in a folder of its own",
+    async () => {
+      const other = `${on.dir}-ollama`;
+      const run = on.demo(["--dir", other, "--engine", "ollama"]);
+      await on.untilPrinted(run, "Try next");
+      expect(run.output()).toMatch(/InferenceService\/quickstart +Ready/);
+      expect(existsSync(path.join(other, "agent", "ollama", "models", "manifests"))).toBe(true);
+      run.child.kill("SIGINT");
+      expect(await run.ended).toEqual([130, null]);
+      await on.untilNothingIsLeft();
+      await rm(other, { recursive: true, force: true });
+    },
+  );
+});
