@@ -34,7 +34,7 @@ const DEFINITIONS = [
   "inferencereplicas",
   "inferenceservices",
   "models",
-].map((plural) => `customresourcedefinition.apiextensions.k8s.io/${plural}.metalbridge.dev`);
+].map((plural) => `${plural}.metalbridge.dev`);
 const monitoring = findMonitoringCrds();
 const withHelm = test.skipIf(helmProgram === undefined);
 const cluster = oneCluster({ crds: false });
@@ -45,27 +45,43 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 
-/** With every boolean value true and false, and every two of them in all four combinations: rows of a Hadamard matrix. */
+/**
+ * With every two boolean values in all four combinations, twice. A value is off in the first row and on in more than half of
+ * the others, each value in a choice of rows of its own: so two are on together somewhere, and each is without the other.
+ */
 function grid(): readonly string[] {
   const booleans = chartValues().flatMap(({ key, type }) => (type === "boolean" ? [key] : []));
-  const rows = 2 ** Math.ceil(Math.log2(booleans.length + 1));
-  return Array.from({ length: rows }, (_, row) => {
-    const on = (key: string) => isOdd(row & (booleans.indexOf(key) + 1));
-    const isRefused = on("metrics.podMonitor") || !on("metrics.service");
-    return booleans
-      .map((key) => `${key}=${on(key) && !(key === "metrics.serviceMonitor" && isRefused)}`)
-      .join(",");
-  });
+  const { rows, choices } = choicesFor(booleans.length);
+  return [booleans, booleans.toReversed()].flatMap((order) =>
+    Array.from({ length: rows }, (_, row) => {
+      const on = (key: string) => row > 0 && isSet(choices[order.indexOf(key)] ?? 0, row - 1);
+      const isRefused = on("metrics.podMonitor") || !on("metrics.service");
+      return order
+        .map((key) => `${key}=${on(key) && !(key === "metrics.serviceMonitor" && isRefused)}`)
+        .join(",");
+    }),
+  );
 }
 
-function isOdd(bits: number): boolean {
-  return bits === 0 ? false : bits % 2 === 1 ? !isOdd(bits >> 1) : isOdd(bits >> 1);
+/** The fewest rows of which there are so many choices. */
+function choicesFor(count: number): { readonly rows: number; readonly choices: readonly number[] } {
+  for (let rows = 2; ; rows += 1) {
+    const bits = Array.from({ length: rows - 1 }, (_, bit) => bit);
+    const choices = Array.from({ length: 2 ** (rows - 1) }, (_, choice) => choice).filter(
+      (choice) => bits.filter((bit) => isSet(choice, bit)).length === Math.ceil(rows / 2),
+    );
+    if (choices.length >= count) return { rows, choices };
+  }
+}
+
+function isSet(bits: number, bit: number): boolean {
+  return ((bits >> bit) & 1) === 1;
 }
 
 withHelm(
   `installed, upgraded, serving, uninstalled, installed by kubectl, taken over${needsHelm}`,
   async () => {
-    const { kubectl, kubeconfig } = cluster();
+    const { kubectl, kubeconfig, objects } = cluster();
     const helm = helmIn(folder, kubeconfig);
     const before = await everything(kubectl);
 
@@ -74,7 +90,7 @@ withHelm(
     const settings = "controller.allowLoopback=true,controller.logLevel=debug,replicas=1";
     await helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, "--reuse-values", "--set", settings);
     expect(await definitions()).toEqual(DEFINITIONS);
-    expect(await kubectl(["get", "pdb", "-n", NAMESPACE, "-o", "name"])).toBe("");
+    expect((await objects.get(NAMESPACE, "pdb")).items).toEqual([]);
 
     await serveAsInstalled();
 
@@ -88,7 +104,7 @@ withHelm(
       ...builtInBackends()
         .map(({ metadata }) => `BackendRuntime /${metadata.name}`)
         .sort(),
-      ...DEFINITIONS.map((name) => `CustomResourceDefinition /${name.split("/")[1]}`),
+      ...DEFINITIONS.map((name) => `CustomResourceDefinition /${name}`),
       "Host /mac-1",
       "Lease metalbridge-hosts/mac-1",
       "Lease metalbridge-system/metalbridge-controller",
@@ -103,20 +119,18 @@ withHelm(
     ]);
 
     await kubectl(["apply", "--server-side", "-f", path.join(root, "examples/install")]);
-    await expect(
-      kubectl(["create", "--dry-run=server", "-f", "-"], { input: await podOf() }),
-    ).resolves.toContain("created");
+    await objects.create(await podOf(), { dryRun: true });
     await expect(install(helm, CHART)).rejects.toThrow(/cannot be imported into the current release/);
     await install(helm, CHART, "--take-ownership");
     await helm("uninstall", "metalbridge", "-n", NAMESPACE);
-    expect(await kubectl(["get", "model", "tiny", "-o", "name"])).toContain("tiny");
+    expect(await objects.get("default", "model/tiny")).toBeDefined();
   },
 );
 
 /** In the namespaces of the test before. */
 withHelm(`the API server takes every object of a grid of values${needsHelm}`, async () => {
   const { kubectl } = cluster();
-  if (monitoring !== undefined) await kubectl(["create", "-f", monitoring]);
+  if (monitoring !== undefined) await kubectl(["apply", "--server-side", "-f", monitoring]);
   const helm = helmIn(folder);
   const documents = new Set<string>();
   const named =
@@ -145,7 +159,7 @@ withHelm(
     const ours = objects.filter(
       ({ kind, metadata }) => rights.test(kind) && metadata.name === "metalbridge-gateway",
     );
-    await kubectl(["apply", "--server-side", "-f", "-"], listOf(...ours));
+    await cluster().objects.apply(...ours);
     const as = `--as=system:serviceaccount:${NAMESPACE}:metalbridge-gateway`;
     const lease = (name: string, labels: object) =>
       listOf({
@@ -170,8 +184,12 @@ withHelm(
 );
 
 async function definitions(): Promise<readonly string[]> {
-  const names = await cluster().kubectl(["get", "crd", "-o", "name"]);
-  return names.split("\n").filter((name) => name.endsWith(".metalbridge.dev"));
+  const { items }: { readonly items: readonly { readonly metadata: { readonly name: string } }[] } =
+    await cluster().objects.get("", "crd");
+  const names = items
+    .map(({ metadata }) => metadata.name)
+    .filter((name) => name.endsWith(".metalbridge.dev"));
+  return names.sort();
 }
 
 /** The chart as a package of an earlier version, in which one kind did not exist yet. */
@@ -192,20 +210,18 @@ interface Deployed {
 }
 
 async function deployed(): Promise<Deployed> {
-  const args = ["get", "deployment", "metalbridge-controller", "-n", NAMESPACE, "-o", "json"];
-  return JSON.parse(await cluster().kubectl(args));
+  return cluster().objects.get(NAMESPACE, "deployment/metalbridge-controller");
 }
 
 /** A pod of the Deployment, as its ReplicaSet would create it. */
-async function podOf(): Promise<string> {
+async function podOf(): Promise<object> {
   const { template } = (await deployed()).spec;
-  const metadata = { name: "probe", namespace: NAMESPACE };
-  return JSON.stringify({ apiVersion: "v1", kind: "Pod", ...template, metadata });
+  return { apiVersion: "v1", kind: "Pod", ...template, metadata: { name: "probe", namespace: NAMESPACE } };
 }
 
 /** The image's files, with the Deployment's arguments and the account's token, serve a Model from a source with a Secret. */
 async function serveAsInstalled(): Promise<void> {
-  const { kubectl, kubeconfig } = cluster();
+  const { kubeconfig, objects } = cluster();
   const dist = path.join(folder, "bundle");
   await mkdir(path.join(folder, "image"));
   await bundleInto(dist);
@@ -229,7 +245,13 @@ async function serveAsInstalled(): Promise<void> {
   const file = path.join(folder, "tiny.gguf");
   await writeTinyGguf(file);
   const server = await serveModel(ranged(await readFile(file)));
-  await kubectl(["create", "secret", "generic", "hub", "--from-literal=HF_TOKEN=sesame"]);
+  const stringData = { HF_TOKEN: "sesame" };
+  await objects.apply({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "hub", namespace: "default" },
+    stringData,
+  });
   const model = {
     apiVersion: "metalbridge.dev/v1alpha1",
     kind: "Model",
@@ -240,8 +262,7 @@ async function serveAsInstalled(): Promise<void> {
       hardware: { accelerator: "metal" },
     },
   };
-  for (const object of [model, inferenceService("default", "chat", { replicas: 2 })])
-    await kubectl(["apply", "--server-side", "-f", "-"], { input: JSON.stringify(object) });
+  await objects.apply(model, inferenceService("default", "chat", { replicas: 2 }));
   const name = { namespace: "default", name: "chat" };
   await until(async () => {
     const found = await client.get(INFERENCE_SERVICES, name);
@@ -249,14 +270,16 @@ async function serveAsInstalled(): Promise<void> {
       value: { status: { phase: "Ready", readyReplicas: 2 } },
     });
   });
-  await until(async () =>
-    expect(await kubectl(["get", "rolebindings", "-n", "default", "-o", "name"])).toContain("mac-1"),
+  const namesOf = (found: readonly { readonly metadata: { readonly name: string } }[]) =>
+    found.map(({ metadata }) => metadata.name);
+  await objects.until("default", "rolebindings", (found) =>
+    expect(namesOf(found)).toContainEqual(expect.stringContaining("mac-1")),
   );
 
-  await kubectl(["delete", "isvc", "chat", "--timeout=60s"]);
-  await until(async () =>
-    expect(await kubectl(["get", "irep,roles,services", "-o", "name"])).toBe("service/kubernetes\n"),
-  );
+  await objects.remove("default", "isvc/chat");
+  for (const kind of ["irep", "roles"])
+    await objects.until("default", kind, (found) => expect(namesOf(found)).toEqual([]));
+  await objects.until("default", "services", (found) => expect(namesOf(found)).toEqual(["kubernetes"]));
   expect(controller.log()).not.toMatch(/forbidden/i);
   connection.close();
 }

@@ -1,8 +1,7 @@
 /** The pages of hosts, density and simulation over a farm: every action, and the rights that it needs. */
-import { expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { expectAccessible } from "./looks.ts";
 import { oneConsole, whyNoConsole } from "./started-console.ts";
@@ -20,8 +19,13 @@ const LOOKER = {
 
 describeUnless(whyNoConsole, "the pages of hosts and density", () => {
   const on = oneConsole({ hosts: ["mac-1"] });
-  const specOf = async (field: string) =>
-    (await on().farm.kubectl(["get", "mbhost", "mac-1", "-o", `jsonpath={.spec.${field}}`])).trim();
+  const spec = async () => (await on().farm.objects.get("", "mbhost/mac-1")).spec;
+  afterEach(async () => {
+    const { objects } = on().farm;
+    await objects.patch("", "mbhost/mac-1", { spec: { unschedulable: false, drain: false } });
+    await objects.remove("default", "isvc", "mdl");
+  });
+
   const button = ({ page }: ConsolePage, name: string) =>
     page.getByRole("main").getByRole("button", { name, exact: true });
   const main = ({ page }: ConsolePage) => page.getByRole("main");
@@ -37,22 +41,16 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     await main(reader)
       .getByText(/No new ones start here/)
       .waitFor();
-    expect(await specOf("unschedulable")).toBe("true");
+    expect((await spec()).unschedulable).toBe(true);
     await button(reader, "Uncordon").click();
     await button(reader, "Cordon").waitFor();
     await main(reader).getByText("Uncordoned: new replicas can start here.").waitFor();
-    expect(await specOf("unschedulable")).toBe("false");
+    expect((await spec()).unschedulable).toBe(false);
     await main(reader).getByText("Ready", { exact: true }).first().waitFor();
   });
 
   it("name the cordon that a service waits for, and end it from the overview", async () => {
-    await on().farm.kubectl([
-      "patch",
-      "mbhost/mac-1",
-      "--type=merge",
-      "-p",
-      '{"spec":{"unschedulable":true}}',
-    ]);
+    await on().farm.objects.patch("", "mbhost/mac-1", { spec: { unschedulable: true } });
     await on().apply(
       model("kept-off", on().tinyModel),
       serviceAnywhere("kept-off", { placement: { hosts: ["mac-1"] }, contextSize: 4096 }),
@@ -68,8 +66,7 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     await item.getByRole("button", { name: "Uncordon mac-1" }).click();
     await item.waitFor({ state: "detached" });
     await on().untilPhase("kept-off", "Ready");
-    expect(await specOf("unschedulable")).toBe("false");
-    await on().farm.kubectl(["delete", "isvc/kept-off", "mdl/kept-off"]);
+    expect((await spec()).unschedulable).toBe(false);
   });
 
   it("say what a drain does, what it waits for, and cancel it", async () => {
@@ -86,10 +83,10 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
     // No other host has room for it.
     await main(reader).getByText("DrainBlocked", { exact: true }).first().waitFor();
     await main(reader).getByText("Ready; runs until another replica is Ready elsewhere").waitFor();
-    expect(await specOf("drain")).toBe("true");
+    expect((await spec()).drain).toBe(true);
     await button(reader, "Uncordon").click();
     await button(reader, "Drain").waitFor();
-    expect(await specOf("drain")).toBe("false");
+    expect((await spec()).drain).toBe(false);
   });
 
   it("disable what the reader has no right to, and say why", async () => {
@@ -103,7 +100,7 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
       await expect.poll(() => refused.textContent()).toContain("You may not patch hosts");
       await refused.click({ force: true });
     }
-    expect(await specOf("drain")).toBe("false");
+    expect((await spec()).drain).toBe(false);
     await reader.open("/settings");
     await main(reader).getByText("What you may do").waitFor();
     await expect
@@ -166,13 +163,13 @@ describeUnless(whyNoConsole, "the pages of hosts and density", () => {
       metadata: { name: "absent", namespace: "default" },
       spec: { modelRef: "absent", placement: { hosts: ["mac-1"] } },
     };
-    await on().farm.kubectl(["apply", "-f", "-"], listOf(absent, service));
+    await on().apply(absent, service);
     await using reader = await on().signedIn();
     await reader.open("/");
     const item = main(reader).getByRole("article").filter({ hasText: "default/absent" }).first();
     await item.waitFor();
     expect(await item.getByRole("link", { name: "default/absent" }).count()).toBe(1);
-    await on().farm.kubectl(["delete", "isvc/absent", "mdl/absent"]);
+    await on().farm.objects.remove("default", "isvc/absent");
     await item.waitFor({ state: "detached" });
   });
 });

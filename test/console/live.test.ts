@@ -1,11 +1,10 @@
 /** What the page shows of a cluster that changes, that is lost, or that is far away. */
-import { expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { until } from "../bed/until.ts";
 import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 
-const SECOND = 1_000;
 const HOUR = 3_600_000;
 /** A page that is cut off reports failed requests, and may retry them. */
 const CUT_OFF = /Failed to load resource|net::ERR_|ERR_/;
@@ -14,10 +13,7 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
   const on = oneSyntheticConsole({ hosts: 10, services: 8 });
   const cluster = () => on().cluster;
   const cordon = (host: string, isCordoned: boolean) =>
-    cluster().kubectl([
-      ...["patch", "mbhost", host, "--type", "merge", "-p"],
-      JSON.stringify({ spec: { unschedulable: isCordoned } }),
-    ]);
+    cluster().objects.patch("", `mbhost/${host}`, { spec: { unschedulable: isCordoned } });
   const hostOf = ({ page }: ConsolePage, host: string) => page.locator(`main a[href$="/hosts/${host}"]`);
   const cordoned = (reader: ConsolePage, host = "mac-0001") =>
     hostOf(reader, host).getByText("Cordoned").first();
@@ -28,24 +24,24 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
   };
   const untilReconnecting = ({ page }: ConsolePage) => page.locator(".link-reconnecting").waitFor();
 
-  it("shows a change within a second, and in every tab of the browser", async () => {
+  afterEach(async () => {
+    for (const host of ["mac-0001", "mac-0002", "mac-0003"]) await until(() => cordon(host, false));
+  });
+
+  it("shows a change as it happens, and in every tab of the browser", async () => {
     await using reader = await on().signedIn();
     await reader.open("/hosts");
     await untilLive(reader);
     const other = await reader.context.newPage();
     await other.goto(`${on().url}/console/hosts`);
     await other.locator(".link-live").waitFor();
-    const tookMs: number[] = [];
-    // The machine may be busy for a moment: the best of three counts.
-    for (const isCordoned of [true, false, true]) {
+    const others = other.locator("main a").filter({ hasText: "mac-0001" }).getByText("Cordoned").first();
+    for (const isCordoned of [true, false]) {
       await cordon("mac-0001", isCordoned);
-      const startedMs = performance.now();
-      await cordoned(reader).waitFor({ state: isCordoned ? "visible" : "detached" });
-      tookMs.push(performance.now() - startedMs);
+      const state = isCordoned ? "visible" : "detached";
+      await cordoned(reader).waitFor({ state });
+      await others.waitFor({ state });
     }
-    expect(Math.min(...tookMs)).toBeLessThan(SECOND);
-    await other.locator("main a").filter({ hasText: "mac-0001" }).getByText("Cordoned").first().waitFor();
-    await cordon("mac-0001", false);
   });
 
   it("marks a lost server, keeps what it knows, and is current again without a reload", async () => {
@@ -67,7 +63,6 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
     await reader.page.getByRole("dialog").getByRole("button", { name: "Sign in" }).click();
     await untilLive(reader);
     await cordoned(reader, "mac-0002").waitFor();
-    await cordon("mac-0002", false);
   });
 
   it("outlives an API server that stops and returns", async () => {
@@ -86,7 +81,6 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
     await untilLive(reader);
     await until(() => cordon("mac-0003", true));
     await cordoned(reader, "mac-0003").waitFor();
-    await cordon("mac-0003", false);
   });
 
   it("asks to sign in again over the page when the token ends, and continues there", async () => {
@@ -95,10 +89,10 @@ describeUnless(whyNoConsole, "a page over a cluster that changes", () => {
     reader.expectProblems(/401/);
     await reader.open("/hosts");
     await untilLive(reader);
-    await cluster().kubectl(["delete", "serviceaccount", "leaver", "-n", "default"]);
+    await cluster().objects.remove("default", "serviceaccount/leaver");
     const dialog = reader.page.getByRole("dialog", { name: "Sign in" });
     // Rights are known for half a minute.
-    await dialog.waitFor({ timeout: 90 * SECOND });
+    await dialog.waitFor();
     expect(await hostOf(reader, "mac-0001").count()).toBe(1);
     await reader.page.locator("input[type=password]").fill(await on().token("successor"));
     await dialog.getByRole("button", { name: "Sign in" }).click();

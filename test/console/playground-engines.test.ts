@@ -15,7 +15,7 @@ import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { livingEngines } from "../bed/engines.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
-import { runProgram } from "../cli/program.ts";
+import { runVerb } from "../cli/program.ts";
 import { writeTinyGguf, writeTinyProjector } from "../fixtures/tiny-gguf.ts";
 import { ensurePythonPackage } from "../interop/python-package.ts";
 import { expectAccessible } from "./looks.ts";
@@ -271,7 +271,7 @@ describeUnless(whyNoConsole, "the playground and the engines", () => {
   }
 
   async function metalbridge(...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await runProgram(args, { kubeconfig: on().farm.kubeconfig });
+    const { code, stdout, stderr } = await runVerb(args, { kubeconfig: on().farm.kubeconfig });
     if (code !== 0) throw new Error(stderr);
     return stdout.trim();
   }

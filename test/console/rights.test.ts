@@ -2,7 +2,6 @@
 import { expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { expectAccessible, expectNoOverflow, takePictures } from "./looks.ts";
 import { oneSyntheticConsole, whyNoConsole } from "./started-console.ts";
 
@@ -45,7 +44,7 @@ describeUnless(whyNoConsole, "the console for readers with few rights", () => {
       metadata: { name },
       rules,
     };
-    await on().cluster.kubectl(["apply", "-f", "-"], listOf(role));
+    await on().cluster.objects.apply(role);
     const reader = await on().signedIn({ token: await on().token(name, { clusterRole: name, namespace }) });
     reader.expectProblems(/status of (403|404)/);
     return reader;

@@ -8,8 +8,7 @@ import { oneConsole, whyNoConsole } from "./started-console.ts";
 describeUnless(whyNoConsole, "services in the console", () => {
   const on = oneConsole({ hosts: ["mac-1"] });
   const button = (page: Page, name: string) => page.getByRole("button", { name, exact: true });
-  const ofService = async (name: string, path: string) =>
-    (await on().farm.kubectl(["get", `isvc/${name}`, `-o=jsonpath=${path}`])).trim();
+  const specOf = async (name: string) => (await on().farm.objects.get("default", `isvc/${name}`)).spec;
 
   it("a model is deployed from the dialog, and answers", async () => {
     await using reader = await on().signedIn();
@@ -29,7 +28,7 @@ describeUnless(whyNoConsole, "services in the console", () => {
     await expectAccessible(page);
     reader.expectProblems(/422|409/);
     await button(page, "Deploy").click();
-    await dialog.locator(".first-answer").waitFor({ timeout: 60_000 });
+    await dialog.locator(".first-answer").waitFor();
     expect(await dialog.locator(".first-answer").textContent()).not.toBe("");
     await dialog.getByRole("link", { name: "Open the service" }).click();
     await page.getByRole("heading", { name: "hello", level: 1 }).waitFor();
@@ -37,7 +36,7 @@ describeUnless(whyNoConsole, "services in the console", () => {
       .getByRole("list", { name: /^hello-0/ })
       .getByText("Ready")
       .waitFor();
-    expect(await ofService("hello", "{.spec.contextSize}")).toBe("2048");
+    expect((await specOf("hello")).contextSize).toBe(2048);
   });
 
   it("the dialog shows at its field that a name is taken", async () => {
@@ -66,7 +65,7 @@ describeUnless(whyNoConsole, "services in the console", () => {
     await page.getByText("1 replica more").waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Scale" }).click();
     await page.getByText("Scaled to 2 replicas.").waitFor();
-    expect(await ofService("scaled", "{.spec.replicas}")).toBe("2");
+    expect((await specOf("scaled")).replicas).toBe(2);
     await page.getByRole("list", { name: /^scaled-1/ }).waitFor();
   });
 
@@ -114,14 +113,14 @@ describeUnless(whyNoConsole, "services in the console", () => {
       .getByText(/spec\.priority: /)
       .first()
       .waitFor();
-    await on().farm.kubectl(["patch", "isvc/edited", "--type=merge", "-p", '{"spec":{"replicas":0}}']);
+    await on().farm.objects.patch("default", "isvc/edited", { spec: { replicas: 0 } });
     await text.fill(mine.replace("priority: hgih", "priority: high"));
     await button(page, "Save").click();
     await page.getByText("spec.replicas: 1 → 0").waitFor();
     await button(page, "Reload and keep my edit").click();
     await button(page, "Save").click();
     await page.getByText("Saved", { exact: true }).waitFor();
-    expect(await ofService("edited", "{.spec.priority} {.spec.replicas}")).toBe("high 0");
+    expect(await specOf("edited")).toMatchObject({ priority: "high", replicas: 0 });
   });
 
   it("a service that is deleted while its page is open is said to be gone", async () => {

@@ -25,7 +25,8 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Browser } from "playwright-core";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect } from "vitest";
+import { ONE_THREAD } from "../bed/agent.ts";
 import {
   type ConsolePage,
   openBrowser,
@@ -45,11 +46,11 @@ import {
   startSyntheticFarm,
 } from "../bed/console/synthetic-farm.ts";
 import { serveSyntheticGateway } from "../bed/console/synthetic-gateway.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { openNetwork, whyNoNetwork } from "../bed/network.ts";
 import { startFleet, type TestFleet } from "../bed/test-fleet.ts";
 import { type PrivateCluster, startCluster } from "../cluster/cluster.ts";
+import { WITH_SLICES } from "../cluster/planes.ts";
 import { serveRepo, startOrigin } from "../fixtures/origin.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type StartedGateway, startGateway, whyNoGateway } from "../gateway/started-gateway.ts";
@@ -72,7 +73,7 @@ export interface OpenConsole extends AsyncDisposable {
 export interface StartedConsole extends OpenConsole {
   readonly farm: TestFleet;
   readonly gateway: StartedGateway;
-  /** Path of a small GGUF model whose answers are random, and long. */
+  /** Path of a small GGUF model whose answers are random, and endless. */
   readonly tinyModel: string;
   readonly apply: (...objects: readonly object[]) => Promise<void>;
   /** Applies a Model with the tiny weights and a service of the same name; resolves once it is Ready. */
@@ -108,7 +109,7 @@ export function oneSyntheticConsole(options: SyntheticFarmOptions): () => Synthe
 export async function startConsole(options: ConsoleOptions = {}): Promise<StartedConsole> {
   const { hosts = ["mac-1"], serverArgs = [], gatewayArgs = [], hub = {} } = options;
   await using stack = new AsyncDisposableStack();
-  const cluster = stack.use(await startCluster({ controllerManager: true }));
+  const cluster = stack.use(await startCluster({ controllerManager: WITH_SLICES }));
   // An EndpointSlice holds no loopback address: engines listen on this machine's side of a network of its own.
   const network = stack.use(await openNetwork(["station"]));
   const origin = stack.use(await startOrigin());
@@ -125,13 +126,9 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<Starte
   }
   const gateway = stack.use(await startGateway(kubeconfig, gatewayArgs));
   const open = stack.use(await openOver(cluster, ["--gateway-url", gateway.url, ...serverArgs]));
-  const apply = async (...objects: readonly object[]) => {
-    await farm.kubectl(["apply", "-f", "-"], listOf(...objects));
-  };
-  const untilPhase = async (service: string, phase: string) => {
-    const isThere = `--for=jsonpath={.status.phase}=${phase}`;
-    await farm.kubectl(["wait", `isvc/${service}`, isThere, "--timeout=120s"]);
-  };
+  const { apply } = farm.objects;
+  const untilPhase = (service: string, phase: string) =>
+    farm.objects.until("default", `isvc/${service}`, (found) => expect(found?.status?.phase).toBe(phase));
   const kept = stack.move();
   return {
     ...open,
@@ -141,7 +138,13 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<Starte
     apply,
     untilPhase,
     serve: async (name, host, spec = {}) => {
-      const usual = { placement: { hosts: [host] }, contextSize: 4096, rollout: { drainSeconds: 5 } };
+      const usual = {
+        placement: { hosts: [host] },
+        contextSize: 4096,
+        // With a shifting context, an answer without a limit of tokens ends when the reader stops it.
+        extraArgs: [...ONE_THREAD, "--context-shift"],
+        rollout: { drainSeconds: 5 },
+      };
       await apply(model(name, tinyModel), serviceAnywhere(name, { ...usual, ...spec }));
       await untilPhase(name, "Ready");
     },

@@ -27,15 +27,13 @@ test.skipIf(llamaServer === undefined)(
   "the rights of a host's account are enough for a whole life of an engine",
   async () => {
     const cluster = sharedCluster();
-    const { kubectl } = cluster;
+    const { objects } = cluster;
     await using namespace = await cluster.namespace();
     await using bench = await createBench(cluster.kubeconfig, namespace.name);
     const { hostName, root } = bench.place;
     const kubeconfig = path.join(root, "kubeconfig");
     await giveIdentity(cluster, hostName, kubeconfig);
-    await kubectl(["create", "-f", "-"], {
-      input: JSON.stringify(withFields(manifest("Host", hostName), { "spec.addresses": [bench.address] })),
-    });
+    await objects.create(withFields(manifest("Host", hostName), { "spec.addresses": [bench.address] }));
     await using agent = await startAgent({
       kubeconfig,
       hostName,
@@ -45,13 +43,25 @@ test.skipIf(llamaServer === undefined)(
     });
     await until(async () => expect(await agent.ask("/readyz")).toBe("200 ok\n"));
 
-    const secret = ["create", "secret", "generic", "keys", "--from-literal=key=sesame", "-n", namespace.name];
-    await kubectl(secret);
-    // The controller's work: the right to the Secrets that the host's replicas name.
-    const role = ["create", "role", "keys", "--verb=get", "--resource=secrets", "--resource-name=keys"];
-    await kubectl([...role, "-n", namespace.name]);
-    const account = `--serviceaccount=${NAMESPACE_HOSTS}:${hostName}`;
-    await kubectl(["create", "rolebinding", "keys", "--role=keys", account, "-n", namespace.name]);
+    const metadata = { name: "keys", namespace: namespace.name };
+    const rbac = "rbac.authorization.k8s.io";
+    await objects.apply(
+      { apiVersion: "v1", kind: "Secret", metadata, stringData: { key: "sesame" } },
+      // The controller's work: the right to the Secrets that the host's replicas name.
+      {
+        apiVersion: `${rbac}/v1`,
+        kind: "Role",
+        metadata,
+        rules: [{ apiGroups: [""], resources: ["secrets"], resourceNames: ["keys"], verbs: ["get"] }],
+      },
+      {
+        apiVersion: `${rbac}/v1`,
+        kind: "RoleBinding",
+        metadata,
+        roleRef: { apiGroup: rbac, kind: "Role", name: "keys" },
+        subjects: [{ kind: "ServiceAccount", name: hostName, namespace: NAMESPACE_HOSTS }],
+      },
+    );
     await bench.createReplica("chat-0", (spec) => {
       Object.assign(spec.template, { auth: { secretName: "keys", key: "key" } });
     });
@@ -62,15 +72,18 @@ test.skipIf(llamaServer === undefined)(
       body: "{}",
     });
     expect(refused.status).toBe(401);
-    await kubectl(["wait", "--for=condition=Ready", `host/${hostName}`, "--timeout=60s"]);
+    await objects.until("", `host/${hostName}`, (host) =>
+      expect(host?.status?.conditions).toContainEqual(
+        expect.objectContaining({ type: "Ready", status: "True" }),
+      ),
+    );
 
     await bench.deleteReplica("chat-0");
     await until(async () => expect(await bench.replica("chat-0")).toBeUndefined());
-    const events = await kubectl(["get", "events.events.k8s.io", "-n", namespace.name, "-o", "name"]);
-    expect(events).toContain("chat-0");
+    expect((await objects.events(namespace.name, "chat-0")).length).toBeGreaterThan(0);
     const forbidden = agent.lines.filter((line) => /forbidden/i.test(JSON.stringify(line)));
     expect(forbidden).toEqual([]);
     await agent.stop();
-    await kubectl(["delete", "host", hostName]);
+    await objects.remove("", `host/${hostName}`);
   },
 );

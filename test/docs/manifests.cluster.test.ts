@@ -1,25 +1,38 @@
 /** Manifests in examples/ and in the pages are what kubectl reads and the real API server accepts, strictly. */
+import { writeFileSync } from "node:fs";
+import path from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { API_VERSION } from "../../src/api/group.ts";
 import { KubectlFailed } from "../bed/kubectl.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
+import { temporaryFolder } from "../fixtures/temporary-folder.ts";
 import { documentedTexts, exampleTexts, objectsIn } from "./manifests.ts";
 
 /** A namespace of users, which roles of an example are for. */
 beforeAll(async () => {
-  await sharedCluster().kubectl(["create", "namespace", "team-a"]);
+  await sharedCluster().objects.createNamespace("team-a");
 });
 
-/** The text as it is written: kubectl reads YAML 1.1, other parsers do not. */
-function apply(input: string): Promise<string> {
-  const args = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name", "-f", "-"];
-  return sharedCluster().kubectl(args, { input });
-}
+const APPLY = ["apply", "--server-side", "--dry-run=server", "--validate=strict", "-o", "name"];
 
-test.for([...exampleTexts(), ...documentedTexts()])("$where: kubectl applies the text", async (one) => {
-  const lines = (await apply(one.text)).trim().split("\n");
-  const names = objectsIn(one).map(({ object }) => object.metadata.name);
-  expect(lines.map((line) => line.split("/").at(-1))).toEqual(names);
+/** One kubectl for all texts as they are written: it reads YAML 1.1, other parsers do not. An error names the file. */
+test("kubectl applies every text", async () => {
+  await using folder = await temporaryFolder();
+  const texts = [...exampleTexts(), ...documentedTexts()];
+  const files = texts.map(({ where, text }) => {
+    const file = path.join(folder.path, `${where.replaceAll("/", "_")}.yaml`);
+    writeFileSync(file, text);
+    return file;
+  });
+  const taken = await sharedCluster().kubectl([...APPLY, ...files.flatMap((file) => ["-f", file])]);
+  const names = texts.flatMap(objectsIn).map(({ object }) => object.metadata.name);
+  expect(names.length).toBeGreaterThan(100);
+  expect(
+    taken
+      .trim()
+      .split("\n")
+      .map((line) => line.split("/").at(-1)),
+  ).toEqual(names);
 });
 
 test.for([["--server-side"], ["--validate=strict"], ["--validate=false"]])(
@@ -34,12 +47,13 @@ test.for([["--server-side"], ["--validate=strict"], ["--validate=false"]])(
 );
 
 test("a field that does not exist is refused", async () => {
-  const refused = apply(`
+  const input = `
 apiVersion: ${API_VERSION}
 kind: Model
 metadata: { name: odd, namespace: default }
 spec: { source: hf://a/b, wings: 2 }
-`);
+`;
+  const refused = sharedCluster().kubectl([...APPLY, "-f", "-"], { input });
   await expect(refused).rejects.toThrow(KubectlFailed);
   await expect(refused).rejects.toThrow(/wings/);
 });

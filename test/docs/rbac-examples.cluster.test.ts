@@ -36,12 +36,18 @@ test("the controller does all its work with the rights of the example", async ()
   await using bench = await startBench();
   await bench.stopController();
   const { lines, controller } = await startWithExample(bench);
-  const { kubectl } = bench.cluster;
+  const { objects } = bench.cluster;
   const mac = await bench.agent("mac-1");
 
   const ns = "rights";
-  await kubectl(["create", "namespace", ns]);
-  await kubectl(["create", "secret", "generic", "hub", "--from-literal=HF_TOKEN=sesame", "-n", ns]);
+  await objects.createNamespace(ns);
+  const stringData = { HF_TOKEN: "sesame" };
+  await objects.create({
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name: "hub", namespace: ns },
+    stringData,
+  });
   const file = path.join(bench.cluster.dir, "tiny.gguf");
   await writeTinyGguf(file);
   const server = await serveModel(ranged(await readFile(file)));
@@ -65,12 +71,13 @@ test("the controller does all its work with the rights of the example", async ()
   await ready(2);
 
   mac.fallSilent();
-  await kubectl(["delete", "host", "mac-1"]);
+  await objects.remove("", "host/mac-1");
   await bench.serviceUntil(ns, "chat", ({ status }) => expect(status?.readyReplicas).toBe(0));
-  await kubectl(["delete", "isvc", "chat", "-n", ns, "--timeout=60s"]);
+  await objects.remove(ns, "isvc/chat");
   expect(await bench.replicas(ns)).toEqual([]);
-  const events = () => kubectl(["get", "events.events.k8s.io", "-n", ns, "-o", "name"]);
-  await until(async () => expect(await events()).toContain("chat"));
+  await objects.until(ns, "events", (events: { readonly involvedObject: { readonly name: string } }[]) =>
+    expect(events.map(({ involvedObject }) => involvedObject.name)).toContain("chat"),
+  );
   await controller.stop();
   expect(lines.filter((line) => /forbidden/i.test(line))).toEqual([]);
 });

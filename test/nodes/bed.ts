@@ -97,11 +97,10 @@ export async function startPodsBed(options: PodsBedOptions = {}): Promise<PodsBe
     origin,
     url,
     apply: async (name, service = {}, model = {}) => {
-      const input = JSON.stringify(served(name, origin, service, model));
-      await kubectl(["apply", "-f", "-"], { input });
+      await objects.apply(...served(name, origin, service, model));
     },
     patch: async (what, change) => {
-      await kubectl(["patch", what, "-n", NAMESPACE, "--type=merge", "-p", JSON.stringify(change)]);
+      await objects.patch(NAMESPACE, what, change);
     },
     until: (name, status, wait) => untilStatus(INFERENCE_SERVICES, name, status, wait),
     untilModel: (name, status) => untilStatus(MODELS, name, status),
@@ -130,10 +129,14 @@ async function filesOf(dir: string, files: PodsBedOptions["files"] = {}) {
 const CONTROLLER_ARGS = ["--image", OUR_IMAGE, "--allow-networks", "10.78.0.0/16"];
 
 /** A Model of the origin's weights and an InferenceService of one name. */
-export function served(name: string, origin: string, service: object = {}, spec: object = {}): object {
-  const items = [
+export function served(
+  name: string,
+  origin: string,
+  service: object = {},
+  spec: object = {},
+): readonly object[] {
+  return [
     model(name, `${origin}/good.gguf`, { hardware: { accelerator: "cpu" }, ...spec }),
     serviceAnywhere(name, { rollout: { drainSeconds: 5 }, ...service }),
   ];
-  return { apiVersion: "v1", kind: "List", items };
 }

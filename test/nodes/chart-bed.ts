@@ -2,12 +2,15 @@
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { expect } from "vitest";
 import { OUR_REPOSITORY } from "../../scripts/images/for-tests.ts";
+import { PODS } from "../../src/kube/kinds.ts";
 import type { Pod } from "../../src/kube/workload-objects.ts";
 import { ctr } from "../bed/node/containerd.ts";
 import type { RealNode } from "../bed/node/node.ts";
 import { nodeParts, whyNoRealNode } from "../bed/node/parts.ts";
 import { localVolume } from "../bed/node/volumes.ts";
+import type { Objects } from "../bed/objects.ts";
 import { question } from "../bed/services.ts";
 import { CHART, type Helm, helmIn, helmProgram, NAMESPACE, needsHelm } from "../chart/helm.ts";
 import { type RealCluster, startRealCluster } from "../cluster/node.ts";
@@ -44,14 +47,14 @@ export async function startChartBed(): Promise<ChartBed> {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await temporaryFolder()).path;
   const cluster = stack.use(await startRealCluster({ crds: false }));
-  const { kubeconfig, kubectl, network } = cluster;
+  const { kubeconfig, kubectl, objects, network } = cluster;
   const node = cluster.node("node-1");
   const weights = path.join(folder, "tiny.gguf");
   await writeTinyGguf(weights);
   const { url: origin } = stack.use(await startBadOrigin(await readFile(weights), 0, network.gateway));
-  await localVolume(kubectl, node, { size: "4Gi" });
-  await kubectl(["create", "namespace", NAMESPACE]);
-  await kubectl(["label", "namespace", NAMESPACE, "default", `${ENFORCED}=restricted`]);
+  await localVolume(objects, node, { size: "4Gi" });
+  await objects.createNamespace(NAMESPACE);
+  for (const namespace of [NAMESPACE, "default"]) await enforce(objects, namespace, "restricted");
   const helm = helmIn(folder, kubeconfig);
   const values = [
     "--set",
@@ -59,8 +62,7 @@ export async function startChartBed(): Promise<ChartBed> {
   ];
   const flags = ["-n", NAMESPACE, "--wait", "--timeout=120s"];
   const pods: ChartBed["pods"] = async (namespace, selector) => {
-    const listed = await kubectl(["get", "pods", "-n", namespace, "-l", selector, "-o", "json"]);
-    return (JSON.parse(listed) as { readonly items: readonly Pod[] }).items;
+    return objects.list(PODS, selector, namespace);
   };
   /** With what the pods say, where they do not get ready. */
   const explained = (helming: Promise<string>) =>
@@ -68,8 +70,8 @@ export async function startChartBed(): Promise<ChartBed> {
       throw new Error(`${error}\n${await kubectl(["get", "pods,events", "-A", "-o", "wide"])}`);
     });
   const url: ChartBed["url"] = async (service, namespace = "default") => {
-    const format = "jsonpath={.spec.clusterIP}:{.spec.ports[0].port}";
-    return `http://${await kubectl(["get", "service", service, "-n", namespace, "-o", format])}`;
+    const { spec } = await objects.get(namespace, `service/${service}`);
+    return `http://${spec.clusterIP}:${spec.ports[0].port}`;
   };
   const kept = stack.move();
   return {
@@ -90,9 +92,10 @@ export async function startChartBed(): Promise<ChartBed> {
       await ctr(nodeParts(), node.folder, "images", "tag", "--force", reference, tag);
     },
     serve: async (name) => {
-      await kubectl(["apply", "-f", "-"], { input: JSON.stringify(served(name, origin)) });
-      const isReady = ["--for=jsonpath={.status.phase}=Ready", `isvc/${name}`, "--timeout=60s"];
-      await kubectl(["wait", ...isReady]).catch(async (error) => {
+      await objects.apply(...served(name, origin));
+      const isReady = (service?: { readonly status?: { readonly phase?: string } }) =>
+        expect(service?.status?.phase).toBe("Ready");
+      await objects.until("default", `isvc/${name}`, isReady).catch(async (error) => {
         const seen = await kubectl(["get", "isvc,models,pods,pvc,events", "-o", "yaml"]);
         throw new Error(`${error}\n${seen}`);
       });
@@ -130,4 +133,12 @@ export const CONFINED = {
   root: "ro",
 };
 
-export const ENFORCED = "pod-security.kubernetes.io/enforce";
+/** The Pod Security Standard of a namespace. */
+export async function enforce(
+  objects: Objects,
+  namespace: string,
+  level: "restricted" | "privileged",
+): Promise<void> {
+  const labels = { "pod-security.kubernetes.io/enforce": level };
+  await objects.patch("", `namespace/${namespace}`, { metadata: { labels } });
+}

@@ -10,7 +10,7 @@ import type { Asked } from "../bed/load/protocol.ts";
 import { PAUSE_IMAGE } from "../bed/node/containerd.ts";
 import { until } from "../bed/until.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
-import { type ChartBed, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
+import { type ChartBed, enforce, startChartBed, whyNoChart } from "./chart-bed.ts";
 
 const OURS = "app.kubernetes.io/name=metalbridge";
 const SERVED = "metalbridge.dev/service=chat";
@@ -25,7 +25,7 @@ describeUnless(whyNoChart, "upgrades of the chart on a real node", () => {
   let engine: Pod;
   beforeAll(async () => {
     bed = await startChartBed();
-    await bed.kubectl(["label", "--overwrite", "namespace", NAMESPACE, `${ENFORCED}=privileged`]);
+    await enforce(bed.cluster.objects, NAMESPACE, "privileged");
     await bed.tagImage(OUR_IMAGE, NEXT_IMAGE);
     const values = "server.enabled=true,node.enabled=true,preflight.mode=Deny,preflight.fixedNodes=true";
     await bed.install("--set", values);
@@ -135,7 +135,7 @@ async function whileRefusing({ cluster }: ChartBed, rollout: () => Promise<void>
   });
   const asking = async () => {
     while (!isOver) {
-      const { status } = await callApi(cluster.controlPlane.access, question);
+      const { status } = await callApi(cluster.access, question);
       answers.push(`${new Date().toISOString()} ${status}`);
     }
   };

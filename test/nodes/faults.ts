@@ -7,7 +7,14 @@ import type { PodsBed } from "./bed.ts";
 /** Each pod downloads its weights, and asks for little. */
 export const EPHEMERAL = { modelCache: { persistence: "Ephemeral" }, resources: { memory: "48Mi" } };
 
+interface SeenEvent {
+  readonly involvedObject: { readonly name: string };
+  readonly reason: string;
+  readonly series?: { readonly count: number };
+}
+
 export function faultsIn(bed: PodsBed) {
+  const { objects } = bed.farm;
   /** `phase reason` in the order in which the controller saw them; `kind` is `model` or `service`. */
   const phasesOf = (kind: string, name: string): readonly string[] =>
     bed.farm
@@ -22,10 +29,10 @@ export function faultsIn(bed: PodsBed) {
       .filter((one, index, all) => one !== all[index - 1]);
   /** How often each Event of the reason was repeated. */
   const eventsOf = async (name: string, reason: string): Promise<readonly number[]> => {
-    const fields = `involvedObject.name=${name},reason=${reason}`;
-    const args = ["get", "events", "-n", NAMESPACE, `--field-selector=${fields}`, "-o", "json"];
-    const { items } = JSON.parse(await bed.kubectl(args));
-    return items.map(({ series }: { readonly series?: { readonly count: number } }) => series?.count ?? 1);
+    const { items }: { readonly items: readonly SeenEvent[] } = await objects.get(NAMESPACE, "events");
+    return items
+      .filter((event) => event.involvedObject.name === name && event.reason === reason)
+      .map(({ series }) => series?.count ?? 1);
   };
   return {
     phasesOf,
@@ -42,7 +49,7 @@ export function faultsIn(bed: PodsBed) {
     },
     eventsOf,
     remove: async (...names: readonly string[]) => {
-      await bed.kubectl(["delete", "isvc,model", ...names, "-n", NAMESPACE, "--wait=false"]);
+      for (const name of names) await objects.startRemoval(NAMESPACE, `isvc/${name}`, `model/${name}`);
     },
   };
 }

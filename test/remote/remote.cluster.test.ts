@@ -7,6 +7,7 @@ import { Duplex } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { createTokenAuthorizer } from "../../agent/remote/authorize.ts";
 import { startTunnel } from "../../controller/tunnel/tunnel.ts";
+import { manualClock } from "../../gateway/testing/manual-clock.ts";
 import { DOCTOR_ACCOUNT, LOGS_ACCOUNT, remoteAudience } from "../../src/api/access/remote.ts";
 import { LABEL_SERVICE, NAMESPACE_HOSTS, NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import { CONSOLE_HEADER } from "../../src/console/protocol.ts";
@@ -21,14 +22,16 @@ import { proxyCluster } from "../fixtures/fault-proxy.ts";
 import { signToken } from "../security/signed-token.ts";
 import {
   addEndpoint,
-  apply,
+  BOB,
   bench,
+  bind,
   cluster,
+  createAccount,
   fileOf,
   hostName,
-  kubectl,
   logFile,
   logs,
+  objects,
   remotePort,
   run,
   statusOf,
@@ -73,7 +76,7 @@ test("a log is followed across rotations without losing or repeating a line", as
 
 test("the console shows the same log with the reader's rights, and the refusal of a reader without them", async () => {
   appendFileSync(logFile(), "a line for the console\n");
-  await kubectl("label", "irep/one", "-n", "team-a", `${LABEL_SERVICE}=chat`);
+  await objects().patch("team-a", "irep/one", { metadata: { labels: { [LABEL_SERVICE]: "chat" } } });
   const answerFor = async (user: "alice" | "olga") => {
     await using program = startProgram(["console", "--no-open"], { kubeconfig: fileOf(user) });
     await program.until(/#code=/);
@@ -126,10 +129,8 @@ test("only a token of the right account, of the replica's namespace and for this
   // As many reviews as there are rows are more than the host asks for at once.
   for (const [what, status, ...ask] of rows)
     await until(async () => expect([what, await statusOf(...ask)]).toEqual([what, status]));
-  await kubectl("delete", "serviceaccount", LOGS_ACCOUNT, "-n", "team-a");
-  onTestFinished(async () => {
-    await kubectl("create", "serviceaccount", LOGS_ACCOUNT, "-n", "team-a");
-  });
+  await objects().remove("team-a", `serviceaccount/${LOGS_ACCOUNT}`);
+  onTestFinished(() => createAccount(LOGS_ACCOUNT, "team-a"));
   await until(async () => expect(await statusOf(right)).toBe(401));
 });
 
@@ -141,21 +142,13 @@ test("the API server issues the token only to users whom a role allows", async (
   const command = "kubectl auth can-i create serviceaccounts/metalbridge-logs --subresource=token -n team-a";
   expect(denied.stderr).toContain(command);
   const [, ...args] = command.split(" ");
-  await expect(kubectl(...args, "--as=system:serviceaccount:operators:olga")).rejects.toThrow(/ended with 1/);
-  expect(await kubectl(...args, "--as=system:serviceaccount:team-a:alice")).toBe("yes\n");
+  const { kubectl } = cluster();
+  const olga = "--as=system:serviceaccount:operators:olga";
+  await expect(kubectl([...args, olga])).rejects.toThrow(/ended with 1/);
+  expect(await kubectl([...args, "--as=system:serviceaccount:team-a:alice"])).toBe("yes\n");
 
-  await kubectl(
-    "create",
-    "rolebinding",
-    "bob",
-    "-n",
-    "team-a",
-    "--clusterrole=metalbridge-host-logs",
-    "--serviceaccount=team-b:bob",
-  );
-  onTestFinished(async () => {
-    await kubectl("delete", "rolebinding", "bob", "-n", "team-a");
-  });
+  await bind("metalbridge-host-logs", BOB, { name: "bob", namespace: "team-a" });
+  onTestFinished(() => objects().remove("team-a", "rolebinding/bob"));
   await until(async () => {
     const { stderr } = await logs("bob", "one", "-n", "team-a");
     expect(stderr).toMatch(/^RemoteAccessForbidden: cannot use the tunnel to hosts/);
@@ -194,27 +187,26 @@ test("a server that answers at a host's address without the host's key gets no t
   const { address } = bench.place;
   await addHost(cluster(), "imposter", [address]);
   const remote = { fingerprint: "0".repeat(64), port: remotePort, logs: true, doctor: true };
-  const status = JSON.stringify({ status: { addresses: [address], remote } });
-  await kubectl("patch", "host", "imposter", "--subresource=status", "--type=merge", "-p", status);
+  const imposter = "host/imposter";
+  await objects().patch("", imposter, { status: { addresses: [address], remote } }, "status");
   const { stdout } = await run("olga", "doctor", "--host", "imposter", "--direct");
   expect(stdout).toMatch(/RemoteHostUnreachable: .*its certificate differs from the status of the Host/);
   // Nor does the tunnel lead to a port of the host's choice, at an address of its choice in a network of its spec.
-  const network = JSON.stringify({ spec: { addresses: [`${address}/24`] } });
-  await kubectl("patch", "host", "imposter", "--type=merge", "-p", network);
-  const chosen = JSON.stringify({ status: { remote: { ...remote, port: remotePort + 1 } } });
-  await kubectl("patch", "host", "imposter", "--subresource=status", "--type=merge", "-p", chosen);
+  await objects().patch("", imposter, { spec: { addresses: [`${address}/24`] } });
+  const chosen = { ...remote, port: remotePort + 1 };
+  await objects().patch("", imposter, { status: { remote: chosen } }, "status");
   const led = await run("olga", "doctor", "--host", "imposter");
   expect(led.stdout).toMatch(
     /RemoteHostUnreachable: .*on port \d+, and the tunnel connects to port \d+ only: use --direct/,
   );
-  await kubectl("patch", "host", "imposter", "--type=merge", "-p", '{"spec":{"addresses":["192.0.2.7"]}}');
+  await objects().patch("", imposter, { spec: { addresses: ["192.0.2.7"] } });
   const elsewhere = await run("olga", "doctor", "--host", "imposter");
   expect(elsewhere.stdout).toMatch(/RemoteAccessOff: .*has no address that its spec allows/);
 });
 
 test("the tunnel connects only to hosts with remote access and speaks no other protocol; the API server proxies to no address without a pod", async () => {
   const proxied = (service: string, target: string) =>
-    kubectl("get", "--raw", `/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${service}/proxy/${target}`);
+    objects().raw(`/api/v1/namespaces/${NAMESPACE_SYSTEM}/services/${service}/proxy/${target}`);
   await expect(proxied("metalbridge-tunnel", `hosts/${hostName()}`)).rejects.toThrow(
     /only metalbridge-tunnel is supported|426|Upgrade/,
   );
@@ -234,7 +226,7 @@ test("the tunnel connects only to hosts with remote access and speaks no other p
   }
   // Why a tunnel is needed: a Service of a host's address alone is not proxied to.
   const spec = { ports: [{ port: remotePort }] };
-  await apply({
+  await objects().apply({
     apiVersion: "v1",
     kind: "Service",
     metadata: { name: "plain", namespace: NAMESPACE_SYSTEM },
@@ -246,16 +238,17 @@ test("the tunnel connects only to hosts with remote access and speaks no other p
 
 /** A tunnel of its own, and what opens one to the host: a connection, or the status of the refusal. */
 async function ownTunnel(kubeconfigPath: string, perHost: number, hostPort?: number) {
+  const clock = manualClock();
   const connection = await connect({ kubeconfigPath });
   const stop = new AbortController();
   onTestFinished(() => {
     stop.abort();
     connection.close();
   });
-  const limits = { total: 2, perHost, connectMs: 5_000, longestMs: 1_500 };
+  const limits = { total: 2, perHost, connectMs: 30_000, longestMs: 60_000 };
   const port = await new Promise<number>((onListening) => {
     const { signal } = stop;
-    const shared = { client: createClient(connection), clock: systemClock, log: quietLog, signal, limits };
+    const shared = { client: createClient(connection), clock, log: quietLog, signal, limits };
     startTunnel({ ...shared, address: "127.0.0.1", port: 0, hostPort, onListening });
   });
   const open = () => {
@@ -266,7 +259,7 @@ async function ownTunnel(kubeconfigPath: string, perHost: number, hostPort?: num
       asked.once("response", ({ statusCode }) => resolve(statusCode));
     });
   };
-  return { port, open };
+  return { port, open, endLongest: () => clock.advance(limits.longestMs) };
 }
 
 const upgradeOf = (path: string) =>
@@ -291,12 +284,13 @@ test("a tunnel keeps its place while its lookup is in progress, also where its u
 });
 
 test("tunnels to a host are limited in number and in duration, and a client that was refused takes up no place", async () => {
-  const { port, open } = await ownTunnel(cluster().kubeconfig, 1, remotePort);
+  const { port, open, endLongest } = await ownTunnel(cluster().kubeconfig, 1, remotePort);
   // This host's agent does not use the port that is the default of both.
   expect(await (await ownTunnel(cluster().kubeconfig, 1)).open()).toBe(502);
   const first = await open();
   expect(await open()).toBe(429);
   expect(first).toBeInstanceOf(Duplex);
+  endLongest();
   if (first instanceof Duplex) await once(first.resume(), "close");
   const next = await open();
   expect(next).toBeInstanceOf(Duplex);
@@ -331,7 +325,11 @@ test("the API server is asked about few tokens at once, and no token is admitted
   expect((await authorize("d")).at).toBe("stranger");
   expect((await authorize("e")).at).toBe("unknown");
 
-  await kubectl("delete", "clusterrolebinding", "metalbridge-remote-hosts");
+  const binding = "clusterrolebinding/metalbridge-remote-hosts";
+  const { apiVersion, kind, metadata, roleRef, subjects } = await objects().get("", binding);
+  const kept = { apiVersion, kind, metadata: { name: metadata.name }, roleRef, subjects };
+  await objects().remove("", binding);
+  onTestFinished(() => objects().apply(kept));
   await until(async () => {
     const { stderr } = await logs("alice", "one", "-n", "team-a");
     expect(stderr).toMatch(/^RemoteRequestRefused: .*the cluster does not let hosts review tokens/);

@@ -6,7 +6,6 @@ import { API_VERSION, NAMESPACE_HOSTS, NAMESPACE_JOIN } from "../../src/api/grou
 import { createJoinKey } from "../../src/crypto/join-seal.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity, writeAccountKubeconfig } from "../bed/identity.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
@@ -39,7 +38,7 @@ let folder: TemporaryFolder;
 let thief: KubeConnection;
 
 beforeAll(async () => {
-  const { kubeconfig, kubectl } = sharedCluster();
+  const { kubeconfig, objects } = sharedCluster();
   folder = await temporaryFolder();
   const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
   const policy: JoinGroup = { limit: 1, expiresAt, approve: "manual", addresses: [], namePattern: "*" };
@@ -48,12 +47,11 @@ beforeAll(async () => {
     kind: "ServiceAccount",
     ...joinAccount(name, policy),
   });
-  const items = [
+  await objects.apply(
     ...[...joinAccess(), account(GROUP), account(OTHER)],
     withFields(manifest("Host", HOST), { "spec.addresses": ["192.168.77.9"] }),
     request(FOREIGN, { group: OTHER }),
-  ];
-  await kubectl(["apply", "--server-side", "-f", "-"], listOf(...items));
+  );
   await giveIdentity({ kubeconfig }, HOST, path.join(folder.path, "host"));
   const file = path.join(folder.path, "kubeconfig");
   await writeAccountKubeconfig({ kubeconfig }, { name: GROUP, namespace: NAMESPACE_JOIN, file });
@@ -69,10 +67,10 @@ beforeAll(async () => {
 
 afterAll(async () => {
   thief.close();
-  const { kubectl } = sharedCluster();
-  await kubectl(["delete", "hostjoinrequest", OWN, FOREIGN, "-n", NAMESPACE_JOIN]);
-  await kubectl(["delete", "serviceaccount", GROUP, OTHER, "-n", NAMESPACE_JOIN]);
-  await kubectl(["delete", "host", HOST, "--wait=false"]);
+  const { objects } = sharedCluster();
+  const requests = [OWN, FOREIGN].map((name) => `hostjoinrequest/${name}`);
+  await objects.remove(NAMESPACE_JOIN, ...requests, `serviceaccount/${GROUP}`, `serviceaccount/${OTHER}`);
+  await objects.startRemoval("", `host/${HOST}`);
   await folder[Symbol.asyncDispose]();
 });
 

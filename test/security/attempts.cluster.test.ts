@@ -16,7 +16,6 @@ import {
 } from "../../src/api/group.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { giveIdentity } from "../bed/identity.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { until } from "../bed/until.ts";
 import { sharedCluster } from "../cluster/cluster.ts";
 import { manifest, withFields } from "../fixtures/manifests.ts";
@@ -62,7 +61,7 @@ let admin: KubeConnection;
 
 beforeAll(async () => {
   const cluster = sharedCluster();
-  await cluster.kubectl(["create", "namespace", NAMESPACE]);
+  await cluster.objects.createNamespace(NAMESPACE);
   folder = await temporaryFolder();
   admin = await connect({ kubeconfigPath: cluster.kubeconfig });
   const replica = (name: string, host: string) =>
@@ -103,8 +102,8 @@ beforeAll(async () => {
     withFields(manifest("Model", "gated", NAMESPACE), { "spec.sourceSecretRef": { name: "keys" } }),
     withFields(manifest("InferenceService", "chat", NAMESPACE), {}),
   ];
-  await cluster.kubectl(["create", "-f", "-"], listOf(...items));
-  await cluster.kubectl(["delete", "irep", "mine-deleted", "-n", NAMESPACE, "--wait=false"]);
+  for (const item of items) await cluster.objects.create(item);
+  await cluster.objects.startRemoval(NAMESPACE, "irep/mine-deleted");
   const file = path.join(folder.path, "kubeconfig");
   await giveIdentity(cluster, VICTIM, path.join(folder.path, "victim"));
   await giveIdentity(cluster, EVIL, file);
@@ -124,20 +123,15 @@ afterAll(async () => {
   evil.close();
   people.close();
   admin.close();
-  const { kubectl } = sharedCluster();
-  const freed = JSON.stringify({ metadata: { finalizers: null } });
+  const { objects } = sharedCluster();
   for (const name of ["mine", "mine-deleted", "theirs"])
-    await kubectl(["patch", "irep", name, "-n", NAMESPACE, "--type=merge", "-p", freed]).catch(() => {});
-  await kubectl(["delete", "host", EVIL, VICTIM, "--wait=false"]);
-  await kubectl(["delete", "lease,serviceaccount", EVIL, VICTIM, "-n", NAMESPACE_HOSTS]);
-  await kubectl([
-    "delete",
-    "clusterrole,clusterrolebinding",
-    "--ignore-not-found",
-    `ours-${process.pid}`,
-    `${NAMESPACE}-operator`,
-  ]);
-  await kubectl(["delete", "namespace", NAMESPACE, "--wait=false"]);
+    await objects.patch(NAMESPACE, `irep/${name}`, { metadata: { finalizers: null } }).catch(() => {});
+  for (const name of [EVIL, VICTIM]) {
+    await objects.startRemoval("", `host/${name}`);
+    await objects.remove(NAMESPACE_HOSTS, `lease/${name}`, `serviceaccount/${name}`);
+  }
+  await objects.remove("", `clusterrole/ours-${process.pid}`, `clusterrolebinding/${NAMESPACE}-operator`);
+  await objects.startRemoval("", `namespace/${NAMESPACE}`);
   await folder[Symbol.asyncDispose]();
 });
 

@@ -2,11 +2,11 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { parseAllDocuments } from "yaml";
 import { packageRoot } from "../../local/package-root.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
 import { writeAccountKubeconfig } from "../bed/identity.ts";
-import { listOf } from "../bed/kubectl.ts";
 import type { TestCluster } from "../cluster/cluster.ts";
 import { get, NAMESPACE, OURS } from "./requests.ts";
 
@@ -29,16 +29,15 @@ export type Who = keyof typeof ACCOUNTS;
 
 /** Resolves once the API server grants the rights. */
 export async function asUsers(
-  { kubeconfig, kubectl }: TestCluster,
+  { kubeconfig, objects }: TestCluster,
   folder: string,
 ): Promise<UserConnections<Who>> {
   const operator = await readFile(path.join(packageRoot(), "examples/rbac/operator.yaml"), "utf8");
-  await kubectl(["apply", "--server-side", "--force-conflicts", "-f", "-"], { input: operator });
-  const items = [
+  await objects.apply(
+    ...parseAllDocuments(operator).map((document) => document.toJS()),
     { apiVersion: `${RBAC_GROUP}/v1`, kind: "ClusterRole", ...ofOurKinds() },
     ...Object.values(ACCOUNTS).flatMap(objectsOf),
-  ];
-  await kubectl(["create", "-f", "-"], listOf(...items));
+  );
   const connections = new Map<Who, KubeConnection>();
   for (const who of Object.keys(ACCOUNTS) as Who[]) {
     const file = path.join(folder, ACCOUNTS[who].name);

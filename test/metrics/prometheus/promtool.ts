@@ -8,7 +8,7 @@ export const prometheusFolder: string | undefined = findPrometheus();
 
 /** What its absence is called in the name of a test. */
 export const needsPrometheus =
-  prometheusFolder === undefined ? " (needs prometheus: npm run setup -- --for test)" : "";
+  prometheusFolder === undefined ? " (needs prometheus: npm run setup -- --for system)" : "";
 
 export interface Verdict {
   readonly code: number | string;

@@ -20,8 +20,9 @@ import { removeNodeLeftovers } from "../../bed/node/leftovers.ts";
 import { API_SERVER_ARGS, type NodeCluster, prepareNode, type RealNode } from "../../bed/node/node.ts";
 import { nodeParts } from "../../bed/node/parts.ts";
 import { routePods } from "../../bed/node/pods-network.ts";
+import { objectsOf } from "../../bed/objects.ts";
 import { installRelease, type Release } from "../../bed/release.ts";
-import { compactEtcd } from "../../cluster/etcd-compaction.ts";
+import { compactEtcd } from "../../cluster/etcd.ts";
 import { quietLog } from "../../cluster/quiet-log.ts";
 import { auditWatches } from "../observe/proxy.ts";
 import { type EngineName, HOSTS, nodeNames, type ServiceName, servicesWith } from "../plan/catalog.ts";
@@ -103,6 +104,8 @@ async function build(
   await installBasics(controlPlane.access, customResourceDefinitions());
   const { kubeconfig } = controlPlane;
   const kubectl = kubectlFor(kubeconfig);
+  const objects = objectsOf(kubeconfig);
+  keep(async () => objects[Symbol.dispose]());
   const models = await serveModels(network.gateway, path.join(dir, "models"));
   keep(async () => models[Symbol.asyncDispose]());
   await clients(dir, network, kubeconfig, keep);
@@ -126,12 +129,8 @@ async function build(
   const gateway = await prepareGateway({ dir, station, kubeconfig, client, release: releases[0] });
   keep(gateway.dispose);
   const hosts = await prepareHosts({ dir, network, controlPlane, release: releases[0], engine }, keep);
-  const nodes = await joinNodes(
-    nodeCount,
-    network,
-    { kubeconfig, kubectl, access: controlPlane.access },
-    keep,
-  );
+  const { access } = controlPlane;
+  const nodes = await joinNodes(nodeCount, network, { kubeconfig, objects, access }, keep);
   return {
     network,
     controlPlane,
@@ -151,9 +150,10 @@ async function build(
 }
 
 async function clients(dir: string, network: Network, kubeconfig: string, keep: Keep): Promise<void> {
+  using objects = objectsOf(kubeconfig);
   const nodeName = "torture-node";
   const station = network.station(CLIENTS);
-  await createNode(kubectlFor(kubeconfig), nodeName, station);
+  await createNode(objects, nodeName, station);
   const proxy = await startKubeProxy({ kubeconfig, nodeName, station, dir: path.join(dir, "kube-proxy") });
   keep(proxy.stop);
 }

@@ -32,14 +32,18 @@ describe.skipIf(program === undefined)("a kept connection", () => {
     const head = ["POST /v1/chat/completions HTTP/1.1", `Host: ${host}`, "Content-Type: application/json"];
     socket.write([...head, `Content-Length: ${body.length}`, "", body].join("\r\n"));
     let answer = "";
-    let doneAt = Number.POSITIVE_INFINITY;
+    let hasAskedAgain = false;
     socket.on("data", (chunk: Buffer) => {
       answer += chunk.toString();
-      if (answer.includes("[DONE]")) doneAt = Math.min(doneAt, performance.now());
+      if (hasAskedAgain || !answer.includes("[DONE]")) return;
+      hasAskedAgain = true;
+      // On a connection that it keeps, llama-server would answer.
+      socket.write(`GET /health HTTP/1.1\r\nHost: ${host}\r\n\r\n`);
     });
-    await once(socket, "end");
-    // Long before the five seconds that it gives an idle connection.
-    expect(performance.now() - doneAt).toBeLessThan(4_000);
+    // The close may be a reset, because the second request is not read.
+    socket.on("error", () => {});
+    await once(socket, "close");
+    expect(answer.match(/^HTTP\/1\.1 /gm)).toHaveLength(1);
     expect(answer).toContain("Keep-Alive: timeout=5");
     expect(answer).not.toContain("Connection: close");
     expect(answer).toContain("[DONE]");

@@ -4,6 +4,7 @@ import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OUR_IMAGE } from "../../scripts/images/for-tests.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { PODS } from "../../src/kube/kinds.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { lostOf } from "../bed/load/clients.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
@@ -37,6 +38,10 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
   });
   afterAll(() => bed?.[Symbol.asyncDispose]());
 
+  const removePods = async (service: string) => {
+    const names = (await bed.pods(service)).map(({ metadata }) => `pod/${metadata.name}`);
+    await bed.farm.objects.remove(NAMESPACE, ...names);
+  };
   const source = (name: string) => ({ source: `${bed.origin}/${name}.gguf` });
   const correct = (name: string) => bed.patch(`model/${name}`, { spec: source("good") });
   /** A claim that many nodes may mount, so that a Job fills it. */
@@ -47,7 +52,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
       resources: { requests: { storage: "1Gi" } },
     };
     const claim = { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name }, spec };
-    await bed.kubectl(["create", "-n", NAMESPACE, "-f", "-"], { input: JSON.stringify(claim) });
+    await bed.farm.objects.apply(claim);
     return { modelCache: { claimName: name } };
   };
 
@@ -55,13 +60,13 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
     const node = bed.cluster.node("node-1");
     const limits = [{ type: "Container", default: { memory: "96Mi" } }];
     const range = { apiVersion: "v1", kind: "LimitRange", metadata: { name: "small" }, spec: { limits } };
-    await bed.kubectl(["create", "-n", NAMESPACE, "-f", "-"], { input: JSON.stringify(range) });
+    await bed.farm.objects.apply(range);
     // Without a map of the file, all of it is the process's own memory.
     const extraArgs = ["--threads", "1", "--load-mode", "none"];
     await bed.apply("engine-oom", { ...EPHEMERAL, extraArgs }, source("huge"));
     const little = { resources: { memory: "12Mi" } };
     await bed.apply("init-oom", EPHEMERAL, little);
-    const claim = await claimFor("job-oom", await localVolume(bed.kubectl, node, { size: "1Gi" }));
+    const claim = await claimFor("job-oom", await localVolume(bed.farm.objects, node, { size: "1Gi" }));
     await bed.apply("job-oom", claim, little);
     await Promise.all([
       faults.until(
@@ -87,8 +92,8 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
     // No pod was made for a claim that the service does not name.
     expect(await bed.pods("job-oom")).toEqual([]);
 
-    await bed.kubectl(["delete", "limitrange", "small", "-n", NAMESPACE]);
-    await bed.kubectl(["delete", "pod", "-n", NAMESPACE, "-l", "metalbridge.dev/service=engine-oom"]);
+    await bed.farm.objects.remove(NAMESPACE, "limitrange/small");
+    await removePods("engine-oom");
     for (const name of ["init-oom", "job-oom"])
       await bed.patch(`model/${name}`, { spec: { resources: { memory: "256Mi" } } });
     await faults.untilReady("engine-oom", "init-oom", "job-oom");
@@ -154,7 +159,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
       await bed.apply("locked", EPHEMERAL, source("401"));
       await bed.apply("missing", EPHEMERAL, source("404"));
       await bed.apply("cut", EPHEMERAL, source("cut"));
-      const claim = await claimFor("job-cut", await localVolume(bed.kubectl, node, { size: "1Gi" }));
+      const claim = await claimFor("job-cut", await localVolume(bed.farm.objects, node, { size: "1Gi" }));
       await bed.apply("job-cut", claim, source("cut"));
       await Promise.all([
         faults.until(
@@ -168,17 +173,8 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
         bed.untilModel("job-cut", { phase: "Pending", reason: "SourceTruncated" }),
       ]);
       await until(async () => {
-        const pods = await bed.kubectl([
-          "get",
-          "pods",
-          "-n",
-          NAMESPACE,
-          "-l",
-          "metalbridge.dev/model=job-cut",
-          "-o",
-          "name",
-        ]);
-        expect(pods.trim().split("\n").length).toBeGreaterThan(1);
+        const pods = await bed.farm.objects.list(PODS, "metalbridge.dev/model=job-cut");
+        expect(pods.length).toBeGreaterThan(1);
       });
       await faults.until("job-cut", "ModelNotReady", /SourceTruncated.*broke off/, "Pending");
       const phases = faults.phasesOf("model", "job-cut");
@@ -190,7 +186,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
 
     test("a disk that is too small is named, and heals once it is larger; an evicted pod says why", async () => {
       const node = bed.cluster.node("node-1");
-      const small = await localVolume(bed.kubectl, node, { size: "4Gi", tmpfs: true, realSize: "8Mi" });
+      const small = await localVolume(bed.farm.objects, node, { size: "4Gi", tmpfs: true, realSize: "8Mi" });
       await bed.apply("full", { resources: { memory: "48Mi" } }, source("huge"));
       const storage = (ephemeralStorage: string) => ({ resources: { memory: "48Mi", ephemeralStorage } });
       await bed.apply("tight", { ...EPHEMERAL, ...storage("20Mi") }, source("huge"));
@@ -232,7 +228,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
     annotate,
   }) => {
     const [one, two] = [bed.cluster.node("node-1"), bed.cluster.node("node-2")];
-    await localVolume(bed.kubectl, two, { size: "4Gi" });
+    await localVolume(bed.farm.objects, two, { size: "4Gi" });
     await bed.apply("bound", { resources: { memory: "48Mi" } });
     // Gone from a lost node sooner than the 300 s of Kubernetes.
     const tolerations = ["unreachable", "not-ready"].map((name) => ({
@@ -268,9 +264,9 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
     await clients.untilEachAsked(2);
     expect(lostOf(await clients.stop())).toEqual([]);
     expect((await bed.pods("spread")).map(({ spec }) => spec.nodeName)).toEqual(["node-1", "node-1"]);
-    await bed.kubectl(["uncordon", "node-2"]);
+    await bed.farm.objects.patch("", "node/node-2", { spec: { unschedulable: null } });
     await faults.untilReady("bound");
-    await bed.kubectl(["delete", "pod", "-n", NAMESPACE, (await bed.pods("spread"))[0]?.metadata.name ?? ""]);
+    await bed.farm.objects.remove(NAMESPACE, `pod/${(await bed.pods("spread"))[0]?.metadata.name}`);
     await bed.until("spread", { phase: "Ready", readyReplicas: 2 });
     expect((await bed.pods("spread")).map(({ spec }) => spec.nodeName).sort()).toEqual(["node-1", "node-2"]);
   });
@@ -312,7 +308,7 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
     await bed.until("spread", { phase: "Ready", readyReplicas: 2 });
     await annotate(`two replicas again after ${Math.round(performance.now() - started)} ms`);
     // It will come back under another name, if at all.
-    await bed.kubectl(["delete", "node", "node-2"]);
+    await bed.farm.objects.remove("", "node/node-2");
     await bed.kubectl(["delete", "pod", "-n", NAMESPACE, "-l", "metalbridge.dev/service=bound", "--force"]);
     await faults.until(
       "bound",
@@ -320,10 +316,10 @@ describeUnless(whyNoRealNode(), "faults in pods", () => {
       /node affinity.*To do: .*delete it, and it is created again/s,
       "WaitingForCapacity",
     );
-    await localVolume(bed.kubectl, bed.cluster.node("node-1"), { size: "4Gi" });
+    await localVolume(bed.farm.objects, bed.cluster.node("node-1"), { size: "4Gi" });
     const { status } = await bed.farm.objects.read(MODELS, "bound");
-    await bed.kubectl(["delete", "pvc", status?.cache?.claimName ?? "", "-n", NAMESPACE, "--wait=false"]);
-    await bed.kubectl(["delete", "pod", "-n", NAMESPACE, "-l", "metalbridge.dev/service=bound"]);
+    await bed.farm.objects.startRemoval(NAMESPACE, `pvc/${status?.cache?.claimName}`);
+    await removePods("bound");
     await faults.untilReady("bound");
   });
 });

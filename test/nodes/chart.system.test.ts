@@ -10,7 +10,7 @@ import { until } from "../bed/until.ts";
 import { everything, newSince } from "../chart/everything.ts";
 import { CHART, NAMESPACE } from "../chart/helm.ts";
 import { root } from "../docs/pages.ts";
-import { type ChartBed, CONFINED, confinementOf, ENFORCED, startChartBed, whyNoChart } from "./chart-bed.ts";
+import { type ChartBed, CONFINED, confinementOf, enforce, startChartBed, whyNoChart } from "./chart-bed.ts";
 
 const OURS = "app.kubernetes.io/name=metalbridge";
 const SERVED = "metalbridge.dev/service=chat";
@@ -37,6 +37,7 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
 
   test("the DaemonSet for nodes needs a privileged namespace, and then publishes what this node has", async () => {
     const { kubectl, helm } = bed;
+    const { objects } = bed.cluster;
     const enabled = ["--reuse-values", "--set", "node.enabled=true"];
     await helm("upgrade", "metalbridge", CHART, "-n", NAMESPACE, ...enabled);
     const refused = async () => {
@@ -44,19 +45,12 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
       expect(seen).toMatch(/violates PodSecurity "restricted:latest"/);
     };
     await until(refused);
-    await kubectl(["label", "--overwrite", "namespace", NAMESPACE, `${ENFORCED}=privileged`]);
+    await enforce(objects, NAMESPACE, "privileged");
     const rollout = ["rollout", "status", "daemonset/metalbridge-node", "-n", NAMESPACE, "--timeout=60s"];
     await kubectl(rollout);
-    const read = [
-      "get",
-      "configmap",
-      "metalbridge-node-node-1",
-      "-n",
-      NAMESPACE,
-      "-o",
-      "jsonpath={.data.node\\.json}",
-    ];
-    const report = await until(async () => JSON.parse(await kubectl(read)));
+    const report = await objects.until(NAMESPACE, "configmap/metalbridge-node-node-1", (found) =>
+      JSON.parse(found.data["node.json"]),
+    );
     expect(report).toMatchObject({
       memory: { totalBytes: totalmem() },
       cpu: {
@@ -67,8 +61,8 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
       gpus: [],
       leftOut: [],
     });
-    const capacity = await kubectl(["get", "node", "node-1", "-o", "jsonpath={.status.capacity.memory}"]);
-    expect(capacity).toBe(`${totalmem() / 1024}Ki`);
+    const { status } = await objects.get("", "node/node-1");
+    expect(status.capacity.memory).toBe(`${totalmem() / 1024}Ki`);
   });
 
   test("every container of ours runs without rights on its node", async () => {
@@ -105,11 +99,21 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
   });
 
   test("the density server answers through its Service, with the node's own report", async () => {
-    const { kubectl, node } = bed;
-    await kubectl(["create", "serviceaccount", "density"]);
-    const role = ["--clusterrole=metalbridge-density-reader", "--serviceaccount=default:density"];
-    await kubectl(["create", "clusterrolebinding", "density", ...role]);
-    const token = (await kubectl(["create", "token", "density"])).trim();
+    const { node } = bed;
+    const { objects } = bed.cluster;
+    const account = { name: "density", namespace: "default" };
+    const rbac = "rbac.authorization.k8s.io";
+    await objects.apply(
+      { apiVersion: "v1", kind: "ServiceAccount", metadata: account },
+      {
+        apiVersion: `${rbac}/v1`,
+        kind: "ClusterRoleBinding",
+        metadata: { name: "density" },
+        roleRef: { apiGroup: rbac, kind: "ClusterRole", name: "metalbridge-density-reader" },
+        subjects: [{ kind: "ServiceAccount", ...account }],
+      },
+    );
+    const token = await objects.token("default", "density");
     const target = `${await bed.url("metalbridge-server", NAMESPACE)}/api/v1/density/nodes`;
     const curl = ["curl", "-sS", "-m", "20", "-H", `authorization: Bearer ${token}`, target];
     await until(async () => {
@@ -118,7 +122,7 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
         nodes: [{ nodeName: "node-1", kind: "Node", stale: false, system: { cpu_name: cpus()[0]?.model } }],
       });
     });
-    await kubectl(["delete", "serviceaccount/density", "clusterrolebinding/density"]);
+    await objects.remove("default", "serviceaccount/density", "clusterrolebinding/density");
   });
 
   test("controllers, density server and DaemonSet stay below their memory budgets, and have not been restarted", async ({
@@ -145,9 +149,8 @@ describeUnless(whyNoChart, "the chart on a real node", () => {
     expect((await bed.pods("default", SERVED)).map(uidOf)).toEqual([pod?.metadata.uid]);
     await kubectl(["delete", `pod/${pod?.metadata.name}`, "--grace-period=1"]);
     await until(async () => {
-      const events = await kubectl(["get", "events", "-o", "custom-columns=M:.message"]);
       const [next, ...more] = await bed.pods("default", SERVED);
-      expect(next?.status?.containerStatuses, events).toMatchObject([{ ready: true }]);
+      expect(next?.status?.containerStatuses).toMatchObject([{ ready: true }]);
       expect(more).toEqual([]);
     });
     // kube-proxy hears of it a moment later.

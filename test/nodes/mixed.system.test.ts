@@ -32,8 +32,8 @@ describeUnless(whyNoRealNode(), "services on a host and a node", () => {
       agents: [{ hostName: "host-1", config: { disk: { reserve: 0 } } }],
       controllerManagerArgs: [`--node-monitor-grace-period=${GRACE_SECONDS}s`, "--node-monitor-period=1s"],
     });
-    await bed.kubectl(["wait", "mbhost/host-1", "--for=condition=Ready", "--timeout=60s"]);
-    await localVolume(bed.kubectl, bed.cluster.node("node-2"), { size: "4Gi" });
+    await untilHost("Ready");
+    await localVolume(bed.farm.objects, bed.cluster.node("node-2"), { size: "4Gi" });
   });
   afterAll(() => bed?.[Symbol.asyncDispose]());
 
@@ -44,6 +44,10 @@ describeUnless(whyNoRealNode(), "services on a host and a node", () => {
     const orders = { url: await bed.url("chat"), clients: kinds, timeoutMs: 20_000, tracks: true };
     return startClients(namespace, orders);
   };
+  const untilHost = (type: string) =>
+    bed.farm.objects.until("", "mbhost/host-1", (host) =>
+      expect(host?.status?.conditions).toContainEqual(expect.objectContaining({ type, status: "True" })),
+    );
   const replicas = () => bed.farm.objects.list(INFERENCE_REPLICAS, LABEL);
   const podsWanted = async () => (await bed.farm.objects.read(DEPLOYMENTS, "chat")).spec.replicas;
   /** `address:port` of each endpoint that gets new connections. */
@@ -91,7 +95,7 @@ describeUnless(whyNoRealNode(), "services on a host and a node", () => {
 
   test("a drain of the host moves its replica to a pod and back, and no request fails", async () => {
     await bed.patch("mbhost/host-1", { spec: { drain: true } });
-    await bed.kubectl(["wait", "mbhost/host-1", "--for=condition=Drained", "--timeout=90s"]);
+    await untilHost("Drained");
     await bed.until("chat", { phase: "Ready", ...ready(2) });
     expect(await replicas()).toEqual([]);
     expect(await bed.pods("chat")).toHaveLength(2);
