@@ -114,6 +114,14 @@ test("a failing revision stops the rollout; added replicas are of the old one; a
   expect(await contexts("failing")).toEqual([2_048, 2_048, 2_048]);
 });
 
+test("a service that is deleted in the middle of a rollout leaves no replica of either revision", async () => {
+  await serve("deleted", { replicas: 2 });
+  await change("deleted", { contextSize: BAD_CONTEXT });
+  expect(progressing(await chat("deleted"))).toBe("False RolloutStopped");
+  await bench().remove("deleted", "isvc/chat");
+  expect(await uids("deleted")).toEqual([]);
+});
+
 test("going back uses the old revision again, with the highest number, and restarts nothing that is of it", async () => {
   await serve("undone", { replicas: 2, contextSize: 4_096 });
   const before = await uids("undone");
