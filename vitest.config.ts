@@ -43,9 +43,9 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
           include: SYSTEM,
           exclude: ["node_modules/**"],
-          maxWorkers: 3,
-          // A farm under torture takes a third of a core.
-          maxConcurrency: 4,
+          // Two farms under torture, and one more file beside them, keep two cores busy.
+          maxWorkers: 2,
+          maxConcurrency: 2,
         },
       },
     ],

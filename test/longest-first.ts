@@ -7,7 +7,7 @@ interface Costs {
   readonly files: Readonly<Record<string, { readonly wallSeconds: number } | undefined>>;
 }
 
-/** Of a whole run (scripts/tests/costs.mjs). */
+/** What each file cost in a whole run (scripts/tests/costs.mjs). */
 const COSTS = path.join(import.meta.dirname, "costs.json");
 const LONG_SECONDS = 25;
 

@@ -9,7 +9,7 @@ import { findLlamaServer } from "../../local/control-plane/engine-programs.ts";
 import { send } from "./signal.ts";
 import { until } from "./until.ts";
 
-/** Of a core, for the engines of one agent. */
+/** The part of one core that the engines of one agent may use. */
 const SHARE = 0.1;
 /** As short as the pauses between two tokens may be. */
 const PERIOD_US = 20_000;

@@ -43,7 +43,7 @@ export async function restoreStored(
   return operations.length;
 }
 
-/** Of one transaction, by etcd's default. */
+/** The largest transaction that etcd accepts by default. */
 const MAX_OPERATIONS = 128;
 
 function toBase64(text: string): string {

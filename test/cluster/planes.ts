@@ -27,7 +27,7 @@ export interface PrivateClusterOptions {
   readonly scheduler?: boolean;
   /** A KubeSchedulerConfiguration, for a scheduler that is started with it. */
   readonly schedulerConfig?: Readonly<Record<string, unknown>>;
-  /** Of an earlier private cluster, to come back with its data; kept on disposal. */
+  /** The folder of an earlier private cluster, which comes back with its data. It is kept on disposal. */
   readonly dir?: string;
   readonly bindAddress?: string;
   /** More flags of kube-apiserver. */
@@ -73,7 +73,7 @@ interface KeptPlane extends Plane {
   readonly stored: ReadonlyMap<string, Stored>;
 }
 
-/** Of one worker, beside those in use. An idle one takes 600 MB, and a hundredth of a core. */
+/** Idle control planes that a worker keeps. Each takes 600 MB, and a hundredth of a core. */
 const MAX_KEPT = 1;
 
 const kept: KeptPlane[] = [];

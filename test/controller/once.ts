@@ -104,7 +104,7 @@ export function oneOnce(options: OnceOptions = {}): () => Once {
 
 interface Plane {
   readonly cluster: PrivateCluster;
-  /** Of the controller's account, as installed. */
+  /** Has the rights of the controller's account, as installed. */
   readonly kubeconfig: string;
   readonly restore: () => Promise<void>;
   /** See `createSnapshots`. */

@@ -89,7 +89,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     onTestFinished(() => stream.controller.abort());
     return stream;
   };
-  /** Of a stream of the service with one slot. */
+  /** How many tokens the service with one slot has sent when its stream ends. */
   const streamedTokens = async (apiKey: string, max_tokens: number) => {
     const stream = await clientOf(apiKey).chat.completions.create({
       model: "single",

@@ -17,7 +17,7 @@ export interface AwayFleet extends AsyncDisposable {
   readonly network: Network;
   readonly proxy: ProxiedCluster;
   readonly farm: TestFleet;
-  /** Of the API server, which removes nothing from it. */
+  /** The audit log of the API server, which removes nothing from it. */
   readonly auditLog: string;
   /** Its pid. */
   readonly onlyEngine: () => number;

@@ -1,7 +1,7 @@
 /**
  * Controllers that take over from each other in the middle of their work: nodes and kubelets are kwok's.
  *
- * CPU: three controllers in turn on a cluster with pods, whose forty services each has a Deployment.
+ * CPU: three controllers in turn on a cluster with pods, where each of twenty services has a Deployment.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -23,7 +23,7 @@ import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startBadOrigin } from "./bad-origin.ts";
 
 const MINUTE = 60_000;
-/** Of each batch: enough that a leader ends in the middle of its work. */
+/** Services of each batch: enough that a leader ends in the middle of its work. */
 const SERVICES = 20;
 const CONTROLLER_ARGS = ["--allow-loopback", "--image", "registry.example.com/metalbridge:1.0.0"];
 const CONTROLLER = "system:serviceaccount:metalbridge-system:metalbridge-controller";

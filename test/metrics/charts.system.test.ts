@@ -8,7 +8,6 @@ import { startAgent, testAddress } from "../../agent/fixtures/agent.ts";
 import { parseControllerConfig } from "../../controller/config.ts";
 import { runController } from "../../controller/main.ts";
 import { errorCatalog } from "../../src/api/errors.ts";
-import { listOf } from "../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../bed/manifests.ts";
 import { until } from "../bed/until.ts";
 import { startCluster } from "../cluster/cluster.ts";
@@ -82,7 +81,7 @@ test.skipIf(llamaServer === undefined)(
   "every metric of alerts and dashboards has series in a farm where something is served, waits, failed and ended",
   async () => {
     await using cluster = await startCluster();
-    const { kubeconfig, kubectl } = cluster;
+    const { kubeconfig, objects } = cluster;
     const folder = await mkdtemp(path.join(tmpdir(), "mb-charts-"));
     mkdirSync(path.join(folder, "models"));
     const weights = path.join(folder, "models", "tiny.gguf");
@@ -97,15 +96,12 @@ test.skipIf(llamaServer === undefined)(
       modelRoots: [folder],
       llamaServer: [llamaServer ?? ""],
     });
-    const objects = [
+    await objects.apply(
       ...manifests("chat", weights, {}),
       ...manifests("elsewhere", weights, { placement: { hosts: ["mac-2"] } }),
       ...manifests("gone", path.join(folder, "models", "none.gguf"), {}),
-    ];
-    await kubectl(["apply", "-f", "-"], listOf(...objects));
-    await kubectl(["wait", "isvc/chat", "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"], {
-      timeoutMs: 70_000,
-    });
+    );
+    await objects.until("default", "isvc/chat", (service) => expect(service?.status?.phase).toBe("Ready"));
 
     const asked = new Set(
       expressions().flatMap(({ expr }) => parseQuery(expr).selectors.map(({ metric }) => metric)),
@@ -120,13 +116,13 @@ test.skipIf(llamaServer === undefined)(
       expect([...ofAgent.values(), ...ofController.values()].flatMap(problemsOf)).toEqual([]);
     });
 
-    await kubectl(["delete", "isvc", "--all", "--timeout=60s"], { timeoutMs: 70_000 });
+    await objects.remove("default", "isvc");
     await until(async () => {
       const both = (await agent.ask("/metrics")) + (await controller.metrics());
       expect(both).not.toMatch(/service="(chat|elsewhere|gone)"/);
     });
 
-    const events = JSON.parse(await kubectl(["get", "events.events.k8s.io", "-A", "-o", "json"])).items;
+    const { items: events } = JSON.parse(await objects.raw("/apis/events.k8s.io/v1/events"));
     const announced = eventsOfOurs(events);
     expect(new Set(announced.map(({ regarding }) => regarding.kind))).toEqual(
       new Set(["Host", "InferenceReplica", "InferenceService", "Model"]),

@@ -15,7 +15,7 @@ import { torture } from "./torture.ts";
 const MINUTE = 60_000;
 
 describeUnless(whyNoNodeNetwork(), "a farm under torture", () => {
-  // Side by side, as many as `maxConcurrency` says: one leaves most of two cores idle.
+  // Side by side, as many as `maxConcurrency` says: one alone leaves most of two cores idle.
   it.concurrent.for(FIXED_SEEDS)(
     "holds every invariant: seed $seed, $minutes minutes, $engine, $nodes nodes",
     { timeout: 20 * MINUTE },

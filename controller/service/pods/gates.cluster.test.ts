@@ -66,7 +66,7 @@ describe.skipIf(why !== undefined)(`scheduling gates (${why ?? "simulated nodes"
     bench.serviceUntil(NS, name, ({ status }) =>
       expect(getCondition(status?.conditions, "NodesScored")?.message).toMatch(message),
     );
-  /** Of a pod that has a node. */
+  /** The reason that pods with a node have, once any has one. */
   const seeReason = (name: string, reason: RegExp) =>
     seePods(name, (pods) =>
       expect(

@@ -3,10 +3,10 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { expect } from "vitest";
 import { testAddress } from "../../../agent/fixtures/agent.ts";
-import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
+import { INFERENCE_REPLICAS } from "../../../src/api/kinds.ts";
 import { livingEngines } from "../../bed/engines.ts";
-import { listOf } from "../../bed/kubectl.ts";
 import { model, serviceAnywhere } from "../../bed/manifests.ts";
 import { type Part, startPart } from "../../bed/part.ts";
 import { freePort } from "../../bed/ports.ts";
@@ -67,8 +67,9 @@ export async function startBusyFleet(kubeconfig: string): Promise<BusyFleet> {
     ],
     apply: (name, file, spec = {}) => apply(farm, name, file, spec),
     untilReady: async (name) => {
-      const until = ["wait", `isvc/${name}`, "--for=jsonpath={.status.phase}=Ready", "--timeout=60s"];
-      await farm.kubectl(until, { timeoutMs: 70_000 });
+      await farm.objects.until("default", `isvc/${name}`, (service) =>
+        expect(service?.status?.phase).toBe("Ready"),
+      );
     },
     keepBusy: (name) => keepBusy(farm, name),
     killEngines: () => {
@@ -94,14 +95,11 @@ function portIn(part: Part, key: string): Promise<string> {
 
 async function apply(farm: TestFleet, name: string, file: string, spec: object): Promise<void> {
   const service = serviceAnywhere(name, { contextSize: 512, ...spec });
-  const list = listOf(model(name, path.join(farm.modelsDir, file)), service);
-  await farm.kubectl(["apply", "-f", "-"], list);
+  await farm.objects.apply(model(name, path.join(farm.modelsDir, file)), service);
 }
 
 async function keepBusy(farm: TestFleet, service: string): Promise<AsyncDisposable> {
-  const selector = `metalbridge.dev/service=${service}`;
-  const list = JSON.parse(await farm.kubectl(["get", "irep", "-l", selector, "-o", "json"]));
-  const [replica]: readonly InferenceReplica[] = list.items;
+  const [replica] = await farm.objects.list(INFERENCE_REPLICAS, `metalbridge.dev/service=${service}`);
   const url = `http://${testAddress()}:${replica?.status?.port}/v1/chat/completions`;
   const stop = new AbortController();
   const body = JSON.stringify({

@@ -87,7 +87,7 @@ test.skipIf(!canRun)(
     busy.killEngines();
     await untilKilled(1);
     await busy.untilReady("brief");
-    await cluster.kubectl(["delete", "isvc/brief", "--timeout=60s"], { timeoutMs: 70_000 });
+    await cluster.objects.remove("default", "isvc/brief");
     await busy.untilReady("chat");
     const clients = await busy.keepBusy("chat");
 
@@ -125,7 +125,7 @@ test.skipIf(!canRun)(
     }
 
     await clients[Symbol.asyncDispose]();
-    await cluster.kubectl(["delete", "isvc", "--all", "--timeout=60s"], { timeoutMs: 70_000 });
+    await cluster.objects.remove("default", "isvc");
     await until(
       async () => {
         const query = 'count by (__name__) ({service=~"chat|brief|elsewhere|gone"})';
