@@ -1,4 +1,7 @@
-/** Machines join with the token of a group, beside a running controller with the rights of examples/install. */
+/**
+ * Machines join with the token of a group, beside a running controller with the rights of examples/install.
+ * CPU: seventeen machines join, each with a program of its own.
+ */
 import { existsSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";

@@ -1,6 +1,7 @@
 /**
  * Fifty hosts whose Leases and slices a script writes: no restart of the control plane takes one of them out
  * of service.
+ * CPU: fifty hosts renew their Leases while controller and API server end and come back.
  */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { LABEL_SLICE_MANAGED_BY, MANAGER_AGENT, PORT_NAME, SLICE_MANAGED_BY } from "../src/api/group.ts";

@@ -142,6 +142,7 @@ withKinds(
     await bench.objects.until(NS, BACKEND, (items) => expect(items).toEqual([]));
     await bench.objects.patch(NS, "inferenceservice/chat", { spec: { endpoint: { gateway: null } } });
     await addressesUntil("chat", ["10.0.4.11", "10.0.4.12"]);
+    await bench.objects.until(NS, `${ROUTE}/chat`, (route) => expect(route).toBeDefined());
     // As its controller does, which may be gone.
     await bench.objects.patch(NS, `${ROUTE}/chat`, {
       metadata: { finalizers: ["aigateway.envoyproxy.io/finalizer"] },

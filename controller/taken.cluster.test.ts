@@ -153,8 +153,13 @@ async function refusedCreates(): Promise<number> {
 
 /** A user replaces our Service with a foreign one. */
 async function takeAway(ns: string): Promise<void> {
+  // Its status may be Ready before the Service is there.
+  await bench.objects.until(ns, "service/chat", (service) => expect(service).toBeDefined());
   await bench.stopController();
-  await bench.objects.remove(ns, "service/chat");
-  await createForeignService(ns);
-  await bench.restartController();
+  try {
+    await bench.objects.remove(ns, "service/chat");
+    await createForeignService(ns);
+  } finally {
+    await bench.restartController();
+  }
 }

@@ -1,4 +1,7 @@
-/** What an install goes back to when the agent does not serve: the version before, and the files that it ran with. */
+/**
+ * What an install goes back to when the agent does not serve: the version before, and the files that it ran with.
+ * CPU: each install copies and checks a whole release, and starts a real agent.
+ */
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -95,13 +95,14 @@ function selectFiles({ node }, args) {
 /** Prints what the test files have cost. Returns the files that cost too much. */
 function reportCosts(costs, { isWhole, saves }) {
   if (costs === undefined) return [];
-  const { lines, tooMuch } = judgeCosts(costs, { committed: readJson(COSTS), reasonOf, isWhole });
+  const committed = readJson(COSTS);
+  const { lines, tooMuch } = judgeCosts(costs, { committed, reasonOf, isWhole });
   for (const line of lines) console.log(line);
   for (const file of tooMuch)
     console.log(
       `${file} takes more than ${MAX_CPU_SECONDS} CPU-s: make it cheaper, or state the reason at its top: \`CPU: ...\``,
     );
-  if (saves && isWhole) writeFileSync(COSTS, `${JSON.stringify(costsToSave(costs), null, 2)}\n`);
+  if (saves && isWhole) writeFileSync(COSTS, `${JSON.stringify(costsToSave(costs, committed), null, 2)}\n`);
   return tooMuch;
 }
 

@@ -1,3 +1,4 @@
+/** CPU: a repository of ten thousand files is fetched. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,7 @@
-/** `metalbridge engine` on a machine, with the real llama-server in archives. */
+/**
+ * `metalbridge engine` on a machine, with the real llama-server in archives.
+ * CPU: each install unpacks and checks an archive of the real llama-server.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import {

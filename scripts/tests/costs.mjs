@@ -1,7 +1,12 @@
 /** What test files cost: CPU seconds of a file with all that it starts. Pure. */
 
-/** A file of `npm test` that takes more needs a line `CPU: reason` in its first comment. */
+/**
+ * A file of `npm test` that takes more needs a line `CPU: reason` in its first comment. These are seconds of the machine whose
+ * costs were committed first.
+ */
 export const MAX_CPU_SECONDS = 15;
+/** Fewer files do not tell how fast this machine is. */
+const MIN_KNOWN = 20;
 /** Two runs on one machine differ by less: their sums, and single files. */
 const NOISE = 0.15;
 const NOISE_OF_FILE = 0.25;
@@ -10,16 +15,30 @@ const SHOWN = 25;
 const MIN_SAVED_SECONDS = 1;
 
 /**
+ * How many seconds this machine takes for one second of the committed costs: the median of the files that both know, so that
+ * files which have grown do not count. Undefined where too few are known.
+ */
+function paceOf(files, committed) {
+  const ratios = files
+    .map(({ name, cpuSeconds }) => cpuSeconds / committed?.files[name]?.cpuSeconds)
+    .filter((ratio) => ratio > 0 && ratio < Number.POSITIVE_INFINITY)
+    .toSorted((one, other) => one - other);
+  return ratios.length < MIN_KNOWN ? undefined : ratios[Math.floor(ratios.length / 2)];
+}
+
+/**
  * `files` is what the reporter wrote, `committed` the saved costs of a whole run, `reasonOf(name)` the stated reason of a file.
- * Returns lines to print, and the names of files that cost too much without a reason: none where no costs are committed.
+ * Returns lines to print, and the names of files that cost too much without a reason: none where too few of the files are known.
  */
 export function judgeCosts(files, { committed, reasonOf, isWhole }) {
   const measured = files.filter(({ cpuSeconds }) => cpuSeconds !== undefined);
   const total = sum(measured.map(({ cpuSeconds }) => cpuSeconds));
-  const tooMuch = (committed === undefined ? [] : measured)
-    .filter(({ name, cpuSeconds }) => cpuSeconds > limitOf(name, committed) && reasonOf(name) === undefined)
-    .map(({ name }) => name);
-  return { lines: [...renderMost(files), ...renderTotal({ total, measured, committed, isWhole })], tooMuch };
+  const pace = paceOf(measured, committed);
+  const isTooMuch = ({ name, cpuSeconds }) =>
+    cpuSeconds / pace > limitOf(name, committed) && reasonOf(name) === undefined;
+  const tooMuch = (pace === undefined ? [] : measured).filter(isTooMuch).map(({ name }) => name);
+  const totals = renderTotal({ total, measured, committed: isWhole ? committed : undefined, pace });
+  return { lines: [...renderMost(files), ...totals], tooMuch };
 }
 
 /** A file that has been within the limit is not over it for noise. */
@@ -28,9 +47,10 @@ function limitOf(name, committed) {
   return known > MAX_CPU_SECONDS ? MAX_CPU_SECONDS : Math.max(MAX_CPU_SECONDS, known * (1 + NOISE_OF_FILE));
 }
 
-/** The costs of a whole run as they are committed. */
-export function costsToSave(files) {
-  const total = sum(files.map(({ cpuSeconds = 0 }) => cpuSeconds));
+/** The costs of a whole run as they are committed, in seconds of the machine of the costs that were committed before. */
+export function costsToSave(files, committed) {
+  const pace = paceOf(files, committed) ?? 1;
+  const total = sum(files.map(({ cpuSeconds = 0 }) => cpuSeconds)) / pace;
   const kept = files.filter(
     ({ cpuSeconds = 0, wallSeconds }) => Math.max(cpuSeconds, wallSeconds) >= MIN_SAVED_SECONDS,
   );
@@ -38,7 +58,7 @@ export function costsToSave(files) {
     .toSorted((one, other) => (one.name < other.name ? -1 : 1))
     .map(({ name, cpuSeconds = 0, wallSeconds }) => [
       name,
-      { cpuSeconds: round(cpuSeconds), wallSeconds: round(wallSeconds) },
+      { cpuSeconds: round(cpuSeconds / pace), wallSeconds: round(wallSeconds / pace) },
     ]);
   return { totalCpuSeconds: Math.round(total), files: Object.fromEntries(rows) };
 }
@@ -58,20 +78,20 @@ function renderMost(files) {
   ];
 }
 
-function renderTotal({ total, measured, committed, isWhole }) {
+function renderTotal({ total, measured, committed, pace }) {
   if (measured.length === 0) return [];
   const line = `test files took ${Math.round(total)} CPU-s`;
-  if (!isWhole || committed === undefined) return [line];
-  const ratio = total / committed.totalCpuSeconds;
+  if (committed === undefined || pace === undefined) return [line];
+  const ratio = total / pace / committed.totalCpuSeconds;
   const percent = Math.round((ratio - 1) * 100);
-  const compared = `${line}, ${percent < 0 ? "" : "+"}${percent} % of the committed ${committed.totalCpuSeconds}`;
+  const compared = `${line}, at this machine's pace ${percent < 0 ? "" : "+"}${percent} % of the committed ${committed.totalCpuSeconds} (${pace.toFixed(2)} s for a second)`;
   if (ratio <= 1 + NOISE) return [compared];
-  return [compared, `warning: more than the noise of two runs. ${renderGrown(measured, committed)}`];
+  return [compared, `warning: more than the noise of two runs. ${renderGrown(measured, committed, pace)}`];
 }
 
-function renderGrown(measured, { files }) {
+function renderGrown(measured, { files }, pace) {
   const grown = measured
-    .map(({ name, cpuSeconds }) => ({ name, by: cpuSeconds - (files[name]?.cpuSeconds ?? 0) }))
+    .map(({ name, cpuSeconds }) => ({ name, by: cpuSeconds / pace - (files[name]?.cpuSeconds ?? 0) }))
     .toSorted((one, other) => other.by - one.by)
     .slice(0, 3)
     .map(({ name, by }) => `${name} +${by.toFixed(1)} s`);

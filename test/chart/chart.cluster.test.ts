@@ -1,4 +1,7 @@
-/** The chart on the real API server, by the real Helm: every object that it can have, and its life from install to uninstall. */
+/**
+ * The chart on the real API server, by the real Helm: every object that it can have, and its life from install to uninstall.
+ * CPU: Helm installs the chart on a control plane of its own, and upgrades it.
+ */
 import { cpSync, rmSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

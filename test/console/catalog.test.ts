@@ -1,4 +1,7 @@
-/** The catalog in the console, end to end: a model that the reader chooses by name is fetched from the hub, and answers. */
+/**
+ * The catalog in the console, end to end: a model that the reader chooses by name is fetched from the hub, and answers.
+ * CPU: a browser over a whole farm, and models that are fetched.
+ */
 import { expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { expectAccessible, takePictures } from "./looks.ts";

@@ -1,4 +1,7 @@
-/** The pages of hosts, density and simulation over a farm: every action, and the rights that it needs. */
+/**
+ * The pages of hosts, density and simulation over a farm: every action, and the rights that it needs.
+ * CPU: a browser over a whole farm.
+ */
 import { afterEach, expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";

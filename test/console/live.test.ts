@@ -1,4 +1,7 @@
-/** What the page shows of a cluster that changes, that is lost, or that is far away. */
+/**
+ * What the page shows of a cluster that changes, that is lost, or that is far away.
+ * CPU: a browser over a whole farm whose control plane ends and comes back.
+ */
 import { afterEach, expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";

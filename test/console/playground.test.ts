@@ -1,4 +1,7 @@
-/** The playground and the page of the gateway over a farm: chat, stop, comparison, embeddings, keys. */
+/**
+ * The playground and the page of the gateway over a farm: chat, stop, comparison, embeddings, keys.
+ * CPU: a browser over a whole farm with engines that answer.
+ */
 import { expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { expectAccessible, takePictures } from "./looks.ts";

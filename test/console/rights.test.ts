@@ -1,4 +1,7 @@
-/** The console for readers with few rights: each page shows its data, or one explanation of the right that is missing. */
+/**
+ * The console for readers with few rights: each page shows its data, or one explanation of the right that is missing.
+ * CPU: a browser opens every page, for two readers, over a whole farm.
+ */
 import { expect, it } from "vitest";
 import type { ConsolePage } from "../bed/console/browser.ts";
 import { describeUnless } from "../bed/describe-unless.ts";

@@ -1,4 +1,7 @@
-/** Services in the console, end to end: deploy to the first answer, scale, edits of two people, deletion, rights, logs. */
+/**
+ * Services in the console, end to end: deploy to the first answer, scale, edits of two people, deletion, rights, logs.
+ * CPU: a browser over a whole farm, and a log of 100,000 lines.
+ */
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";

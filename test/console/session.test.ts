@@ -1,4 +1,7 @@
-/** A session that ends in the middle of work: what the reader has typed stays, and is sent after the next sign-in. */
+/**
+ * A session that ends in the middle of work: what the reader has typed stays, and is sent after the next sign-in.
+ * CPU: a browser over a whole farm, in three sessions.
+ */
 import type { Locator } from "playwright-core";
 import { expect, it } from "vitest";
 import { type ConsolePage, signIn } from "../bed/console/browser.ts";

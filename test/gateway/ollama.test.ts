@@ -1,4 +1,7 @@
-/** A service on real Ollama behind the gate and the gateway, with the official clients and Ollama's own API. */
+/**
+ * A service on real Ollama behind the gate and the gateway, with the official clients and Ollama's own API.
+ * CPU: a whole system with the real Ollama.
+ */
 import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";

@@ -1,4 +1,7 @@
-/** Files that change at their source: between the header and the download, and while a service runs. */
+/**
+ * Files that change at their source: between the header and the download, and while a service runs.
+ * CPU: a whole system, and a download for each change.
+ */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";

@@ -1,4 +1,7 @@
-/** Services as pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's. */
+/**
+ * Services as pods, with the real API server, controllers and scheduler; nodes and kubelets are kwok's.
+ * CPU: a scheduler, and nodes of kwok, for every outcome of a pod.
+ */
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";

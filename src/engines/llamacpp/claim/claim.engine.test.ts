@@ -1,3 +1,4 @@
+/** CPU: llama-server loads a model of every architecture, to be measured. */
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { measureBuffers } from "../../../../cli/calibrate/measure.ts";
