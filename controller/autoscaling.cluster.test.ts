@@ -78,7 +78,7 @@ beforeAll(async () => {
   await bench.objects.createNamespace(NS);
   await bench.model(NS, "tiny");
   agents = await Promise.all(HOSTS.map((host) => bench.agent(host, { statusOf })));
-}, 120_000);
+});
 
 afterAll(async () => {
   await bench?.[Symbol.asyncDispose]();

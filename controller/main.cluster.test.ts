@@ -237,7 +237,6 @@ test.skipIf(helmProgram === undefined)(
       await objects.patch(namespace, `${kind}/${name}`, { status }, "status");
     }
   },
-  180_000,
 );
 
 /** PEM. */

@@ -21,7 +21,7 @@ beforeAll(async () => {
   await bench.model(NS, "tiny");
   await bench.agent("mac-1", { address: "10.0.4.11" });
   await bench.agent("mac-2", { address: "10.0.4.12" });
-}, 120_000);
+});
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
 const untilReady = (name: string, expected: object | undefined) =>

@@ -104,42 +104,38 @@ test.runIf(isRoot)(
   400_000,
 );
 
-test.runIf(isRoot)(
-  "stop, start and restart are safe to repeat",
-  async () => {
-    await using machine = await startMachine();
-    await machine.run(one, ["install", ...PATIENT]);
-    const run = async (verb: string) =>
-      (await machine.run(machine.installed, [verb, ...(verb === "stop" ? [] : PATIENT)])).out;
-    expect(await run("stop")).toMatch(/^the agent is stopped/);
-    expect(await run("stop")).toMatch(/already stopped/);
-    expect(machine.launchd.labels()).toEqual([]);
-    expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
-    const pid = machine.launchd.pidOf(LABEL);
-    expect(await run("start")).toMatch(/^the agent runs/);
-    expect(machine.launchd.pidOf(LABEL)).toBe(pid);
-    expect(await run("restart")).toMatch(/^the agent runs/);
-    const restarted = machine.launchd.pidOf(LABEL);
-    expect(restarted).not.toBe(pid);
+test.runIf(isRoot)("stop, start and restart are safe to repeat", async () => {
+  await using machine = await startMachine();
+  await machine.run(one, ["install", ...PATIENT]);
+  const run = async (verb: string) =>
+    (await machine.run(machine.installed, [verb, ...(verb === "stop" ? [] : PATIENT)])).out;
+  expect(await run("stop")).toMatch(/^the agent is stopped/);
+  expect(await run("stop")).toMatch(/already stopped/);
+  expect(machine.launchd.labels()).toEqual([]);
+  expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
+  const pid = machine.launchd.pidOf(LABEL);
+  expect(await run("start")).toMatch(/^the agent runs/);
+  expect(machine.launchd.pidOf(LABEL)).toBe(pid);
+  expect(await run("restart")).toMatch(/^the agent runs/);
+  const restarted = machine.launchd.pidOf(LABEL);
+  expect(restarted).not.toBe(pid);
 
-    // One command at a time, until the other has exited, even by a kill.
-    const other = spawn(process.execPath, [LOCKED, machine.root], { stdio: ["ignore", "pipe", "inherit"] });
-    await once(other.stdout, "data");
-    for (const verb of ["install", "upgrade", "uninstall", "stop", "start", "restart"])
-      expect((await machine.run(one, [verb])).err).toMatch(
-        new RegExp(`^InstallBusy: .*\\(pid ${other.pid}\\)`),
-      );
-    expect(machine.launchd.pidOf(LABEL)).toBe(restarted);
-    other.kill("SIGKILL");
-    await once(other, "exit");
+  // One command at a time, until the other has exited, even by a kill.
+  const other = spawn(process.execPath, [LOCKED, machine.root], { stdio: ["ignore", "pipe", "inherit"] });
+  await once(other.stdout, "data");
+  for (const verb of ["install", "upgrade", "uninstall", "stop", "start", "restart"])
+    expect((await machine.run(one, [verb])).err).toMatch(
+      new RegExp(`^InstallBusy: .*\\(pid ${other.pid}\\)`),
+    );
+  expect(machine.launchd.pidOf(LABEL)).toBe(restarted);
+  other.kill("SIGKILL");
+  await once(other, "exit");
 
-    // After a restart of the machine launchd starts the agent by its plist alone.
-    await machine.launchd.reboot(path.dirname(machine.at(PLIST)));
-    expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
-    expect(await machine.service()).toMatchObject({ job: { runs: 1 }, agent: { version: "1.0.0" } });
-  },
-  200_000,
-);
+  // After a restart of the machine launchd starts the agent by its plist alone.
+  await machine.launchd.reboot(path.dirname(machine.at(PLIST)));
+  expect(await run("start")).toMatch(/^the agent runs, version 1\.0\.0/);
+  expect(await machine.service()).toMatchObject({ job: { runs: 1 }, agent: { version: "1.0.0" } });
+});
 
 test.runIf(isRoot)(
   "a LaunchAgent is installed, upgraded and removed by its user, and runs as that user",
@@ -170,32 +166,27 @@ test.runIf(isRoot)(
     // Only launchd of a login session has the domain: over ssh there may be none.
     expect(machine.calls.filter((call) => /^dscl|system/.test(call))).toEqual([]);
   },
-  200_000,
 );
 
-test.runIf(isRoot)(
-  "without root nothing is changed, and the message says so",
-  async () => {
-    await using machine = await startMachine();
-    for (const verb of [["install"], ["install", "--archive", "/x.tar.gz"]])
-      expect(await machine.run(one, verb, { uid: 65_534 })).toMatchObject({
-        code: 1,
-        err: expect.stringMatching(/^RootRequired[\s\S]*sudo/),
-      });
-    expect(machine.files()).toEqual([]);
-    await machine.run(one, ["install", ...PATIENT]);
-    const before = machine.calls.length;
-    for (const verb of ["stop", "start", "restart", "uninstall", "upgrade"])
-      expect((await machine.run(one, [verb], { uid: 65_534 })).err).toMatch(/^RootRequired/);
-    const shown = await machine.run(one, ["service"], { uid: 65_534 });
-    expect(shown).toMatchObject({ code: 0, out: expect.stringContaining("unknown: ") });
-    const changing = machine.calls
-      .slice(before)
-      .filter((call) => /bootout|bootstrap|kickstart|-create|-delete/.test(call));
-    expect(changing).toEqual([]);
-  },
-  200_000,
-);
+test.runIf(isRoot)("without root nothing is changed, and the message says so", async () => {
+  await using machine = await startMachine();
+  for (const verb of [["install"], ["install", "--archive", "/x.tar.gz"]])
+    expect(await machine.run(one, verb, { uid: 65_534 })).toMatchObject({
+      code: 1,
+      err: expect.stringMatching(/^RootRequired[\s\S]*sudo/),
+    });
+  expect(machine.files()).toEqual([]);
+  await machine.run(one, ["install", ...PATIENT]);
+  const before = machine.calls.length;
+  for (const verb of ["stop", "start", "restart", "uninstall", "upgrade"])
+    expect((await machine.run(one, [verb], { uid: 65_534 })).err).toMatch(/^RootRequired/);
+  const shown = await machine.run(one, ["service"], { uid: 65_534 });
+  expect(shown).toMatchObject({ code: 0, out: expect.stringContaining("unknown: ") });
+  const changing = machine.calls
+    .slice(before)
+    .filter((call) => /bootout|bootstrap|kickstart|-create|-delete/.test(call));
+  expect(changing).toEqual([]);
+});
 
 test.runIf(isRoot)(
   "a job of our label from another file is refused, and replaced when asked for",
@@ -217,7 +208,6 @@ test.runIf(isRoot)(
       agent: { version: "1.0.0" },
     });
   },
-  200_000,
 );
 
 test.runIf(isRoot)(
@@ -239,60 +229,51 @@ test.runIf(isRoot)(
       terminal.kill("SIGKILL");
     }
   },
-  200_000,
 );
 
-test.runIf(isRoot)(
-  "a broken installation is repaired",
-  async () => {
-    await using machine = await startMachine();
-    await machine.run(one, ["install", ...PATIENT]);
-    await machine.run(machine.installed, ["stop"]);
-    execFileSync("rm", ["-rf", machine.at(PREFIX), machine.at("usr/local/etc")]);
-    execFileSync("ln", ["-sfn", "/nowhere", machine.at("usr/local/bin/metalbridge")]);
-    const ran = await machine.run(one, ["install", "--take-over", ...PATIENT]);
-    expect(ran).toMatchObject({ code: 0, err: "" });
-    expect(await machine.service()).toMatchObject({ differing: [], agent: { version: "1.0.0" } });
-  },
-  200_000,
-);
+test.runIf(isRoot)("a broken installation is repaired", async () => {
+  await using machine = await startMachine();
+  await machine.run(one, ["install", ...PATIENT]);
+  await machine.run(machine.installed, ["stop"]);
+  execFileSync("rm", ["-rf", machine.at(PREFIX), machine.at("usr/local/etc")]);
+  execFileSync("ln", ["-sfn", "/nowhere", machine.at("usr/local/bin/metalbridge")]);
+  const ran = await machine.run(one, ["install", "--take-over", ...PATIENT]);
+  expect(ran).toMatchObject({ code: 0, err: "" });
+  expect(await machine.service()).toMatchObject({ differing: [], agent: { version: "1.0.0" } });
+});
 
-test.runIf(isRoot)(
-  "uninstall refuses while an engine runs, and a dry run changes nothing",
-  async () => {
-    await using machine = await startMachine();
-    expect((await machine.run(one, ["install", "--dry-run"])).out).toMatch(
-      /would copy version 1\.0\.0[\s\S]*would start the agent/,
+test.runIf(isRoot)("uninstall refuses while an engine runs, and a dry run changes nothing", async () => {
+  await using machine = await startMachine();
+  expect((await machine.run(one, ["install", "--dry-run"])).out).toMatch(
+    /would copy version 1\.0\.0[\s\S]*would start the agent/,
+  );
+  expect(machine.files()).toEqual([]);
+  await machine.run(one, ["install", ...PATIENT]);
+  const engine = spawn("sleep", ["600"], { stdio: "ignore" });
+  try {
+    const dir = machine.at(`${STATE}/engines/5e1f`);
+    mkdirSync(dir, { recursive: true });
+    const stat = readFileSync(`/proc/${engine.pid}/stat`, "utf8");
+    const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+    const ticks = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+    writeFileSync(path.join(dir, "pid"), `${engine.pid} ${bootId}:${ticks}\n`);
+    const state = await machine.service();
+    expect(state.engines).toBe(1);
+    const ran = await machine.run(machine.installed, ["uninstall"]);
+    expect(ran).toMatchObject({ code: 1, err: expect.stringMatching(/^EnginesRunning: 1 engines run/) });
+    expect(machine.launchd.labels()).toEqual([LABEL]);
+    const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
+    expect(dry.out).toMatch(/would stop the agent\nwould drain and stop 1 engine\n/);
+    expect(machine.launchd.labels()).toEqual([LABEL]);
+    // A replica in a daemon that others started has no process: its gate has.
+    mkdirSync(machine.at(`${STATE}/gate`), { recursive: true });
+    renameSync(dir, machine.at(`${STATE}/gate/1`));
+    mkdirSync(dir);
+    writeFileSync(path.join(dir, "engine.json"), "{}");
+    expect((await machine.run(machine.installed, ["uninstall"])).err).toMatch(
+      /^EnginesRunning: 1 engines run/,
     );
-    expect(machine.files()).toEqual([]);
-    await machine.run(one, ["install", ...PATIENT]);
-    const engine = spawn("sleep", ["600"], { stdio: "ignore" });
-    try {
-      const dir = machine.at(`${STATE}/engines/5e1f`);
-      mkdirSync(dir, { recursive: true });
-      const stat = readFileSync(`/proc/${engine.pid}/stat`, "utf8");
-      const bootId = readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-      const ticks = stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
-      writeFileSync(path.join(dir, "pid"), `${engine.pid} ${bootId}:${ticks}\n`);
-      const state = await machine.service();
-      expect(state.engines).toBe(1);
-      const ran = await machine.run(machine.installed, ["uninstall"]);
-      expect(ran).toMatchObject({ code: 1, err: expect.stringMatching(/^EnginesRunning: 1 engines run/) });
-      expect(machine.launchd.labels()).toEqual([LABEL]);
-      const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
-      expect(dry.out).toMatch(/would stop the agent\nwould drain and stop 1 engine\n/);
-      expect(machine.launchd.labels()).toEqual([LABEL]);
-      // A replica in a daemon that others started has no process: its gate has.
-      mkdirSync(machine.at(`${STATE}/gate`), { recursive: true });
-      renameSync(dir, machine.at(`${STATE}/gate/1`));
-      mkdirSync(dir);
-      writeFileSync(path.join(dir, "engine.json"), "{}");
-      expect((await machine.run(machine.installed, ["uninstall"])).err).toMatch(
-        /^EnginesRunning: 1 engines run/,
-      );
-    } finally {
-      engine.kill("SIGKILL");
-    }
-  },
-  200_000,
-);
+  } finally {
+    engine.kill("SIGKILL");
+  }
+});

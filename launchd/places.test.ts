@@ -48,7 +48,6 @@ test.runIf(isRoot)(
     expect(shown.out).not.toContain("differs from what install writes");
     expect(shown.out).toMatch(/^engines +unknown/m);
   },
-  200_000,
 );
 
 test.runIf(isRoot)(
@@ -75,35 +74,30 @@ test.runIf(isRoot)(
     for (const folder of ["usr/local", "usr/local/bin", "usr/local/var", `${PREFIX}/versions/1.0.0/cli`])
       expect({ folder, mode: statSync(machine.at(folder)).mode & 0o777 }).toEqual({ folder, mode: 0o755 });
   },
-  200_000,
 );
 
-test.runIf(isRoot)(
-  "a state folder with files of others is refused",
-  async () => {
-    await using machine = await startMachine();
-    const shared = machine.at("srv");
-    mkdirSync(shared);
-    chmodSync(shared, 0o755);
-    writeFileSync(path.join(shared, "accounts.db"), "");
-    const options = ["--state-dir", shared, ...PATIENT];
-    expect(await machine.run(release, ["install", ...options])).toMatchObject({
-      code: 1,
-      err: expect.stringMatching(/^ServiceForeign: .*accounts\.db/),
-    });
-    expect(statSync(shared)).toMatchObject({ uid: 0, mode: 0o40755 });
+test.runIf(isRoot)("a state folder with files of others is refused", async () => {
+  await using machine = await startMachine();
+  const shared = machine.at("srv");
+  mkdirSync(shared);
+  chmodSync(shared, 0o755);
+  writeFileSync(path.join(shared, "accounts.db"), "");
+  const options = ["--state-dir", shared, ...PATIENT];
+  expect(await machine.run(release, ["install", ...options])).toMatchObject({
+    code: 1,
+    err: expect.stringMatching(/^ServiceForeign: .*accounts\.db/),
+  });
+  expect(statSync(shared)).toMatchObject({ uid: 0, mode: 0o40755 });
 
-    // Of an agent before, or of a host that has joined already.
-    for (const name of ["models", "kubeconfig", "instance-id", "host.json"]) {
-      const own = machine.at("srv/metalbridge");
-      mkdirSync(own, { recursive: true });
-      writeFileSync(path.join(own, name), "");
-      const dry = await machine.run(release, ["install", "--state-dir", own, "--dry-run"]);
-      expect(dry).toMatchObject({ code: 0, err: "" });
-    }
-  },
-  200_000,
-);
+  // Of an agent before, or of a host that has joined already.
+  for (const name of ["models", "kubeconfig", "instance-id", "host.json"]) {
+    const own = machine.at("srv/metalbridge");
+    mkdirSync(own, { recursive: true });
+    writeFileSync(path.join(own, name), "");
+    const dry = await machine.run(release, ["install", "--state-dir", own, "--dry-run"]);
+    expect(dry).toMatchObject({ code: 0, err: "" });
+  }
+});
 
 test.runIf(isRoot)(
   "a state folder below a folder of another account is refused, with the command that helps",
@@ -126,7 +120,6 @@ test.runIf(isRoot)(
     chmodSync(volume, 0o755);
     expect(await install()).toMatchObject({ code: 0, err: "" });
   },
-  200_000,
 );
 
 test.runIf(isRoot)("a folder below /Volumes is a volume while one is mounted on it", async () => {
@@ -155,25 +148,20 @@ test.runIf(isRoot)(
     });
     expect(machine.files()).toEqual([]);
   },
-  200_000,
 );
 
-test.runIf(isRoot)(
-  "an agent can replace the credential that install gave it",
-  async () => {
-    await using machine = await startMachine();
-    const given = machine.at("given");
-    writeFileSync(given, "users: []\n", { mode: 0o600 });
-    await machine.run(release, ["install", "--kubeconfig", given, "--timeout-seconds", "1"]);
-    const file = JSON.parse(machine.read(`${PREFIX}/install.json`) ?? "{}").layout.kubeconfig;
-    const agent = machine.directory.idsOf("_metalbridge");
-    expect(existsSync(file)).toBe(true);
-    expect(statSync(file)).toMatchObject({ ...agent, mode: 0o100600 });
-    // Replaced by rename, which needs the folder.
-    expect(statSync(path.dirname(file)).uid).toBe(agent?.uid);
-  },
-  200_000,
-);
+test.runIf(isRoot)("an agent can replace the credential that install gave it", async () => {
+  await using machine = await startMachine();
+  const given = machine.at("given");
+  writeFileSync(given, "users: []\n", { mode: 0o600 });
+  await machine.run(release, ["install", "--kubeconfig", given, "--timeout-seconds", "1"]);
+  const file = JSON.parse(machine.read(`${PREFIX}/install.json`) ?? "{}").layout.kubeconfig;
+  const agent = machine.directory.idsOf("_metalbridge");
+  expect(existsSync(file)).toBe(true);
+  expect(statSync(file)).toMatchObject({ ...agent, mode: 0o100600 });
+  // Replaced by rename, which needs the folder.
+  expect(statSync(path.dirname(file)).uid).toBe(agent?.uid);
+});
 
 /** What a compromised engine may leave in the state folder: the account owns it. */
 const asAccount = (machine: Machine, script: string) => {
@@ -204,29 +192,24 @@ test.runIf(isRoot)(
     expect(readFileSync(file, "utf8")).toBe("users: []\n");
     expect(statSync(file)).toMatchObject({ ...machine.directory.idsOf("_metalbridge"), nlink: 1 });
   },
-  200_000,
 );
 
-test.runIf(isRoot)(
-  "uninstall leaves everything where it cannot read whether engines run",
-  async () => {
-    await using machine = await startMachine();
-    await machine.run(release, ["install", ...PATIENT]);
-    asAccount(machine, "mkdir -p engines/5e1f; echo '7 x' > engines/5e1f/pid; chmod 0 engines/5e1f/pid");
-    const refused = {
-      code: 1,
-      err: expect.stringMatching(/^EnginesRunning: cannot determine .*could not be read/),
-    };
-    expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
-    asAccount(machine, "chmod 600 engines/5e1f/pid; chmod 0 engines");
-    expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
-    expect(await machine.run(machine.installed, ["uninstall", "--stop-engines"])).toMatchObject(refused);
-    expect([machine.launchd.labels(), existsSync(machine.at(`${STATE}/engines`))]).toEqual([[LABEL], true]);
-    const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
-    expect(dry.out).toContain("would drain and stop the engines\n");
-  },
-  200_000,
-);
+test.runIf(isRoot)("uninstall leaves everything where it cannot read whether engines run", async () => {
+  await using machine = await startMachine();
+  await machine.run(release, ["install", ...PATIENT]);
+  asAccount(machine, "mkdir -p engines/5e1f; echo '7 x' > engines/5e1f/pid; chmod 0 engines/5e1f/pid");
+  const refused = {
+    code: 1,
+    err: expect.stringMatching(/^EnginesRunning: cannot determine .*could not be read/),
+  };
+  expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
+  asAccount(machine, "chmod 600 engines/5e1f/pid; chmod 0 engines");
+  expect(await machine.run(machine.installed, ["uninstall"])).toMatchObject(refused);
+  expect(await machine.run(machine.installed, ["uninstall", "--stop-engines"])).toMatchObject(refused);
+  expect([machine.launchd.labels(), existsSync(machine.at(`${STATE}/engines`))]).toEqual([[LABEL], true]);
+  const dry = await machine.run(machine.installed, ["uninstall", "--dry-run"]);
+  expect(dry.out).toContain("would drain and stop the engines\n");
+});
 
 test.runIf(isRoot)(
   "links and FIFOs of the agent's account lead root nowhere and do not hold it up",
@@ -252,25 +235,20 @@ test.runIf(isRoot)(
     expect(existsSync(machine.at(STATE))).toBe(false);
     expect(readFileSync(secret, "utf8")).toBe("the-secret-of-root\n");
   },
-  200_000,
 );
 
-test.runIf(isRoot)(
-  "a damaged record of the installation is written again by install",
-  async () => {
-    await using machine = await startMachine();
-    await machine.run(release, ["install", ...PATIENT]);
-    writeFileSync(machine.at(`${PREFIX}/install.json`), "{");
-    expect((await machine.run(release, ["restart"])).err).toMatch(/^InstallUnreadable/);
-    expect(await machine.run(release, ["install", ...PATIENT])).toMatchObject({ code: 0, err: "" });
-    expect((await machine.service()).differing).toEqual([]);
-    // As a newer version leaves it that was rolled back.
-    const record = JSON.parse(machine.read(`${PREFIX}/install.json`) ?? "{}");
-    writeFileSync(machine.at(`${PREFIX}/install.json`), JSON.stringify({ ...record, channel: "stable" }));
-    expect((await machine.service()).current).toBe("1.0.0");
-  },
-  200_000,
-);
+test.runIf(isRoot)("a damaged record of the installation is written again by install", async () => {
+  await using machine = await startMachine();
+  await machine.run(release, ["install", ...PATIENT]);
+  writeFileSync(machine.at(`${PREFIX}/install.json`), "{");
+  expect((await machine.run(release, ["restart"])).err).toMatch(/^InstallUnreadable/);
+  expect(await machine.run(release, ["install", ...PATIENT])).toMatchObject({ code: 0, err: "" });
+  expect((await machine.service()).differing).toEqual([]);
+  // As a newer version leaves it that was rolled back.
+  const record = JSON.parse(machine.read(`${PREFIX}/install.json`) ?? "{}");
+  writeFileSync(machine.at(`${PREFIX}/install.json`), JSON.stringify({ ...record, channel: "stable" }));
+  expect((await machine.service()).current).toBe("1.0.0");
+});
 
 test.runIf(isRoot)(
   "doctor and join act for the installed agent with the rights of its account, and ask others for sudo",
@@ -306,7 +284,6 @@ test.runIf(isRoot)(
     expect((await machine.run(machine.installed, join, { uid: OTHER_UID })).err).toMatch(/^RootRequired/);
     expect((await machine.run(machine.installed, join)).err).toMatch(/^JoinTokenInvalid/);
   },
-  200_000,
 );
 
 test.runIf(isRoot)(
@@ -355,7 +332,6 @@ test.runIf(isRoot)(
       logs.kill("SIGKILL");
     }
   },
-  200_000,
 );
 
 test.runIf(isRoot)(
@@ -374,5 +350,4 @@ test.runIf(isRoot)(
     expect(machine.read("usr/local/etc/metalbridge/agent.yaml")).not.toContain("hostname");
     expect(machine.launchd.pidOf(LABEL)).toBe(pid);
   },
-  200_000,
 );

@@ -10,6 +10,8 @@ interface Costs {
 /** What each file cost in a whole run (scripts/tests/costs.mjs). */
 const COSTS = path.join(import.meta.dirname, "costs.json");
 const LONG_SECONDS = 25;
+/** Soaks have no committed costs, and take minutes by nature. */
+const SOAK_SECONDS = 300;
 
 /** Of those that start after each long one: as many as keep about half of the workers at long files. */
 const SHORT_PER_LONG = 2;
@@ -18,8 +20,10 @@ export class LongestFirst extends BaseSequencer {
   /** Long files from the start, with short files between. */
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const costs = readCosts();
-    const secondsOf = ({ moduleId }: TestSpecification) =>
-      costs?.files[path.relative(path.dirname(import.meta.dirname), moduleId)]?.wallSeconds ?? 0;
+    const secondsOf = ({ moduleId }: TestSpecification) => {
+      const known = costs?.files[path.relative(path.dirname(import.meta.dirname), moduleId)];
+      return known?.wallSeconds ?? (moduleId.endsWith(".soak.test.ts") ? SOAK_SECONDS : 0);
+    };
     const sorted = files.toSorted((one, other) => secondsOf(other) - secondsOf(one));
     const isLong = (file: TestSpecification) => secondsOf(file) >= LONG_SECONDS;
     const short = [

@@ -141,5 +141,5 @@ describe.skipIf(why !== undefined)(`a group of llamacpp (${why ?? "real processe
     await expect(complete()).rejects.toThrow();
     expect(await headEnded).not.toEqual([0, null]);
     expect(logOf("leader-engine")).toContain("Remote RPC server crashed");
-  }, 90_000);
+  });
 });

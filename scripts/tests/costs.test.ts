@@ -25,7 +25,11 @@ const judge = (
 test.each([1, 2.5, 0.5])(
   "a file that takes more than 15 CPU-s needs a stated reason, on a machine that takes %d s for a second",
   (pace) => {
-    const more = [file("a.test.ts", 14.9 * pace), file("b.test.ts", 15.1 * pace), file("c.test.ts", 40 * pace)];
+    const more = [
+      file("a.test.ts", 14.9 * pace),
+      file("b.test.ts", 15.1 * pace),
+      file("c.test.ts", 40 * pace),
+    ];
     expect(judge(more, { pace, reasons: { "c.test.ts": "fifty engines" } }).tooMuch).toEqual(["b.test.ts"]);
   },
 );

@@ -95,7 +95,7 @@ test("a list is read or refused with a code within few requests, and no message 
     }),
     { numRuns: 300 },
   );
-}, 60_000);
+});
 
 test.each([
   ["hf://org/repo", 32 << 20],

@@ -15,7 +15,6 @@ import { ollama } from "../fixtures/ollama.ts";
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { type StartedGateway, startGateway, whyNoGateway } from "./started-gateway.ts";
 
-const MINUTE = 60_000;
 const NAMES = ["default/chat", "gpt-4o"];
 /** What an Ollama before 0.14 answers, as the one of `npm run setup` is. */
 const NO_ROUTE = "404 page not found";
@@ -41,7 +40,7 @@ describeUnless(why, "Ollama behind the gateway", () => {
     await on.apply(model("chat", file), service("chat", "mac-1", spec));
     [gateway] = await Promise.all([startGateway(on.cluster.kubeconfig), on.services.untilReady("chat")]);
     openai = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: "none", maxRetries: 0 });
-  }, 2 * MINUTE);
+  });
 
   afterAll(async () => {
     await gateway?.[Symbol.asyncDispose]();
@@ -99,13 +98,9 @@ describeUnless(why, "Ollama behind the gateway", () => {
     expect([pull.status, pull.text]).toEqual([404, expect.stringContaining("/api/pull")]);
   });
 
-  it(
-    "is unloaded without requests, and loaded for the next one",
-    async () => {
-      await until(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Idle"));
-      const answer = await openai.chat.completions.create({ model: "gpt-4o", ...QUESTION });
-      expect(answer.usage?.completion_tokens).toBe(4);
-    },
-    3 * MINUTE,
-  );
+  it("is unloaded without requests, and loaded for the next one", async () => {
+    await until(async () => expect((await on.services.serviceStatus("chat")).phase).toBe("Idle"));
+    const answer = await openai.chat.completions.create({ model: "gpt-4o", ...QUESTION });
+    expect(answer.usage?.completion_tokens).toBe(4);
+  });
 });

@@ -12,8 +12,6 @@ import { createTestAuthority, type TestAuthority, whyNoAuthority } from "../fixt
 import { writeTinyGguf } from "../fixtures/tiny-gguf.ts";
 import { startGateway, whyNoGateway } from "./started-gateway.ts";
 
-const MINUTE = 60_000;
-
 describeUnless(whyNoNodeNetwork() ?? whyNoGateway ?? whyNoAuthority(), "HTTPS to hosts", () => {
   let on: System;
   let authority: TestAuthority | undefined;
@@ -22,7 +20,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway ?? whyNoAuthority(), "HTTPS to
     on = await startSystem({ agents: [{ hostName: "mac-1", config: { disk: { reserve: 0 } } }] });
     authority = createTestAuthority();
     await writeTinyGguf(path.join(on.farm.modelsDir, "tiny.gguf"));
-  }, 2 * MINUTE);
+  });
 
   afterAll(async () => {
     authority?.remove();
@@ -50,61 +48,42 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway ?? whyNoAuthority(), "HTTPS to
       max_tokens: 4,
     });
 
-  it(
-    "is verified by the CA of the gateway, and refused with the missing setting without one",
-    async () => {
-      await serve("chat", {});
-      await using verifying = await start("--upstream-ca", authority?.certificateFile ?? "");
-      await using without = await start();
-      expect((await ask(verifying, "chat")).object).toBe("chat.completion");
-      await expect(ask(without, "chat")).rejects.toThrow("--upstream-ca");
-    },
-    3 * MINUTE,
-  );
+  it("is verified by the CA of the gateway, and refused with the missing setting without one", async () => {
+    await serve("chat", {});
+    await using verifying = await start("--upstream-ca", authority?.certificateFile ?? "");
+    await using without = await start();
+    expect((await ask(verifying, "chat")).object).toBe("chat.completion");
+    await expect(ask(without, "chat")).rejects.toThrow("--upstream-ca");
+  });
 
-  it(
-    "with a CA of clients serves the gateway by its certificate, and no client without one",
-    async () => {
-      const caFile = authority?.certificateFile ?? "";
-      await serve(
-        "mutual",
-        { "ca.crt": readFileSync(caFile, "utf8") },
-        { clientCASecretRef: { name: "mutual" } },
-      );
-      const inFolder = (file: string) => path.join(on.farm.modelsDir, file);
-      const client = authority?.issue("gateway", { organization: "test" });
-      const files = { cert: inFolder("gateway.crt"), key: inFolder("gateway.key") };
-      writeFileSync(files.cert, client?.certificate ?? "");
-      writeFileSync(files.key, client?.key ?? "");
-      await using known = await start(
-        ...["--upstream-ca", caFile, "--upstream-cert", files.cert, "--upstream-key", files.key],
-      );
-      await using unknown = await start("--upstream-ca", caFile);
-      expect((await ask(known, "mutual")).object).toBe("chat.completion");
-      await expect(ask(unknown, "mutual")).rejects.toThrow("--upstream-cert");
-      const to = `mutual.${NAMESPACE}.svc:8080`;
-      const curl = async (...args: string[]) => {
-        const resolve = `${to}:${await on.services.clusterIp("mutual")}`;
-        const flags = [
-          "-m",
-          "20",
-          "-s",
-          "-S",
-          "--cacert",
-          caFile,
-          "--resolve",
-          resolve,
-          "-w",
-          "%{http_code}",
-        ];
-        return on.network.curlInside([...flags, ...args, `https://${to}/v1/models`, "-o", "/dev/null"]);
-      };
-      expect(await curl("--cert", files.cert, "--key", files.key)).toMatchObject({ code: 0, stdout: "200" });
-      expect((await curl()).stderr).toContain("alert certificate required");
-      expect(await on.services.replicaOf("mutual")).toMatchObject({
-        status: { phase: "Ready", restarts: 0 },
-      });
-    },
-    3 * MINUTE,
-  );
+  it("with a CA of clients serves the gateway by its certificate, and no client without one", async () => {
+    const caFile = authority?.certificateFile ?? "";
+    await serve(
+      "mutual",
+      { "ca.crt": readFileSync(caFile, "utf8") },
+      { clientCASecretRef: { name: "mutual" } },
+    );
+    const inFolder = (file: string) => path.join(on.farm.modelsDir, file);
+    const client = authority?.issue("gateway", { organization: "test" });
+    const files = { cert: inFolder("gateway.crt"), key: inFolder("gateway.key") };
+    writeFileSync(files.cert, client?.certificate ?? "");
+    writeFileSync(files.key, client?.key ?? "");
+    await using known = await start(
+      ...["--upstream-ca", caFile, "--upstream-cert", files.cert, "--upstream-key", files.key],
+    );
+    await using unknown = await start("--upstream-ca", caFile);
+    expect((await ask(known, "mutual")).object).toBe("chat.completion");
+    await expect(ask(unknown, "mutual")).rejects.toThrow("--upstream-cert");
+    const to = `mutual.${NAMESPACE}.svc:8080`;
+    const curl = async (...args: string[]) => {
+      const resolve = `${to}:${await on.services.clusterIp("mutual")}`;
+      const flags = ["-m", "20", "-s", "-S", "--cacert", caFile, "--resolve", resolve, "-w", "%{http_code}"];
+      return on.network.curlInside([...flags, ...args, `https://${to}/v1/models`, "-o", "/dev/null"]);
+    };
+    expect(await curl("--cert", files.cert, "--key", files.key)).toMatchObject({ code: 0, stdout: "200" });
+    expect((await curl()).stderr).toContain("alert certificate required");
+    expect(await on.services.replicaOf("mutual")).toMatchObject({
+      status: { phase: "Ready", restarts: 0 },
+    });
+  });
 });

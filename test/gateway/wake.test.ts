@@ -88,28 +88,24 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "a gateway in front of two ho
     expect(failures.length).toBeLessThanOrEqual(4);
   });
 
-  it(
-    "wakes an idle model on its first request, once for a hundred queued requests",
-    async () => {
-      await until(
-        async () => {
-          const { status } = await on.farm.objects.read(INFERENCE_SERVICES, "sleeper");
-          expect(status?.phase).toBe("Idle");
-        },
-        { timeoutMs: 2 * MINUTE },
-      );
-      await until(async () => {
-        expect(await openai.models.retrieve("sleeper")).toMatchObject({ ready: false, state: "idle" });
-      });
-      const answers = await Promise.all(Array.from({ length: QUEUED }, () => ask("sleeper")));
-      expect(answers.every(({ usage }) => usage?.completion_tokens === 4)).toBe(true);
-      const all = await replicasOf("sleeper");
-      const woken = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-      expect(woken).toHaveLength(1);
-      expect(woken[0]?.status?.restarts ?? 0).toBe(0);
-    },
-    4 * MINUTE,
-  );
+  it("wakes an idle model on its first request, once for a hundred queued requests", async () => {
+    await until(
+      async () => {
+        const { status } = await on.farm.objects.read(INFERENCE_SERVICES, "sleeper");
+        expect(status?.phase).toBe("Idle");
+      },
+      { timeoutMs: 2 * MINUTE },
+    );
+    await until(async () => {
+      expect(await openai.models.retrieve("sleeper")).toMatchObject({ ready: false, state: "idle" });
+    });
+    const answers = await Promise.all(Array.from({ length: QUEUED }, () => ask("sleeper")));
+    expect(answers.every(({ usage }) => usage?.completion_tokens === 4)).toBe(true);
+    const all = await replicasOf("sleeper");
+    const woken = all.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    expect(woken).toHaveLength(1);
+    expect(woken[0]?.status?.restarts ?? 0).toBe(0);
+  });
 });
 
 /**

@@ -14,7 +14,6 @@ import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
 
-const MINUTE = 60_000;
 /** Five seconds for the correction, and as much again for machines on which everything takes longer. */
 const SHOWN_MS = 10_000;
 /** Before the first correction: delays that double are longer than what is allowed by then. */
@@ -43,7 +42,7 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
   afterAll(async () => {
     await origin?.[Symbol.asyncDispose]();
     await bad?.[Symbol.asyncDispose]();
-  }, MINUTE);
+  });
 
   const reasonOf = async (row: Row) => (await shownBy(row))?.reason;
 

@@ -88,7 +88,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
     await ssh?.[Symbol.asyncDispose]();
     await releases?.[Symbol.asyncDispose]();
     await on?.[Symbol.asyncDispose]();
-  }, 120_000);
+  });
 
   const start = (...args: readonly string[]) =>
     startProgram(["upgrade", ...args, "--ssh-program", ssh.ssh], { kubeconfig: on.farm.kubeconfig });
@@ -179,7 +179,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
     const unknown = await upgrade("--hosts", first, "--archive", archive, "--ssh-option", "Port=1");
     expect(unknown.err).toMatch(new RegExp(`${first}, step connect: SshFailed: .*refused`));
     expect((await versions())[first]).toBe("1.1.0");
-  }, 60_000);
+  });
 
   it("finishes the host in hand after Ctrl-C, and starts no other", async () => {
     const [first = "", second = ""] = await order();
@@ -190,7 +190,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
     const { code, stdout } = await program.ended;
     expect(code).toBe(130);
     expect(tableOf(stdout)).toEqual({ [first]: "upgraded", [second]: "not started" });
-  }, 60_000);
+  });
 
   it("drains a host before, and uncordons it after", async () => {
     const [, , third = ""] = await order();
@@ -205,7 +205,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoSshServer(), "an upgrade of several ho
     expect((await versions())[third]).toBe("1.2.0");
     await clients.untilEachAsked(1);
     expect(lostOf(clients.asked)).toEqual([]);
-  }, 120_000);
+  });
 });
 
 const made = new Map<string, string>();
@@ -224,6 +224,7 @@ function archiveFor(releases: Releases, version: string): string {
   const [head = "", ...rest] = program.split("\n");
   const release = releases.make(version, {
     platform: "linux",
+    hasBundle: true,
     program: [head, ...check, ...rest].join("\n"),
   });
   const archive = archiveOf(release, `${release}.tar.gz`);

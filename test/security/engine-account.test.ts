@@ -206,5 +206,5 @@ describe.runIf(isRoot)("the account of the engines", () => {
       code: 1,
       err: expect.stringMatching(/^InstallFailed: cannot remove .*EACCES/),
     });
-  }, 200_000);
+  });
 });

@@ -111,7 +111,7 @@ describe("an oMLX that fails", () => {
     one.killNow();
     for (const instance of [one, two])
       await vi.waitFor(() => expect(instance.state().at).toBe("gone"), { ...SOON, timeout: 40_000 });
-  }, 60_000);
+  });
 
   test("a server that does not exit on SIGTERM, because it waits for a request, is killed", async () => {
     await using folder = runFolder();

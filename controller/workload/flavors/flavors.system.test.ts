@@ -72,7 +72,7 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated cloud"})`, () =
   afterAll(async () => {
     await karpenter?.[Symbol.asyncDispose]();
     await cluster?.[Symbol.asyncDispose]();
-  }, 60_000);
+  });
 
   const nodeOf = ({ spec }: Pod): Promise<Node> => objects.get("", `node/${spec.nodeName}`);
   /** The tiers of the nodes of all pods, once each pod has a node. */

@@ -144,11 +144,13 @@ export async function runProgram(
 
 export interface ReleaseChange {
   readonly program?: string;
+  /** True if `program` runs the bundle too, which is else left out. */
+  readonly hasBundle?: boolean;
   readonly platform?: "darwin" | "linux";
 }
 
 export interface Releases extends AsyncDisposable {
-  /** A folder with this checkout as that version; `program` replaces all of its code. */
+  /** A folder with this checkout as that version; `program` replaces its code. */
   readonly make: (version: string, change?: ReleaseChange) => string;
   /** A program of this checkout as one file beside them, which starts in a fraction of the time; the answer is its path. */
   readonly bundle: (source: string) => Promise<string>;
@@ -181,7 +183,7 @@ export async function prepareReleases(): Promise<Releases> {
   writeFileSync(launcher, `#!/bin/sh\nexec "${node}" "$@"\n`);
   let made = 0;
   return {
-    make: (version, { program, platform = "darwin" } = {}) => {
+    make: (version, { program, hasBundle = program === undefined, platform = "darwin" } = {}) => {
       made += 1;
       const release = path.join(folder, `${version}-${made}`);
       mkdirSync(release);
@@ -190,7 +192,7 @@ export async function prepareReleases(): Promise<Releases> {
         version,
         platform: `${platform}-${process.arch}`,
         node,
-        bundle: program === undefined ? bundle : noBundle,
+        bundle: hasBundle ? bundle : noBundle,
         program,
       });
       return release;
