@@ -2,6 +2,7 @@ import { defineConfig } from "vitest/config";
 import { LongestFirst } from "./test/longest-first.ts";
 
 const SYSTEM = ["**/*.{system,soak}.test.ts"];
+const TORTURE = "test/torture/torture.soak.test.ts";
 
 /** What all tests of this house share. */
 const shared = {
@@ -18,7 +19,7 @@ const shared = {
 /**
  * tests: `npm test`, all that a change can break. Unit tests, cluster tests and tests of the whole system run side by side, so
  * that short tests use the time in which long ones wait.
- * system: `npm run test:system`, what takes minutes by nature: soaks, kill loops, whole nodes, pictures of browsers.
+ * torture, system: `npm run test:system`, what takes minutes by nature: soaks, kill loops, whole nodes, pictures of browsers.
  */
 export default defineConfig({
   test: {
@@ -39,13 +40,22 @@ export default defineConfig({
       {
         test: {
           ...shared,
-          name: "system",
+          name: "torture",
           sequence: { groupOrder: 1 },
-          include: SYSTEM,
-          exclude: ["node_modules/**"],
-          // Two farms under torture, and one more file beside them, keep two cores busy.
-          maxWorkers: 2,
+          include: [TORTURE],
+          // Its invariants have limits in seconds: two farms use about one core, and nothing else runs beside them.
+          maxWorkers: 1,
           maxConcurrency: 2,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: "system",
+          sequence: { groupOrder: 2 },
+          include: SYSTEM,
+          exclude: ["node_modules/**", TORTURE],
+          maxWorkers: 3,
         },
       },
     ],

@@ -1,6 +1,6 @@
 /**
  * `npm test [-- vitest arguments]`: setup, then every test of the project "tests" on the right Node; the last line is the sum.
- * `npm run test:system` runs the project "system", `npm run test:changed [-- REVISION]` what a change can break, `npm test --
+ * `npm run test:system` runs the projects "torture" and "system", `npm run test:changed [-- REVISION]` what a change can break, `npm test --
  * --unit` only tests that start no program of ours. With `--rerun-failed` a failed file runs once more, alone; if it passes then,
  * a line reports it as flaky. `--save-costs` saves what the files of a whole run have cost.
  */
@@ -20,7 +20,7 @@ const COSTS = join(root, "test", "costs.json");
 
 async function test([...args]) {
   const projects = projectsOf(args);
-  const isSystem = projects.some((project) => project.includes("system"));
+  const isSystem = projects.some((project) => /system|torture/.test(project));
   const parts = await ensureParts({ purpose: isSystem ? "system" : "test" });
   const startedAt = performance.now();
   const mayRerun = takeFlag(args, "--rerun-failed");

@@ -1,5 +1,6 @@
 /** One round: its faults at their times, each healed at its time, then quiet until everything has come right. */
 import { setTimeout as pause } from "node:timers/promises";
+import { until } from "../bed/until.ts";
 import type { FaultContext, Injected } from "./faults/fault.ts";
 import { FAULTS } from "./faults/registry.ts";
 import { allowedBackoffMs } from "./invariants/backoff.ts";
@@ -43,7 +44,7 @@ async function rollOutInPeace(context: FaultContext, index: number): Promise<voi
   // The others are deleted.
   for (const target of bed.services.filter((name) => name !== "brief")) {
     const value = sizeOf(target) === 1024 ? 768 : 1024;
-    await bed.objects.patchService(target, "/spec/contextSize", value);
+    await until(() => bed.objects.patchService(target, "/spec/contextSize", value));
     const detail = `in peace: contextSize ${value}`;
     recorder.note({ type: "fault", id: -index, kind: "new-revision", target, phase: "injected", detail });
     const deadline = recorder.now() + SEEN_WITHIN_MS;

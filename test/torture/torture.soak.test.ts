@@ -1,8 +1,8 @@
 /** Fixed seeds of the torture. `npm run torture -- --seed N --minutes M` replays one with its timeline. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
+import { packageRoot } from "../../local/package-root.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { whyNoRealNode } from "../bed/node/parts.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
@@ -24,7 +24,10 @@ describeUnless(whyNoNodeNetwork(), "a farm under torture", () => {
       skip(engine === "ollama" && ollama === undefined, "no Ollama");
       const whyNot = nodes > 0 ? whyNoRealNode() : undefined;
       skip(whyNot !== undefined, whyNot);
-      const outDir = mkdtempSync(path.join(tmpdir(), "metalbridge-torture-"));
+      // What a run leaves in its temporary folder is removed; the recording of a failure is the only way to explain it.
+      const outDir = path.join(packageRoot(), "node_modules/.cache/torture", String(fixed.seed));
+      rmSync(outDir, { recursive: true, force: true });
+      mkdirSync(outDir, { recursive: true });
       const lines: string[] = [];
       const report = await torture({ ...fixed, nodes, outDir, print: (line) => lines.push(line) });
       const recording = loadRecording(path.join(outDir, "events.jsonl"));
