@@ -15,8 +15,8 @@ interface InFlight {
 
 /** The end of a request was lost, for example with its Envoy: its slot must not stay taken forever. */
 const MAX_REQUEST_MS = 4 * 3_600_000;
-/** Envoy is asked about requests of this age. */
-const OLD_MS = 30_000;
+/** Envoy is asked about requests of this age. What waits behind a lost one must get the slot before its own wait of 30 s ends. */
+const OLD_MS = 10_000;
 /** From its slot to the replica, a request needs less. */
 const SETTLED_MS = 1_000;
 
