@@ -26,7 +26,7 @@ export interface TestFleetOptions {
   readonly address?: string;
   /** By default one, on the host `mac-under-test`; a farm without agents has none to ask for. */
   readonly agents?: readonly FleetAgent[];
-  /** Whether engines are paced, for agents whose options do not say. */
+  /** True if engines are paced, for agents whose options leave it open. */
   readonly pace?: boolean;
   readonly controllerArgs?: readonly string[];
   /** Benchmarks run on idle hosts. They are off by default, because they use the hosts of the test. */

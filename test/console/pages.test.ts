@@ -1,6 +1,6 @@
 /**
  * Every page of the console: opens, has no problem, is accessible, fits the screen, and shows texts as texts.
- * CPU: a browser lays out fifteen pages at three widths, and axe looks at each three times.
+ * CPU: a browser lays out fifteen pages at three widths, and axe checks each three times.
  */
 import type { Page } from "playwright-core";
 import { expect, it } from "vitest";
