@@ -208,6 +208,15 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
       return { end };
     }
 
+    /** The log is that of all its lives. Before its start, a signal would end the new one at once, and say nothing. */
+    async function restartToStop(): Promise<void> {
+      const starts = () => on.farm.agent().log().split("agent started").length;
+      const before = starts();
+      on.farm.restartAgent({ args: ["--stop-engines"] });
+      await until(() => expect(starts()).toBe(before + 1));
+      await allReady();
+    }
+
     const untilEnded = (part: Part) => until(() => expect(part.exitCode()).toBe(0));
 
     async function expectNothingLeft(engines: readonly Engine[]): Promise<void> {
@@ -235,16 +244,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
       expect(said).toContainEqual(expect.objectContaining(keeps));
       expect(before.map(({ pid }) => isAlive(pid))).toEqual([true, true]);
       expect(await (await stream(before[0] as Engine, 5)).end).toBe("whole");
-      on.farm.restartAgent({ args: ["--stop-engines"] });
-      await until(() =>
-        expect(
-          on.farm
-            .agent()
-            .log()
-            .match(/agent started/g),
-        ).toHaveLength(2),
-      );
-      await allReady();
+      await restartToStop();
       expect((await enginesNow()).map(({ pid }) => pid)).toEqual(before.map(({ pid }) => pid));
     });
 
@@ -288,8 +288,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
     });
 
     it("a second TERM brings their end nearer, and a TERM within a second of the first does not", async () => {
-      on.farm.restartAgent({ args: ["--stop-engines"] });
-      await allReady();
+      await restartToStop();
       const engines = await enginesNow();
       const streams = await Promise.all(engines.map((engine) => stream(engine, 120_000)));
       const { pid } = on.farm.agent();
