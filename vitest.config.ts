@@ -43,7 +43,7 @@ export default defineConfig({
           name: "torture",
           sequence: { groupOrder: 1 },
           include: [TORTURE],
-          // Its invariants have limits in seconds: two farms use about one core, and nothing else runs beside them.
+          // Its invariants have limits in seconds: two farms use one to two cores, and nothing else runs beside them.
           maxWorkers: 1,
           maxConcurrency: 2,
         },

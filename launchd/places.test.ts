@@ -89,7 +89,7 @@ test.runIf(isRoot)("a state folder with files of others is refused", async () =>
   });
   expect(statSync(shared)).toMatchObject({ uid: 0, mode: 0o40755 });
 
-  // Of an agent before, or of a host that has joined already.
+  // Files that an earlier agent left, or a host that has joined already.
   for (const name of ["models", "kubeconfig", "instance-id", "host.json"]) {
     const own = machine.at("srv/metalbridge");
     mkdirSync(own, { recursive: true });

@@ -13,7 +13,7 @@ const LONG_SECONDS = 25;
 /** Soaks have no committed costs, and take minutes by nature. */
 const SOAK_SECONDS = 300;
 
-/** Of those that start after each long one: as many as keep about half of the workers at long files. */
+/** Short files that start after each long one: enough to keep about half of the workers at long files. */
 const SHORT_PER_LONG = 2;
 
 export class LongestFirst extends BaseSequencer {

@@ -57,6 +57,16 @@ test("old requests that Envoy no longer has lose their slots, the oldest first, 
   expect(queues.inFlight).toBe(3);
 });
 
+test("whoever waits for a slot whose end was lost gets it long before the wait of 30 s is over", async () => {
+  const { clock, queues, acquire } = rig();
+  await acquire("lost");
+  const waiting = acquire("next");
+  clock.advance(10_001);
+  expect(queues.hasOld()).toBe(true);
+  queues.releaseBeyond(new Map());
+  expect(await waiting).toMatchObject({ at: "assigned" });
+});
+
 test("an Envoy that exited frees all slots, and a deleted model refuses what waits", async () => {
   const { queues, acquire } = rig();
   await acquire("1");

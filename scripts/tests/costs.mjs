@@ -9,8 +9,8 @@ export const MAX_CPU_SECONDS = 15;
 const MIN_KNOWN = 20;
 /** The sums of two runs on one machine differ by less. */
 const NOISE = 0.15;
-/** A single file may take twice as much, when it waits beside expensive ones. */
-const NOISE_OF_FILE = 1;
+/** Single files differ by a third, depending on what runs beside them. */
+const NOISE_OF_FILE = 0.5;
 const SHOWN = 25;
 /** Files below are not worth a line in the committed costs. */
 const MIN_SAVED_SECONDS = 1;

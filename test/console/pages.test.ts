@@ -8,7 +8,7 @@ import { INJECTED } from "../bed/console/awkward-texts.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import {
   atAllWidths,
-  CONTRAST,
+  COLOR_RULES,
   expectAccessible,
   expectNoOverflow,
   setTheme,
@@ -72,7 +72,7 @@ describeUnless(whyNoConsole, "pages over twenty hosts", () => {
         if (width !== WIDTHS[1]) await expectAccessible(reader.page);
       });
       await setTheme(reader.page, "dark");
-      await expectAccessible(reader.page, CONTRAST);
+      await expectAccessible(reader.page, COLOR_RULES);
       await setTheme(reader.page, "light");
       expect(await isInjected(reader.page)).toBe(false);
       await takePictures(reader.page, name === "/" ? "overview" : name.replace(/^\/|^an? /, ""));

@@ -1,4 +1,7 @@
-/** An idle model wakes on its first request, and a host that dies costs no more than the requests on it. */
+/**
+ * An idle model wakes on its first request, and a host that dies costs no more than the requests on it.
+ * CPU: a whole system with a gateway, and clients that ask without a pause while a host dies.
+ */
 import path from "node:path";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";

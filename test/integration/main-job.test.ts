@@ -254,7 +254,7 @@ describeUnless(whyNoNodeNetwork(), "a system of one host", () => {
       // Frozen until the withdrawals have been seen: on any machine the streams are still on their way then.
       const streams = await Promise.all(
         engines.map(async (engine) => {
-          const begun = await stream(engine, 300);
+          const begun = await stream(engine, 3_000);
           process.kill(engine.pid, "SIGSTOP");
           return begun;
         }),
