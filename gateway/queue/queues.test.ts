@@ -57,7 +57,7 @@ test("old requests that Envoy no longer has lose their slots, the oldest first, 
   expect(queues.inFlight).toBe(3);
 });
 
-test("whoever waits for a slot whose end was lost gets it long before the wait of 30 s is over", async () => {
+test("whoever waits for a slot whose end was lost gets it before its wait of 30 s ends", async () => {
   const { clock, queues, acquire } = rig();
   await acquire("lost");
   const waiting = acquire("next");
