@@ -116,6 +116,18 @@ test("two flaky files are listed, and pass", async () => {
   expect(code).toBe(0);
 });
 
+test("the tests that failed are named again at the end", async () => {
+  const failures = ["failed test: a.test.ts > serves: expected 1", "failed test: b.test.ts: no module c"];
+  const tests = { prints: `${failures[0]}\n9 passed, 1 failed, 1 skipped`, code: 1 };
+  const system = { prints: `${failures[1]}\n4 passed, 1 failed, 0 skipped`, code: 1 };
+  const { lines } = await runWith({ tests, system });
+  expect(lines.slice(-4)).toEqual([
+    ...failures,
+    "failed: tests: 1 failed; tests of whole systems: 1 failed",
+    "21 passed, 2 failed, 1 skipped",
+  ]);
+});
+
 test("a failed setup fails the run, and the other steps still run", async () => {
   const { code, lines } = await runWith({}, 1);
   expect(lines.slice(-2)).toEqual(["failed: setup", "22 passed, 1 failed, 1 skipped"]);

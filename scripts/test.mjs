@@ -12,7 +12,14 @@ import { ensureParts, root } from "./setup.mjs";
 import { costsToSave, judgeCosts, MAX_CPU_SECONDS } from "./tests/costs.mjs";
 import { makeRunFolder, removeRunFolder } from "./tests/leftovers.mjs";
 import { ONLY_FAILED_FILES } from "./tests/only-failed-files.mjs";
-import { failedFiles, passedAlone, projectsOf, summarize, withRerun } from "./tests/test-summary.mjs";
+import {
+  failedFiles,
+  failures,
+  passedAlone,
+  projectsOf,
+  summarize,
+  withRerun,
+} from "./tests/test-summary.mjs";
 
 /** With `--rerun-failed` at most so many failed files run once more, each alone. */
 const MAX_FLAKY = 2;
@@ -43,6 +50,7 @@ async function test([...args]) {
     } = mayRerun ? await rerunFailed(first, (file) => run(file, ...selection)) : first;
     const { skipped, line, failed } = summarize(report, code, tooMuch.length);
     for (const name of skipped) console.log(`skipped: ${name}`);
+    for (const failure of failures(report, root)) console.log(failure);
     console.log(`tests took ${Math.round((performance.now() - startedAt) / 1_000)} s`);
     for (const file of flaky) console.log(`flaky: ${relative(root, file)}`);
     console.log(line);

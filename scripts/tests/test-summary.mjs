@@ -1,4 +1,9 @@
 /** Counts of a test run, such that nothing that went wrong can look like a success. */
+import { relative } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+
+/** Characters of an error that is named again at the end of a run. */
+const MAX_ERROR = 200;
 
 /**
  * Pure. `report` is vitest's JSON, undefined when it wrote none. A file that could not be loaded holds no test, so it
@@ -21,6 +26,21 @@ export function summarize(report, exitCode, tooExpensive = 0) {
     skipped: skipped.map((one) => one.fullName),
     line: `${passed} passed, ${failed} failed, ${skipped.length} skipped`,
   };
+}
+
+/** A line for each test that failed, and for each file that could not be run: where, and the first line of its error. */
+export function failures(report, root) {
+  return (report?.testResults ?? []).flatMap((file) => {
+    const where = relative(root, file.name);
+    const failed = (file.assertionResults ?? []).filter((one) => one.status === "failed");
+    if (failed.length === 0) return file.status === "failed" ? [renderFailure(where, file.message)] : [];
+    return failed.map((one) => renderFailure(`${where} > ${one.fullName}`, one.failureMessages?.[0]));
+  });
+}
+
+function renderFailure(where, message = "") {
+  const [line] = stripVTControlCharacters(message).split("\n");
+  return `failed test: ${where}: ${line.slice(0, MAX_ERROR)}`;
 }
 
 /** Files in which a test, a hook or the import failed. */

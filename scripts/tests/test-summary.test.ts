@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { failedFiles, passedAlone, projectsOf, summarize, withRerun } from "./test-summary.mjs";
+import { failedFiles, failures, passedAlone, projectsOf, summarize, withRerun } from "./test-summary.mjs";
 
 test("nothing that went wrong counts as a success", () => {
   const report = {
@@ -20,6 +20,34 @@ test("nothing that went wrong counts as a success", () => {
   expect(summarize({ testResults: [] }, 1).failed).toBe(1);
   expect(summarize({ testResults: [] }, 0).failed).toBe(0);
   expect(summarize(undefined, 0).line).toBe("0 passed, 1 failed, 0 skipped");
+});
+
+test("each failed test, and each file that could not be loaded, is named with the first line of its error", () => {
+  const report = {
+    testResults: [
+      {
+        name: "/house/a.test.ts",
+        status: "failed",
+        assertionResults: [
+          {
+            status: "failed",
+            fullName: "a farm serves",
+            failureMessages: ["\u001b[31mexpected 1\u001b[39m\nat x"],
+          },
+          { status: "failed", fullName: "a farm stops", failureMessages: ["x".repeat(500)] },
+          { status: "passed", fullName: "a farm starts" },
+        ],
+      },
+      { name: "/house/web/b.test.ts", status: "failed", message: "no module c\nstack", assertionResults: [] },
+      { name: "/house/d.test.ts", status: "passed", assertionResults: [] },
+    ],
+  };
+  expect(failures(report, "/house")).toEqual([
+    "failed test: a.test.ts > a farm serves: expected 1",
+    `failed test: a.test.ts > a farm stops: ${"x".repeat(200)}`,
+    "failed test: web/b.test.ts: no module c",
+  ]);
+  expect(failures(undefined, "/house")).toEqual([]);
 });
 
 test("a file that ran once more counts as it did then, and only that file", () => {
