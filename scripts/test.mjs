@@ -9,7 +9,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { runMain } from "./setup/steps.mjs";
 import { ensureParts, root } from "./setup.mjs";
-import { costsToSave, judgeCosts, MAX_CPU_SECONDS } from "./tests/costs.mjs";
+import { costsToSave, judgeCosts, MAX_CPU_SECONDS_OF_RUN, statedReason } from "./tests/costs.mjs";
 import { makeRunFolder, removeRunFolder } from "./tests/leftovers.mjs";
 import { ONLY_FAILED_FILES } from "./tests/only-failed-files.mjs";
 import {
@@ -104,21 +104,15 @@ function selectFiles({ node }, args) {
 function reportCosts(costs, { isWhole, saves }) {
   if (costs === undefined) return [];
   const committed = readJson(COSTS);
+  const reasonOf = (file) => statedReason(file, readFileSync(join(root, file), "utf8"));
   const { lines, tooMuch } = judgeCosts(costs, { committed, reasonOf, isWhole });
   for (const line of lines) console.log(line);
   for (const file of tooMuch)
     console.log(
-      `${file} takes more than ${MAX_CPU_SECONDS} CPU-s: make it cheaper, or state the reason at its top: \`CPU: ...\``,
+      `failed test: ${file}: takes more than ${MAX_CPU_SECONDS_OF_RUN} CPU-s: make it cheaper, or state the reason at its top: \`CPU: ...\``,
     );
   if (saves && isWhole) writeFileSync(COSTS, `${JSON.stringify(costsToSave(costs, committed), null, 2)}\n`);
   return tooMuch;
-}
-
-/** Why a test file may take more: a line `CPU: reason` at its top; those of test:system may. */
-function reasonOf(file) {
-  if (/\.(system|soak)\.test\.ts$/.test(file)) return "system";
-  const [head] = readFileSync(join(root, file), "utf8").split("\nimport ");
-  return /\bCPU: (.+)/.exec(head)?.[1];
 }
 
 function takeFlag(args, flag) {

@@ -100,6 +100,8 @@ describeUnless(whyNoSimulatedNodes(), "several controllers", () => {
           { timeoutMs: 3 * MINUTE, everyMs: 250 },
         );
 
+      // Otherwise the second may lead from the beginning.
+      await until(() => expect(farm.controller().log()).toContain('"msg":"working"'));
       const second = await startNext("second");
       const killed = await begin("killed");
       await farm.controller().kill("SIGKILL");

@@ -47,7 +47,7 @@ test("all batches of a log share its time, which a followed log slowly gets back
   const lines = {
     ...LINES,
     map: (show: (line: string) => boolean) => {
-      spentMs += 150;
+      spentMs += 160;
       return LINES.map(show);
     },
   };
