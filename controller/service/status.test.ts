@@ -35,16 +35,18 @@ test("a service that starts gets an Event when it serves, and none for the steps
   expect(events).toEqual([{ type: "Normal", reason: "InferenceReady", action: "Reconcile", note: "" }]);
 });
 
-test("a pass that has not seen the status of the one before it repeats no Event", () => {
+test("a pass that has not seen the last status repeats no Event, even if it has seen one before", () => {
   const [progressing, crashing] = ["Progressing ReplicasNotReady", "Degraded PodCrashing degraded"].map(
     (words) => statusAt(words),
   );
   const seen = { metadata: { name: "chat", resourceVersion: "7" }, status: progressing };
   const restarted = statusAt("Degraded PodCrashing degraded", { message: "restarted 2 times" });
-  const written = crashing && { from: "7", status: crashing };
+  const written = crashing && { version: "9", status: crashing };
   expect(statusEvents(knownStatus(seen, undefined), restarted)).toHaveLength(1);
-  expect(statusEvents(knownStatus(seen, written), restarted)).toEqual([]);
-  const newer = { metadata: { ...seen.metadata, resourceVersion: "9" }, status: progressing };
+  const newerBy = (resourceVersion: string) => ({ ...seen, metadata: { ...seen.metadata, resourceVersion } });
+  for (const stale of [seen, newerBy("8")])
+    expect(statusEvents(knownStatus(stale, written), restarted)).toEqual([]);
+  const newer = newerBy("10");
   expect(statusEvents(knownStatus(newer, written), restarted)).toHaveLength(1);
 });
 

@@ -4,6 +4,7 @@ import { MANAGER_CONTROLLER } from "../../src/api/group.ts";
 import type { InferenceService, InferenceServiceStatus } from "../../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
+import { isOlderVersion } from "../../src/kube/resource-version.ts";
 import { truncate } from "../../src/util/text.ts";
 import { type ReportedEvent, reportOn } from "../watches/events.ts";
 import type { ControllerPorts } from "../watches/ports.ts";
@@ -13,9 +14,9 @@ import { wakeEvent } from "./idle-report.ts";
 
 const MAX_NOTE = 1000;
 
-/** The last written status, and the resourceVersion that the service had in the cache at that time. */
+/** The last written status, and the resourceVersion that the service has since. */
 export interface LastStatus {
-  readonly from: string | undefined;
+  readonly version: string;
   readonly status: InferenceServiceStatus;
 }
 
@@ -29,7 +30,7 @@ export async function writeStatus(
   service: InferenceService,
   status: InferenceServiceStatus,
 ): Promise<void> {
-  const { name, namespace = "default", resourceVersion } = service.metadata;
+  const { name, namespace = "default" } = service.metadata;
   const key = keyOf(service.metadata);
   const object = { metadata: { name, namespace }, status } as InferenceService;
   const options = { manager: MANAGER_CONTROLLER, subresource: "status", current: service } as const;
@@ -41,17 +42,18 @@ export async function writeStatus(
   if (!result.value.sent) return;
   const { phase, reason } = status;
   const events = statusEvents(knownStatus(service, ports.lastStatus.get(key)), status);
-  ports.lastStatus.set(key, { from: resourceVersion, status });
+  ports.lastStatus.set(key, { version: result.value.object.metadata.resourceVersion ?? "", status });
   for (const event of events) reportOn(ports.record, INFERENCE_SERVICES, service, event);
   if (events.length > 0) ports.log.info({ service: key, phase, reason }, "phase changed");
 }
 
-/** A pass may run before the watch shows what the previous pass wrote, and must not report the same change again. */
+/** A pass may run before the watch shows what the previous passes wrote, and must not report the same change again. */
 export function knownStatus(
   { metadata, status }: Pick<InferenceService, "metadata" | "status">,
   last: LastStatus | undefined,
 ): InferenceServiceStatus | undefined {
-  return last !== undefined && last.from === metadata.resourceVersion ? last.status : status;
+  const { resourceVersion = "" } = metadata;
+  return last !== undefined && isOlderVersion(resourceVersion, last.version) ? last.status : status;
 }
 
 /**

@@ -6,6 +6,7 @@ import type { KubeConnection } from "../client/connect.ts";
 import { listPages, readResourceVersion } from "../client/list-pages.ts";
 import { explainFailure, isApiUnavailable, REASON_KIND_NOT_INSTALLED } from "../errors.ts";
 import { watchPath } from "../paths.ts";
+import { isOlderVersion } from "../resource-version.ts";
 import type { ApiFailure, Kind, KubeObject, ListOptions, Reflector } from "../types.ts";
 import { waitMs } from "../wait.ts";
 import { createStore, type StoreChange } from "./store.ts";
@@ -227,7 +228,7 @@ class ReflectorLoop<T extends KubeObject> {
       return this.#failed(failure, this.#watchFailures, "watch ended");
     }
     this.#watchFailures = 0;
-    if (isOlder(read.value, this.#resourceVersion ?? openedFrom)) {
+    if (isOlderVersion(read.value, this.#resourceVersion ?? openedFrom)) {
       // A server that was restored to older data sends nothing until its history reaches our resourceVersion.
       this.#resourceVersion = undefined;
       this.#interrupt();
@@ -311,11 +312,4 @@ class ReflectorLoop<T extends KubeObject> {
       this.#options.log.error({ err, kind: this.#options.kind.plural }, "handler failed");
     }
   }
-}
-
-/** Compares resourceVersions, which are decimal numbers of any length. A version that is not a number is not older. */
-function isOlder(version: string, than: string): boolean {
-  const isNumber = /^\d+$/;
-  if (!isNumber.test(version) || !isNumber.test(than)) return false;
-  return version.length === than.length ? version < than : version.length < than.length;
 }
