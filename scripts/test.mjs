@@ -9,7 +9,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { runMain } from "./setup/steps.mjs";
 import { ensureParts, root } from "./setup.mjs";
-import { costsToSave, judgeCosts, MAX_CPU_SECONDS_OF_RUN, statedReason } from "./tests/costs.mjs";
+import { costsToSave, judgeCosts, MAX_CPU_SECONDS, statedReason } from "./tests/costs.mjs";
 import { makeRunFolder, removeRunFolder } from "./tests/leftovers.mjs";
 import { ONLY_FAILED_FILES } from "./tests/only-failed-files.mjs";
 import {
@@ -109,7 +109,7 @@ function reportCosts(costs, { isWhole, saves }) {
   for (const line of lines) console.log(line);
   for (const file of tooMuch)
     console.log(
-      `failed test: ${file}: takes more than ${MAX_CPU_SECONDS_OF_RUN} CPU-s: make it cheaper, or state the reason at its top: \`CPU: ...\``,
+      `failed test: ${file}: takes more than ${MAX_CPU_SECONDS} CPU-s: make it cheaper, or state the reason at its top: \`CPU: ...\``,
     );
   if (saves && isWhole) writeFileSync(COSTS, `${JSON.stringify(costsToSave(costs, committed), null, 2)}\n`);
   return tooMuch;

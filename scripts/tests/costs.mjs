@@ -5,12 +5,12 @@
  * costs were committed first. The committed costs are held to it exactly.
  */
 export const MAX_CPU_SECONDS = 15;
-/** A run is held to this, because a file takes up to twice as much beside others. */
-export const MAX_CPU_SECONDS_OF_RUN = 2 * MAX_CPU_SECONDS;
 /** Fewer files do not tell how fast this machine is. */
 const MIN_KNOWN = 20;
 /** The sums of two runs on one machine differ by less. */
 const NOISE = 0.15;
+/** Three known files took more than 1.5 times as much in one run, depending on what ran beside them. */
+const NOISE_OF_FILE = 1;
 const SHOWN = 25;
 /** Files below are not worth a line in the committed costs. */
 const MIN_SAVED_SECONDS = 1;
@@ -36,10 +36,16 @@ export function judgeCosts(files, { committed, reasonOf, isWhole }) {
   const total = sum(measured.map(({ cpuSeconds }) => cpuSeconds));
   const pace = paceOf(measured, committed);
   const isTooMuch = ({ name, cpuSeconds }) =>
-    cpuSeconds / pace > MAX_CPU_SECONDS_OF_RUN && reasonOf(name) === undefined;
+    cpuSeconds / pace > limitOf(name, committed) && reasonOf(name) === undefined;
   const tooMuch = (pace === undefined ? [] : measured).filter(isTooMuch).map(({ name }) => name);
   const totals = renderTotal({ total, measured, committed: isWhole ? committed : undefined, pace });
   return { lines: [...renderMost(files), ...totals], tooMuch };
+}
+
+/** A file that has been within the limit is not over it for noise. */
+function limitOf(name, committed) {
+  const known = committed?.files[name]?.cpuSeconds ?? 0;
+  return known > MAX_CPU_SECONDS ? MAX_CPU_SECONDS : Math.max(MAX_CPU_SECONDS, known * (1 + NOISE_OF_FILE));
 }
 
 /** The committed files that need a reason and have none. */
