@@ -225,7 +225,7 @@ class Gates implements Gate {
     const { number, place, command, socket } = await this.#next();
     const instance = await this.#ports.processes.open(place, { ...command, target: NO_TARGET });
     const generation = this.#add(number, socket, instance);
-    if ((await this.#statusOf(generation)) === undefined)
+    if ((await this.#waitForAnswer(generation)) === undefined)
       this.#ports.log.error({ gate: number }, "the gate does not respond; see its log");
   }
 

@@ -1,5 +1,6 @@
 /** Relays one request to the daemon and its answer back: streamed, with back-pressure, and never retried. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
+import { isLookupFailure, LOOKUP_TRIES } from "../../src/engines/ollama/lookup.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
 import { BodyBuffer } from "./body/body-buffer.ts";
 import type { BodyShare } from "./body/budget.ts";
@@ -12,6 +13,8 @@ const POOL_IDLE_MS = 2_000;
 /** Types of streams in the protocols that the gate passes. */
 const STREAM_TYPES = /^(text\/event-stream|application\/x-ndjson)\b/i;
 const MAX_LIST = 8 * 1024 ** 2;
+/** For this long after a body was sent, it is kept for being sent again: the daemon looks the model up first. */
+const LOOKUP_MS = 1_000;
 
 /** Headers that apply to one connection only (RFC 9110, 7.6.1), or that the gate sets itself. */
 const NOT_SENT_ON = new Set([
@@ -57,6 +60,8 @@ export interface RelayExchange {
   readonly keyRefused: () => void;
   /** Closes the client's connection in the middle of an answer. */
   readonly breakOff: () => void;
+  /** The daemon is Ollama, which may fail to look the model up. */
+  readonly isLookedUp: boolean;
   /** If given, a successful answer is read completely and replaced by the result; undefined: the answer is not a list. */
   readonly rewrite?: (body: Buffer) => string | undefined;
 }
@@ -70,10 +75,10 @@ export function createRelayPool(): Agent {
 
 /**
  * A client that disconnects aborts the daemon's work. A daemon that closes its connection early closes the client's, so that a
- * partial answer is never taken for a complete one. No request is retried: the daemon may have worked on it. The share of a
+ * partial answer is never taken for a complete one. No request is retried that the daemon may have worked on. The share of a
  * body is released once the body was sent: no closure may keep the body until the answer is complete.
  */
-export function relay(exchange: RelayExchange, body: RelayedBody): void {
+export function relay(exchange: RelayExchange, body: RelayedBody, triesLeft = LOOKUP_TRIES): void {
   const { request, response, target, path } = exchange;
   const startedAt = performance.now();
   const call = sendRequest({
@@ -84,19 +89,35 @@ export function relay(exchange: RelayExchange, body: RelayedBody): void {
     path,
     headers: headersFor(exchange, body),
   });
+  const kept =
+    Array.isArray(body) && triesLeft > 1 && exchange.isLookedUp ? keep(body, exchange.share) : undefined;
   response.once("close", () => {
+    kept?.release();
     if (!response.writableFinished) call.destroy();
   });
   call.once("response", (answer) => {
+    const { statusCode = 0 } = answer;
     // The client's key was valid: the daemon rejected the gate's key.
-    if (answer.statusCode === 401 && exchange.isKeyOurs) {
+    if (statusCode === 401 && exchange.isKeyOurs) {
       answer.destroy();
       exchange.keyRefused();
       exchange.refuse(
         rejectRequest(502, "upstream", "the model's server does not accept the gate's API key"),
       );
-    } else if (exchange.rewrite === undefined || answer.statusCode !== 200) pass(answer, exchange, startedAt);
-    else rewriteAnswer(answer, exchange, exchange.rewrite);
+    } else if (kept !== undefined && statusCode >= 400)
+      readStart(answer, (start) => {
+        const again = isLookupFailure(statusCode, start) ? kept.take() : undefined;
+        if (again !== undefined) {
+          answer.resume();
+          return relay(exchange, again, triesLeft - 1);
+        }
+        kept.release();
+        pass(answer, exchange, startedAt);
+      });
+    else if (exchange.rewrite === undefined || statusCode !== 200) {
+      kept?.release();
+      pass(answer, exchange, startedAt);
+    } else rewriteAnswer(answer, exchange, exchange.rewrite);
   });
   call.on("error", (error: NodeJS.ErrnoException) => {
     if (response.headersSent) exchange.breakOff();
@@ -120,9 +141,40 @@ export function relay(exchange: RelayExchange, body: RelayedBody): void {
     request.once("end", () => request.socket.off("close", abort));
     return;
   }
-  if (body !== undefined) call.once("finish", exchange.share.release);
+  if (body !== undefined) call.once("finish", kept?.sent ?? exchange.share.release);
   for (const part of body ?? []) call.write(part);
   call.end();
+}
+
+/** Keeps a body that may have to be sent again, for no longer than the daemon needs to look the model up. */
+function keep(body: readonly Buffer[], share: BodyShare) {
+  let kept: readonly Buffer[] | undefined = body;
+  let timer: NodeJS.Timeout | undefined;
+  const release = (): void => {
+    clearTimeout(timer);
+    kept = undefined;
+    share.release();
+  };
+  return {
+    sent: (): void => {
+      if (kept !== undefined) timer = setTimeout(release, LOOKUP_MS);
+    },
+    release,
+    /** Undefined if the body is no longer kept. */
+    take: (): readonly Buffer[] | undefined => {
+      clearTimeout(timer);
+      return kept;
+    },
+  };
+}
+
+/** Calls back with the first piece of an answer, which remains to be read. */
+function readStart(answer: IncomingMessage, onStart: (text: string) => void): void {
+  answer.once("readable", () => {
+    const start: Buffer | null = answer.read();
+    if (start !== null) answer.unshift(start);
+    onStart(start?.toString() ?? "");
+  });
 }
 
 function isUnreachable(code = ""): boolean {

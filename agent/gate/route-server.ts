@@ -299,6 +299,7 @@ export class RouteServer {
         this.#target = { ...this.#target, key: this.#targetKey() };
       },
       breakOff: () => this.#breakOff(response),
+      isLookedUp: protocol === "ollama",
       rewrite: rule.kind === "list" ? rewrite : undefined,
     };
     relay(exchange, body);

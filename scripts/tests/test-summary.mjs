@@ -3,7 +3,7 @@ import { relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 
 /** Characters of an error that is named again at the end of a run. */
-const MAX_ERROR = 200;
+const MAX_ERROR = 400;
 
 /**
  * Pure. `report` is vitest's JSON, undefined when it wrote none. A file that could not be loaded holds no test, so it
@@ -28,7 +28,7 @@ export function summarize(report, exitCode, tooExpensive = 0) {
   };
 }
 
-/** A line for each test that failed, and for each file that could not be run: where, and the first line of its error. */
+/** A line for each test that failed, and for each file that could not be run: where, and the first lines of its error. */
 export function failures(report, root) {
   return (report?.testResults ?? []).flatMap((file) => {
     const where = relative(root, file.name);
@@ -39,8 +39,8 @@ export function failures(report, root) {
 }
 
 function renderFailure(where, message = "") {
-  const [line] = stripVTControlCharacters(message).split("\n");
-  return `failed test: ${where}: ${line.slice(0, MAX_ERROR)}`;
+  const [text] = stripVTControlCharacters(message).split(/\n {4}at /);
+  return `failed test: ${where}: ${text.replaceAll(/\s+/g, " ").slice(0, MAX_ERROR)}`;
 }
 
 /** Files in which a test, a hook or the import failed. */

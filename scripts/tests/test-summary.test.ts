@@ -22,7 +22,7 @@ test("nothing that went wrong counts as a success", () => {
   expect(summarize(undefined, 0).line).toBe("0 passed, 1 failed, 0 skipped");
 });
 
-test("each failed test, and each file that could not be loaded, is named with the first line of its error", () => {
+test("each failed test, and each file that could not be loaded, is named with the first lines of its error", () => {
   const report = {
     testResults: [
       {
@@ -32,19 +32,24 @@ test("each failed test, and each file that could not be loaded, is named with th
           {
             status: "failed",
             fullName: "a farm serves",
-            failureMessages: ["\u001b[31mexpected 1\u001b[39m\nat x"],
+            failureMessages: ["\u001b[31mexpected:\n  1\u001b[39m\n    at x"],
           },
-          { status: "failed", fullName: "a farm stops", failureMessages: ["x".repeat(500)] },
+          { status: "failed", fullName: "a farm stops", failureMessages: ["x".repeat(999)] },
           { status: "passed", fullName: "a farm starts" },
         ],
       },
-      { name: "/house/web/b.test.ts", status: "failed", message: "no module c\nstack", assertionResults: [] },
+      {
+        name: "/house/web/b.test.ts",
+        status: "failed",
+        message: "no module c\n    at stack",
+        assertionResults: [],
+      },
       { name: "/house/d.test.ts", status: "passed", assertionResults: [] },
     ],
   };
   expect(failures(report, "/house")).toEqual([
-    "failed test: a.test.ts > a farm serves: expected 1",
-    `failed test: a.test.ts > a farm stops: ${"x".repeat(200)}`,
+    "failed test: a.test.ts > a farm serves: expected: 1",
+    `failed test: a.test.ts > a farm stops: ${"x".repeat(400)}`,
     "failed test: web/b.test.ts: no module c",
   ]);
   expect(failures(undefined, "/house")).toEqual([]);

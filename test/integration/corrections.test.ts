@@ -14,8 +14,10 @@ import { type Origin, startOrigin } from "../fixtures/origin.ts";
 import { type BadFleet, startBadFleet } from "./bad-fleet.ts";
 import { correctionRows, type Row } from "./correction-rows.ts";
 
-/** Five seconds for the correction, and as much again for machines on which everything takes longer. */
+/** Five seconds for the correction, and as much again for machines on which it takes longer. */
 const SHOWN_MS = 10_000;
+/** On a machine that is slower still, all corrections are: one that waits for its delay takes many times as long as the others. */
+const TIMES_THE_MEDIAN = 5;
 /** Before the first correction: delays that double are longer than what is allowed by then. */
 const FAILING_MS = 35_000;
 /** Each retry begins with one of these, whether or not anything was corrected. */
@@ -65,16 +67,13 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
       : found.status?.phase === "Ready";
   }
 
-  /** How long after the correction the message is another one; undefined: not in time. */
-  async function shownAfterMs(row: Row): Promise<number | undefined> {
+  /** How long after the correction the message is another one. */
+  async function shownAfterMs(row: Row): Promise<number> {
     await row.correct();
     const correctedAt = performance.now();
     const isOther = async () => expect([row.reason, ...RETRYING]).not.toContain(await reasonOf(row));
-    const isInTime = await until(isOther, { timeoutMs: SHOWN_MS, everyMs: 200 }).then(
-      () => true,
-      () => false,
-    );
-    return isInTime ? Math.round(performance.now() - correctedAt) : undefined;
+    await until(isOther, { everyMs: 200 });
+    return Math.round(performance.now() - correctedAt);
   }
 
   async function someAtOnce(work: (row: Row) => Promise<void>): Promise<void> {
@@ -100,12 +99,17 @@ describeUnless(whyNoNodeNetwork(), "a farm whose users do what its conditions as
       await until(async () => expect([row.reason, ...RETRYING], row.name).toContain(await reasonOf(row)), {
         everyMs: 250,
       });
-    const times = new Map<string, number | undefined>();
+    const times = new Map<string, number>();
     await someAtOnce(async (row) => {
       times.set(`${row.name} (${row.reason})`, await shownAfterMs(row));
     });
-    await annotate([...times].map(([name, ms]) => `${name}: ${ms ?? "late"} ms`).join("\n"));
-    expect([...times].filter(([, ms]) => ms === undefined)).toEqual([]);
+    const lines = [...times].map(([name, ms]) => `${name}: ${ms} ms`);
+    await annotate(lines.join("\n"));
+    const median = [...times.values()].sort((a, b) => a - b)[Math.floor(times.size / 2)] ?? 0;
+    const limit = Math.max(SHOWN_MS, TIMES_THE_MEDIAN * median);
+    expect(
+      [...times].filter(([, ms]) => ms > limit).map(([name, ms]) => `${name}: ${ms} of ${limit} ms`),
+    ).toEqual([]);
     const untilWell = async (row: Row) => expect(await isWell(row), row.name).toBe(true);
     await Promise.all(
       rows

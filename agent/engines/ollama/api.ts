@@ -6,11 +6,18 @@ import { z } from "zod";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import { isOwnModel } from "../../../src/engines/contract/shared-daemon.ts";
 import { ollamaLoadFailure } from "../../../src/engines/ollama/exit.ts";
+import { isLookupFailure, LOOKUP_TRIES } from "../../../src/engines/ollama/lookup.ts";
 import { parseJson } from "../../../src/util/parse-json.ts";
 import type { RunSerialized } from "../../../src/util/serializer.ts";
 import { truncate } from "../../../src/util/text.ts";
 import type { DaemonApi } from "../../instances/daemon/spec.ts";
-import { type Address, describeNetworkError, sendEngineRequest } from "../io/http.ts";
+import {
+  type Address,
+  describeNetworkError,
+  type EngineReply,
+  type EngineRequest,
+  sendEngineRequest,
+} from "../io/http.ts";
 import { deleteModel } from "./leftovers.ts";
 
 const SHORT_MS = 2_000;
@@ -97,6 +104,14 @@ export async function hasBlob(address: Address, sha256: string, signal?: AbortSi
   return "status" in answer && answer.status === 200;
 }
 
+/** Sends a request that names a model, again if Ollama failed to look the model up. */
+export async function askOfModel(request: EngineRequest): Promise<EngineReply> {
+  for (let left = LOOKUP_TRIES; ; left -= 1) {
+    const answer = await sendEngineRequest(request);
+    if (left <= 1 || "failed" in answer || !isLookupFailure(answer.status, answer.body)) return answer;
+  }
+}
+
 /** Loads the model, or renews its keep-alive, which any client can shorten. An embedding model rejects /api/generate. */
 export async function keepLoaded(
   address: Address,
@@ -104,13 +119,8 @@ export async function keepLoaded(
   { timeoutMs = LOAD_MS, signal }: { readonly timeoutMs?: number; readonly signal?: AbortSignal },
 ): Promise<void> {
   for (const path of ["/api/generate", "/api/embed"]) {
-    const answer = await sendEngineRequest({
-      ...address,
-      path,
-      body: { model, keep_alive: -1 },
-      timeoutMs,
-      signal,
-    });
+    const body = { model, keep_alive: -1 };
+    const answer = await askOfModel({ ...address, path, body, timeoutMs, signal });
     if ("failed" in answer) throw new Error(answer.failed);
     if (answer.status === 200) return;
     const reason = errorIn(answer.body);

@@ -1,8 +1,7 @@
 /** Requests to a running Ollama about one of its models. */
 import { truncate } from "../../../src/util/text.ts";
 import type { EngineHealth, EngineTarget, ProbeOptions, RequestResult } from "../engine.ts";
-import { sendEngineRequest } from "../io/http.ts";
-import { errorIn, keepLoaded, runningModels } from "./api.ts";
+import { askOfModel, errorIn, keepLoaded, runningModels } from "./api.ts";
 
 const PROBE_TIMEOUT_MS = 2_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -43,7 +42,7 @@ export async function probeRequest(
           { model, stream: false, options: { num_predict: 1 }, messages: [{ role: "user", content: "Hi" }] },
           '"message"',
         ];
-  const answer = await sendEngineRequest({ host, port, path, body, timeoutMs, signal });
+  const answer = await askOfModel({ host, port, path, body, timeoutMs, signal });
   if ("failed" in answer) return answer;
   if (answer.status === 200 && answer.body.includes(requiredText)) return "ok";
   return { failed: `HTTP ${answer.status}: ${truncate(errorIn(answer.body), 300)}` };

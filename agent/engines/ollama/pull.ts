@@ -14,7 +14,7 @@ import { parseJson } from "../../../src/util/parse-json.ts";
 import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
-import { type Address, sendEngineRequest } from "../io/http.ts";
+import type { Address } from "../io/http.ts";
 import { OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
 
 /** Ollama prints nothing while it verifies what it has downloaded. */
@@ -200,7 +200,7 @@ async function queryServer(name: Name, { during }: PullOptions): Promise<StoredM
   const { host, path, tag } = name;
   const model = `${host}/${path}:${tag}`;
   const answer = await during((address) =>
-    sendEngineRequest({ ...address, path: "/api/show", body: { model }, timeoutMs: SHOW_MS }),
+    askOfModel({ ...address, path: "/api/show", body: { model }, timeoutMs: SHOW_MS }),
   ).catch(() => ({ failed: "" }));
   if ("failed" in answer || answer.status !== 200) return undefined;
   const shown = z.object({ modelfile: z.string() }).safeParse(parseJson(answer.body));
