@@ -124,6 +124,39 @@ describe.skipIf(why !== undefined)(`flavors (${why ?? "simulated nodes"})`, () =
     await remove("first", "second");
   });
 
+  test("a pod whose volume is not bound yet keeps its flavor", async () => {
+    const ns = "unbound";
+    const spec = { storageClassName: "slow", accessModes: ["ReadWriteMany"] };
+    const storage = { storage: "1Gi" };
+    const storageKind = { apiVersion: "storage.k8s.io/v1", kind: "StorageClass" };
+    await bench.objects.createNamespace(ns);
+    await bench.objects.apply(
+      { ...storageKind, metadata: { name: "slow" }, provisioner: "slow.example.com" },
+      {
+        apiVersion: "v1",
+        kind: "PersistentVolumeClaim",
+        metadata: { name: "metalbridge-model-cache", namespace: ns },
+        spec: { ...spec, resources: { requests: storage } },
+      },
+    );
+    await bench.model(ns, "tiny", { flavors: [L40S, A10], isOnVolume: true });
+    await bench.apply(inferenceService(ns, "chat"));
+    const flavor = { name: "l40s", reason: "preferred: room on l40s-1" };
+    const reason = "UnbindableModelCache";
+    await bench.serviceUntil(ns, "chat", ({ status }) => expect(status).toMatchObject({ reason, flavor }));
+    const hostPath = { path: "/models" };
+    const volume = { apiVersion: "v1", kind: "PersistentVolume", metadata: { name: "slow-1" } };
+    await bench.objects.apply({ ...volume, spec: { ...spec, capacity: storage, hostPath } });
+    await bench.serviceUntil(ns, "chat", ({ status }) =>
+      expect(status).toMatchObject({ phase: "Ready", flavor }),
+    );
+    await bench.objects.remove(ns, "isvc/chat");
+    await vi.waitFor(async () => {
+      const { items } = await bench.objects.get(ns, "pods");
+      expect(items).toEqual([]);
+    }, WAIT);
+  });
+
   test("unknown, contradictory and unmatched flavors are named with their reasons", async () => {
     const odd = { name: "h200", ...gpu("NVIDIA-H200", 1) };
     await bench.model(NS, "odd", { flavors: [odd, A10], isOnVolume: true });

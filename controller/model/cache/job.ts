@@ -5,6 +5,7 @@ import { isImageFailure, type Job, type Pod } from "../../../src/kube/workload-o
 import { type FetchResult, isFetched, parseFetchResult } from "../../../src/models/fetch-result.ts";
 import { truncate } from "../../../src/util/text.ts";
 import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
+import { isAboutVolume, schedulingObstacle } from "../../workload/scheduler-message.ts";
 import { SECRET_ERRORS } from "../source/inspections.ts";
 
 /** A problem from the error catalog, whose message includes the remedy. */
@@ -84,9 +85,8 @@ export function podStartProblem({ status }: Pod): CacheProblem | undefined {
 
 /** A volume that is about to be provisioned is not a problem: the scheduler retries once the volume exists. */
 function unschedulable(message: string): CacheProblem | undefined {
-  if (/unbound immediate PersistentVolumeClaims/i.test(message)) return undefined;
-  const isVolume = /volume|persistent|pvc/i.test(message);
-  return cacheProblem(isVolume ? "UnbindableModelCache" : "DownloadUnschedulable", message);
+  if (schedulingObstacle(message) === "pendingVolume") return undefined;
+  return cacheProblem(isAboutVolume(message) ? "UnbindableModelCache" : "DownloadUnschedulable", message);
 }
 
 /** The terminated state of the download container, which may not be the only container if a mesh adds others. */

@@ -220,7 +220,8 @@ function isServingOn({ own }: LiveService, current: Flavor): boolean {
 
 /**
  * Notes whether the scheduler has room for the pods, for every flavor that their template offers. Pods of another template say
- * nothing of these flavors: they may still wait while their Deployment is changed.
+ * nothing of these flavors: they may still wait while their Deployment is changed. Neither do pods that wait for a volume or for
+ * other pods: another flavor would not help them.
  */
 function noteRefusals(ports: FlavorPorts, { refusals }: State, live: LiveService, stage: FlavorStage): void {
   const { key, own } = live;
@@ -229,7 +230,7 @@ function noteRefusals(ports: FlavorPorts, { refusals }: State, live: LiveService
   const { unscheduled, ready } = readPods(own.pods.filter((pod) => podRevisionOf(pod) === revision));
   if (unscheduled === undefined && ready > 0)
     for (const { name } of stage.flavors) refusals.get(key)?.delete(name);
-  if (unscheduled === undefined) return;
+  if (unscheduled?.obstacle !== "hardware") return;
   const refusal = { untilMs: clock.monotonicMs() + REFUSAL_MS, message: unscheduled.message };
   const ofService = refusals.get(key) ?? new Map<string, Refusal>();
   for (const { name } of stage.flavors) ofService.set(name, refusal);

@@ -12,7 +12,7 @@ import { type LiveService, type PathResult, type ServicePath, soonest } from "..
 import { podsInputOf } from "../pods/input.ts";
 import { CONFLICT_RETRY_MS, observePods, offloadOf, reportRestored, updateQueue } from "../pods/pass.ts";
 import { planPods } from "../pods/plan.ts";
-import { isInGroup } from "../pods/pods.ts";
+import { countRefused, isInGroup } from "../pods/pods.ts";
 import type { PodsPorts } from "../pods/ports.ts";
 import { readQuota } from "../pods/quota.ts";
 import { planPodsStatus } from "../pods/status.ts";
@@ -72,7 +72,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     status,
     obstacle,
     rejections,
-    lacking: pods.unscheduled?.pods ?? 0,
+    lacking: countRefused(pods),
     ...soonest([isBehind ? CONFLICT_RETRY_MS : undefined, observed.recheckAfterMs]),
   };
 }

@@ -116,6 +116,7 @@ const waiting = {
   code: "InsufficientGPU",
   waitingFor: "a device",
   message: "cannot allocate all claims",
+  obstacle: "hardware",
   pods: 1,
   priority: 0,
   sinceMs: 0,

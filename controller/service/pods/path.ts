@@ -28,6 +28,7 @@ import { judgeNodes, nodeChoiceOf, nodesCondition, type ObservedNodes, scoreNode
 import { CONFLICT_RETRY_MS, observePods, offloadOf, reportRestored, updateQueue } from "./pass.ts";
 import { planPods } from "./plan.ts";
 import {
+  countRefused,
   isInGroup,
   isLive,
   isMakingRoom,
@@ -126,10 +127,7 @@ async function reconcile(ports: PodsPorts, live: LiveService): Promise<PathResul
     obstacle,
     rejections,
     allocatedFlavor: allocatedFlavorOf(live, pods),
-    lacking:
-      resolution.at === "blocked" && resolution.isFinal
-        ? service.spec.replicas
-        : (pods.unscheduled?.pods ?? 0),
+    lacking: resolution.at === "blocked" && resolution.isFinal ? service.spec.replicas : countRefused(pods),
     ...soonest([
       isBehind ? CONFLICT_RETRY_MS : undefined,
       rollout?.recheckAfterMs,
@@ -199,7 +197,7 @@ function withMove(
     hasMoveStrategy: !isDeepEqual(desired.strategy, SURGE_ONE) && isDeepEqual(strategy, SURGE_ONE),
     pods: {
       isServing: pods.ready > 0,
-      isWaiting: pods.unscheduled !== undefined,
+      isWaiting: countRefused(pods) > 0,
       isRoomMade: own.pods.some(isMakingRoom),
       on: own.pods.filter(isLive).flatMap(({ spec }) => spec.nodeName ?? []),
       hasOld: own.pods.some((one) => isLive(one) && !isOf(one, template)),

@@ -15,6 +15,12 @@ import { type FetchFailed, isFetched, parseFetchResult } from "../../../src/mode
 import { truncate } from "../../../src/util/text.ts";
 import { FETCH_CONTAINER } from "../../workload/model-cache.ts";
 import type { PodAffinity } from "../../workload/pod.ts";
+import {
+  isAboutVolume,
+  type SchedulingObstacle,
+  schedulingObstacle,
+  shortages,
+} from "../../workload/scheduler-message.ts";
 import { KEY_VOLUME } from "../../workload/volumes.ts";
 
 /** Pods that the scheduler cannot bind to a node. */
@@ -31,6 +37,7 @@ export interface Unscheduled {
   readonly waitingFor: string;
   /** Message of the scheduler. */
   readonly message: string;
+  readonly obstacle: SchedulingObstacle;
   readonly pods: number;
   /** Priority of the oldest of these pods. */
   readonly priority: number;
@@ -81,6 +88,11 @@ export function readPods(pods: readonly Pod[]): ObservedPods {
     unscheduled,
     problem,
   };
+}
+
+/** Number of pods that the nodes have no room for, as far as kube-scheduler could tell. */
+export function countRefused({ unscheduled }: ObservedPods): number {
+  return unscheduled === undefined || unscheduled.obstacle === "pendingVolume" ? 0 : unscheduled.pods;
 }
 
 /** True if no pod has a node, although kube-scheduler has tried them all. */
@@ -155,6 +167,7 @@ function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
     code,
     waitingFor: truncate(waitingFor(code, first, reported), MAX_TEXT),
     message: truncate(message, MAX_TEXT),
+    obstacle: schedulingObstacle(reported),
     pods: pods.length,
     priority: first.spec.priority ?? 0,
     sinceMs: createdMs(first),
@@ -163,8 +176,7 @@ function unscheduledOf(pods: readonly Pod[]): Unscheduled | undefined {
 
 /** Classifies the scheduler's message: a missing device, another resource, the volume, or else a scheduling rule. */
 function codeOf(pod: Pod, message: string): Unscheduled["code"] {
-  if (/persistentvolumeclaim|volume node affinity|unbound immediate|PersistentVolume/i.test(message))
-    return "UnbindableModelCache";
+  if (isAboutVolume(message)) return "UnbindableModelCache";
   if (hasConflictingAffinity(pod, message)) return "PodUnschedulable";
   if (mountLabels(pod) > 0 && POD_AFFINITY.test(message)) return "UnbindableModelCache";
   if (/device class \S+ does not exist/.test(message)) return "DeviceClassMissing";
@@ -190,11 +202,6 @@ function hasConflictingAffinity(pod: Pod, message: string): boolean {
   const { podAffinity } = (pod.spec.affinity ?? {}) as PodAffinity;
   const required = podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
   return POD_AFFINITY.test(message) && mountLabels(pod) > 0 && required.length > mountLabels(pod);
-}
-
-/** Names of resources in messages such as `3 Insufficient nvidia.com/gpu`. */
-function shortages(message: string): string[] {
-  return [...message.matchAll(/Insufficient ([A-Za-z0-9._/-]*[A-Za-z0-9])/g)].map(([, name = ""]) => name);
 }
 
 function waitingFor(code: Unscheduled["code"], pod: Pod, message: string): string {
