@@ -1,5 +1,6 @@
 /** Simulates the placement of a model in addition to the current replicas. Pure. */
 
+import type { UsableMachines } from "../../src/capacity/runs-on.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { compareText } from "../../src/util/text.ts";
 import type { CatalogRecord } from "../catalog/record.ts";
@@ -8,9 +9,10 @@ import { type FitLevel, fitLevel } from "../scoring/score.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
 import { fitOn, type SizingOptions } from "./fits.ts";
+import type { DensityMachine } from "./place.ts";
 import { percent } from "./views.ts";
 
-export interface SimulateRequest extends SizingOptions {
+export interface SimulateRequest extends SizingOptions, Partial<UsableMachines> {
   /** Undefined: only `memoryGb` counts. */
   readonly record: CatalogRecord | undefined;
   /** GiB in place of the claim; required without a record. */
@@ -45,7 +47,7 @@ export function simulate(
 ): { readonly rankedNodes: readonly SimulatedRow[]; readonly canFitAnywhere: boolean } {
   const rankedNodes = density
     .sites()
-    .filter(({ place }) => request.exclude?.includes(place.name) !== true)
+    .filter(({ place }) => request.exclude?.includes(place.name) !== true && isUsable(place, request))
     .flatMap((site) => rowOf(density, site, request, now) ?? [])
     .sort(
       (a, b) =>
@@ -53,6 +55,13 @@ export function simulate(
     );
   const canFitAnywhere = rankedNodes.some((row) => rankOf(row) === 0);
   return { rankedNodes, canFitAnywhere };
+}
+
+function isUsable({ kind, machine }: DensityMachine, { on = "Auto", accelerator }: SimulateRequest): boolean {
+  if (kind === "Host") return on !== "Pods";
+  const isAlike =
+    accelerator === undefined || machine.at !== "known" || machine.machine.accelerator === accelerator;
+  return on !== "Hosts" && isAlike;
 }
 
 function rankOf({ fitLevel: level, stale, schedulable }: SimulatedRow): number {
@@ -70,14 +79,15 @@ function rowOf(
   const left = density.leftBytes(site);
   const { machine } = site.place;
   if (left === undefined || machine.at !== "known") return undefined;
-  const { record, memoryGb, exclude: _, ...size } = request;
+  const { record, memoryGb, quantization, contextSize, useCase } = request;
   // A budget of 0 is invalid, so a full machine gets one byte.
   const available = {
     ...machine.machine,
     budgetBytes: Math.max(1, left),
     measured: measuredOf(density, site, record),
   };
-  const fit = record === undefined ? undefined : fitOn(record, available, size);
+  const fit =
+    record === undefined ? undefined : fitOn(record, available, { quantization, contextSize, useCase });
   if (fit === undefined && memoryGb === undefined) return undefined;
   const required = memoryGb === undefined ? (fit?.claimBytes ?? 0) : memoryGb * GIB;
   const level = fitLevel(required / available.budgetBytes);

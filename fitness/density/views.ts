@@ -11,6 +11,7 @@ import { figure } from "../scoring/speed.ts";
 import { gibOf, round } from "../scoring/units.ts";
 import type { Density, DensitySite } from "./density.ts";
 import type { Fit } from "./fits.ts";
+import type { DensityMachine } from "./place.ts";
 
 const RUNTIMES = { gguf: "llamacpp", mlx: "mlx" } as const;
 /** Go's zero time, which clients of the original API expect for "never". */
@@ -174,8 +175,10 @@ export interface Ranking {
   readonly rows: (offset: number, limit: number) => readonly RankedRow[];
 }
 
-export function groupSites(density: Density, now: Moment): Groups {
-  const sites = density.sites().filter(({ group }) => group !== undefined);
+export function groupSites(density: Density, now: Moment, kind?: DensityMachine["kind"]): Groups {
+  const sites = density
+    .sites()
+    .filter(({ group, place }) => group !== undefined && (kind === undefined || place.kind === kind));
   const groupsOf = (isStale: boolean) => [
     ...Map.groupBy(
       sites.filter((site) => density.isStale(site, now) === isStale),

@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import { createDensity } from "../../fitness/density/density.ts";
 import { createFitIndex } from "../../fitness/density/fits.ts";
-import { aHost, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
-import { machineFromHost } from "../../fitness/density/place.ts";
+import { A100S, aHost, aNode, catalogRecords } from "../../fitness/density/fixtures/fleet.ts";
+import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { GROUP } from "../../src/api/group.ts";
 import type { CatalogAnswer } from "../../src/console/catalog.ts";
 import { CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES } from "../../src/kube/kinds.ts";
@@ -15,12 +15,13 @@ import { openConsoleRig, signIn } from "./testing/console-rig.ts";
 
 const URL = "/console/catalog";
 
-test("every reader gets the models, and how each fits its best machine only with the right to density/catalog", async () => {
+test("every reader gets the models, and how each fits its best host only with the right to density/catalog", async () => {
   await using rig = await openConsoleRig();
   const { namespace, client } = rig;
   const density = createDensity(createFitIndex(catalogRecords()));
   density.setPlace("Host", "small", machineFromHost(aHost("small", { memoryGib: 16 })));
   density.setPlace("Host", "large", machineFromHost(aHost("large", { memoryGib: 64 })));
+  density.setPlace("Node", "gpu", machineFromNode(aNode("gpu", A100S)));
   const app = rig.start({ routes: [createCatalog(density, systemClock)] });
   expect((await app.inject({ url: URL, headers: { "x-metalbridge-console": "1" } })).statusCode).toBe(401);
 

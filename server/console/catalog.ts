@@ -1,4 +1,4 @@
-/** GET /console/catalog: the records of the catalog, each with the machine that it fits best. */
+/** GET /console/catalog: the records of the catalog, each with the host that it fits best. */
 import type { FastifyRequest } from "fastify";
 import type { CatalogRecord } from "../../fitness/catalog/record.ts";
 import type { Density } from "../../fitness/density/density.ts";
@@ -27,7 +27,8 @@ function fitsOf(
   records: readonly CatalogRecord[],
   now: Moment,
 ): Readonly<Record<string, CatalogFit>> {
-  const groups = groupSites(density, now);
+  // A deployment without further settings runs on hosts, so only these count.
+  const groups = groupSites(density, now, "Host");
   const entries = records.flatMap((record): (readonly [string, CatalogFit])[] => {
     const [best] = rank(groups, [record], { minLevel: "too_tight", sort: "score" }).rows(0, 1);
     if (best === undefined) return [];

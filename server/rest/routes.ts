@@ -247,7 +247,9 @@ function catalog({ density, now, query: input }: RouteInput): RouteResult {
 }
 
 function simulated({ density, now, query: input, body }: RouteInput): RouteResult {
-  const { model, quantization, context, memoryGb, exclude } = body as z.output<typeof schemas.simulateBody>;
+  const { model, quantization, context, memoryGb, exclude, on, accelerator } = body as z.output<
+    typeof schemas.simulateBody
+  >;
   const known = quantization === undefined ? undefined : quantizationOf(quantization);
   if (quantization !== undefined && known === undefined)
     return { status: 400, text: `invalid quantization value: use one of ${quantizationNames()}` };
@@ -263,6 +265,8 @@ function simulated({ density, now, query: input, body }: RouteInput): RouteResul
     contextSize: context,
     memoryGb: memoryGb === undefined || memoryGb === 0 ? undefined : memoryGb,
     exclude,
+    on,
+    accelerator,
   };
   const nearest = match.at === "none" ? { nearest: nearestNames(density.fits.records, model) } : {};
   const { min_fit, ...paging } = input as unknown as z.output<typeof schemas.simulateQuery>;

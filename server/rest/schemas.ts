@@ -1,6 +1,8 @@
 /** Input and output schemas of the density API. The OpenAPI document is generated from them, and tests validate responses with them. */
 import { z } from "zod";
 import { FIT_LEVELS } from "../../fitness/scoring/score.ts";
+import { acceleratorSchema } from "../../src/api/fields/hardware.ts";
+import { RUNS_ON } from "../../src/api/inference-service/rollout.ts";
 
 const fitLevel = z.enum(FIT_LEVELS);
 const score = z.number().min(0).max(100).describe("0 to 100, one decimal.");
@@ -299,4 +301,11 @@ export const simulateBody = z.strictObject({
     .describe(
       "Names of hosts and nodes that are not candidates, for example because they are to be switched off.",
     ),
+  on: z
+    .enum(RUNS_ON)
+    .default("Auto")
+    .describe("Where the service runs, as in its spec.placement.on: only these machines are candidates."),
+  accelerator: acceleratorSchema
+    .optional()
+    .describe("Only nodes with this accelerator are candidates, as for pods of a Model that names it."),
 });

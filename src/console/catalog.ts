@@ -1,6 +1,6 @@
 /** GET /console/catalog: what can be deployed without knowing a source. */
 
-/** How a catalog model fits the machine that suits it best, among all that engines may claim there. */
+/** How a catalog model fits the host that suits it best, among all that engines may claim there: deployments run on hosts by default. */
 export interface CatalogFit {
   readonly level: "perfect" | "good" | "marginal" | "too_tight";
   readonly machine: string;

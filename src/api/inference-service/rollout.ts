@@ -8,7 +8,7 @@ import { DRAIN_SECONDS_DEFAULT, DRAIN_SECONDS_MAX } from "../inference-replica.t
 const MISREAD_ON = 'YAML reads an unquoted "on" as true: write "on": Auto, with the quotes';
 
 const PLATFORMS = ["Hosts", "Pods"] as const;
-const RUNS_ON = [...PLATFORMS, "Auto"] as const;
+export const RUNS_ON = [...PLATFORMS, "Auto"] as const;
 /** Engines on hosts, pods on Linux nodes, or both. */
 export type RunsOn = (typeof RUNS_ON)[number];
 

@@ -19,6 +19,12 @@ export const deployText = {
   previewNothing: "Choose a model, and the machines that fit it appear here.",
   previewUnknown:
     "The catalog does not know this model. Its memory is known once the controller has read the header of the file; the service then runs where it fits.",
+  noMachine: {
+    Hosts:
+      "This deployment runs on hosts, and the cluster has none that reports its memory. Add one, or set spec.hardware.accelerator of the Model in the YAML to run it in pods.",
+    Pods: "This deployment runs in pods, and no node has its accelerator. Correct spec.hardware.accelerator of the Model in the YAML, or add a node.",
+    Auto: "The cluster has no host and no node that this deployment can use. Add one, or correct spec.hardware.accelerator of the Model in the YAML.",
+  },
   contextCut: (trained: string, asked: string) =>
     `The model was trained for ${trained} tokens: a request gets no more, but memory for ${asked} is claimed. Set the context size to ${trained} or less.`,
   previewFailed: "The preview is not available",

@@ -188,8 +188,10 @@ function Speed({ row: { machine, model } }: { readonly row: AdvisedRow }) {
   );
 }
 
-function Actions({ row: { model } }: { readonly row: AdvisedRow }) {
+/** A deployment without further settings runs on hosts. */
+function Actions({ row: { model, kind } }: { readonly row: AdvisedRow }) {
   const setSearch = useSetSearch();
+  if (kind === "Node") return null;
   return (
     <button type="button" className="link-button" onClick={() => setSearch({ deploy: model.name })}>
       {words.deploy}

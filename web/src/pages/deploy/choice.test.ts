@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import type { CatalogRecord } from "../../../../fitness/catalog/record.ts";
 import type { CatalogFit } from "../../../../src/console/catalog.ts";
 import { foundModels } from "./catalog-search.ts";
-import { type Choice, deploymentOf, formFieldOf, meaningOf } from "./choice.ts";
+import { type Choice, type Deployment, deploymentOf, formFieldOf, meaningOf } from "./choice.ts";
+import { questionOf } from "./recommend.ts";
 
 const record = (name: string, changes: Partial<CatalogRecord> = {}) =>
   ({
@@ -103,4 +104,43 @@ test("models that fit come first, then the newest; those without files are left 
   expect(names("")).toEqual(["c/fits", "b/new", "a/old"]);
   expect(names("APACHE new")).toEqual(["b/new"]);
   expect(names("nothing")).toEqual([]);
+});
+
+const onPods = { placement: { on: "Pods" } };
+const weights = { model: "Qwen/Qwen3-8B", quantization: "Q4_K_M", context: undefined };
+
+test.each<[what: string, model: object, service: object, asked: object]>([
+  ["the fields alone", {}, {}, { ...weights, on: "Hosts" }],
+  [
+    "an accelerator of pods",
+    { hardware: { accelerator: "cuda" } },
+    {},
+    { ...weights, on: "Pods", accelerator: "cuda" },
+  ],
+  ["pods without a GPU", {}, onPods, { ...weights, on: "Pods", accelerator: "cpu" }],
+  [
+    "hosts",
+    { hardware: { accelerator: "cuda" } },
+    { placement: { on: "Hosts" } },
+    { ...weights, on: "Hosts" },
+  ],
+  [
+    "flavors of both",
+    { flavors: [{ name: "mac", hostSelector: { matchLabels: {} } }, { name: "gpu" }] },
+    {},
+    { ...weights, on: "Auto" },
+  ],
+  ["flavors that the API server will refuse", { flavors: "mac" }, {}, { ...weights, on: "Auto" }],
+  ["a smaller context", {}, { contextSize: 512 }, { ...weights, context: 512, on: "Hosts" }],
+  ["other weights", { source: "hf://a/b" }, {}, { model: "hf://a/b", on: "Hosts" }],
+])("the preview asks about the objects that will be created: %s", (_, model, service, asked) => {
+  const fields = choice({ model: "Qwen/Qwen3-8B" });
+  const meaning = meaningOf(fields, RECORDS);
+  const made = deployed(fields);
+  const edited = {
+    model: { ...made.model, spec: { ...made.model.spec, ...model } },
+    service: { ...made.service, spec: { ...made.service.spec, ...service } },
+  } as Deployment;
+  expect(questionOf(fields, meaning, edited)).toEqual(asked);
+  expect(questionOf(fields, meaning, undefined)).toBeUndefined();
 });

@@ -92,6 +92,7 @@ function Choosing({
         <DeployPreview
           choice={choice}
           meaning={meaning}
+          deployment={deployment}
           trainedContext={
             choice.from === "catalog"
               ? records.find(({ name }) => name === choice.model)?.context_length

@@ -1,6 +1,7 @@
 /** Right side of the dialog: the best machines for the choice, with their memory after it. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useDeferredValue } from "react";
+import type { RunsOn } from "../../../../src/api/inference-service/rollout.ts";
 import { requestJson } from "../../api/request.ts";
 import { useList } from "../../live/hooks.ts";
 import { fitWord } from "../../parts/fit.ts";
@@ -9,27 +10,38 @@ import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Failure, Skeleton } from "../../parts/notice.tsx";
 import { State, Tag } from "../../parts/state.tsx";
 import { deployText } from "../../texts/deploy.ts";
-import type { Choice, Meaning } from "./choice.ts";
-import { type Place, type Preview, previewOf, type SimulatedPlace, shortOf } from "./recommend.ts";
+import type { Choice, Deployment, Meaning } from "./choice.ts";
+import {
+  type Place,
+  type Preview,
+  previewOf,
+  questionOf,
+  type SimulatedPlace,
+  shortOf,
+} from "./recommend.ts";
 
 const SIMULATE = "/api/v1/density/simulate";
 
 interface SimulateAnswer {
   readonly rankedNodes: readonly SimulatedPlace[];
+  /** Names of the catalog, if it has no such model. */
+  readonly nearest?: readonly string[];
 }
 
 export function DeployPreview({
   choice,
   meaning,
+  deployment,
   trainedContext,
 }: {
   readonly choice: Choice;
   readonly meaning: Meaning;
+  /** The objects that will be created, also if their YAML was edited. */
+  readonly deployment: Deployment | undefined;
   /** Of the model in the catalog, in tokens. */
   readonly trainedContext: number | undefined;
 }) {
-  const hosts = useList("hosts").rows;
-  const question = useDeferredValue(questionOf(choice, meaning));
+  const question = useDeferredValue(questionOf(choice, meaning, deployment));
   const { data, error } = useQuery({
     queryKey: ["simulate", question],
     queryFn: ({ signal }) =>
@@ -55,24 +67,27 @@ export function DeployPreview({
         <Failure error={error} />
       ) : data === undefined ? (
         <Skeleton rows={3} height={72} />
-      ) : data.rankedNodes.length === 0 ? (
-        <p className="muted">{deployText.previewUnknown}</p>
       ) : (
-        <Places preview={previewOf(data.rankedNodes, hosts)} label={meaning.name} />
+        <Answer answer={data} on={question.on} label={meaning.name} />
       )}
     </section>
   );
 }
 
-/** Undefined while there is nothing to ask. */
-function questionOf(choice: Choice, meaning: Meaning) {
-  if (meaning.at !== "deployment") return undefined;
-  const { model, service } = meaning.deployment;
-  return {
-    model: meaning.weights,
-    quantization: choice.from === "catalog" ? model.spec.quantization : undefined,
-    context: service.spec.contextSize,
-  };
+function Answer({
+  answer: { rankedNodes, nearest },
+  on,
+  label,
+}: {
+  readonly answer: SimulateAnswer;
+  readonly on: RunsOn;
+  readonly label: string;
+}) {
+  const hosts = useList("hosts").rows;
+  if (rankedNodes.length > 0) return <Places preview={previewOf(rankedNodes, hosts)} label={label} />;
+  return (
+    <p className="muted">{nearest === undefined ? deployText.noMachine[on] : deployText.previewUnknown}</p>
+  );
 }
 
 function Places({ preview, label }: { readonly preview: Preview; readonly label: string }) {

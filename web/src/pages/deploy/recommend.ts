@@ -1,6 +1,8 @@
-/** Which of the machines that fit is the one to take, and why. Pure. */
+/** Which of the machines that the objects can use is the one to take, and why. Pure. */
+import { type UsableMachines, usableMachines } from "../../../../src/capacity/runs-on.ts";
 import type { HostRow } from "../../../../src/console/rows.ts";
 import { GIB } from "../../parts/format.ts";
+import type { Choice, Deployment, Meaning } from "./choice.ts";
 
 type FitLevel = "perfect" | "good" | "marginal" | "too_tight";
 
@@ -32,6 +34,33 @@ export interface Preview {
   readonly places: readonly Place[];
   readonly fitting: number;
   readonly why: "fastest with reserve" | "most memory left" | "none fits" | "none accepts";
+}
+
+/** The request to `density/simulate` about the objects that will be created. Undefined while there are none. */
+export function questionOf(
+  { from }: Pick<Choice, "from">,
+  meaning: Meaning,
+  deployment: Deployment | undefined,
+) {
+  if (deployment === undefined) return undefined;
+  const { model, service } = deployment;
+  const { source, quantization } = model.spec;
+  const isOfFields = meaning.at === "deployment" && meaning.deployment.model.spec.source === source;
+  return {
+    model: isOfFields ? meaning.weights : source,
+    quantization: isOfFields && from === "catalog" ? quantization : undefined,
+    context: service.spec.contextSize,
+    ...machinesOf({ model, service }),
+  };
+}
+
+/** Edited YAML may have values that the API server will refuse, at their fields. */
+function machinesOf({ model, service }: Deployment): UsableMachines {
+  try {
+    return usableMachines(service, model);
+  } catch {
+    return { on: "Auto" };
+  }
 }
 
 const SHOWN = 3;
