@@ -253,30 +253,6 @@ test("a simulation accounts for placed models and the requested quantization and
   });
 });
 
-test.each<
-  [on: "Hosts" | "Pods" | "Auto" | undefined, accelerator: "cuda" | "rocm" | "cpu" | undefined, string]
->([
-  [undefined, undefined, "cpu gpu mac"],
-  ["Auto", undefined, "cpu gpu mac"],
-  ["Hosts", undefined, "mac"],
-  ["Pods", undefined, "cpu gpu"],
-  ["Pods", "cuda", "gpu"],
-  ["Pods", "cpu", "cpu"],
-  ["Pods", "rocm", ""],
-  ["Auto", "cuda", "gpu mac"],
-])("a simulation for %s with %s has the candidates %s", (on, accelerator, names) => {
-  const density = densityOf(aHost("mac"));
-  for (const node of [aNode("gpu", A100S), aNode("cpu")])
-    density.setPlace("Node", node.metadata.name, machineFromNode(node));
-  const { rankedNodes } = simulate(density, { record: recordOf(QWEN_7B), on, accelerator }, now);
-  expect(
-    rankedNodes
-      .map(({ nodeName }) => nodeName)
-      .sort()
-      .join(" "),
-  ).toBe(names);
-});
-
 test("a cordoned host does not count as fitting", () => {
   const density = densityOf(aHost("mac", { spec: { unschedulable: true } }));
   const answer = simulate(density, { record: recordOf(QWEN_7B) }, now);

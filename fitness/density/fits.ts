@@ -210,6 +210,7 @@ export function fitOn(record: CatalogRecord, machine: Machine, sizing: SizingOpt
   const fitness = briefFit(record, machine, {
     useCase: sizing.useCase ?? useCaseOf(record),
     contextSize: sizing.contextSize ?? DEFAULT_CONTEXT,
+    claimedContext: sizing.contextSize,
     cacheType: "f16",
     families: familiesOn(machine.accelerator),
     quantization: sizing.quantization,

@@ -30,6 +30,8 @@ export interface FitRequest {
   readonly useCase: UseCase;
   /** Tokens; the model's window if it is smaller. */
   readonly contextSize: number;
+  /** Tokens that a service asks for: an engine reserves memory for all of them, also above the model's window. */
+  readonly claimedContext?: number | undefined;
   readonly cacheType: CacheType;
   readonly families: readonly QuantizationFamily[];
   /** Considers only this quantization. */
@@ -191,7 +193,7 @@ function sizedIn(
 ): readonly Sized[] {
   const [first] = quantizations;
   if (first === undefined) return [];
-  const { cacheType, contextSize, draft } = request;
+  const { cacheType, contextSize, claimedContext = contextSize, draft } = request;
   const alone = claimEstimatorOf(record, { family: first.family, accelerator, cacheType });
   const speculation = speculationOf(record, first, draft);
   const beside = speculation === undefined ? () => 0 : draftClaims(speculation, { accelerator });
@@ -199,7 +201,7 @@ function sizedIn(
   return quantizations.map((quantization) => {
     const file = fileSize(record, quantization);
     const claimAt = (tokens: number): number => alone(tokens, file.bytes) + beside(tokens);
-    const claimBytes = claimAt(contextSize);
+    const claimBytes = claimAt(Math.max(contextSize, claimedContext));
     const share = claimBytes / budgetBytes;
     return { step: { ...request, quantization }, file, claimBytes, share, claimAt, speculation };
   });

@@ -29,6 +29,8 @@ export const deployText = {
     `The model was trained for ${trained} tokens: a request gets no more, but memory for ${asked} is claimed. Set the context size to ${trained} or less.`,
   previewFailed: "The preview is not available",
   fits: (count: number) => (count === 1 ? "1 machine fits" : `${count} machines fit`),
+  roomFor: (room: string, replicas: string) =>
+    `These have memory for ${room} of the ${replicas} replicas now. The others wait until more memory is free.`,
   none: "No machine has enough free memory now. The service waits until one has.",
   noneAccepts:
     "The machines that have the memory take no new replicas now. The service waits until one does, or another one has the memory.",

@@ -68,32 +68,45 @@ export function DeployPreview({
       ) : data === undefined ? (
         <Skeleton rows={3} height={72} />
       ) : (
-        <Answer answer={data} on={question.on} label={meaning.name} />
+        <Answer
+          answer={data}
+          on={question.on}
+          label={meaning.name}
+          replicas={deployment?.service.spec.replicas ?? 1}
+        />
       )}
     </section>
   );
 }
 
+interface Wanted {
+  readonly label: string;
+  readonly replicas: number;
+}
+
 function Answer({
   answer: { rankedNodes, nearest },
   on,
-  label,
-}: {
+  ...rest
+}: Wanted & {
   readonly answer: SimulateAnswer;
   readonly on: RunsOn;
-  readonly label: string;
 }) {
   const hosts = useList("hosts").rows;
-  if (rankedNodes.length > 0) return <Places preview={previewOf(rankedNodes, hosts)} label={label} />;
+  if (rankedNodes.length > 0) return <Places preview={previewOf(rankedNodes, hosts)} {...rest} />;
   return (
     <p className="muted">{nearest === undefined ? deployText.noMachine[on] : deployText.previewUnknown}</p>
   );
 }
 
-function Places({ preview, label }: { readonly preview: Preview; readonly label: string }) {
+function Places({ preview, label, replicas }: Wanted & { readonly preview: Preview }) {
+  const { fitting, room } = preview;
   return (
     <>
       <p className="muted small">{summaryOf(preview)}</p>
+      {fitting > 0 && replicas > room && (
+        <p className="small deploy-short">{deployText.roomFor(formatCount(room), formatCount(replicas))}</p>
+      )}
       <ol className="deploy-places">
         {preview.places.map((place) => (
           <li key={place.simulated.nodeName} className="card deploy-place">
@@ -101,7 +114,7 @@ function Places({ preview, label }: { readonly preview: Preview; readonly label:
           </li>
         ))}
       </ol>
-      {preview.fitting > 0 && <p className="muted small">{deployText.schedulerChooses}</p>}
+      {fitting > 0 && <p className="muted small">{deployText.schedulerChooses}</p>}
     </>
   );
 }

@@ -36,6 +36,12 @@ test("the fastest that leaves a fifth free is recommended, and three are shown",
   expect(shown(rows)).toEqual(["*c a b", "fastest with reserve", 4]);
 });
 
+test("replicas are counted by the memory of the machines that take them", () => {
+  const rows = [place("a", 9, 2), place("c", 9, 30), place("d", 9, 90, { schedulable: false })];
+  expect(previewOf(rows, HOSTS).room).toBe(1 + 4);
+  expect(previewOf([place("a", 9, 0, { fitLevel: "too_tight", availableMemoryGb: 2 })], HOSTS).room).toBe(0);
+});
+
 test("if none leaves a fifth free, the one that leaves most is", () => {
   expect(shown([place("a", 90, 2), place("b", 50, 5)])).toEqual(["*b a", "most memory left", 2]);
 });

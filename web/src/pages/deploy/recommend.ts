@@ -33,6 +33,8 @@ export interface Preview {
   /** At most three: the recommended one first. Machines that do not fit are shown only if none does. */
   readonly places: readonly Place[];
   readonly fitting: number;
+  /** Replicas for which these have memory now. */
+  readonly room: number;
   readonly why: "fastest with reserve" | "most memory left" | "none fits" | "none accepts";
 }
 
@@ -82,7 +84,7 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
       .slice(0, SHOWN)
       .map((place) => ({ ...place, isRecommended: false }));
     const isShort = places.every(({ simulated }) => simulated.fitLevel === "too_tight");
-    return { places: misses, fitting: 0, why: isShort ? "none fits" : "none accepts" };
+    return { places: misses, fitting: 0, room: 0, why: isShort ? "none fits" : "none accepts" };
   }
   const roomy = fitting.filter(({ freeShare = 0 }) => freeShare >= RESERVE);
   const [best] =
@@ -96,6 +98,7 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
       .slice(0, SHOWN)
       .map((place) => ({ ...place, isRecommended: place === best })),
     fitting: fitting.length,
+    room: fitting.reduce((sum, { simulated }) => sum + replicasOn(simulated), 0),
     why: roomy.length > 0 ? "fastest with reserve" : "most memory left",
   };
 }
@@ -103,6 +106,10 @@ export function previewOf(rows: readonly SimulatedPlace[], hosts: readonly HostR
 /** GiB that are missing; 0 if it fits. */
 export function shortOf({ requiredMemoryGb, availableMemoryGb }: SimulatedPlace): number {
   return Math.max(0, requiredMemoryGb - availableMemoryGb);
+}
+
+function replicasOn({ requiredMemoryGb, availableMemoryGb }: SimulatedPlace): number {
+  return requiredMemoryGb > 0 ? Math.floor(availableMemoryGb / requiredMemoryGb) : 0;
 }
 
 function obstacleOf({ stale, schedulable }: SimulatedPlace): Place["obstacle"] {
