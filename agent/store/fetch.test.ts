@@ -105,6 +105,43 @@ test("the part is reused after a restart during a download; a source that has ch
   expect((await again.fetch({ source: `${origin.url}/n.gguf` }, fetchOptions())).sha256).toBe(sha256(other));
 });
 
+test.each<[string, number, (start: number) => object]>([
+  [
+    "status 200",
+    200,
+    (start) => ({ "content-range": `bytes ${start}-${content.length - 1}/${content.length}` }),
+  ],
+  [
+    "status 200 and no total",
+    200,
+    (start) => ({ "content-range": `bytes ${start}-${content.length - 1}/*` }),
+  ],
+  ["status 200 and no Content-Range", 200, () => ({})],
+  ["status 200 and no length", 200, () => ({ "content-length": undefined })],
+  ["status 206 and no Content-Range", 206, () => ({})],
+  ["a status that refuses the request", 400, () => ({})],
+  ["compressed content", 200, () => ({ "content-encoding": "gzip" })],
+  ["a status that refuses ranges", 416, () => ({})],
+])("a download resumes from a server that answers ranges with %s", async (_, status, headersOf) => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  origin.on("/m.gguf", (request, response) => {
+    const start = Number(/^bytes=(\d+)-/.exec(request.headers.range ?? "")?.[1] ?? 0);
+    if (origin.seen.length === 1) return cutAfter(response, content, 1_200_000, '"v1"');
+    if (start === 0) return sendFile(request, response, content, '"v1"');
+    const rest = content.subarray(start);
+    const headers = { etag: '"v1"', "content-length": rest.length, ...headersOf(start) };
+    response.writeHead(
+      status,
+      Object.fromEntries(Object.entries(headers).filter(([, one]) => one !== undefined)),
+    );
+    response.end(rest);
+  });
+  const model = await at.store.fetch({ source: `${origin.url}/m.gguf` }, fetchOptions());
+  expect(model.sha256).toBe(sha256(content));
+  expect(origin.seen.length).toBeLessThanOrEqual(3);
+});
+
 test("a server that ignores ranges or returns other ones causes a second download, never mixed content", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();

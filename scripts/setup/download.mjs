@@ -37,7 +37,10 @@ export async function download(url, target, { digest, stallMs } = {}) {
     rmSync(part, { force: true });
     throw new SetupError(`${url}: the partial download did not fit and was removed; run setup again`);
   }
-  const flags = response.status === 206 ? "a" : "w";
+  // Some servers answer a range with status 200 and Content-Range.
+  const isRest =
+    response.headers.get("content-range")?.startsWith(`bytes ${have}-`) ?? response.status === 206;
+  const flags = isRest ? "a" : "w";
   const file = createWriteStream(part, { flags });
   await pipeline(
     Readable.fromWeb(response.body),

@@ -134,7 +134,7 @@ test("at most the limit and one chunk of a header are read, for any response to 
             }
           };
           const body = Readable.from(chunks(), { highWaterMark: 1 });
-          const answerHeaders = { etag: '"v1"' };
+          const answerHeaders = { etag: '"v1"', "content-range": `bytes ${from}-${end - 1}/*` };
           return {
             url,
             status: hasRanges ? 206 : 200,

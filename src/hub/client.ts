@@ -9,6 +9,7 @@ import {
 import { request as httpsRequest } from "node:https";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";
+import { parseContentRange } from "./lengths.ts";
 
 export interface HttpRules extends HostRules {
   readonly connectMs: number;
@@ -48,6 +49,7 @@ export interface RequestAuthorizer {
 export interface SourceResponse {
   /** The address after all redirects. */
   readonly url: URL;
+  /** 206 for every response with a part of the file, even if the server sent 200. */
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   /** Headers of the redirects, in which a hub sends values that its storage server does not know. */
@@ -96,7 +98,7 @@ async function follow(
     // After a redirect to another origin, credentials are never sent again, because that server may have chosen the redirect back.
     isSameOrigin &&= url.origin === start.origin;
     const body = await sendOnce(url, await authorized(url, request, isSameOrigin), rules);
-    const status = body.statusCode ?? 0;
+    const status = statusOf(body);
     destroyWhenStalled(url, body, rules.stallMs);
     const answer: SourceResponse = { url, status, headers: body.headers, hops, body };
     const resendTo = isSameOrigin ? await judged(answer, request) : undefined;
@@ -111,6 +113,12 @@ async function follow(
       );
     url = redirectTarget(url, body.headers.location);
   }
+}
+
+/** Some hubs answer a range request with status 200 and Content-Range. Such a response is a part of the file, like one with 206. */
+function statusOf({ statusCode = 0, headers }: IncomingMessage): number {
+  const range = statusCode === 200 ? parseContentRange(headers["content-range"]) : undefined;
+  return range === undefined || (range.start === 0 && range.end + 1 === range.totalBytes) ? statusCode : 206;
 }
 
 async function authorized(

@@ -29,6 +29,15 @@ export function permanent(code: ErrorCode, message: string, cause?: unknown): So
   return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), false);
 }
 
+/** True if the same request without a Range header may succeed: some servers answer a range with an error or other bytes. */
+export function mayBeOfRange(error: unknown): error is SourceFailure {
+  return (
+    error instanceof SourceFailure &&
+    !error.isTransient &&
+    ![...Object.values(PERMANENT_STATUS), "GgufTooLarge"].includes(error.error.code)
+  );
+}
+
 const PERMANENT_STATUS: Readonly<Record<number, ErrorCode>> = {
   401: "SourceUnauthorized",
   403: "SourceForbidden",

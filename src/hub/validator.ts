@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { defined } from "../util/defined.ts";
 import type { SourceResponse } from "./client.ts";
 import { statusFailure } from "./failure.ts";
+import { parseContentRange, parseLength } from "./lengths.ts";
 import type { OpenSource } from "./remote-source.ts";
 
 /** Files with the same validator have the same content. */
@@ -24,12 +25,8 @@ export function totalBytesOf({
   status,
   headers,
 }: Pick<SourceResponse, "status" | "headers">): number | undefined {
-  return parseLength(status === 206 ? headers["content-range"]?.split("/")[1] : headers["content-length"]);
-}
-
-/** A content length; undefined for invalid text. */
-export function parseLength(text: string | undefined): number | undefined {
-  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+  if (status === 206) return parseContentRange(headers["content-range"])?.totalBytes;
+  return parseLength(headers["content-length"]);
 }
 
 /** False without validators, because fetching twice is better than serving stale content. */

@@ -2,7 +2,8 @@
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { SourceResponse } from "../../../src/hub/client.ts";
 import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../../../src/hub/failure.ts";
-import { parseLength, type Validator, validatorOf } from "../../../src/hub/validator.ts";
+import { parseContentRange, parseLength } from "../../../src/hub/lengths.ts";
+import { type Validator, validatorOf } from "../../../src/hub/validator.ts";
 import { systemCode } from "../../../src/util/atomic-file.ts";
 import type { OpenPart } from "./part.ts";
 
@@ -44,6 +45,8 @@ export function classifyBody({ url, status, headers }: SourceResponse, part: Ope
   const validator = validatorOf(headers);
   if (status === 200) {
     const totalBytes = parseLength(headers["content-length"]);
+    // Another version of the file, or the requested range without Content-Range.
+    if (part.sizeBytes > 0 && isOtherLength(totalBytes, part)) return { at: "useless" };
     return { at: "bytes", startsAt: 0, totalBytes, validator: { ...validator, totalBytes } };
   }
   if (status === 206) return partialBody(headers["content-range"], validator, part);
@@ -55,24 +58,24 @@ export function classifyBody({ url, status, headers }: SourceResponse, part: Ope
 }
 
 function partialBody(contentRange: string | undefined, validator: Validator, part: OpenPart): Body {
-  const match = /^bytes (\d+)-(\d+)\/(\d+|\*)$/.exec(contentRange ?? "");
-  const [, start, , total] = match ?? [];
+  const range = parseContentRange(contentRange);
   const isOtherVersion =
-    start === undefined ||
-    Number(start) !== part.sizeBytes ||
-    (validator.etag !== undefined &&
-      part.validator.etag !== undefined &&
-      validator.etag !== part.validator.etag);
-  const totalBytes = parseLength(total);
-  const before = part.validator.totalBytes;
-  if (isOtherVersion || (before !== undefined && totalBytes !== undefined && before !== totalBytes))
+    validator.etag !== undefined &&
+    part.validator.etag !== undefined &&
+    validator.etag !== part.validator.etag;
+  if (range?.start !== part.sizeBytes || isOtherVersion || isOtherLength(range.totalBytes, part))
     return { at: "useless" };
   return {
     at: "bytes",
     startsAt: part.sizeBytes,
-    totalBytes,
+    totalBytes: range.totalBytes,
     validator: { ...part.validator, ...validator },
   };
+}
+
+function isOtherLength(totalBytes: number | undefined, { validator }: OpenPart): boolean {
+  const before = validator.totalBytes;
+  return before !== undefined && totalBytes !== undefined && before !== totalBytes;
 }
 
 /** Converts an error of the network into a SourceFailure. */

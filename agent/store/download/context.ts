@@ -58,7 +58,7 @@ export interface DownloadContext extends DownloadSettings {
 export interface Received {
   readonly sizeBytes: number;
   readonly validator: Validator;
-  /** True if one response had all bytes. A file assembled from several responses may mix two versions. */
+  /** True if the response to a request without a range had all bytes. A file assembled from several responses may mix two versions. */
   readonly isOneResponse: boolean;
 }
 

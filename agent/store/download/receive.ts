@@ -1,6 +1,6 @@
 /** Requests the missing bytes of a part and appends the response, with additional connections if the first is slow. */
 import type { SourceResponse } from "../../../src/hub/client.ts";
-import { permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
+import { mayBeOfRange, permanent, plainUrl, SourceFailure, transient } from "../../../src/hub/failure.ts";
 import { PrefixHash } from "../content/prefix-hash.ts";
 import { type Body, bodyFailure, classifyBody, firstBytesCheck, rangeHeaders } from "./body.ts";
 import type { DownloadContext, Received, StoreFile } from "./context.ts";
@@ -20,11 +20,16 @@ export async function receiveFile(
   const opened = await openPart(part, file, context);
   try {
     const { sizeBytes, validator } = opened;
-    const headers =
+    const headers: Record<string, string> =
       sizeBytes === 0 ? {} : rangeHeaders(`${sizeBytes}-`, validator, file.sha256 !== undefined);
     const answer = await context.source.open(file.url, { headers, signal: context.signal });
     try {
-      return await receiveAnswer({ answer, opened, file, part, context });
+      const received = await receiveAnswer({ answer, opened, file, part, context });
+      return headers.range === undefined ? received : { ...received, isOneResponse: false };
+    } catch (error) {
+      if (headers.range === undefined || !mayBeOfRange(error)) throw error;
+      await opened.file.truncate(0);
+      throw transient(error.error.code, error.message, error);
     } finally {
       answer.body.destroy();
     }

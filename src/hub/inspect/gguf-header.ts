@@ -4,9 +4,10 @@ import { createGgufReader, type GgufReader } from "../../models/gguf/header.ts";
 import type { GgufHeader } from "../../models/gguf/types.ts";
 import { systemCode } from "../../util/atomic-file.ts";
 import type { SourceResponse } from "../client.ts";
-import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "../failure.ts";
+import { mayBeOfRange, permanent, plainUrl, SourceFailure, statusFailure, transient } from "../failure.ts";
+import { parseContentRange, parseLength } from "../lengths.ts";
 import type { OpenSource } from "../remote-source.ts";
-import { parseLength, totalBytesOf } from "../validator.ts";
+import { totalBytesOf } from "../validator.ts";
 
 export interface RemoteHeader {
   readonly header: GgufHeader;
@@ -22,27 +23,36 @@ const MAX_WINDOW_BYTES = 4 << 20;
 export async function readRemoteHeader(
   source: Pick<OpenSource, "open">,
   url: URL,
-  { signal, maxHeaderBytes }: { readonly signal: AbortSignal; readonly maxHeaderBytes: number },
+  limits: { readonly signal: AbortSignal; readonly maxHeaderBytes: number },
+  first: Progress = { at: 0, window: FIRST_WINDOW_BYTES, etag: undefined },
 ): Promise<RemoteHeader> {
   const reader = createGgufReader();
-  let progress: Progress = { at: 0, window: FIRST_WINDOW_BYTES, etag: undefined };
+  let progress = first;
   for (;;) {
     const { at, window } = progress;
-    const headers = { range: `bytes=${at}-${at + window - 1}` };
-    const answer = await source.open(url, { headers, signal });
+    const headers = window === undefined ? undefined : { range: `bytes=${at}-${at + window - 1}` };
+    const answer = await source.open(url, { headers, signal: limits.signal });
     try {
-      const next = await readWindow(url, answer, progress, reader, maxHeaderBytes);
+      const next = await readWindow(url, answer, progress, reader, limits.maxHeaderBytes);
       if ("header" in next) return next;
       progress = next;
+    } catch (error) {
+      if (window === undefined || isRequested(answer, at) || !mayBeOfRange(error)) throw error;
+      return await readRemoteHeader(source, url, limits, { at: 0, window: undefined, etag: undefined });
     } finally {
       answer.body.destroy();
     }
   }
 }
 
+function isRequested({ status, headers }: SourceResponse, at: number): boolean {
+  return status === 206 && parseContentRange(headers["content-range"])?.start === at;
+}
+
 interface Progress {
   readonly at: number;
-  readonly window: number;
+  /** Size of the requested range; undefined: the file is requested without a range. */
+  readonly window: number | undefined;
   readonly etag: string | undefined;
 }
 
@@ -63,7 +73,8 @@ async function readWindow(
   const body = await feedBody(url, answer, reader, { at, maxHeaderBytes });
   if (body.header !== undefined) return complete(url, body.header, sizeBytes, validator);
   const end = at + body.bytes;
-  if (answer.status === 200 || body.bytes === 0 || end === sizeBytes) throw inFile(url, reader.cutOff());
+  if (window === undefined || answer.status === 200 || body.bytes === 0 || end === sizeBytes)
+    throw inFile(url, reader.cutOff());
   return {
     at: end,
     window: Math.min(MAX_WINDOW_BYTES, Math.max(window * 2, body.needBytes)),
@@ -71,15 +82,12 @@ async function readWindow(
   };
 }
 
-function checkStatus(
-  url: URL,
-  { status, url: from, headers }: SourceResponse,
-  at: number,
-  reader: GgufReader,
-): void {
+function checkStatus(url: URL, answer: SourceResponse, at: number, reader: GgufReader): void {
+  const { status, url: from, headers } = answer;
   if (status === 416) throw inFile(url, reader.cutOff());
   if (status !== 200 && status !== 206) throw statusFailure(from, status, headers["retry-after"]);
-  if (status === 200 && at > 0) throw transient("SourceChanged", `${plainUrl(url)} stopped answering ranges`);
+  if (status === 206 ? !isRequested(answer, at) : at > 0)
+    throw permanent("SourceRefused", `${plainUrl(url)} did not answer with the requested range`);
 }
 
 interface Body {

@@ -27,6 +27,40 @@ test("a long header is read in several ranges", async () => {
   expect(server.requests.length).toBeLessThan(8);
 });
 
+type Sliced = (from: number, slice: Buffer, total: number) => readonly [number, object];
+
+test.each<[string, Sliced]>([
+  ["status 200", (from, slice, total) => [200, partOf(from, slice, total)]],
+  ["status 200 and no total", (from, slice) => [200, partOf(from, slice, "*")]],
+  ["status 200 and no Content-Range", () => [200, {}]],
+  ["status 206 and no Content-Range", () => [206, {}]],
+  [
+    "status 206 and another unit",
+    (from, slice, total) => [206, { "content-range": `${from}-${slice.length}/${total}` }],
+  ],
+  ["a status that refuses ranges", () => [416, {}]],
+  ["a status that refuses the request", () => [400, {}]],
+])("a long header is read from a server that answers ranges with %s", async (_, answer) => {
+  const file = Buffer.concat([large, Buffer.alloc(TENSOR_BYTES)]);
+  const server = await serveModel((request, response) => {
+    const [from, to] =
+      /^bytes=(\d+)-(\d+)$/
+        .exec(request.headers.range ?? "")
+        ?.slice(1)
+        .map(Number) ?? [];
+    if (from === undefined) return void response.writeHead(200, { "content-length": file.length }).end(file);
+    const slice = file.subarray(from, (to ?? 0) + 1);
+    const [status, headers] = answer(from, slice, file.length);
+    response.writeHead(status, { "content-length": slice.length, etag: '"v1"', ...headers }).end(slice);
+  });
+  const found = await inspectNow(`${server.url}/m.gguf`);
+  expect(found.gguf?.layerCount).toBe(2);
+});
+
+function partOf(from: number, slice: Buffer, total: number | string): object {
+  return { "content-range": `bytes ${from}-${from + slice.length - 1}/${total}` };
+}
+
 test("the connection to a server without range support is closed once the header is complete", async () => {
   const total = large.length + (1 << 30);
   const server = await serveModel((_, response) => {
