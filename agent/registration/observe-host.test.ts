@@ -265,7 +265,7 @@ function farmHost(folder: string, roots: readonly string[] = []) {
   });
   const drivers = createEngineDrivers({
     env: { PATH: `${join(folder, "bin")}:/usr/bin:/bin` },
-    config: { llamaServer: [], generic: { roots: [...roots] } },
+    config: { llamaServer: [], generic: { roots: [...roots], env: [] } },
     instances,
     memoryBudget: () => undefined,
     gate: { routes: {} as GateRoutes, clock },

@@ -110,3 +110,35 @@ test("an unknown configuration is refused with those that exist", () => {
   const own = service({ backendRuntime: { name: "mine", config: "fast" } });
   expect(() => withBackend(own, full, onPods)).toThrow("it has default, speculative-decoding");
 });
+
+test.each([
+  ...["GGML_BACKEND_PATH", "OPENSSL_CONF", "PYTHONUSERBASE", "HOME", "PATH", "LD_PRELOAD", "level", "LEVEL "],
+  ...["constructor", "MINE"],
+])("on hosts a service may not set %s, which the BackendRuntime does not name", (name) => {
+  const own = service({ env: [{ name, value: "{{model}}" }] });
+  expect(() => withBackend(own, withVariables, onHosts)).toThrow(
+    expect.objectContaining({ code: "CommandInvalid", message: expect.stringContaining(name) }),
+  );
+});
+
+test("on hosts a service replaces values of variables that the BackendRuntime names", () => {
+  const env = [
+    { name: "LEVEL", value: "own" },
+    { name: "CACHE", value: "own" },
+  ];
+  const merged = withBackend(service({ env }), withVariables, onHosts);
+  expect(merged.env).toEqual([{ name: "PYTHONPATH", value: "/opt/mine" }, ...env]);
+});
+
+const withVariables = runtime({
+  env: [{ name: "MINE", value: "of the container" }],
+  image: "registry.example/engine:1",
+  recommendedConfigs: [{ name: "default", env: [{ name: "CACHE", value: "1" }] }],
+  host: {
+    command: ["engine", "{{port}}"],
+    env: [
+      { name: "PYTHONPATH", value: "/opt/mine" },
+      { name: "LEVEL", value: "1" },
+    ],
+  },
+});

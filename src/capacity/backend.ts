@@ -39,7 +39,7 @@ export function withBackend(
   const { engine, gauges } = backend.spec;
   const isProgram = engine === "generic";
   const program = isProgram
-    ? programOf(spec, backend.spec, config, use.on)
+    ? programOf(spec, backend, config, use.on)
     : { extraArgs: joined(backend.spec.args, config?.args, spec.extraArgs) };
   // The drivers of our own engines count requests in their own way on hosts.
   const inFlight = (isProgram || use.on === "Pods") && {
@@ -101,16 +101,30 @@ function configOf(
 
 function programOf(
   spec: InferenceServiceSpec,
-  { command, args, env, host }: BackendRuntimeSpec,
+  { name, spec: { command, args, env, host } }: Backend,
   config: RecommendedConfig | undefined,
   on: BackendUse["on"],
 ): Pick<InferenceServiceSpec, "command" | "args" | "env"> {
   const base = on === "Hosts" ? { ...host } : { command, args, env };
+  if (on === "Hosts") checkVariables(spec.env, [...(base.env ?? []), ...(config?.env ?? [])], name);
   return {
     command: base.command,
     args: joined(base.args, config?.args, spec.args),
     env: mergedByName([base.env, config?.env, spec.env]),
   };
+}
+
+/** On a host, a variable can make a program load code, so a service sets only those that the BackendRuntime names. */
+function checkVariables(env: InferenceServiceSpec["env"], named: readonly Variable[], backend: string): void {
+  const others = (env ?? [])
+    .map(({ name }) => String(name))
+    .filter((one) => !named.some(({ name }) => name === one));
+  if (others.length === 0) return;
+  throw new MetalbridgeError(
+    "CommandInvalid",
+    `spec.env sets ${others.join(", ")}, but on hosts a service sets only variables that BackendRuntime ${backend} names`,
+    { summary: `remove it from spec.env, or add it to host.env of BackendRuntime ${backend}` },
+  );
 }
 
 function withPodSettings(

@@ -16,7 +16,7 @@ import {
   readInFlight,
   runProgramCheck,
 } from "./probe.ts";
-import { checkProgram, findKnownPrograms, locateInRoots } from "./programs.ts";
+import { checkProgram, checkVariables, findKnownPrograms, locateInRoots } from "./programs.ts";
 
 const LOOPBACK = "127.0.0.1";
 
@@ -26,7 +26,7 @@ export const genericEngine: HostEngine<GenericConfig> = {
   driver: genericDriver,
 };
 
-function genericDriver({ roots }: GenericConfig, options: EngineOptions): EngineDriver {
+function genericDriver({ roots, env: named }: GenericConfig, options: EngineOptions): EngineDriver {
   const {
     env,
     instances: { processes },
@@ -45,7 +45,16 @@ function genericDriver({ roots }: GenericConfig, options: EngineOptions): Engine
       return { name: "generic", version: "1", path: roots[0], programs };
     },
     open: async (place, launch) => {
-      const { command, env: programEnv, tty, ...program } = await prepare(launch, { roots, backends });
+      const {
+        command,
+        env: programEnv,
+        tty,
+        ...program
+      } = await prepare(launch, {
+        roots,
+        env: named,
+        backends,
+      });
       const { check } = runsOf(program);
       for (const path of [command[0], program.liveness.exec?.[0], program.readiness?.exec?.[0]])
         if (path !== undefined) await check(path);
@@ -95,6 +104,7 @@ async function prepare(
   const { program, contextSize, parallelSlots = 1 } = template.engine;
   if (program === undefined)
     throw new MetalbridgeError("CommandInvalid", "spec.template.engine.program is missing");
+  checkVariables(program, allowed.env);
   const rendered = renderProgram(await locate(program, allowed), {
     model: modelPath,
     modelName: template.serviceName,

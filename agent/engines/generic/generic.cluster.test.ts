@@ -105,6 +105,10 @@ test(
     await create(bench, "typo", { command: [path, "{{port}}", "{{modle}}"] });
     await create(bench, "outside", { command: ["/bin/sh", "{{port}}"] });
     await create(bench, "absent", { command: [`${path}-2`, "{{port}}"] });
+    await create(bench, "variable", {
+      command: [path, ...args()],
+      env: [{ name: "OPENSSL_CONF", value: "{{model}}" }],
+    });
     await create(bench, "probe", {
       command: [path, ...args()],
       readiness: { exec: ["/bin/true"] },
@@ -118,6 +122,10 @@ test(
       reason: "CommandInvalid",
       message: expect.stringContaining("{{modle}} is not a placeholder; known: {{model}} {{modelName}}"),
     });
+    expect((await bench.untilPhase("variable", "Failed")).status).toMatchObject({
+      reason: "CommandInvalid",
+      message: expect.stringContaining("OPENSSL_CONF, which generic.env"),
+    });
     for (const name of ["outside", "probe"]) {
       const { status } = await bench.untilReason(name, "ProgramNotAllowed");
       expect(status?.message).toContain("generic.roots");
@@ -127,7 +135,7 @@ test(
     await first.end();
     await bench.startAgent({
       drivers: (options) =>
-        createEngineDrivers({ ...options, config: { ...options.config, generic: { roots: [] } } }),
+        createEngineDrivers({ ...options, config: { ...options.config, generic: { roots: [], env: [] } } }),
       timings: quick,
     });
     await bench.untilReplica("outside", (found) =>
@@ -197,7 +205,10 @@ function allowing(bench: Bench) {
   const startAgent = (changes: Parameters<Bench["startAgent"]>[0] = {}) =>
     bench.startAgent({
       drivers: (options) =>
-        createEngineDrivers({ ...options, config: { ...options.config, generic: { roots: [root] } } }),
+        createEngineDrivers({
+          ...options,
+          config: { ...options.config, generic: { roots: [root], env: [] } },
+        }),
       timings: quick,
       ...changes,
     });

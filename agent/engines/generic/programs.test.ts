@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { checkProgram } from "./programs.ts";
+import { checkProgram, checkVariables } from "./programs.ts";
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "metalbridge-programs-")));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,4 +45,20 @@ test.each([
 ])("refuses %s", async (_, path, roots, code) => {
   const allowed = roots.map((name) => join(folder, name));
   await expect(checkProgram(`${folder}/${path}`, allowed)).rejects.toMatchObject({ code });
+});
+
+test.each([
+  ["a variable that the configuration names", "LEVEL"],
+  ["a variable of a known program", "HF_HUB_OFFLINE"],
+])("a service sets %s", (_, name) => {
+  checkVariables({ env: [{ name, value: "" }] }, ["LEVEL"]);
+});
+
+test.each([
+  ...["GGML_BACKEND_PATH", "OPENSSL_CONF", "PYTHONUSERBASE", "HOME", "LD_PRELOAD", "level"],
+  "constructor",
+])("a service may not set %s, which the configuration does not name", (name) => {
+  expect(() => checkVariables({ env: [{ name, value: "" }] }, ["LEVEL"])).toThrow(
+    expect.objectContaining({ code: "CommandInvalid", message: expect.stringContaining("generic.env") }),
+  );
 });

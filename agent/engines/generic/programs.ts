@@ -2,6 +2,7 @@
 import { glob, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
+import type { ProgramSpec } from "../../../src/api/fields/program.ts";
 import { KNOWN_PROGRAMS } from "../../../src/engines/generic/known-programs.ts";
 import { resolveInside } from "../../config/fields/allowed-roots.ts";
 import type { InstalledProgram } from "../engine.ts";
@@ -39,6 +40,22 @@ async function distributionVersion(path: string, distribution: string): Promise<
   for await (const folder of glob(pattern, { cwd }))
     return basename(folder, ".dist-info").slice(distribution.length + 1);
   return undefined;
+}
+
+/** Throws `CommandInvalid` for variables that this host does not name. The controller has checked those of a BackendRuntime. */
+export function checkVariables(
+  { env, backend }: Pick<ProgramSpec, "env" | "backend">,
+  allowed: readonly string[],
+): void {
+  if (backend !== undefined) return;
+  const names = [...allowed, ...KNOWN_PROGRAMS.flatMap((known) => known.env.map(({ name }) => name))];
+  const others = env.map(({ name }) => name).filter((name) => !names.includes(name));
+  if (others.length === 0) return;
+  throw new MetalbridgeError(
+    "CommandInvalid",
+    `spec.env sets ${others.join(", ")}, which generic.env in the agent's configuration does not name`,
+    { summary: "remove it from spec.env, or add its name to generic.env and restart the agent" },
+  );
 }
 
 /** Throws MetalbridgeError unless `path` is an executable file in one of the roots, links resolved. */

@@ -21,9 +21,6 @@ const WITHOUT_VALUE: Partial<Record<Placeholder, string>> = {
 
 const ANY_PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
 const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
-/** Variables that make a program load other code, which could be a file of a Model. */
-const CODE_VARIABLES =
-  /^(PATH|LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5?(OPT|LIB)|RUBY(OPT|LIB)|BASH_ENV|ENV|GCONV_PATH)$/;
 
 /** Throws `CommandInvalid` with every problem in one message. `host` is that of the BackendRuntime that the service names. */
 export function toProgram(spec: InferenceServiceSpec, host?: BackendRuntimeSpec["host"]): ProgramSpec {
@@ -88,10 +85,9 @@ function problemsOf(program: ProgramSpec): string[] {
     ...programs.flatMap((path) =>
       path === undefined || path.startsWith("/") ? [] : [`${path} is not an absolute path`],
     ),
-    ...env.flatMap(({ name }) => {
-      if (!VARIABLE.test(name)) return [`spec.env: ${JSON.stringify(name)} is not a variable's name`];
-      return CODE_VARIABLES.test(name) ? [`spec.env: ${name} cannot be set: it can load other code`] : [];
-    }),
+    ...env.flatMap(({ name }) =>
+      VARIABLE.test(name) ? [] : [`spec.env: ${JSON.stringify(name)} is not a variable's name`],
+    ),
     ...[...texts, ...(liveness.exec ?? []), ...(readiness?.exec ?? [])].flatMap(unknownIn),
     ...(texts.some((text) => text.includes("{{port}}"))
       ? []
