@@ -116,7 +116,7 @@ async function weightsUnder(folder: string): Promise<readonly Weights[]> {
   for (const path of files) {
     const file = relative(folder, path);
     const name = file.split("/").pop() ?? "";
-    if (PROJECTOR.test(name)) continue;
+    if (PROJECTOR.test(name) || name.startsWith(".")) continue;
     const key = /\.gguf$/i.test(name)
       ? file.replace(/-\d{5}-of-(\d{5}\.gguf)$/i, "-00001-of-$1")
       : folderOf(file);

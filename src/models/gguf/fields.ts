@@ -5,7 +5,8 @@ import { ARRAY_TYPE, SCALAR_BYTES, STRING_TYPE } from "./tables.ts";
 import type { GgufArray, GgufValue } from "./types.ts";
 
 export const GGUF_LIMITS = {
-  stringBytes: 10 << 20,
+  /** Long texts are skipped, so only the limit of the whole header counts: this is its default. */
+  stringBytes: 128 << 20,
   arrayItems: 10_000_000,
   metadataEntries: 65_536,
   tensors: 65_536,

@@ -11,6 +11,13 @@ test.each([
   ["https://h.example/a/m.gguf?x=1#y", { kind: "http", url: "https://h.example/a/m.gguf?x=1" }],
   ["HTTP://h.example:81/m.gguf", { kind: "http", url: "http://h.example:81/m.gguf" }],
   ["file:///models/my%20model.gguf", { kind: "file", path: "/models/my model.gguf" }],
+  [
+    "/a/Application Support/my model (Q4).gguf",
+    { kind: "file", path: "/a/Application Support/my model (Q4).gguf" },
+  ],
+  ["hf.co/org/repo/m.gguf", { kind: "hf", repo: "org/repo", file: "m.gguf", revision: "main" }],
+  ["huggingface.co/org/repo@v1", { kind: "hf", repo: "org/repo", revision: "v1" }],
+  ["hf.co/repo", { kind: "hf", repo: "hf.co/repo", revision: "main" }],
   ["/models//m.gguf", { kind: "file", path: "/models/m.gguf" }],
   ["pvc://claim/a/m.gguf", { kind: "pvc", claim: "claim", path: "a/m.gguf" }],
   ["s3://bucket/a/m.gguf", { kind: "s3", bucket: "bucket", key: "a/m.gguf" }],
@@ -65,6 +72,10 @@ test.each([
   ["oci://ghcr.io/m@sha256:12", /64 hex digits/],
   ["oci://ghcr.io/m@sha512:12", /64 hex digits/],
   ["hf://org/re po", /space/],
+  ["/models/a\tb.gguf", /control character/],
+  ["org/repo:Q4_0", /quantization is not part/],
+  ["hf.co/org/repo:Q4_0", /quantization is not part/],
+  ["modelscope://org/repo:Q4_0", /quantization is not part/],
   [`/${"a".repeat(3000)}`, /longer than/],
 ])("refuses %s with a reason", (text, why) => {
   expect(() => parseSource(text)).toThrow(why);

@@ -33,7 +33,7 @@ function parse(text: string): ModelSource {
       "hf://org/repo",
       truncate(text, 40),
     );
-  if (UNWRITABLE.test(text))
+  if (UNWRITABLE.test(text.startsWith("/") ? text.replaceAll(" ", "") : text))
     throw new InvalidSource("it holds a space or a control character", "percent-encode it (%20)");
   if (text.startsWith("/")) return parsePath(text);
   const [start, scheme] = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//.exec(text) ?? [];
@@ -51,7 +51,7 @@ function bare(text: string): ModelSource {
       "it is neither a URL, an absolute path nor org/repo",
       "hf://org/repo, https://… or /path/on/the/host",
     );
-  return parseBareRepository(text);
+  return parseBareRepository(text.replace(/^(hf\.co|huggingface\.co)\/(?=[^/]+\/)/i, ""));
 }
 
 export function isRemote(source: ModelSource): source is RemoteSource {

@@ -116,3 +116,21 @@ test("what does not exist, names no file or has no model says so", () => {
   expect(() => selectFiles({ shown, available: ["README.md"] }, {})).toThrow(/no .gguf file/);
   expect(() => selectFiles({ shown, available: ["a.gguf"] }, { mmproj: "p.gguf" })).toThrow(/no file p.gguf/);
 });
+
+test.each<[readonly string[], string | undefined, string]>([
+  [["m-Q8_0.gguf", "MTP/m-MTP-Q8_0.gguf", "mmproj-BF16.gguf", "m-UD-Q8_0.gguf"], "Q8_0", "m-Q8_0.gguf"],
+  [["m-Q8_0.gguf", "m-UD-Q8_0.gguf"], "UD-Q8_0", "m-UD-Q8_0.gguf"],
+  [["m-Q8_0.gguf", "m-UD-Q4_K_XL.gguf"], "Q4_K_XL", "m-UD-Q4_K_XL.gguf"],
+  [["Q8_0/m-Q8_0.gguf", "m-draft-Q8_0.gguf", "eagle3/m-Q8_0.gguf"], "q8_0", "Q8_0/m-Q8_0.gguf"],
+  [["Eagle-7B-Q4_0.gguf", "Eagle-7B-Q8_0.gguf"], "Q4_0", "Eagle-7B-Q4_0.gguf"],
+  [["m.gguf", "m-mtp-f16.gguf"], undefined, "m.gguf"],
+  [["._m.gguf", "m.gguf"], undefined, "m.gguf"],
+  [["sub/._m-Q8_0.gguf", "sub/m-Q8_0.gguf", "._m-Q8_0.gguf"], "Q8_0", "sub/m-Q8_0.gguf"],
+])("of %j quantization %s is %s", (available, quantization, file) => {
+  expect(selectFiles({ shown, available }, { quantization }).files).toEqual([file]);
+});
+
+test("UD- variants are not preferred without a quantization", () => {
+  const available = ["m-Q8_0.gguf", "m-UD-Q8_0.gguf"];
+  expect(() => selectFiles({ shown, available }, {})).toThrow(/several models/);
+});

@@ -34,6 +34,13 @@ export interface Selection {
   readonly isChosen: boolean;
 }
 
+/** macOS stores attributes in ._NAME beside each file on exFAT and SMB. */
+const HIDDEN = /(^|\/)\.(?!\.)/;
+/** Words in the names of draft models for speculative decoding, which repositories hold beside their model. */
+const DRAFTER = /(^|[/._-])(mtp|draft|drafter|eagle[23]?|dflash|medusa)[/._-]/i;
+/** UD-Q8_0 is another quantization than Q8_0. */
+const UNSLOTH_DYNAMIC = /(^|[/._-])UD-/i;
+
 /**
  * The file that the source names comes first, then those of the spec; the first is the main file. Where neither names
  * one, it is the only GGUF there, the one of the quantization, or for other formats everything but documentation.
@@ -126,22 +133,31 @@ function chooseFiles({ shown, available }: SelectableFiles, format: ModelFormat,
 function chooseGguf(shown: string, available: readonly string[], { quantization, mmproj }: FileSelector) {
   const mains = available.filter((name) => name !== mmproj && isMainGguf(name)).sort();
   if (mains.length === 0) throw new MetalbridgeError("SourceIsNotAModel", `${shown} has no .gguf file`);
-  const fitting = quantization === undefined ? mains : mains.filter((name) => hasWord(name, quantization));
+  const named = quantization === undefined ? mains : mains.filter((name) => hasWord(name, quantization));
+  const isUd = /^UD-/i.test(quantization ?? "UD-");
+  const models = preferred(named, DRAFTER);
+  const fitting = isUd ? models : preferred(models, UNSLOTH_DYNAMIC);
   if (fitting.length === 1) return { files: fitting, isChosen: mains.length > 1 };
   const list = (fitting.length === 0 ? mains : fitting).slice(0, 8).join(", ");
   const why = fitting.length === 0 ? `none is named ${quantization}` : "nothing says which one to use";
   throw new MetalbridgeError("SourceAmbiguous", `${shown} has several models (${list}), and ${why}`);
 }
 
+/** Without the names that match, unless all do. */
+function preferred(names: readonly string[], other: RegExp): readonly string[] {
+  const rest = names.filter((name) => !other.test(name));
+  return rest.length === 0 ? names : rest;
+}
+
 function chooseAll(shown: string, available: readonly string[]): readonly string[] {
-  const wanted = available.filter((name) => !/(^|\/)\.|\.(md|png|jpe?g|gif|pdf)$/i.test(name));
+  const wanted = available.filter((name) => !HIDDEN.test(name) && !/\.(md|png|jpe?g|gif|pdf)$/i.test(name));
   if (wanted.length === 0) throw new MetalbridgeError("SourceNotFound", `${shown} has no model files`);
   return wanted;
 }
 
 function isMainGguf(name: string): boolean {
-  if (!name.toLowerCase().endsWith(".gguf") || /(^|[/_.-])mmproj/i.test(name) || /imatrix/i.test(name))
-    return false;
+  if (!name.toLowerCase().endsWith(".gguf") || HIDDEN.test(name)) return false;
+  if (/(^|[/_.-])mmproj/i.test(name) || /imatrix/i.test(name)) return false;
   return (parseSplitName(name)?.index ?? 1) === 1;
 }
 

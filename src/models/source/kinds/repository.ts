@@ -41,6 +41,12 @@ export function parseRepository<Kind extends string>(
   const path = at < 0 ? rest : rest.slice(0, at);
   const revision = at < 0 ? defaultRevision : rest.slice(at + 1);
   const [organization = "", name = "", ...file] = path.split("/");
+  const [, plain, quantization] = /^([^:]+):([\w.-]+)$/.exec(name) ?? [];
+  if (plain !== undefined)
+    throw new InvalidSource(
+      "the quantization is not part of the source",
+      `${kind}://${organization}/${plain}, with spec.quantization (--quantization): ${quantization}`,
+    );
   if (![organization, name].every((part) => PART.test(part) && !part.includes("..")))
     throw new InvalidSource("it does not name an organization and a repository", form);
   if (!/^[A-Za-z0-9][A-Za-z0-9._/-]*$/.test(revision) || revision.includes(".."))
