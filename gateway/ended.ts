@@ -41,7 +41,7 @@ function end(finished: FinishedRequest, { queues, limits, figures, onUsage, cloc
     return;
   }
   const { caller, model, place, waitedMs, traceParent } = ticket;
-  const tokens = tokensOf(finished, ticket);
+  const tokens = tokensOf(finished);
   limits.ended(requestId, tokens, clock.nowMs());
   figures.requests.add({ ...labelsOf(model), code: String(status) });
   observeOf(figures.duration, model, durationMs / 1_000);

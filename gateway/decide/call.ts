@@ -45,7 +45,10 @@ const SERVICE_PATH = /^\/s\/([a-z0-9][-a-z0-9]{0,62})\/([a-z0-9][-a-z0-9]{0,62})
 const MODEL_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,252}$/;
 const SHOWN_CHARACTERS = 80;
 
-export function readCall(request: CheckedRequest): Call | RefusedCall {
+/** What the path says, which no body is needed for. */
+export function readPath(
+  request: Pick<CheckedRequest, "method" | "path">,
+): (Omit<Call, "target"> & { readonly service: Target | undefined }) | RefusedCall {
   const path = request.path.split("?", 1)[0] ?? "";
   const own = SERVICE_PATH.exec(path);
   const [, namespace = "", name = "", below = path] = own ?? [];
@@ -61,9 +64,18 @@ export function readCall(request: CheckedRequest): Call | RefusedCall {
   }
   if (request.method !== "POST")
     return refuse({ code: "method_not_allowed", message: `${below} takes POST.`, allow: "POST" });
-  if (own !== null) return { dialect, path: below, target: { by: "service", namespace, name } };
+  return { dialect, path: below, service: own === null ? undefined : { by: "service", namespace, name } };
+}
+
+export function readCall(request: CheckedRequest): Call | RefusedCall {
+  const read = readPath(request);
+  if ("refusal" in read) return read;
+  const { dialect, path, service } = read;
+  if (service !== undefined) return { dialect, path, target: service };
   const model = modelOf(request);
-  return typeof model === "string" ? { dialect, path: below, target: { by: "model", model } } : refuse(model);
+  return typeof model === "string"
+    ? { dialect, path, target: { by: "model", model } }
+    : { refusal: model, dialect };
 }
 
 function modelOf(request: CheckedRequest): string | Refusal {

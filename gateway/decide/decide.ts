@@ -10,7 +10,7 @@ import type { SlotResult } from "../queue/model-queue.ts";
 import type { Queues } from "../queue/queues.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { promptPrefix } from "./affinity.ts";
-import { type Call, type CheckedRequest, readCall } from "./call.ts";
+import { type Call, type CheckedRequest, readCall, readPath } from "./call.ts";
 import { readWaitSeconds } from "./deadline.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveModel } from "./resolve.ts";
@@ -76,6 +76,17 @@ export class Decider {
 
   constructor(ports: DecisionPorts) {
     this.#ports = ports;
+  }
+
+  /** Before the body of a request is read: undefined if it may be. */
+  async refusalByHeaders(
+    question: Pick<Question, "method" | "path" | "headers">,
+  ): Promise<Extract<Decision, { at: "refused" }> | undefined> {
+    const read = readPath(question);
+    if ("refusal" in read) return { at: "refused", ...read };
+    const authentication = await this.#ports.authenticator().authenticate(question.headers);
+    if (authentication.at !== "refused") return undefined;
+    return { at: "refused", refusal: refusalOfCaller(authentication), dialect: read.dialect };
   }
 
   async decide(question: Question): Promise<Decision> {
@@ -171,7 +182,6 @@ export class Decider {
       model: model.key,
       address,
       place: endpoint?.place ?? address,
-      bytesIn: Number(text(headers["content-length"]) ?? 0) || 0,
       waitedMs,
       traceParent: readTraceParent(text(headers.traceparent)),
     };

@@ -2,14 +2,17 @@
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { readBodyText } from "../../src/http/body.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { listModels, type ModelListing } from "../models/list.ts";
 import { type CheckedRequest, shown } from "./call.ts";
 import { type Decider, type Decision, refusalOfCaller } from "./decide.ts";
 import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.ts";
 
-/** Path under which Envoy asks, followed by the path of the request. */
-export const DECIDE_PREFIX = "/decide";
+/** Paths under which Envoy asks, before and after it reads the body, followed by the path of the request. */
+const QUESTION = /^\/(authenticate|decide)(\/.*)$/;
+/** Envoy sends no more of a body with a question. */
+const MAX_BODY_BYTES = 4_096;
 /** Headers between the gateway and Envoy; Envoy removes them from requests of clients and before the engine. */
 const CLUSTER_HEADER = "x-metalbridge-cluster";
 const ADDRESS_HEADER = "x-gateway-destination-endpoint";
@@ -65,25 +68,44 @@ async function answer(
   options: DecisionServerOptions,
 ): Promise<void> {
   const url = request.url ?? "/";
-  if (url === "/healthz") {
-    const problem = options.notReady();
-    response.writeHead(problem === undefined ? 200 : 503, { "content-type": "text/plain" });
-    response.end(problem === undefined ? "ok\n" : `waiting for ${problem}\n`);
-    return;
-  }
-  const bodyStart = await readBody(request);
-  if (bodyStart === undefined) return;
+  if (url === "/healthz") return answerHealth(response, options);
+  const [, question, path = url] = QUESTION.exec(url) ?? [];
+  // Clients choose the body of a request for the list: it is not read, and Envoy stops sending it once it has the answer.
+  const bodyStart = question === undefined ? "" : await readStart(request);
+  if (bodyStart === undefined) return void response.destroy();
   if (options.notReady() === undefined) await options.opened;
-  const isList = !url.startsWith(`${DECIDE_PREFIX}/`);
-  const path = isList ? url : url.slice(DECIDE_PREFIX.length);
   const problem = options.notReady();
   if (problem !== undefined) {
     const message = `The gateway is starting: it waits for ${problem}. Retry in a few seconds.`;
     const starting = { code: "gateway_starting", message, retryAfterSeconds: 1 } as const;
-    return (isList ? respond : refuse)(response, starting, dialectOf(path), idOf(request));
+    return (question === undefined ? respond : refuse)(response, starting, dialectOf(path), idOf(request));
   }
-  if (isList) await answerList(request, response, url, options);
+  if (question === undefined) await answerList(request, response, url, options);
+  else if (question === "authenticate") await answerHeaders(request, response, path, options);
   else await answerDecision(request, response, { path, bodyStart }, options);
+}
+
+function answerHealth(response: ServerResponse, { notReady }: DecisionServerOptions): void {
+  const problem = notReady();
+  response.writeHead(problem === undefined ? 200 : 503, { "content-type": "text/plain" });
+  response.end(problem === undefined ? "ok\n" : `waiting for ${problem}\n`);
+}
+
+async function answerHeaders(
+  request: IncomingMessage,
+  response: ServerResponse,
+  path: string,
+  { decider, onDecision }: DecisionServerOptions,
+): Promise<void> {
+  const { method = "GET", headers } = request;
+  const refused = await decider.refusalByHeaders({ method, path, headers });
+  if (refused === undefined) {
+    response.writeHead(200, { "content-length": "0" });
+    response.end();
+  } else {
+    onDecision(refused, idOf(request));
+    refuse(response, refused.refusal, refused.dialect, idOf(request));
+  }
 }
 
 async function answerDecision(
@@ -181,16 +203,9 @@ function respond(response: ServerResponse, refusal: Refusal, dialect: Dialect, i
   response.end(body);
 }
 
-/** Undefined if the client left. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  let body = "";
-  request.setEncoding("latin1");
-  try {
-    for await (const chunk of request) body += chunk;
-  } catch {
-    return undefined;
-  }
-  return body;
+/** Undefined if Envoy left, or for a body that no Envoy of ours sends. */
+async function readStart(request: IncomingMessage): Promise<string | undefined> {
+  return readBodyText(request, MAX_BODY_BYTES).catch(() => undefined);
 }
 
 function idOf(request: IncomingMessage): string {

@@ -29,7 +29,6 @@ const ticket: Ticket = {
   model: "apps/chat",
   address: "192.0.2.1:8080",
   place: "mac-1",
-  bytesIn: 400,
   waitedMs: 12,
   traceParent: undefined,
 };
@@ -57,13 +56,13 @@ const finished = (given: Partial<FinishedRequest> = {}): FinishedRequest => ({
 
 test("tokens are those of the engine, or an estimate that is marked", () => {
   const tokens = { in: 10, out: 40, cached: 4 };
-  expect(tokensOf(finished({ tokens }), ticket)).toEqual({
+  expect(tokensOf(finished({ tokens }))).toEqual({
     tokensIn: 10,
     tokensOut: 40,
     cached: 4,
     isEstimated: false,
   });
-  expect(tokensOf(finished({ flags: "DC" }), ticket)).toEqual({
+  expect(tokensOf(finished({ flags: "DC" }))).toEqual({
     tokensIn: 100,
     tokensOut: 20,
     cached: 0,
@@ -71,10 +70,15 @@ test("tokens are those of the engine, or an estimate that is marked", () => {
   });
 });
 
+test("a recording counts as no prompt", () => {
+  for (const path of ["/v1/audio/transcriptions", "/s/apps/chat/v1/audio/translations"])
+    expect(tokensOf(finished({ path, flags: "DC" }))).toMatchObject({ tokensIn: 0, tokensOut: 20 });
+});
+
 test("a request that no replica has worked on costs nothing", () => {
-  expect(tokensOf(finished({ status: 400 }), ticket)).toMatchObject({ tokensIn: 0, isEstimated: false });
+  expect(tokensOf(finished({ status: 400 }))).toMatchObject({ tokensIn: 0, isEstimated: false });
   const { endpoint: _, ...unsent } = finished({ status: 0 });
-  expect(tokensOf(unsent, ticket)).toMatchObject({ tokensIn: 0, isEstimated: false });
+  expect(tokensOf(unsent)).toMatchObject({ tokensIn: 0, isEstimated: false });
 });
 
 test("the speed of a replica comes from requests with enough tokens", () => {

@@ -2,10 +2,7 @@
 import { z } from "zod";
 
 /** Tickets of a gateway without traces have no last field. */
-const ticketSchema = z.tuple(
-  [z.string(), z.string(), z.string(), z.string(), z.number(), z.number()],
-  z.string(),
-);
+const ticketSchema = z.tuple([z.string(), z.string(), z.string(), z.string(), z.number()], z.string());
 
 export interface Ticket {
   /** Identifier of the key or user. */
@@ -16,8 +13,6 @@ export interface Ticket {
   readonly address: string;
   /** Host or node of that address. */
   readonly place: string;
-  /** Length of the body in bytes, for an estimate of its tokens. */
-  readonly bytesIn: number;
   /** Time in the queue. */
   readonly waitedMs: number;
   /** The client's header `traceparent`, if it is valid. */
@@ -25,8 +20,8 @@ export interface Ticket {
 }
 
 export function renderTicket(ticket: Ticket): string {
-  const { caller, model, address, place, bytesIn, waitedMs, traceParent } = ticket;
-  const fields = [caller, model, address, place, bytesIn, Math.round(waitedMs), traceParent ?? []].flat();
+  const { caller, model, address, place, waitedMs, traceParent } = ticket;
+  const fields = [caller, model, address, place, Math.round(waitedMs), traceParent ?? []].flat();
   return Buffer.from(JSON.stringify(fields)).toString("base64url");
 }
 
@@ -34,8 +29,8 @@ export function renderTicket(ticket: Ticket): string {
 export function parseTicket(text: string): Ticket | undefined {
   try {
     const fields = ticketSchema.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
-    const [caller, model, address, place, bytesIn, waitedMs, traceParent] = fields;
-    return { caller, model, address, place, bytesIn, waitedMs, traceParent };
+    const [caller, model, address, place, waitedMs, traceParent] = fields;
+    return { caller, model, address, place, waitedMs, traceParent };
   } catch {
     return undefined;
   }

@@ -1,23 +1,24 @@
 /** Figures of a finished request: its tokens, its speed, and its failure. Pure. */
 import type { FinishedRequest } from "../envoy/access-log.ts";
 import type { TokenUsage } from "../limits/limits.ts";
-import type { Ticket } from "./ticket.ts";
 
 /** Bytes of a prompt per token; English text has about four. */
 const PROMPT_BYTES = 4;
+/** Uploads of these are no text. */
+const AUDIO_PATH = /\/audio\/trans(cription|lation)s$/;
 /** Bytes of a streamed response per token: one event with its JSON. */
 const STREAM_BYTES = 180;
 const NONE: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 
 /** Tokens as the engine reported them, or an estimate if the client left before that. */
-export function tokensOf(finished: FinishedRequest, ticket: Ticket): TokenUsage {
-  const { tokens, bytesSent, status, firstByteMs } = finished;
+export function tokensOf(finished: FinishedRequest): TokenUsage {
+  const { tokens, bytesReceived, bytesSent, status, firstByteMs, path } = finished;
   if (tokens !== undefined)
     return { tokensIn: tokens.in, tokensOut: tokens.out, cached: tokens.cached, isEstimated: false };
   // No replica has worked on a request that it refused or that it never got.
   if (status >= 400 || finished.endpoint === undefined) return NONE;
   return {
-    tokensIn: Math.ceil(ticket.bytesIn / PROMPT_BYTES),
+    tokensIn: AUDIO_PATH.test(path) ? 0 : Math.ceil(bytesReceived / PROMPT_BYTES),
     tokensOut: firstByteMs === undefined ? 0 : Math.ceil(bytesSent / STREAM_BYTES),
     cached: 0,
     isEstimated: true,

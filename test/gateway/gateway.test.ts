@@ -1,6 +1,8 @@
 /** One URL for two models on two hosts: real control plane, agents, llama-server and Envoy, and the official clients. */
 
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { connect } from "node:net";
 import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
@@ -197,6 +199,20 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
       body: '{"model":"chat","input":"x"}',
     });
     expect([speech.status, await speech.json()]).toMatchObject([404, { error: { code: "unknown_path" } }]);
+  });
+
+  it.each([
+    ["POST", "/v1/models", 404],
+    ["GET", "/v1/models", 200],
+    ["PUT", "/s/default/chat/v1/models/chat", 404],
+    ["POST", "/healthz", 200],
+    ["POST", "/v1/nothing", 404],
+  ])("answers %s %s before the body has arrived", async (method, path, status) => {
+    const socket = connect(gateway.port, "127.0.0.1");
+    socket.write(`${method} ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${2 ** 30}\r\n\r\nx`);
+    const [answer] = await once(socket, "data");
+    socket.destroy();
+    expect(String(answer)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
   });
 
   it("holds requests while the decision service is frozen, answers them afterwards, and frees every slot", async () => {

@@ -3,15 +3,17 @@
 import { ASK_HOST_HEADER } from "../../../src/gateway/host-header.ts";
 import { CREDENTIAL_HEADERS, DECIDE_CLUSTER, HEADERS, METADATA, STEERING_PREFIXES } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
+import { renderScan } from "./scan.ts";
 import { type Config, seconds, typed } from "./typed.ts";
-import { renderUsageFilters } from "./usage.ts";
 
-export const MODEL_FILTER = "metalbridge.model";
+export const AUTHENTICATE_FILTER = "metalbridge.authenticate";
+export const SCAN_FILTER = "metalbridge.scan";
+export const BUFFER_FILTER = "metalbridge.buffer";
 export const DECIDE_FILTER = "metalbridge.decide";
 export const CREDENTIALS_FILTER = "metalbridge.credentials";
 
 /** The part of a body that the decision service sees. */
-const DECIDE_BODY_BYTES = 4_096;
+export const DECIDE_BODY_BYTES = 4_096;
 /** Each wait is random up to its bound, which doubles: 8 would lose some requests in a restart of 3 s. */
 const DECIDE_RETRIES = { count: 10, firstMs: 50 };
 
@@ -19,14 +21,19 @@ const DECIDE_RETRIES = { count: 10, firstMs: 50 };
 const HOST_IF_ASKED = `%CEL("${ASK_HOST_HEADER}" in request.headers ? xds.upstream_host_metadata.filter_metadata["${METADATA.endpoint}"]["host"] : "")%`;
 
 export interface FilterOptions {
+  readonly maxBodyBytes: number;
   readonly decideMs: number;
   readonly cors?: EnvoyCors;
 }
 
-export function renderFilters({ decideMs, cors }: FilterOptions): readonly Config[] {
+export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): readonly Config[] {
   return [
     ...(cors === undefined ? [] : [typed("envoy.filters.http.cors", "extensions.filters.http.cors.v3.Cors")]),
-    renderModel(),
+    // By the headers alone: nothing keeps or reads the body of a stranger.
+    renderQuestion(AUTHENTICATE_FILTER, "/authenticate", decideMs),
+    renderScan(SCAN_FILTER),
+    // What follows waits for the whole body. It alone raises the limit of what a request keeps here.
+    typed(BUFFER_FILTER, "extensions.filters.http.buffer.v3.Buffer", { max_request_bytes: maxBodyBytes }),
     mutateHeaders("metalbridge.describe", {
       request_mutations: [
         setHeader(HEADERS.model, `%DYNAMIC_METADATA(${METADATA.request}:model)%`),
@@ -35,14 +42,15 @@ export function renderFilters({ decideMs, cors }: FilterOptions): readonly Confi
       // Also those of a refusal by the decision service, and of an engine.
       response_mutations: [...removeSteering(), setHeader(HEADERS.host, HOST_IF_ASKED)],
     }),
-    renderDecide(decideMs),
+    renderQuestion(DECIDE_FILTER, "/decide", decideMs, {
+      with_request_body: { max_request_bytes: DECIDE_BODY_BYTES, allow_partial_message: true },
+    }),
     mutateHeaders(CREDENTIALS_FILTER, {
       request_mutations: [
         ...CREDENTIAL_HEADERS.map((name) => ({ remove: name })),
         setHeader("authorization", `%DYNAMIC_METADATA(${METADATA.decision}:authorization)%`),
       ],
     }),
-    ...renderUsageFilters(),
     typed("envoy.filters.http.router", "extensions.filters.http.router.v3.Router", {
       suppress_envoy_headers: true,
     }),
@@ -62,37 +70,20 @@ function removeSteering(): readonly Config[] {
   return STEERING_PREFIXES.map((prefix) => ({ remove_on_match: { key_matcher: { prefix } } }));
 }
 
-function renderModel(): Config {
-  return typed(MODEL_FILTER, "extensions.filters.http.json_to_metadata.v3.JsonToMetadata", {
-    request_rules: {
-      // curl -d sends the type of a form by default, and engines read such a body as JSON too.
-      allow_content_types_regex: { regex: "(?i)application/(json|x-www-form-urlencoded).*" },
-      allow_empty_content_type: true,
-      rules: [
-        {
-          selectors: [{ key: "model" }],
-          on_present: { metadata_namespace: METADATA.request, key: "model", type: "STRING" },
-          on_error: { metadata_namespace: METADATA.request, key: "body", value: "invalid" },
-        },
-      ],
-    },
-  });
-}
-
 /**
  * The endpoint and the ticket travel as metadata, so that no header of theirs can reach an engine. The cluster has to be a
  * header: the route reads it once the route cache is cleared.
  */
-function renderDecide(decideMs: number): Config {
+function renderQuestion(name: string, prefix: string, decideMs: number, body: Config = {}): Config {
   const inMetadata = [HEADERS.ticket, HEADERS.endpoint, HEADERS.status, "authorization"];
-  return typed(DECIDE_FILTER, "extensions.filters.http.ext_authz.v3.ExtAuthz", {
+  return typed(name, "extensions.filters.http.ext_authz.v3.ExtAuthz", {
     clear_route_cache: true,
     status_on_error: { code: "ServiceUnavailable" },
-    with_request_body: { max_request_bytes: DECIDE_BODY_BYTES, allow_partial_message: true },
+    ...body,
     allowed_headers: { patterns: [{ safe_regex: { regex: ".*" } }] },
     http_service: {
       server_uri: { uri: "http://decide", cluster: DECIDE_CLUSTER, timeout: seconds(decideMs) },
-      path_prefix: "/decide",
+      path_prefix: prefix,
       retry_policy: {
         retry_on: "connect-failure,refused-stream,reset,reset-before-request",
         num_retries: DECIDE_RETRIES.count,

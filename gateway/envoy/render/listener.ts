@@ -8,6 +8,8 @@ import { secretAt } from "./secrets.ts";
 import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts";
 
 const HEADERS_TIMEOUT = "10s";
+/** Kept of a request that is not authenticated yet, and of a response that its client does not read. */
+const CONNECTION_BUFFER_BYTES = 256 * 1024;
 /** Browsers and clients keep connections; 10,000 idle ones cost memory only. */
 const CONNECTION_IDLE = "600s";
 
@@ -25,7 +27,7 @@ export interface ListenerOptions {
 
 /** The file of all listeners. */
 export function renderListeners(options: ListenerOptions): string {
-  const { listen, secretFile, maxBodyBytes } = options;
+  const { listen, secretFile } = options;
   const chain = {
     filters: [renderHttp(options)],
     transport_socket: secretFile && renderTls(secretFile),
@@ -34,7 +36,7 @@ export function renderListeners(options: ListenerOptions): string {
     typedMessage("config.listener.v3.Listener", {
       name: "metalbridge",
       address: { socket_address: { address: listen.address, port_value: listen.port } },
-      per_connection_buffer_limit_bytes: maxBodyBytes,
+      per_connection_buffer_limit_bytes: CONNECTION_BUFFER_BYTES,
       filter_chains: [chain],
       // A TLS handshake included.
       listener_filters_timeout: secretFile && HEADERS_TIMEOUT,

@@ -54,14 +54,6 @@ function replies(maxBodyBytes: number): readonly LocalReply[] {
       shouldRetry: false,
     },
     {
-      when: `${metadata(METADATA.request, "model")}.matches("[[:cntrl:]]")`,
-      status: 400,
-      message: "`model` contains control characters. Send the name of a model: GET /v1/models lists them.",
-      openAi: { ...INVALID, code: "invalid_model" },
-      anthropicType: "invalid_request_error",
-      shouldRetry: false,
-    },
-    {
       when: 'response.code_details == "ext_authz_error"',
       message: "The gateway is starting, or its decision service does not answer. Retry in a few seconds.",
       openAi: { ...UNAVAILABLE, code: "gateway_unavailable" },

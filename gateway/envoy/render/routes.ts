@@ -2,12 +2,20 @@
 
 import { DECIDE_CLUSTER, HEADERS } from "../names.ts";
 import type { EnvoyCors } from "../types.ts";
-import { CREDENTIALS_FILTER, DECIDE_FILTER, MODEL_FILTER } from "./filters.ts";
+import {
+  AUTHENTICATE_FILTER,
+  BUFFER_FILTER,
+  CREDENTIALS_FILTER,
+  DECIDE_FILTER,
+  SCAN_FILTER,
+} from "./filters.ts";
 import { type Config, seconds, typedMessage } from "./typed.ts";
 
 /** `/s/NAMESPACE/NAME/v1/…`: the base URL of one service. */
 const SERVICE_PATH = "^/s/[^/]+/[^/]+(/.*)$";
 const SERVICE_MODELS_PATH = "^/s/[^/]+/[^/]+/v1/models(/.*)?$";
+/** A larger body, or one of unknown length, is not read before the key is checked. */
+const SMALL_BODY_BYTES = 16 * 1024;
 /** Answered by the decision service itself. */
 const OWN_PATHS = ["/healthz", "/v1/models"] as const;
 
@@ -49,16 +57,30 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
           ...OWN_PATHS.map((path) => ownRoute({ path })),
           ownRoute({ path_separated_prefix: "/v1/models" }),
           ownRoute({ safe_regex: { regex: SERVICE_MODELS_PATH } }),
-          {
-            match: { safe_regex: { regex: SERVICE_PATH } },
-            route: { ...toEngine, regex_rewrite: { pattern: { regex: SERVICE_PATH }, substitution: "\\1" } },
-            typed_per_filter_config: { [MODEL_FILTER]: disabled() },
-            ...stripped,
-          },
-          { match: { prefix: "/" }, route: toEngine, ...stripped },
+          ...[
+            {
+              match: { safe_regex: { regex: SERVICE_PATH } },
+              route: {
+                ...toEngine,
+                regex_rewrite: { pattern: { regex: SERVICE_PATH }, substitution: "\\1" },
+              },
+              ...stripped,
+            },
+            { match: { prefix: "/" }, route: toEngine, ...stripped },
+          ].flatMap((route) => [askedOnce(route), route]),
         ],
       },
     ],
+  };
+}
+
+/** Asks only with the start of the body, where the body is no larger than headers are anyway. */
+function askedOnce(route: { readonly match: Config }): Config {
+  const isSmall = { name: "content-length", range_match: { start: 1, end: SMALL_BODY_BYTES + 1 } };
+  return {
+    ...route,
+    match: { ...route.match, headers: [isSmall] },
+    typed_per_filter_config: { [AUTHENTICATE_FILTER]: disabled() },
   };
 }
 
@@ -71,9 +93,12 @@ function ownRoute(match: Config): Config {
       retry_policy: { retry_on: "connect-failure", num_retries: 5 },
     },
     typed_per_filter_config: {
-      [MODEL_FILTER]: disabled(),
-      [DECIDE_FILTER]: disabled(),
-      [CREDENTIALS_FILTER]: disabled(),
+      ...Object.fromEntries(
+        [AUTHENTICATE_FILTER, SCAN_FILTER, BUFFER_FILTER, DECIDE_FILTER, CREDENTIALS_FILTER].map((name) => [
+          name,
+          disabled(),
+        ]),
+      ),
     },
   };
 }

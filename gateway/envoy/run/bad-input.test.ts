@@ -68,6 +68,24 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
     expect(engine.received).toEqual([]);
   });
 
+  const head = (path: string, length: number, type = "application/json") =>
+    `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\n\r\n`;
+
+  it.each([
+    ["/v1/chat/completions", "application/json"],
+    ["/v1/audio/transcriptions", "multipart/form-data; boundary=x"],
+    ["/s/default/a/v1/messages", "application/json"],
+    ["/s/default/a/v1/embeddings", "text/plain"],
+  ])("asks by the headers of %s (%s) before it has the body, and limits every body", async (path, type) => {
+    bed.decisions.answer = () => ({ status: 401, body: "no key" });
+    expect(await raw(bed.port, head(path, 3 * MIB, type))).toMatch(/^HTTP\/1.1 401 .*no key$/s);
+    expect(bed.decisions.received.at(-1)).toMatchObject({ path: `/authenticate${path}`, body: "" });
+    bed.decisions.answer = () => grant("default/a");
+    const large = await raw(bed.port, `${head(path, 6 * MIB, type)}${"x".repeat(5 * MIB)}`);
+    expect(large).toMatch(/^HTTP\/1.1 413 .*request_too_large/s);
+    expect(engine.received).toEqual([]);
+  });
+
   it("sends no CORS headers, and serves beside ten thousand idle connections", async () => {
     const idle: Socket[] = [];
     // Envoy's queue of new connections is shorter than all of them.

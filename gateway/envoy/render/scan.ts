@@ -1,0 +1,191 @@
+/**
+ * The filter that reads `model` from the JSON of a request, and token usage from a response, chunk by chunk: it keeps a few hundred
+ * bytes whatever is sent, builds no tree, and other requests go on between two chunks. Bytes pass through unchanged. Pure.
+ */
+import { METADATA } from "../names.ts";
+import { type Config, typed } from "./typed.ts";
+
+/** Where a response has a number, and its key in the metadata. */
+const USAGE: Readonly<Record<string, unknown>> = (() => {
+  const counts = {
+    // OpenAI's completions, embeddings and rerank; the last chunk of a stream.
+    prompt_tokens: "in",
+    completion_tokens: "out",
+    prompt_tokens_details: { cached_tokens: "cached" },
+    // OpenAI's responses, and Anthropic's messages: Anthropic counts cached tokens apart.
+    input_tokens: "in",
+    output_tokens: "out",
+    input_tokens_details: { cached_tokens: "cached" },
+    cache_read_input_tokens: "apart",
+  };
+  return {
+    usage: counts,
+    // The events response.completed of OpenAI's responses and message_start of Anthropic's messages.
+    response: { usage: counts },
+    message: { usage: counts },
+    // Ollama's own API, without streams.
+    prompt_eval_count: "in",
+    eval_count: "out",
+    // llama-server's last chunk, also where the client did not ask for usage.
+    timings: { prompt_n: "prompt_n", predicted_n: "predicted_n", cache_n: "cache_n" },
+  };
+})();
+
+/**
+ * A reader has one node of the wanted tree per open object; inside any other value it only looks for brackets and strings. The last
+ * of equal keys counts, as in the engines.
+ */
+const SOURCE = String.raw`
+local find, sub, byte, gsub, char = string.find, string.sub, string.byte, string.gsub, string.char
+local MAX_TEXT, MAX_DEPTH = 300, 512
+local QUOTE, COLON, COMMA, OPEN, CLOSE, LIST, LIST_END = 34, 58, 44, 123, 125, 91, 93
+
+local function new(tree, lines, found)
+  return { tree = tree, lines = lines, found = found, depth = 0, nodes = {} }
+end
+
+local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
+local function plain(text)
+  if not find(text, "\\", 1, true) then return text end
+  text = gsub(text, "\\\\", "\\u005c")
+  text = gsub(text, "\\([^u])", function(c) return ESCAPES[c] or c end)
+  return (gsub(text, "\\u(%x%x%x%x)", function(hex)
+    local code = tonumber(hex, 16)
+    return code < 128 and char(code) or "?"
+  end))
+end
+
+local function keep(s, text)
+  if s.text and #s.text < MAX_TEXT then s.text = s.text .. sub(text, 1, MAX_TEXT) end
+end
+
+-- Up to the end of a string. An odd number of backslashes before a quote escapes it; they may have begun in the chunk before.
+local function inside(s, chunk, at)
+  local stop = find(chunk, '"', at, true)
+  local last = stop or #chunk + 1
+  local slash = last - 1
+  while slash >= at and byte(chunk, slash) == 92 do slash = slash - 1 end
+  local escaped = (last - 1 - slash) % 2 == 1
+  if slash < at and s.escaped then escaped = not escaped end
+  if s.text then keep(s, sub(chunk, at, (stop and escaped) and last or last - 1)) end
+  s.escaped = not stop and escaped
+  if stop and not escaped then
+    s.quoted = false
+    if s.names then s.key, s.names, s.text = plain(s.text), false, nil end
+  end
+  return last + 1
+end
+
+local function ended(s)
+  if s.leaf and s.text then s.found(s.leaf, s.string and plain(s.text) or s.text, s.string) end
+  s.leaf, s.text, s.key = nil, nil, nil
+end
+
+local function opened(s, code)
+  if s.depth == 0 and s.done or s.depth == MAX_DEPTH then s.broken = true end
+  local node = s.tree
+  if s.depth > 0 then node = s.nodes[s.depth] and s.nodes[s.depth][s.key] end
+  s.depth = s.depth + 1
+  s.nodes[s.depth] = code == OPEN and type(node) == "table" and node or nil
+  s.leaf, s.text, s.key, s.names = nil, nil, nil, s.nodes[s.depth] ~= nil
+end
+
+local function closed(s)
+  if s.nodes[s.depth] then ended(s) end
+  s.nodes[s.depth] = nil
+  s.depth, s.names = s.depth - 1, false
+  if s.depth == 0 then s.done = true end
+  if s.depth < 0 then s.broken = true end
+end
+
+local function structure(s, code, node)
+  if code == QUOTE then
+    -- Text before or after the JSON; in a stream, other fields of an event.
+    s.quoted, s.escaped, s.broken = s.depth > 0, false, s.depth <= 0
+    if node and (s.names or s.leaf) then s.text, s.string = "", true end
+  elseif code == COLON then
+    local child = node[s.key]
+    if type(child) == "string" then s.leaf, s.text, s.string = child, "", false end
+  elseif code == COMMA then
+    ended(s)
+    s.names = true
+  elseif code == OPEN or code == LIST then opened(s, code)
+  else closed(s) end
+end
+
+local function feed(s, chunk)
+  local at, size = 1, #chunk
+  while at <= size and not (s.broken and not s.lines) do
+    if s.quoted then at = inside(s, chunk, at)
+    else
+      local node = s.nodes[s.depth]
+      local stop = find(chunk, node and '["{}%[%],:\n]' or '["{}%[%]\n]', at) or size + 1
+      if s.leaf and s.text and not s.string then keep(s, sub(chunk, at, stop - 1)) end
+      if stop <= size then
+        local code = byte(chunk, stop)
+        if code ~= 10 then structure(s, code, node)
+        elseif s.lines then
+          s.depth, s.nodes, s.leaf, s.text, s.done, s.broken = 0, {}, nil, nil, false, false
+        end
+      end
+      at = stop + 1
+    end
+  end
+end
+
+local function read(handle, s)
+  local size = 0
+  for chunk in handle:bodyChunks() do
+    size = size + chunk:length()
+    feed(s, chunk:getBytes(0, chunk:length()))
+  end
+  return size
+end
+
+-- Envoy's objects are valid up to the next chunk only.
+local function set(handle, namespace, key, value)
+  handle:streamInfo():dynamicMetadata():set(namespace, key, value)
+end
+
+local MODEL, USAGE = { model = "model" }, __USAGE__
+
+function envoy_on_request(handle)
+  local headers = handle:headers()
+  local kind = headers:get("content-type") or ""
+  if find(headers:get(":path"), "^/s/") or find(kind, "^multipart/") then return end
+  local model
+  local s = new(MODEL, false, function(_, text, isString)
+    model = isString and gsub(text, "[^ -~]", "?") or nil
+  end)
+  local size = read(handle, s)
+  if size > 0 and (s.broken or not s.done) then set(handle, "${METADATA.request}", "body", "invalid")
+  elseif model then set(handle, "${METADATA.request}", "model", model) end
+end
+
+function envoy_on_response(handle)
+  local kind = string.lower(handle:headers():get("content-type") or "")
+  local lines = find(kind, "^text/event%-stream") ~= nil
+  if not lines and not find(kind, "^application/json") then return end
+  local last = {}
+  read(handle, new(USAGE, lines, function(key, text)
+    local number = tonumber(text)
+    if number and number ~= last[key] then
+      last[key] = number
+      set(handle, "${METADATA.usage}", key, number)
+    end
+  end))
+end
+`.replace("__USAGE__", luaTable(USAGE));
+
+export function renderScan(name: string): Config {
+  return typed(name, "extensions.filters.http.lua.v3.Lua", {
+    default_source_code: { inline_string: SOURCE },
+  });
+}
+
+function luaTable(tree: Readonly<Record<string, unknown>>): string {
+  const fields = Object.entries(tree).map(
+    ([key, value]) => `${key} = ${typeof value === "string" ? `"${value}"` : luaTable(value as typeof tree)}`,
+  );
+  return `{ ${fields.join(", ")} }`;
+}

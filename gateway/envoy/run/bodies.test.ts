@@ -1,0 +1,137 @@
+/** What Envoy reads of bodies: the model of a request and the tokens of a response, in bounded memory. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { describeUnless } from "../../../test/bed/describe-unless.ts";
+import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
+import {
+  type Engine,
+  type EnvoyBed,
+  grant,
+  JSON_TYPE,
+  serve,
+  startEngine,
+  startEnvoyBed,
+} from "./fixtures/envoy-bed.ts";
+
+const MIB = 1 << 20;
+
+describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
+  let bed: EnvoyBed;
+  let engine: Engine;
+
+  beforeAll(async () => {
+    [bed, engine] = await Promise.all([startEnvoyBed({ limits: { maxBodyBytes: 4 * MIB } }), startEngine()]);
+    await serve(bed, engine);
+  });
+
+  beforeEach(() => {
+    bed.decisions.answer = () => grant("default/a");
+    bed.decisions.received.length = 0;
+    engine.received.length = 0;
+    engine.answer = () => ({ headers: JSON_TYPE, body: "{}" });
+  });
+
+  afterAll(async () => {
+    await bed[Symbol.asyncDispose]();
+    await engine[Symbol.asyncDispose]();
+  });
+
+  const chat = (
+    body: unknown,
+    headers: Readonly<Record<string, string>> = JSON_TYPE,
+    path = "/v1/chat/completions",
+  ) => bed.call(path, { body, headers });
+  const asked = () => bed.decisions.received.filter(({ path }) => path.startsWith("/decide/"));
+
+  const late = (text: string, count: number) => `{"messages":["${text.repeat(count)}"],"model":"late"}`;
+  it.each([
+    ["after megabytes", late("x", 3 * MIB), "late"],
+    ["after megabytes of escapes", late(String.raw`\"\\`, 700_000), "late"],
+    ["after megabytes of numbers", `{"a":[${"0,".repeat(MIB)}0],"model":"late"}`, "late"],
+    ["after many objects", `{"a":[${'{"model":"no","b":[]},'.repeat(50_000)}0],"model":"late"}`, "late"],
+    ["between spaces", '\r\n{ "a" : { "model" : "no" } ,\n\t"model" : "yes" , "b" : null }\n', "yes"],
+    ["as the last of equal keys", '{"model":"one","model":"two"}', "two"],
+    ["with escapes", String.raw`{"model":"a\/b\u002dc"}`, "a/b-c"],
+    ["under an escaped key", String.raw`{"model":"a","mod\u0065l":"b"}`, "b"],
+    ["in a key that ends with a backslash", String.raw`{"model\\":"a","model":"b"}`, "b"],
+    ["with control characters", String.raw`{"model":"a\r\nx-evil: 1\u0000\u007f"}`, "a??x-evil: 1??"],
+    ["as no text", '{"model":{"model":"a"},"b":5}', undefined],
+    ["only below", '{"a":{"model":"a"},"b":["model","c"],"c":"model"}', undefined],
+    ["of a list", '[{"model":"a"}]', undefined],
+  ])("reads the model %s", async (_, body, expected) => {
+    expect((await chat(body)).status).toBe(200);
+    expect(asked().map(({ headers }) => headers["x-metalbridge-model"])).toEqual([expected]);
+    expect(asked()[0]?.headers["x-metalbridge-body"]).toBeUndefined();
+    expect(asked()[0]?.body).toBe(body.slice(0, 4_096));
+    expect(engine.received.map((one) => one.body)).toEqual([body]);
+  });
+
+  it.each([
+    ["cut", '{"model": 5'],
+    ["cut inside a string", '{"model":"a'],
+    ["two objects", '{"model":"a"}{"model":"b"}'],
+    ["closed twice", '{"model":"a"}]'],
+    ["a form", "model=a"],
+    ["a string", '"model"'],
+    ["nested too deep", `{"model":"a","b":${"[".repeat(10_000)}${"]".repeat(10_000)}}`],
+  ])("calls a body invalid that is %s", async (_, body) => {
+    await chat(body);
+    expect(asked().map(({ headers }) => headers["x-metalbridge-body"])).toEqual(["invalid"]);
+    expect(asked()[0]?.headers["x-metalbridge-model"]).toBeUndefined();
+  });
+
+  it("reads the model with any content type or none, and never from a service's own path", async () => {
+    await chat({ model: "charset" }, { "content-type": "application/json; charset=UTF-8" });
+    await chat({ model: "form" }, { "content-type": "application/x-www-form-urlencoded" });
+    await chat({ model: "untyped" }, {});
+    await chat({ model: "unread" }, JSON_TYPE, "/s/default/a/v1/chat/completions?x=1");
+    expect(asked().map(({ headers, path }) => [path, headers["x-metalbridge-model"]])).toEqual([
+      ["/decide/v1/chat/completions", "charset"],
+      ["/decide/v1/chat/completions", "form"],
+      ["/decide/v1/chat/completions", "untyped"],
+      ["/decide/s/default/a/v1/chat/completions?x=1", undefined],
+    ]);
+    expect(engine.received.filter(({ path }) => path === "/v1/chat/completions?x=1")).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      "after megabytes",
+      `{"data":[${"0,".repeat(MIB)}0],"usage":{"prompt_tokens":9}}`,
+      { in: 9, out: 0, cached: 0 },
+    ],
+    [
+      "before megabytes",
+      `{"usage":{"prompt_tokens":9},"data":[${"[1],".repeat(MIB / 4)}0]}`,
+      { in: 9, out: 0, cached: 0 },
+    ],
+    [
+      "beside text that looks like it",
+      String.raw`{"a":"\"usage\":{\"prompt_tokens\":1}","b":{"usage":{"prompt_tokens":2}},"usage":{"prompt_tokens": 3e0 ,"completion_tokens":"x"}}`,
+      { in: 3, out: 0, cached: 0 },
+    ],
+    ["of Ollama", '{"response":"x","prompt_eval_count":4,"eval_count":5}', { in: 4, out: 5, cached: 0 }],
+    ["of no JSON", '{"usage":', undefined],
+  ])("passes an answer on unchanged, and counts its tokens %s", async (title, body, tokens) => {
+    bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": title });
+    engine.answer = () => ({ headers: JSON_TYPE, body });
+    expect((await chat({ model: "a" })).text).toBe(body);
+    expect((await bed.finished(title)).tokens).toEqual(tokens);
+  });
+
+  const zeros = (count: number) => `{"model":"a","data":[${"0,".repeat(count)}0]}`;
+  it.runIf(process.platform === "linux").each([
+    ["a request", zeros(1.9 * MIB), JSON_TYPE, "{}"],
+    ["an answer", "{}", JSON_TYPE, zeros(8 * MIB)],
+    ["an event", "{}", { "content-type": "text/event-stream" }, `data: ${zeros(1.9 * MIB)}\n\n`],
+  ])("builds no tree of %s", async (_, body, headers, answer) => {
+    const peakBytes = () =>
+      1024 * Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${bed.pid()}/status`, "utf8"))?.[1]);
+    engine.answer = () => ({ headers, body: answer });
+    // Forgets the earlier peak.
+    writeFileSync(`/proc/${bed.pid()}/clear_refs`, "5");
+    const before = peakBytes();
+    expect((await chat(body)).status).toBe(200);
+    expect(peakBytes() - before).toBeLessThan(32 * MIB);
+  });
+});
