@@ -44,7 +44,7 @@ export function configureGateway(command: Command): void {
       "limits of each Kubernetes user, for example requestsPerMinute=60,tokensPerDay=1000000 (default: none)",
     )
     .option("--cors-origins <origin...>", "origins of browsers that may call the gateway (default: none)")
-    .option("--max-body-bytes <n>", "largest JSON body of a request (default: 32 MiB)")
+    .option("--max-body-bytes <n>", "largest body of a request (default: 32 MiB)")
     .option("--counters <url>", "Redis or Valkey that gateways share for limits, as redis://HOST:PORT")
     .option("--counters-file <file>", "file with the URL of --counters, for a URL with a password")
     .option(

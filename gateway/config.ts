@@ -80,7 +80,7 @@ export const gatewayConfigSchema = z
       .int()
       .min(1024)
       .default(32 * 2 ** 20)
-      .describe("Largest JSON body of a request, in bytes."),
+      .describe("Largest body of a request, in bytes."),
     counters: countersUrl
       .optional()
       .describe("Redis or Valkey that several gateways share for limits, as redis://HOST:PORT."),

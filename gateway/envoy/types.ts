@@ -50,7 +50,7 @@ export interface EnvoyUpstreamTls {
 }
 
 export interface EnvoyLimits {
-  /** Larger JSON bodies get 413. Absent: 32 MiB. */
+  /** Larger bodies get 413. Absent: 32 MiB. */
   readonly maxBodyBytes?: number;
   /** Time for a client to send its whole request. Absent: 5 min. */
   readonly requestReceiveMs?: number;

@@ -67,7 +67,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
               ...stripped,
             },
             { match: { prefix: "/" }, route: toEngine, ...stripped },
-          ].flatMap((route) => [askedOnce(route), route]),
+          ].flatMap((route) => [decidedOnce(route), route]),
         ],
       },
     ],
@@ -75,7 +75,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
 }
 
 /** Asks only with the start of the body, where the body is no larger than headers are anyway. */
-function askedOnce(route: { readonly match: Config }): Config {
+function decidedOnce(route: { readonly match: Config }): Config {
   const isSmall = { name: "content-length", range_match: { start: 1, end: SMALL_BODY_BYTES + 1 } };
   return {
     ...route,

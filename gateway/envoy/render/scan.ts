@@ -1,6 +1,6 @@
 /**
  * The filter that reads `model` from the JSON of a request, and token usage from a response, chunk by chunk: it keeps a few hundred
- * bytes whatever is sent, builds no tree, and other requests go on between two chunks. Bytes pass through unchanged. Pure.
+ * bytes whatever is sent, builds no tree, and other requests continue between two chunks. Bytes pass through unchanged. Pure.
  */
 import { METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
