@@ -50,6 +50,29 @@ test("sends the key, and says what an engine that refuses answered", async () =>
   server.close();
 });
 
+test.each([
+  [200, ""],
+  [500, ""],
+  [200, "data: "],
+])("an answer of status %i that begins with %j and never ends is not kept", async (status, start) => {
+  const server = createServer((_request, response) => {
+    response.writeHead(status).write(start);
+    const more = () => {
+      while (response.write("x".repeat(1 << 20)));
+    };
+    response.on("drain", more);
+    more();
+  });
+  const call = await callOf(server);
+  const read = start === "" ? readJsonResponse(call) : streamEvents(call).next();
+  await expect(read).rejects.toMatchObject({
+    code: "NoAnswer",
+    message: expect.stringContaining("larger than 8 MiB"),
+  });
+  server.closeAllConnections();
+  server.close();
+});
+
 test("a kept connection that the engine has closed is replaced", async () => {
   let requests = 0;
   const server = createServer((request, response) => {

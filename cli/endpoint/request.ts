@@ -3,6 +3,7 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { createParser } from "eventsource-parser";
 import { MetalbridgeError } from "../../src/api/errors.ts";
+import { readBodyText } from "../../src/http/body.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { type EndpointTarget, type ServerEndpoint, urlOf } from "./target.ts";
 
@@ -17,6 +18,9 @@ export interface EndpointCall {
 }
 
 const ERROR_SHOWN = 300;
+/** A whole answer, or one event of a stream. */
+const MAX_ANSWER_BYTES = 8 << 20;
+const TOO_LARGE = "the answer is larger than 8 MiB. Check the engine, and ask for less";
 
 /** Reuses connections for the requests that share it. */
 export function newAgent({ tls }: EndpointTarget): Agent {
@@ -28,6 +32,10 @@ export async function* streamEvents(call: EndpointCall): AsyncGenerator<unknown>
   const response = await open(call);
   const events: unknown[] = [];
   const parser = createParser({
+    maxBufferSize: MAX_ANSWER_BYTES,
+    onError: ({ type }) => {
+      if (type === "max-buffer-size-exceeded") throw new Error(TOO_LARGE);
+    },
     onEvent: ({ data }) => {
       if (data !== "[DONE]") events.push(JSON.parse(data));
     },
@@ -87,9 +95,10 @@ function open(call: EndpointCall): Promise<IncomingMessage> {
 }
 
 async function textOf(response: IncomingMessage): Promise<string> {
-  let text = "";
-  for await (const chunk of response.setEncoding("utf8")) text += chunk as string;
-  return text;
+  const text = await readBodyText(response, MAX_ANSWER_BYTES);
+  if (text !== undefined) return text;
+  response.destroy();
+  throw new Error(TOO_LARGE);
 }
 
 function connectionFailed({ target, endpoint, path }: EndpointCall, cause: unknown): MetalbridgeError {
