@@ -1,5 +1,6 @@
 /** What Envoy reads of bodies: the model of a request and the tokens of a response, in bounded memory. */
 import { readFileSync, writeFileSync } from "node:fs";
+import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
@@ -64,6 +65,19 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     expect(asked()[0]?.headers["x-metalbridge-body"]).toBeUndefined();
     expect(asked()[0]?.body).toBe(body.slice(0, 4_096));
     expect(engine.received.map((one) => one.body)).toEqual([body]);
+  });
+
+  it("reads the model of any JSON object as a parser does", async () => {
+    const entries = fc.array(fc.tuple(fc.oneof(fc.constant("model"), fc.string()), fc.jsonValue()));
+    const objects = fc.tuple(fc.stringMatching(/^[a-z\\"]{1,40}$/), entries, fc.integer({ min: 0, max: 4 }));
+    const property = fc.asyncProperty(objects, async ([model, others, indent]) => {
+      bed.decisions.received.length = 0;
+      const members = others.filter(([key]) => key !== "model");
+      const body = JSON.stringify({ ...Object.fromEntries(members), a: others, model }, null, indent);
+      await chat(body);
+      expect(asked().map(({ headers }) => headers["x-metalbridge-model"])).toEqual([model]);
+    });
+    await fc.assert(property, { numRuns: 50 });
   });
 
   it.each([
