@@ -67,7 +67,8 @@ async function demo(options: DemoOptions): Promise<void> {
     return;
   }
   const { result, system } = running;
-  screen.line(`\n  ${options.prompt}\n  > ${result.reply.replaceAll("\n", "\n  > ")}\n`);
+  const { reply } = result;
+  if (reply !== undefined) screen.line(`\n  ${options.prompt}\n  > ${reply.replaceAll("\n", "\n  > ")}\n`);
   let failure: unknown;
   try {
     if (!options.once) {
@@ -85,7 +86,7 @@ async function demo(options: DemoOptions): Promise<void> {
     if (options.output === "json") printFailure(failure, false);
     throw failure;
   }
-  if (options.output === "json") printLine(JSON.stringify(result));
+  if (options.output === "json") printLine(JSON.stringify(resultFields(result)));
   process.exitCode = stop.exitCode();
 }
 
@@ -95,18 +96,24 @@ function printFailure(error: unknown, isStopped: boolean): void {
   printLine(JSON.stringify(result));
 }
 
-function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {
-  const url = result.baseUrl ?? `${result.endpoint}/v1`;
-  return `  One base URL for all models, with OpenAI's and Anthropic's APIs: ${url}
-    curl ${url}/chat/completions -H 'content-type: application/json' \\
-      -d '{"model":"quickstart","messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
+function resultFields({ error, ...result }: DemoResult): Readonly<Record<string, unknown>> {
+  return error === undefined ? result : { ...result, error: failureFields(error) };
+}
 
-  In another terminal:
+function nextSteps(result: DemoResult, kubeconfig: string, dir: string): string {
+  const url = result.baseUrl ?? (result.endpoint && `${result.endpoint}/v1`);
+  const key = result.needsKey === true ? ` -H "authorization: Bearer $KEY"` : "";
+  const request = `  One base URL for all models, with OpenAI's and Anthropic's APIs: ${url}
+    curl ${url}/chat/completions${key} -H 'content-type: application/json' \\
+      -d '{"model":"quickstart","messages":[{"role":"user","content":"Hello"}],"max_tokens":32}'
+    curl ${url}/models${key}
+
+`;
+  return `${url === undefined ? "" : request}  In another terminal:
     export KUBECONFIG=${shellWord(kubeconfig)}
 
   Try next:
     kubectl get mdl,isvc,irep,mbhost          # or: npx metalbridge status
-    curl ${url}/models                        # every model under this URL
     kubectl scale isvc/quickstart --replicas 2; kubectl get irep -w
     npx metalbridge chat quickstart           # also: logs quickstart, describe quickstart, models list
     npx metalbridge deploy Qwen/Qwen3-0.6B    # any model of: npx metalbridge catalog list

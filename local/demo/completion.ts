@@ -6,13 +6,16 @@ const completion = z.object({
   choices: z.array(z.object({ message: z.object({ content: z.string() }) })).min(1),
 });
 
-/** `endpoint` is `http://address:port`. Throws `NoAnswer`, with a cause if a retry can succeed: no connection, or 503. */
+/**
+ * `endpoint` is `http://address:port`. Throws `NoAnswer`, with a cause if a retry can succeed: no connection, or 503. Undefined if it
+ * asks for a key.
+ */
 export async function requestCompletion(
   endpoint: string,
   model: string,
   prompt: string,
   signal: AbortSignal,
-): Promise<string> {
+): Promise<string | undefined> {
   const response = await fetch(`${endpoint}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
@@ -21,6 +24,7 @@ export async function requestCompletion(
   }).catch((cause: unknown) => {
     throw new MetalbridgeError("NoAnswer", `${endpoint} did not answer`, undefined, { cause });
   });
+  if (response.status === 401) return undefined;
   const body: unknown = await response.json().catch(() => undefined);
   const parsed = completion.safeParse(body);
   const first = parsed.success ? parsed.data.choices[0] : undefined;

@@ -16,8 +16,8 @@ import { type AppliedObjects, type DemoFinding, type DemoObservation, findingsOf
 import type { DemoScreen } from "./screen.ts";
 
 export interface ReadyService {
-  /** `http://address:port` from the EndpointSlice. */
-  readonly endpoint: string;
+  /** `http://address:port` from the EndpointSlice. Absent while the service is idle: the next request loads its model. */
+  readonly endpoint?: string;
 }
 
 interface FollowOptions {
@@ -37,7 +37,7 @@ const OLD_FAILURE_MS = 20_000;
 const TRANSIENT_PHASES: ReadonlySet<string> = new Set(["Pending", "WaitingForCapacity", "Degraded"]);
 const TRANSIENT_MS = 5_000;
 
-/** Resolves when the service is Ready with a ready endpoint; rejects with a failure, or with the findings after `timeoutMs`. */
+/** Resolves when the service is Ready with a ready endpoint, or Idle; rejects with a failure, or with the findings after `timeoutMs`. */
 export function followUntilReady(options: FollowOptions): Promise<ReadyService> {
   // A signal that is already aborted fires no event.
   if (options.signal.aborted) return Promise.reject(options.signal.reason);
@@ -141,8 +141,13 @@ class ServiceFollower {
       this.#fail("it cannot become ready", [failed]);
       return;
     }
-    const isReady = (kind: string) =>
-      findings.some(({ who, phase }) => who.startsWith(`${kind}/`) && phase === "Ready");
+    const isIn = (state: string, kind: string) =>
+      findings.some(({ who, phase }) => who.startsWith(`${kind}/`) && phase === state);
+    const isReady = (kind: string) => isIn("Ready", kind);
+    if (isIn("Idle", "InferenceService")) {
+      this.#finish(() => this.#resolve({}));
+      return;
+    }
     const endpoint = this.#endpoint();
     if (isReady("InferenceService") && isReady("InferenceReplica") && endpoint !== undefined)
       this.#finish(() => this.#resolve({ endpoint }));

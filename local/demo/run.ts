@@ -8,7 +8,6 @@ import { readPartsConfig } from "../control-plane/config.ts";
 import { findEnvoy } from "../control-plane/engine-programs.ts";
 import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/state/disk.ts";
 import { type GatewayPlan, planGateway, untilGatewayAnswers } from "../gateway.ts";
-import { shellWord } from "../shell-word.ts";
 import { machineAddress } from "./address.ts";
 import { applyManifests } from "./apply.ts";
 import { requestCompletion } from "./completion.ts";
@@ -32,13 +31,23 @@ export interface DemoOptions {
   readonly userJwtSecretFile?: string;
 }
 
-export interface DemoResult {
-  readonly ready: true;
-  readonly endpoint: string;
+/** A farm runs whether its demo service answers or not: a restored one may be idle, stopped or failed, or ask for keys. */
+export interface DemoResult extends DemoAnswer {
   /** Base URL of the gateway. Absent without Envoy. */
   readonly baseUrl?: string | undefined;
-  readonly reply: string;
-  readonly timings: Readonly<Record<"controlPlaneMs" | "readyMs" | "answerMs" | "totalMs", number>>;
+  readonly timings: Readonly<Record<string, number>>;
+}
+
+interface DemoAnswer {
+  /** False with `error`, and while the service is turned off. */
+  readonly ready: boolean;
+  readonly endpoint?: string | undefined;
+  readonly reply?: string | undefined;
+  /** True if the gateway refused the request because it had no key. */
+  readonly needsKey?: boolean;
+  readonly error?: MetalbridgeError;
+  /** `readyMs` and `answerMs`, as far as it came. */
+  readonly timings: Readonly<Record<string, number>>;
 }
 
 export interface RunningDemo {
@@ -115,56 +124,57 @@ async function serve(
     await untilGatewayAnswers(gateway, signal);
     screen.done("gateway", `${gateway.url}/v1`, performance.now() - gatewayAt);
   }
-  const isOff = isTurnedOff(applied, system.kubeconfig, options, screen);
-  const demoRequest = { applied, prompt: options.prompt, gateway, connection, screen, signal };
-  const answered = await requestUntilAnswered(
-    demoRequest,
-    appliedAt,
-    isOff ? Number.POSITIVE_INFINITY : options.timeoutSeconds * 1_000,
-  );
-  const through = gateway === undefined ? "to the address in the EndpointSlice" : "through the gateway";
-  screen.done("answered", `request ${through}`, answered.timings.answerMs);
-  return { ready: true as const, baseUrl: gateway && `${gateway.url}/v1`, ...answered };
-}
-
-/** True if the user has scaled the service to 0 or suspended it. The demo then waits until the user changes it. */
-function isTurnedOff(
-  { service: { spec } }: AppliedObjects,
-  kubeconfig: string,
-  { once }: DemoOptions,
-  screen: DemoScreen,
-): boolean {
-  if (spec.replicas !== 0 && spec.suspend !== true) return false;
-  const [what, command] =
-    spec.suspend === true
-      ? ["suspended", `kubectl patch isvc/quickstart --type merge -p '{"spec":{"suspend":false}}'`]
-      : ["scaled to 0", "kubectl scale isvc/quickstart --replicas 1"];
-  if (once === true)
-    throw new MetalbridgeError("DemoNotReady", `the service is ${what}, as you left it`, {
-      summary: "start without --once, and change it in another terminal",
-      command,
-    });
-  screen.line(`    the service is ${what}, as you left it; to start it, in another terminal:`);
-  screen.line(`      export KUBECONFIG=${shellWord(kubeconfig)}\n      ${command}`);
-  return true;
+  const answer = await askService({ applied, gateway, connection, appliedAt, options, screen, signal });
+  return { ...answer, baseUrl: gateway && `${gateway.url}/v1` };
 }
 
 interface DemoRequest {
   readonly applied: AppliedObjects;
-  readonly prompt: string;
   readonly gateway: GatewayPlan | undefined;
   readonly connection: KubeConnection;
+  /** Monotonic. */
+  readonly appliedAt: number;
+  readonly options: DemoOptions;
   readonly screen: DemoScreen;
   readonly signal: AbortSignal;
+}
+
+/** With `--once`, a service that does not answer is a failure. Otherwise it is reported, and the farm continues. */
+async function askService(request: DemoRequest): Promise<DemoAnswer> {
+  const { applied, options, screen, signal } = request;
+  try {
+    requireTurnedOn(applied);
+    return await requestUntilAnswered(request);
+  } catch (error) {
+    const isExpected = error instanceof MetalbridgeError && !signal.aborted;
+    if (!isExpected || options.once === true) throw error;
+    const { summary, command } = error.remedy;
+    screen.line(`    ${error.message}`);
+    screen.line(`    To do: ${command ?? summary}`);
+    return { ready: false, error, timings: {} };
+  }
+}
+
+/** Throws `DemoNotReady` if the user has scaled the service to 0 or suspended it. */
+function requireTurnedOn({ service: { spec } }: AppliedObjects): void {
+  if (spec.replicas !== 0 && spec.suspend !== true) return;
+  const [what, command] =
+    spec.suspend === true
+      ? ["suspended", `kubectl patch isvc/quickstart --type merge -p '{"spec":{"suspend":false}}'`]
+      : ["scaled to 0", "kubectl scale isvc/quickstart --replicas 1"];
+  throw new MetalbridgeError("DemoNotReady", `the service is ${what}, as you left it`, {
+    summary: "start without --once, and change it in another terminal",
+    command,
+  });
 }
 
 /**
  * Waits for the service and sends the request. After a killed demo, the objects still report Ready for an engine that has
  * exited, until the new agent updates them. For a refused connection, this function waits again.
  */
-async function requestUntilAnswered(demoRequest: DemoRequest, appliedAt: number, timeoutMs: number) {
-  const { applied, prompt, gateway, connection, screen, signal } = demoRequest;
-  const deadline = appliedAt + timeoutMs;
+async function requestUntilAnswered(request: DemoRequest): Promise<DemoAnswer> {
+  const { applied, connection, appliedAt, options, screen, signal } = request;
+  const deadline = appliedAt + options.timeoutSeconds * 1_000;
   for (;;) {
     const { endpoint } = await followUntilReady({
       connection,
@@ -175,24 +185,39 @@ async function requestUntilAnswered(demoRequest: DemoRequest, appliedAt: number,
       timeoutMs: deadline - performance.now(),
     });
     const readyMs = performance.now() - appliedAt;
-    const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
     try {
-      const reply = await requestCompletion(
-        gateway?.url ?? endpoint,
-        applied.service.metadata.name,
-        prompt,
-        requestSignal,
-      );
+      const { reply, needsKey, how } = await requestOnce(request, endpoint);
       const answerMs = performance.now() - appliedAt - readyMs;
-      screen.done("ready", endpoint, readyMs);
-      return { endpoint, reply, timings: { readyMs, answerMs } };
+      screen.done("ready", endpoint ?? "idle; the next request loads the model", readyMs);
+      if (reply === undefined)
+        screen.line(`    not asked: ${needsKey ? "the gateway requires a key" : through}`);
+      else screen.done("answered", `request ${through}`, answerMs);
+      return { ready: true, endpoint, reply, needsKey, timings: { readyMs, answerMs } };
     } catch (error) {
       signal.throwIfAborted();
       if (!isTemporary(error) || performance.now() > deadline) throw error;
-      screen.line(`    no engine answers on ${endpoint} yet; retrying`);
+      screen.line(`    no engine answers on ${endpoint ?? "the gateway"} yet; retrying`);
       await pause(RETRY_MS, undefined, { signal });
     }
   }
+}
+
+/** Asks the gateway, and the engine itself if the gateway requires a key or there is none. Without a reply, `how` is the reason. */
+async function requestOnce(
+  { applied, gateway, options, signal }: DemoRequest,
+  endpoint: string | undefined,
+): Promise<{ readonly reply?: string; readonly needsKey: boolean; readonly how: string }> {
+  const requestSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_TIMEOUT_MS)]);
+  const ask = (url: string) =>
+    requestCompletion(url, applied.service.metadata.name, options.prompt, requestSignal);
+  const answer = gateway && (await ask(gateway.url));
+  if (answer !== undefined) return { reply: answer, needsKey: false, how: "request through the gateway" };
+  const needsKey = gateway !== undefined;
+  const direct = endpoint && (await ask(endpoint));
+  if (direct !== undefined)
+    return { reply: direct, needsKey, how: "request to the address in the EndpointSlice" };
+  const isIdle = endpoint === undefined && !needsKey;
+  return { needsKey: !isIdle, how: isIdle ? "there is no gateway" : "a key is required" };
 }
 
 /** True if there was no connection, or no engine behind the gateway. A request that timed out is not retried. */

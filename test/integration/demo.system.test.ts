@@ -6,10 +6,11 @@ import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { objectsOf } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
 import { runVerb } from "../cli/program.ts";
 import { ollama } from "../fixtures/ollama.ts";
-import { type Demos, openDemos } from "./demos.ts";
+import { type Demos, openDemos, type Run } from "./demos.ts";
 
 describeUnless(whyNoNodeNetwork(), "the demo", () => {
   let on: Demos;
@@ -81,6 +82,51 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     kept.child.kill("SIGINT");
     expect(await kept.ended).toEqual([130, null]);
     expect(kept.output()).not.toContain("earlier run");
+    await on.untilNothingIsLeft();
+    await rm(other, { recursive: true, force: true });
+  });
+
+  it("restores a farm that requires a key, whose service is idle, and whose model has failed", async () => {
+    const other = `${on.dir}-restored`;
+    const kubeconfig = path.join(other, "control-plane", "kubeconfig");
+    const change = async (...change: readonly [name: string, spec: object]) => {
+      using objects = objectsOf(kubeconfig);
+      await objects.patch("default", change[0], { spec: change[1] });
+    };
+    const start = async () => {
+      const run = on.demo(["--dir", other]);
+      await on.untilPrinted(run, "Try next");
+      return run;
+    };
+    const stop = async (run: Run) => {
+      run.child.kill("SIGINT");
+      expect(await run.ended).toEqual([130, null]);
+    };
+
+    const first = await start();
+    expect(await runVerb(["key", "create", "team", "--all"], { kubeconfig })).toMatchObject({ code: 0 });
+    await stop(first);
+
+    const keyed = await start();
+    expect(keyed.output()).toContain("request to the address in the EndpointSlice");
+    expect(keyed.output()).toContain('-H "authorization: Bearer $KEY"');
+    await change("isvc/quickstart", { idle: { afterMinutes: 1, minimumResidencySeconds: 0 } });
+    {
+      using objects = objectsOf(kubeconfig);
+      await objects.until("default", "isvc/quickstart", ({ status }) => expect(status?.phase).toBe("Idle"));
+    }
+    await stop(keyed);
+
+    const idle = await start();
+    expect(idle.output()).toContain("idle; the next request loads the model");
+    expect(idle.output()).toContain("not asked: a key is required");
+    await change("isvc/quickstart", { idle: null });
+    await change("model/quickstart", { source: "https://127.0.0.1/a.gguf" });
+    await stop(idle);
+
+    const failed = await start();
+    expect(failed.output()).toMatch(/it cannot become ready; Model.* is Failed: 127\.0\.0\.1/);
+    await stop(failed);
     await on.untilNothingIsLeft();
     await rm(other, { recursive: true, force: true });
   });
