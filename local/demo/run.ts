@@ -189,9 +189,8 @@ async function requestUntilAnswered(request: DemoRequest): Promise<DemoAnswer> {
       const { reply, needsKey, how } = await requestOnce(request, endpoint);
       const answerMs = performance.now() - appliedAt - readyMs;
       screen.done("ready", endpoint ?? "idle; the next request loads the model", readyMs);
-      if (reply === undefined)
-        screen.line(`    not asked: ${needsKey ? "the gateway requires a key" : through}`);
-      else screen.done("answered", `request ${through}`, answerMs);
+      if (reply === undefined) screen.line(`    not asked: ${how}`);
+      else screen.done("answered", how, answerMs);
       return { ready: true, endpoint, reply, needsKey, timings: { readyMs, answerMs } };
     } catch (error) {
       signal.throwIfAborted();
