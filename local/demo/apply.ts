@@ -1,7 +1,8 @@
 /** Applies the manifests of the demo and preserves changes of the user, which server-side apply reports as conflicts. */
-import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
+import { HOSTS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import type { Kind, KubeClient, KubeObject } from "../../src/kube/types.ts";
+import { isAddressWithin } from "../../src/util/ip-address.ts";
 import type { DemoEngine } from "./engine.ts";
 import type { AppliedObjects } from "./judge.ts";
 import type { DemoManifests } from "./manifests.ts";
@@ -45,6 +46,27 @@ async function applyPreserving<T extends KubeObject>(
   if (!forced.ok) throw explainFailure(forced.error);
   const names = preserved.map((field) => `${kind.kind} ${field.slice(1)}`);
   return { object: forced.value.object, preserved: names };
+}
+
+/**
+ * The demo registers this machine at its address, and again when it has another address, such as in another network. Networks of
+ * `spec.addresses` stay. Returns whether the Host was changed.
+ */
+export async function updateHostAddress(
+  client: KubeClient,
+  hostName: string,
+  address: string,
+): Promise<boolean> {
+  const ref = { name: hostName };
+  const host = await client.get(HOSTS, ref);
+  if (!host.ok && host.error.kind !== "notFound") throw explainFailure(host.error);
+  const addresses = host.ok ? host.value.spec.addresses : undefined;
+  if (addresses === undefined || isAddressWithin(address, addresses)) return false;
+  const networks = addresses.filter((one) => one.includes("/"));
+  const operation = { op: "replace", path: "/spec/addresses", value: [...networks, address] } as const;
+  const patched = await client.jsonPatch(HOSTS, ref, [operation]);
+  if (!patched.ok) throw explainFailure(patched.error);
+  return true;
 }
 
 /** `fields` are paths from the API server, such as `.spec.endpoint.port`. A path into a list (with `[`) removes the whole list. */

@@ -9,7 +9,7 @@ import { findEnvoy } from "../control-plane/engine-programs.ts";
 import { CONTROL_PLANE_FREE_BYTES, requireFreeSpace } from "../control-plane/state/disk.ts";
 import { type GatewayPlan, planGateway, untilGatewayAnswers } from "../gateway.ts";
 import { machineAddress } from "./address.ts";
-import { applyManifests } from "./apply.ts";
+import { applyManifests, updateHostAddress } from "./apply.ts";
 import { requestCompletion } from "./completion.ts";
 import { type DemoEngine, engineFlags } from "./engine.ts";
 import { followUntilReady } from "./follow.ts";
@@ -93,7 +93,8 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
     const controlPlaneMs = performance.now() - startedAt;
     screen.done("control plane", "real kube-apiserver and etcd, on loopback", controlPlaneMs);
     system.startParts();
-    const result = await Promise.race([serve(system, manifests, gateway, options, ports), system.partFailed]);
+    const served = serve(system, { manifests, gateway, address }, options, ports);
+    const result = await Promise.race([served, system.partFailed]);
     const timings = { controlPlaneMs, ...result.timings, totalMs: performance.now() - startedAt };
     return { system, result: { ...result, timings: rounded(timings) } };
   } catch (error) {
@@ -102,16 +103,23 @@ export async function runDemo(options: DemoOptions, ports: DemoPorts): Promise<R
   }
 }
 
+interface DemoParts {
+  readonly manifests: DemoManifests;
+  readonly gateway: GatewayPlan | undefined;
+  readonly address: string;
+}
+
 async function serve(
-  system: DemoSystem,
-  manifests: DemoManifests,
-  gateway: GatewayPlan | undefined,
+  { connection, hostName }: DemoSystem,
+  { manifests, gateway, address }: DemoParts,
   options: DemoOptions,
   { screen, signal }: DemoPorts,
 ) {
-  const { connection } = system;
+  const client = createClient(connection);
   const appliedAt = performance.now();
-  const { applied, preserved } = await applyManifests(createClient(connection), manifests, options);
+  if (await updateHostAddress(client, hostName, address))
+    screen.line(`    this machine has another address than in the last run: ${address}`);
+  const { applied, preserved } = await applyManifests(client, manifests, options);
   const { source } = applied.model.spec;
   screen.done("applied", "Model/quickstart, InferenceService/quickstart", performance.now() - appliedAt);
   const isGenerated = options.model === undefined && source === manifests.model.spec.source;
