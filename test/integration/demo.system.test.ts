@@ -5,6 +5,7 @@ import path from "node:path";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
+import { openNetwork } from "../bed/network.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
 import { objectsOf } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
@@ -86,15 +87,16 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     await rm(other, { recursive: true, force: true });
   });
 
-  it("restores a farm that requires a key, whose service is idle, and whose model has failed", async () => {
+  it("restores a farm that was moved to another network, requires a key, whose service is idle, and whose model has failed", async () => {
+    await using network = await openNetwork(["moved"]);
     const other = `${on.dir}-restored`;
     const kubeconfig = path.join(other, "control-plane", "kubeconfig");
     const change = async (...change: readonly [name: string, spec: object]) => {
       using objects = objectsOf(kubeconfig);
       await objects.patch("default", change[0], { spec: change[1] });
     };
-    const start = async () => {
-      const run = on.demo(["--dir", other]);
+    const start = async (...more: readonly string[]) => {
+      const run = on.demo(["--dir", other, ...more]);
       await on.untilPrinted(run, "Try next");
       return run;
     };
@@ -107,7 +109,9 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     expect(await runVerb(["key", "create", "team", "--all"], { kubeconfig })).toMatchObject({ code: 0 });
     await stop(first);
 
-    const keyed = await start();
+    const keyed = await start("--address", network.gateway);
+    expect(keyed.output()).toContain(`another address than in the last run: ${network.gateway}`);
+    expect(keyed.output()).toContain(`http://${network.gateway}:`);
     expect(keyed.output()).toContain("request to the address in the EndpointSlice");
     expect(keyed.output()).toContain('-H "authorization: Bearer $KEY"');
     await change("isvc/quickstart", { idle: { afterMinutes: 1, minimumResidencySeconds: 0 } });
