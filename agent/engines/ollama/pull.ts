@@ -15,7 +15,7 @@ import { diskFull } from "../../store/content/disk.ts";
 import type { FetchOptions, StoredFile, StoredModel } from "../../store/types.ts";
 import type { EngineFetcher } from "../engine.ts";
 import type { Address } from "../io/http.ts";
-import { OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
+import { askOfModel, OllamaRejection, type ProgressLine, StreamStalled, streamOllama } from "./api.ts";
 
 /** Ollama prints nothing while it verifies what it has downloaded. */
 const VERIFY_MS = 1_800_000;
