@@ -7,7 +7,7 @@ import { describeUnless } from "../bed/describe-unless.ts";
 import { pidsNaming } from "../bed/leftovers.ts";
 import { openNetwork } from "../bed/network.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
-import { objectsOf } from "../bed/objects.ts";
+import { objectsOf, type Untyped } from "../bed/objects.ts";
 import { until } from "../bed/until.ts";
 import { runVerb } from "../cli/program.ts";
 import { ollama } from "../fixtures/ollama.ts";
@@ -117,7 +117,9 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     await change("isvc/quickstart", { idle: { afterMinutes: 1, minimumResidencySeconds: 0 } });
     {
       using objects = objectsOf(kubeconfig);
-      await objects.until("default", "isvc/quickstart", ({ status }) => expect(status?.phase).toBe("Idle"));
+      // A minute after the agent has reported that the last answer is 45 s old.
+      const isIdle = ({ status }: Untyped) => expect(status?.phase).toBe("Idle");
+      await objects.until("default", "isvc/quickstart", isIdle, { timeoutMs: 300_000 });
     }
     await stop(keyed);
 
@@ -133,7 +135,7 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     await stop(failed);
     await on.untilNothingIsLeft();
     await rm(other, { recursive: true, force: true });
-  });
+  }, 600_000);
 
   it.skipIf(ollama === undefined)(
     "serves with Ollama where that is asked for, in a folder of its own",
