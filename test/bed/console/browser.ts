@@ -1,4 +1,5 @@
 /** Chromium of setup, and pages of the console that are signed in. Whatever goes wrong in a page fails its test. */
+import { setTimeout as pause } from "node:timers/promises";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { findChromium } from "../../../scripts/setup/chromium.mjs";
 import { CONSOLE_HEADER, CONSOLE_PATH } from "../../../src/console/protocol.ts";
@@ -38,6 +39,7 @@ const PATIENCE_MS = 90_000;
 /** Chromium gives up all requests when an interface of the machine comes or goes, and other tests have networks of their own. */
 const NETWORK_CHANGED = /net::ERR_NETWORK_CHANGED/;
 const MAX_LOADS = 5;
+const INTERRUPTION_CHECK_MS = 100;
 
 /** A sandbox needs rights that root in a container lacks. Pages are those of the test alone. */
 export async function openBrowser(args: readonly string[] = []): Promise<Browser> {
@@ -72,11 +74,10 @@ export async function openPage(
         const before = seen.length;
         const interrupted = () => seen.slice(before).some((one) => NETWORK_CHANGED.test(one));
         await page.goto(`${url}${CONSOLE_PATH}${path}`);
-        // Without its scripts the page would never have a title.
-        if (!interrupted()) {
-          await page.locator("main").locator("h1, h2").first().waitFor();
-          await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
-        }
+        // Without its scripts the page would never have a title, nor be loaded.
+        const loaded = untilLoaded(page);
+        while (!interrupted() && !(await Promise.race([loaded, pause(INTERRUPTION_CHECK_MS, false)])));
+        loaded.catch(() => undefined);
         if (!interrupted()) return;
         // Scripts and styles that did not arrive cause further errors.
         seen.length = before;
@@ -90,6 +91,12 @@ export async function openPage(
       if (problems().length > 0) throw new Error(`the page had problems:\n${problems().join("\n")}`);
     },
   };
+}
+
+async function untilLoaded(page: Page): Promise<true> {
+  await page.locator("main").locator("h1, h2").first().waitFor();
+  await page.locator("main [aria-busy=true]").first().waitFor({ state: "detached" });
+  return true;
 }
 
 /** Exchanges a token for the session cookie, as the sign-in page does. */

@@ -10,6 +10,7 @@ export function YamlView({ object }: { readonly object: object }) {
     queryKey: ["yaml-library"],
     queryFn: async () => (await import("yaml")).stringify,
     staleTime: Number.POSITIVE_INFINITY,
+    throwOnError: true,
   });
   if (stringify === undefined) return <Skeleton rows={12} height={24} />;
   const yaml = stringify(object, { lineWidth: 0 });
