@@ -5,10 +5,12 @@ import type { ServedModel } from "./served-model.ts";
 
 export interface ListedModel {
   readonly name: string;
+  /** Further names of the same model. */
+  readonly aliases: readonly string[];
   readonly model: ServedModel;
 }
 
-/** The models of a caller, one entry for each name. */
+/** The models of a caller, each once: a service by its own name if it has that, else by its full name; an adapter by its name. */
 export async function listedModels(models: Models, caller: Authenticated): Promise<ListedModel[]> {
   const usable = new Set<string>();
   await Promise.all(
@@ -21,7 +23,12 @@ export async function listedModels(models: Models, caller: Authenticated): Promi
   return [...usable].toSorted().flatMap((key) => {
     const model = models.get(key);
     if (model === undefined) return [];
-    return models.namesOf(key, mayUse).map((name) => ({ name, model }));
+    const names = models.namesOf(key, mayUse);
+    const adapters = names.filter((name) => model.adapters.has(name) && name !== model.name);
+    const own = names.filter((name) => !adapters.includes(name));
+    const name = own.includes(model.name) ? model.name : key;
+    const service = { name, aliases: own.filter((other) => other !== name), model };
+    return [service, ...adapters.map((adapter) => ({ name: adapter, aliases: [], model }))];
   });
 }
 
@@ -36,13 +43,14 @@ export function renderModels(listed: readonly ListedModel[]): Readonly<Record<st
   };
 }
 
-export function renderModel({ name, model }: ListedModel) {
+export function renderModel({ name, aliases, model }: ListedModel) {
   const created = Date.parse(model.createdAt);
   return {
     id: name,
     object: "model",
     type: "model",
     display_name: name,
+    aliases,
     created: Number.isNaN(created) ? 0 : Math.floor(created / 1_000),
     created_at: model.createdAt,
     owned_by: model.namespace,
@@ -64,7 +72,7 @@ type ListResult =
   | { readonly at: "unknown" }
   | { readonly at: "refused"; readonly caller: Extract<Authentication, { at: "refused" }> };
 
-/** `service`: only that one. `model`: only the entry of that name. */
+/** `service`: only that one. `model`: only the entry of that name, which may be an alias. */
 export async function listModels(
   { models, authenticate }: ModelListing,
   headers: RequestHeaders,
@@ -76,6 +84,8 @@ export async function listModels(
     (one) => service === undefined || one.model.key === service,
   );
   if (model === undefined) return { at: "listed", body: renderModels(listed) };
-  const found = listed.find(({ name }) => name === model);
-  return found === undefined ? { at: "unknown" } : { at: "listed", body: renderModel(found) };
+  const found = listed.find(({ name, aliases }) => name === model || aliases.includes(model));
+  return found === undefined
+    ? { at: "unknown" }
+    : { at: "listed", body: { ...renderModel(found), id: model } };
 }

@@ -2,6 +2,7 @@
 import type { Mode } from "../../src/api/engine-settings.ts";
 import { LABEL_HOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
 import { keyOf } from "../../src/api/names.ts";
 import { engineDescription } from "../../src/engines/registry.ts";
 import type { EndpointSlice } from "../../src/kube/objects.ts";
@@ -26,6 +27,8 @@ export interface ServedModel {
   readonly uid: string | undefined;
   readonly createdAt: string;
   readonly mode: Mode;
+  /** Names by which requests select an adapter of the service. */
+  readonly adapters: ReadonlySet<string>;
   /** Tokens of context of one request, if the service sets them. */
   readonly contextLength: number | undefined;
   /** Requests that one replica processes at a time. */
@@ -72,6 +75,7 @@ export function servedModel(service: InferenceService, slices: readonly Endpoint
     uid: metadata.uid,
     createdAt: creationTimestamp,
     mode: status?.mode ?? spec.mode ?? "chat",
+    adapters: new Set(modelNamesOf(spec).adapters.map((adapter) => adapter.name)),
     contextLength: contextOf(spec),
     slots: slotsOf(spec, runtime),
     paths: paths.length === 0 ? undefined : new Set(paths),

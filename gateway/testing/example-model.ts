@@ -9,6 +9,7 @@ export function exampleModel(addresses: readonly string[], given: Partial<Served
     uid: "1",
     createdAt: "2026-01-01T00:00:00Z",
     mode: "chat",
+    adapters: new Set(),
     contextLength: undefined,
     slots: 1,
     paths: undefined,

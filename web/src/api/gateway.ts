@@ -7,9 +7,11 @@ import { ConsoleError, isOfGateway, jsonOf, request, requestJson } from "./reque
 
 const GATEWAY = `${CONSOLE_PATH}/gateway`;
 
-/** An entry of GET /v1/models: one for each name of each service that the key may use. */
+/** An entry of GET /v1/models: a service that the key may use, or an adapter of one. */
 export interface GatewayModel {
   readonly id: string;
+  /** Further names of the same model. */
+  readonly aliases: readonly string[];
   /** namespace/name */
   readonly service: string;
   readonly mode: string;

@@ -89,7 +89,9 @@ const COLUMNS: readonly Column<NameRow>[] = [
     value: ({ model }) => model.id,
     cell: ({ model }) => (
       <span className="gateway-copied">
-        <bdi className="mono truncate">{model.id}</bdi>
+        <bdi className="mono truncate" title={[model.id, ...model.aliases].join(", ")}>
+          {model.id}
+        </bdi>
         <CopyButton value={model.id} label={texts.copyName} />
       </span>
     ),
@@ -165,9 +167,9 @@ function nameRows(
   }));
 }
 
-function isFound({ model: { id, service } }: NameRow, namespace: string, words: string): boolean {
+function isFound({ model: { id, aliases, service } }: NameRow, namespace: string, words: string): boolean {
   if (namespace !== "" && !service.startsWith(`${namespace}/`)) return false;
-  const all = `${id} ${service}`.toLowerCase();
+  const all = [id, ...aliases, service].join(" ").toLowerCase();
   return words.split(/\s+/).every((word) => all.includes(word));
 }
 

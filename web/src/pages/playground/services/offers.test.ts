@@ -10,7 +10,7 @@ function row(name: string, changes: Partial<ServiceRow> = {}): ServiceRow {
 
 function models(name: string, state: GatewayModel["state"], mode = "chat"): readonly GatewayModel[] {
   const service = `team/${name}`;
-  return [service, name].map((id) => ({ id, service, mode, state }));
+  return [{ id: name, aliases: [service], service, mode, state }];
 }
 
 test("services that can be asked come first, each once, with its other names", () => {

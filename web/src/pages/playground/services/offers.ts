@@ -40,7 +40,7 @@ function offerOf(service: string, models: readonly GatewayModel[], row: ServiceR
   const [model] = models;
   return {
     service,
-    names: models.map(({ id }) => id).filter((id) => id !== service),
+    names: models.flatMap(({ id, aliases }) => [id, ...aliases]).filter((name) => name !== service),
     mode: model?.mode ?? row?.mode ?? "chat",
     contextLength: model?.context_length ?? undefined,
     row,
