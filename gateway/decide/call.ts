@@ -1,4 +1,6 @@
 /** What a request asks for: an inference path, and the model by the body or by the path. Pure. */
+import { LIST_PATHS } from "../../src/engines/contract/inference-routes.ts";
+import { ENGINES } from "../../src/engines/registry.ts";
 import { type Dialect, dialectOf, type Refusal } from "./dialect.ts";
 
 /** A service by its own base URL, or a model by its public name. */
@@ -29,15 +31,12 @@ export interface CheckedRequest {
 
 export type RefusedCall = { readonly refusal: Refusal; readonly dialect: Dialect };
 
-/** Paths of inference that at least one engine answers. */
-const INFERENCE_PATHS: ReadonlySet<string> = new Set([
-  ...["chat/completions", "completions", "embeddings", "responses", "rerank", "messages", "score"].map(
-    (path) => `/v1/${path}`,
+/** Paths of inference that at least one engine answers. Speech is of programs of runtime `generic`. */
+export const INFERENCE_PATHS: ReadonlySet<string> = new Set(
+  [...ENGINES.flatMap(({ apiPaths }) => apiPaths), "/v1/audio/speech"].filter(
+    (path) => !LIST_PATHS.has(path),
   ),
-  ...["/v1/messages/count_tokens", "/v2/rerank", "/rerank"],
-  ...["/v1/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"],
-  ...["/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show"],
-]);
+);
 /** Characters that a lenient engine might read as another path. */
 const SUSPICIOUS = /[%\\;\s]|\/\/|\/\.{1,2}(\/|$)/;
 const SERVICE_PATH = /^\/s\/([a-z0-9][-a-z0-9]{0,62})\/([a-z0-9][-a-z0-9]{0,62})(\/.*)$/;

@@ -10,7 +10,7 @@ import type { SlotResult } from "../queue/model-queue.ts";
 import type { Queues } from "../queue/queues.ts";
 import { readTraceParent } from "../telemetry/span.ts";
 import { promptPrefix } from "./affinity.ts";
-import { type Call, type CheckedRequest, readCall, readPath } from "./call.ts";
+import { type Call, type CheckedRequest, INFERENCE_PATHS, readCall, readPath } from "./call.ts";
 import { readWaitSeconds } from "./deadline.ts";
 import type { Dialect, Refusal } from "./dialect.ts";
 import { permissionsOf, resolveModel } from "./resolve.ts";
@@ -143,7 +143,7 @@ export class Decider {
       return { code: "model_unavailable", message };
     }
     if (model.paths === undefined || model.paths.has(call.path)) return model;
-    const message = `${call.path} is not supported by the engine of ${model.key} (${model.runtime}). It answers: ${[...model.paths].join(", ")}.`;
+    const message = `${call.path} is not supported by the engine of ${model.key} (${model.runtime}). It answers: ${[...model.paths].filter((path) => INFERENCE_PATHS.has(path)).join(", ")}.`;
     return { code: "unknown_path", message };
   }
 

@@ -1,6 +1,8 @@
 /** The real llama-server behind the real Envoy: streams, usage, and the paths of both APIs. */
 import path from "node:path";
 import { expect, it } from "vitest";
+import { LIST_PATHS } from "../../../src/engines/contract/inference-routes.ts";
+import { llamacpp } from "../../../src/engines/llamacpp/description.ts";
 import { describeUnless } from "../../../test/bed/describe-unless.ts";
 import { whyNoEnvoy } from "../../../test/bed/envoy.ts";
 import { until } from "../../../test/bed/until.ts";
@@ -14,6 +16,20 @@ const llamaServer = findLlamaServer();
 const why = whyNoEnvoy ?? (llamaServer === undefined ? "needs llama-server: npm run setup" : undefined);
 
 describeUnless(why, "llama-server behind Envoy", () => {
+  it("has every path that its description names", async () => {
+    await using folder = await temporaryFolder();
+    const model = path.join(folder.path, "tiny.gguf");
+    await writeTinyGguf(model);
+    await using engine = await runLlamaServer(llamaServer ?? "", ["-m", model, "-c", "512", "--no-warmup"]);
+    const port = Number(new URL(engine.url).port);
+    const statuses = llamacpp.apiPaths.map(async (where) => {
+      const method = LIST_PATHS.has(where) ? "GET" : "POST";
+      return [where, (await send(port, where, { method, body: method === "GET" ? "" : {} })).status] as const;
+    });
+    const missing = (await Promise.all(statuses)).filter(([, status]) => status === 404);
+    expect(missing).toEqual([]);
+  });
+
   it("gets requests as a client sends them, answers as it does directly, and its tokens are counted", async () => {
     await using folder = await temporaryFolder();
     const model = path.join(folder.path, "tiny.gguf");

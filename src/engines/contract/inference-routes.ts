@@ -10,6 +10,9 @@ export interface InferenceRoute {
   readonly since?: string;
 }
 
+/** Paths of GET that list models. */
+export const LIST_PATHS: ReadonlySet<string> = new Set(["/v1/models", "/api/tags", "/api/ps"]);
+
 /** Routes of all servers with OpenAI's API. */
 export const OPENAI_ROUTES: readonly InferenceRoute[] = [
   { path: "/v1/models", kind: "list" },
