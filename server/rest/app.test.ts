@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import type { IncomingMessage } from "node:http";
+import { get as getPlain, type IncomingMessage } from "node:http";
 import { get } from "node:https";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
@@ -65,6 +65,22 @@ const EXAMPLES = {
   "/api/v1/density/nodes/:name": "/api/v1/density/nodes/mac-1?min_fit=too_tight",
   "/api/v1/density/query": "/api/v1/density/query?model=Qwen2.5&min_fit=too_tight",
 } as Record<string, string>;
+
+test.each([
+  [0, 404, /not found/],
+  [17, 404, /not found/],
+  [59, 404, /not found/],
+  [61, 431, /maximum allowed HTTP header size/],
+  [500, 431, /maximum allowed HTTP header size/],
+])("a browser with %i KiB of cookies gets an answer with its cause", async (kib, status, cause) => {
+  const { app } = start();
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const { port } = app.server.address() as AddressInfo;
+  const cookie = "c".repeat(kib << 10);
+  const request = getPlain({ port, host: "127.0.0.1", path: "/nothing", headers: { ...headers, cookie } });
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  expect([response.statusCode, await text(response)]).toEqual([status, expect.stringMatching(cause)]);
+});
 
 test.each(routes.map((route) => [route.path, route] as const))(
   "%s responds in its documented shape",
@@ -184,7 +200,7 @@ test("a body of a megabyte is refused, and so is a query string beyond the limit
   expect((await post(JSON.stringify({ model: "x".repeat(1_000_000) }))).statusCode).toBe(413);
   const url = await app.listen({ port: 0 });
   // With a longer body, the connection may be closed before the response has been read.
-  const answer = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(20_000)}`, { headers });
+  const answer = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(61 * 1024)}`, { headers });
   expect(answer.status).toBe(431);
   const long = await fetch(`${url}/api/v1/density/query?model=${"x".repeat(8_000)}`, { headers });
   expect(long.status).toBe(400);

@@ -5,6 +5,7 @@ import type { z } from "zod";
 import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
+import { MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Console } from "../console/console.ts";
 import type { HandleRequest } from "../mcp/http.ts";
@@ -45,13 +46,16 @@ const BUSY_SECONDS = "10";
 
 /** The caller starts listening. Closing the app ends its watches. */
 export function createApp(options: AppOptions): FastifyInstance {
+  const maxHeaderSize = MAX_HEADERS_KIB * 1024;
   const app = Fastify({
     bodyLimit: MAX_BODY_BYTES,
     requestTimeout: REQUEST_MS,
     connectionTimeout: SILENCE_MS,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: MAX_NAME },
-    ...(options.tls === undefined ? {} : { https: { ...options.tls, handshakeTimeout: HANDSHAKE_MS } }),
+    ...(options.tls === undefined
+      ? { http: { maxHeaderSize } }
+      : { https: { ...options.tls, handshakeTimeout: HANDSHAKE_MS, maxHeaderSize } }),
   }) as unknown as FastifyInstance;
   limitConnections(app.server, CONNECTIONS);
   acceptAnyJson(app);
