@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { readBodyText } from "../../src/http/body.ts";
+import { MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
 import type { Log } from "../../src/util/ports.ts";
 import { listModels, type ModelListing } from "../models/list.ts";
 import { type CheckedRequest, shown } from "./call.ts";
@@ -13,6 +14,8 @@ import { type Dialect, dialectOf, type Refusal, renderRefusal } from "./dialect.
 const QUESTION = /^\/(authenticate|decide)(\/.*)$/;
 /** Envoy sends no more of a body with a question. */
 const MAX_BODY_BYTES = 4_096;
+/** Envoy limits the headers of clients, and adds its own. */
+const MAX_HEADER_BYTES = 2 * MAX_HEADERS_KIB * 1024;
 /** Headers between the gateway and Envoy; Envoy removes them from requests of clients and before the engine. */
 const CLUSTER_HEADER = "x-metalbridge-cluster";
 const ADDRESS_HEADER = "x-gateway-destination-endpoint";
@@ -43,13 +46,16 @@ export async function serveDecisions(options: DecisionServerOptions): Promise<vo
   const { socket, log, signal } = options;
   await rm(socket, { force: true });
   // A held request lasts for minutes, and Envoy reuses its connections.
-  const server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
+  const limits = { requestTimeout: 0, keepAliveTimeout: 0, maxHeaderSize: MAX_HEADER_BYTES };
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
     answer(request, response, options).catch((err: unknown) => {
       log.error({ err, path: request.url }, "decision failed");
       const message = "The gateway failed to decide. Retry; if it persists, look into its log.";
       respond(response, { code: "gateway_starting", message, retryAfterSeconds: 1 }, "openai", "");
     });
-  });
+  };
+  // Node would refuse any `expect` with an empty response.
+  const server = createServer(limits, onRequest).on("checkExpectation", onRequest);
   server.listen(socket);
   await once(server, "listening");
   // For example, too many files are open. Envoy connects again.
@@ -168,7 +174,8 @@ async function answerList(
     respond(response, { code: "unknown_path", message }, "openai", id);
     return;
   }
-  const [, namespace, name, model] = match;
+  const [, namespace, name] = match;
+  const model = decoded(match[3]);
   const service = namespace === undefined || name === undefined ? undefined : `${namespace}/${name}`;
   const dialect = header(request, "anthropic-version") === undefined ? "openai" : "anthropic";
   const result = await listModels(listing, request.headers, { service, model });
@@ -180,6 +187,15 @@ async function answerList(
   } else {
     response.writeHead(200, { "content-type": "application/json" });
     response.end(JSON.stringify(result.body));
+  }
+}
+
+/** Official clients encode a slash in a name. */
+function decoded(name: string | undefined): string | undefined {
+  try {
+    return name && decodeURIComponent(name);
+  } catch {
+    return name;
   }
 }
 

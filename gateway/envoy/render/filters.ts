@@ -40,7 +40,16 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
         setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA.request}:body)%`),
       ],
       // Also those of a refusal by the decision service, and of an engine.
-      response_mutations: [...removeSteering(), setHeader(HEADERS.host, HOST_IF_ASKED)],
+      response_mutations: [
+        ...removeSteering(),
+        setHeader(HEADERS.host, HOST_IF_ASKED),
+        // Only an accepted preflight has it.
+        setHeader(
+          "access-control-allow-headers",
+          "%REQ(access-control-request-headers)%",
+          "OVERWRITE_IF_EXISTS",
+        ),
+      ],
     }),
     renderQuestion(DECIDE_FILTER, "/decide", decideMs, {
       with_request_body: { max_request_bytes: DECIDE_BODY_BYTES, allow_partial_message: true },
@@ -106,6 +115,6 @@ function mutateHeaders(name: string, mutations: Config): Config {
 }
 
 /** An empty value sets no header. */
-function setHeader(key: string, value: string): Config {
-  return { append: { header: { key, value }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" } };
+function setHeader(key: string, value: string, append_action = "OVERWRITE_IF_EXISTS_OR_ADD"): Config {
+  return { append: { header: { key, value }, append_action } };
 }

@@ -1,4 +1,5 @@
 /** The listener: TLS, HTTP, filters and routes. Pure. */
+import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
 import { renderLogFormat } from "../access-log.ts";
 import type { EnvoyCors, ListenAddress } from "../types.ts";
 import { renderEarlyMutation, renderFilters } from "./filters.ts";
@@ -55,9 +56,14 @@ function renderHttp(options: ListenerOptions): Config {
       use_remote_address: true,
       normalize_path: true,
       merge_slashes: true,
-      path_with_escaped_slashes_action: "REJECT_REQUEST",
+      // Clients ask for a model NAMESPACE%2FNAME; the decision service refuses all other paths with a percent sign.
+      path_with_escaped_slashes_action: "KEEP_UNCHANGED",
       server_header_transformation: "PASS_THROUGH",
       common_http_protocol_options: { idle_timeout: CONNECTION_IDLE },
+      // A proxy before the gateway may speak HTTP/1.0 to it, and a client of 1.0 need not name a host.
+      http_protocol_options: { accept_http_10: true, default_host_for_http_10: "metalbridge" },
+      max_request_headers_kb: MAX_HEADERS_KIB,
+      always_set_request_id_in_response: true,
       request_headers_timeout: HEADERS_TIMEOUT,
       request_timeout: seconds(requestReceiveMs),
       stream_idle_timeout: seconds(idleMs),

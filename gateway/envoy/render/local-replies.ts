@@ -1,4 +1,5 @@
 /** Envoy's own error responses, in the shape of the API that the request's path belongs to. Pure. */
+import { MAX_HEADERS_KIB } from "../../../src/http/header-limit.ts";
 import { HEADERS, METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
 
@@ -18,6 +19,66 @@ interface LocalReply {
 const REFUSAL_STATUSES = [500, 501, 502, 503, 504, 529] as const;
 
 const INVALID = { type: "invalid_request_error", code: "invalid_request" };
+/** Requests that Envoy refuses before anything else sees them, the most specific first. */
+const REFUSED: readonly (Pick<LocalReply, "when" | "status" | "message"> & { readonly code: string })[] = [
+  {
+    when: 'response.code_details.contains("too_many_headers")',
+    code: "headers_too_large",
+    message: "The request has more than 100 headers. Send fewer headers.",
+  },
+  {
+    when: "response.code == 431",
+    code: "headers_too_large",
+    message: `The request line and the headers are larger than ${MAX_HEADERS_KIB} KiB. Remove cookies and other large headers.`,
+  },
+  {
+    when: 'response.code_details == "upgrade_failed" && request.method == "CONNECT"',
+    status: 405,
+    code: "method_not_allowed",
+    message:
+      "CONNECT is not supported: the gateway is no forward proxy. Remove it from the proxy settings of the client.",
+  },
+  {
+    when: 'response.code_details == "upgrade_failed"',
+    status: 426,
+    code: "upgrade_not_supported",
+    message:
+      "WebSocket and other protocol upgrades are not supported. Send the request by HTTP POST, and set `stream` to receive events.",
+  },
+  {
+    when: 'response.code_details == "path_normalization_failed"',
+    code: "bad_path",
+    message: "The path has a fragment (#) or an encoded zero byte. Send a plain path.",
+  },
+  {
+    when: 'response.code_details in ["absolute_path_rejected", "missing_path_rejected"]',
+    code: "bad_path",
+    message: "The request has no path that starts with a slash. Send a path such as /v1/chat/completions.",
+  },
+  {
+    when: 'response.code_details == "missing_host_header"',
+    code: "invalid_request",
+    message: "The request has no Host header. Send one, as HTTP/1.1 requires.",
+  },
+  {
+    when: 'response.code_details == "http1.content_length_and_chunked_not_allowed"',
+    code: "invalid_request",
+    message: "The request has both Content-Length and Transfer-Encoding. Send one of them.",
+  },
+  {
+    when: 'response.code_details == "http1.invalid_transfer_encoding"',
+    status: 400,
+    code: "invalid_request",
+    message: "The only Transfer-Encoding that the gateway reads is `chunked`.",
+  },
+  {
+    when: "response.code >= 400 && response.code < 500",
+    code: "invalid_request",
+    message:
+      "The request line, a header or the length of the request is not valid HTTP (%RESPONSE_CODE_DETAILS%). Check the client, proxies before the gateway, and whether the URL should start with https.",
+  },
+];
+
 const UNAVAILABLE = { type: "server_error", code: "service_unavailable" };
 
 /** The first match counts. A refusal of the decision service (ext_authz_denied) is complete, and matches none. */
@@ -38,21 +99,14 @@ function replies(maxBodyBytes: number): readonly LocalReply[] {
       anthropicType: "timeout_error",
       shouldRetry: true,
     },
-    {
-      when: "response.code == 431",
-      message: "The request headers are too large. Send fewer or shorter headers.",
-      openAi: { ...INVALID, code: "headers_too_large" },
+    ...REFUSED.map(({ when, status, code, message }) => ({
+      when,
+      status,
+      message,
+      openAi: { ...INVALID, code },
       anthropicType: "invalid_request_error",
       shouldRetry: false,
-    },
-    {
-      when: "response.code >= 400 && response.code < 500",
-      message:
-        "The request is not valid HTTP, or its path is not normalized. Check the client, and proxies before the gateway.",
-      openAi: INVALID,
-      anthropicType: "invalid_request_error",
-      shouldRetry: false,
-    },
+    })),
     {
       when: 'response.code_details == "ext_authz_error"',
       message: "The gateway is starting, or its decision service does not answer. Retry in a few seconds.",
@@ -133,7 +187,12 @@ function atPath(regex: string, { when }: LocalReply): Config {
 }
 
 function mapper({ status, shouldRetry }: LocalReply, filter: Config, body: object): Config {
-  const headers = [["x-should-retry", String(shouldRetry)], ...(shouldRetry ? [["retry-after", "1"]] : [])];
+  const headers = [
+    ["x-should-retry", String(shouldRetry)],
+    // Replaced by the one of the request, if Envoy could read any of it.
+    ["x-request-id", "%UNIQUE_ID%"],
+    ...(shouldRetry ? [["retry-after", "1"]] : []),
+  ];
   return {
     filter,
     status_code: status,

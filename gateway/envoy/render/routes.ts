@@ -16,8 +16,18 @@ const SERVICE_PATH = "^/s/[^/]+/[^/]+(/.*)$";
 const SERVICE_MODELS_PATH = "^/s/[^/]+/[^/]+/v1/models(/.*)?$";
 /** A larger body, or one of unknown length, is not read before the key is checked. */
 const SMALL_BODY_BYTES = 16 * 1024;
+const CORS_HEADERS = ["origin", "credentials", "headers", "methods"].map(
+  (part) => `access-control-allow-${part}`,
+);
 /** Answered by the decision service itself. */
 const OWN_PATHS = ["/healthz", "/v1/models"] as const;
+
+const WITHOUT_FILTERS: Config = Object.fromEntries(
+  [AUTHENTICATE_FILTER, SCAN_FILTER, BUFFER_FILTER, DECIDE_FILTER, CREDENTIALS_FILTER].map((name) => [
+    name,
+    disabled(),
+  ]),
+);
 
 export interface RouteOptions {
   readonly idleMs: number;
@@ -45,6 +55,8 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
   };
   const stripped = {
     request_headers_to_remove: [HEADERS.model, HEADERS.body, "x-envoy-external-address"],
+    // An engine does not choose which pages may read its responses.
+    response_headers_to_remove: CORS_HEADERS,
   };
   return {
     name: "metalbridge",
@@ -54,6 +66,12 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
         domains: ["*"],
         typed_per_filter_config: cors && { "envoy.filters.http.cors": corsPolicy(cors) },
         routes: [
+          // Without a route, it would wait for a body that does not come.
+          {
+            match: { connect_matcher: {} },
+            direct_response: { status: 405 },
+            typed_per_filter_config: WITHOUT_FILTERS,
+          },
           ...OWN_PATHS.map((path) => ownRoute({ path })),
           ownRoute({ path_separated_prefix: "/v1/models" }),
           ownRoute({ safe_regex: { regex: SERVICE_MODELS_PATH } }),
@@ -92,14 +110,7 @@ function ownRoute(match: Config): Config {
       timeout: "60s",
       retry_policy: { retry_on: "connect-failure", num_retries: 5 },
     },
-    typed_per_filter_config: {
-      ...Object.fromEntries(
-        [AUTHENTICATE_FILTER, SCAN_FILTER, BUFFER_FILTER, DECIDE_FILTER, CREDENTIALS_FILTER].map((name) => [
-          name,
-          disabled(),
-        ]),
-      ),
-    },
+    typed_per_filter_config: WITHOUT_FILTERS,
   };
 }
 
@@ -113,8 +124,9 @@ function corsPolicy({ allowOrigins }: EnvoyCors): Config {
       origin === "*" ? { safe_regex: { regex: ".*" } } : { exact: origin },
     ),
     allow_methods: "GET, POST, OPTIONS",
-    allow_headers: "authorization, content-type, x-api-key, anthropic-version, anthropic-beta",
-    expose_headers: "x-request-id, retry-after",
+    // The response names the headers that the browser asks for: see the filter that describes requests.
+    allow_headers: "*",
+    expose_headers: "*",
     max_age: "600",
   });
 }
