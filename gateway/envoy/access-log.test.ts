@@ -50,6 +50,24 @@ test("cached tokens count as tokens in, also where an API counts them apart", ()
   expect(parse({})?.tokens).toBeUndefined();
 });
 
+test.each([
+  ["a prompt of all bytes and a template", { in: 4_116, out: 1 }, true],
+  ["more tokens than the request allows", { in: 4_117, out: 1 }, false],
+  ["cached tokens apart, beyond the request", { in: 100, apart: 4_017 }, false],
+  ["more cached tokens than tokens", { in: 5, out: 1, cached: 6 }, false],
+  ["an answer of all bytes and hidden text", { in: 1, out: 4_170 }, true],
+  ["more tokens than the answer allows", { in: 1, out: 4_171 }, false],
+  ["a million from llama-server", { prompt_n: 1, predicted_n: 1_000_000 }, false],
+  ["a negative number", { in: 9, out: -1 }, false],
+  ["a fraction", { in: 1.5, out: 1 }, false],
+  ["text", { in: "NaN", out: 1 }, false],
+  ["an object", { in: { a: 1 }, out: 1 }, false],
+])("%s: a line stays, and its tokens count if the bytes allow them", (_, usage, isUsable) => {
+  const finished = parse(usage);
+  expect(finished).toMatchObject({ requestId: "r-1", ticket: "t" });
+  expect(finished?.tokens !== undefined).toBe(isUsable);
+});
+
 test("a request that Envoy refused has neither endpoint nor ticket, and half a line is no request", () => {
   const refused = parse(
     {},

@@ -27,7 +27,7 @@ export interface FinishedRequest {
   readonly durationMs: number;
   /** From the arrival to the first byte of the response; absent: no response from an endpoint. */
   readonly firstByteMs?: number;
-  /** Absent: the response has no usage, or the client left before it. `in` includes `cached`. */
+  /** Absent: the response has no usage or one that cannot be true, or the client left before it. `in` includes `cached`. */
   readonly tokens?: { readonly in: number; readonly out: number; readonly cached: number };
 }
 
@@ -65,6 +65,8 @@ export function renderLogFormat(): Readonly<Record<string, unknown>> {
 
 const text = z.string().nullish();
 const count = z.number().nonnegative().nullish();
+/** NaN for what no engine counts: the rest of the line is needed all the same. */
+const reported = z.int().nonnegative().nullish().catch(Number.NaN);
 const line = z.object({
   ticket: text,
   id: text,
@@ -82,13 +84,13 @@ const line = z.object({
   duration: z.number(),
   firstByte: count,
   usage: z.object({
-    in: count,
-    out: count,
-    cached: count,
-    apart: count,
-    prompt_n: count,
-    predicted_n: count,
-    cache_n: count,
+    in: reported,
+    out: reported,
+    cached: reported,
+    apart: reported,
+    prompt_n: reported,
+    predicted_n: reported,
+    cache_n: reported,
   }),
 });
 
@@ -115,12 +117,26 @@ export function parseAccessLogLine(source: string): FinishedRequest | undefined 
     startedMs: data.start,
     durationMs: data.duration,
     firstByteMs: data.firstByte ?? undefined,
-    tokens: tokensOf(data.usage),
+    tokens: tokensOf(data),
   };
 }
 
+/** Tokens without bytes: the text of a chat template, an image that a URL names, reasoning that the answer omits. */
+const TOKENS_BEYOND_BYTES = 4_096;
+
+/** Undefined for numbers that the bytes do not allow: a token is at least one of them. An engine must not spend a key's budget. */
+function tokensOf({ usage, received, sent }: z.infer<typeof line>): FinishedRequest["tokens"] {
+  const tokens = countedTokens(usage);
+  const isUsable =
+    tokens !== undefined &&
+    tokens.in <= received + TOKENS_BEYOND_BYTES &&
+    tokens.out <= sent + TOKENS_BEYOND_BYTES &&
+    tokens.cached <= tokens.in;
+  return isUsable ? tokens : undefined;
+}
+
 /** Anthropic counts cached tokens apart from its input tokens, and so does llama-server in its timings. */
-function tokensOf(usage: Usage): FinishedRequest["tokens"] {
+function countedTokens(usage: Usage): FinishedRequest["tokens"] {
   if (usage.in != null || usage.out != null) {
     const apart = usage.apart ?? 0;
     return { in: (usage.in ?? 0) + apart, out: usage.out ?? 0, cached: (usage.cached ?? 0) + apart };

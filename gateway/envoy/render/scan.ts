@@ -169,6 +169,8 @@ function envoy_on_response(handle)
   local last = {}
   read(handle, new(USAGE, lines, function(key, text)
     local number = tonumber(text)
+    -- JSON has no text for some numbers, and without it the access log would lack the line.
+    if number and not (math.abs(number) < 2^53) then number = -1 end
     if number and number ~= last[key] then
       last[key] = number
       set(handle, "${METADATA.usage}", key, number)

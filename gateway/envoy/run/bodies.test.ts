@@ -133,6 +133,24 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     expect((await bed.finished(title)).tokens).toEqual(tokens);
   });
 
+  it.each(["1e12", "1e308", "1e999", "-5", "-1e999", "1.5", '"nan"', "0.1", "9007199254740993"])(
+    "logs a request whose engine reports %s tokens, without tokens",
+    async (number) => {
+      for (const usage of [
+        `"usage":{"prompt_tokens":${number},"completion_tokens":2}`,
+        `"usage":{"prompt_tokens":2,"completion_tokens":${number}}`,
+        `"usage":{"input_tokens":2,"cache_read_input_tokens":${number}}`,
+        `"usage":{"prompt_tokens":2,"prompt_tokens_details":{"cached_tokens":${number}}}`,
+        `"timings":{"prompt_n":2,"predicted_n":3,"cache_n":${number}}`,
+      ]) {
+        bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": usage });
+        engine.answer = () => ({ headers: JSON_TYPE, body: `{${usage}}` });
+        await chat({ model: "a" });
+        expect((await bed.finished(usage)).tokens, usage).toBeUndefined();
+      }
+    },
+  );
+
   const zeros = (count: number) => `{"model":"a","data":[${"0,".repeat(count)}0]}`;
   it.runIf(process.platform === "linux").each([
     ["a request", zeros(1.9 * MIB), JSON_TYPE, "{}"],
