@@ -167,6 +167,14 @@ test("a model that does not become ready in time is refused with its phase, and 
   expect(ended).toEqual(["r1"]);
 });
 
+test("a full queue asks clients to retry after at most 60 s, which their libraries still honor", async () => {
+  const { ask, queues } = rig();
+  for (let index = 0; index <= 256; index += 1) void ask({ id: `q${index}` });
+  const refused = { refusal: { code: "queue_full", retryAfterSeconds: 60 } };
+  expect(await ask({ id: "last" })).toMatchObject(refused);
+  expect(queues.get("apps/chat")?.waiting).toBe(256);
+});
+
 test("a question that Envoy repeats does not wait for its own slot", async () => {
   const { ask, queues, ended } = rig();
   expect((await ask()).at).toBe("granted");

@@ -68,6 +68,8 @@ const PRIORITY_RANK: Readonly<Record<Priority, number>> = {
 };
 const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 const RETRY_SECONDS = 5;
+/** Official clients ignore a longer wait and retry at once. */
+const MAX_RETRY_SECONDS = 60;
 /** Header by which a client keeps a conversation on one replica. */
 const SESSION_HEADER = "x-session-id";
 
@@ -221,7 +223,7 @@ function slotRefusal(
   waitSeconds: number,
   queues: Queues,
 ): Refusal {
-  const retryAfterSeconds = Math.max(1, queues.expectedWaitSeconds(model.key));
+  const retryAfterSeconds = Math.min(MAX_RETRY_SECONDS, Math.max(1, queues.expectedWaitSeconds(model.key)));
   switch (slot.at) {
     case "full":
       return {

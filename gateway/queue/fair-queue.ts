@@ -67,6 +67,24 @@ export class FairQueue<T> {
     return index >= 0;
   }
 
+  /**
+   * Removes the request for which a full queue has no place: the newest of the key with most requests, and of the person with most
+   * behind it, among those of the lowest priority. `last` is the request that was pushed last; it goes if no other key has more.
+   */
+  removeExcess(last: Waiting<T>): Waiting<T> {
+    const priority = Math.min(
+      ...[...this.#priorities].filter(([, turns]) => someWait(turns)).map(([p]) => p),
+    );
+    const turns = this.#priorities.get(priority);
+    const own = priority === last.share.priority ? this.#find(last.share) : undefined;
+    const flow = largest(turns?.members, ({ members }) => countWaiting(members), own?.flow);
+    const count = ({ waiting }: Person<T>) => waiting.length;
+    const person = largest(flow?.members, count, flow === own?.flow ? own?.person : undefined);
+    const excess = person?.waiting.at(-1) ?? last;
+    this.remove(excess);
+    return excess;
+  }
+
   /** Removes the request that is next, and charges its key for the expected time of a slot. */
   next(expectedSeconds: number): Waiting<T> | undefined {
     const priority = Math.max(
@@ -163,6 +181,29 @@ function hasWaiting<T>({ members }: Flow<T>): boolean {
 function someWait<T>({ members }: Turns<Flow<T>>): boolean {
   for (const flow of members.values()) if (hasWaiting(flow)) return true;
   return false;
+}
+
+function countWaiting<T>(members: ReadonlyMap<string, Person<T>>): number {
+  let count = 0;
+  for (const { waiting } of members.values()) count += waiting.length;
+  return count;
+}
+
+/** `first`, unless another member is larger. */
+function largest<Member>(
+  members: ReadonlyMap<string, Member> | undefined,
+  sizeOf: (member: Member) => number,
+  first: Member | undefined,
+): Member | undefined {
+  let found = first;
+  let size = first === undefined ? 0 : sizeOf(first);
+  for (const member of members?.values() ?? []) {
+    const other = sizeOf(member);
+    if (other <= size) continue;
+    found = member;
+    size = other;
+  }
+  return found;
 }
 
 function leastUsed<Member extends Usage>(

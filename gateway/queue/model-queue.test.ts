@@ -77,10 +77,110 @@ test("a model that is stopped or deleted refuses what waits", async () => {
   expect(queue.acquire(request())).toEqual({ at: "off" });
 });
 
-test("a full queue refuses at once", () => {
+const BATCH = 0;
+const NORMAL = 2;
+const CRITICAL = 4;
+type Flood = readonly (readonly [count: number, share: Partial<Share>])[];
+
+/** `count` requests of each share, in turn; who waits at the end, and who was refused. */
+async function flooded(given: Flood) {
   const { queue, request } = rig(["a"]);
+  void queue.acquire(request({ share: newShare("running") }));
+  const refused: Share[] = [];
+  for (const [count, share] of given)
+    for (let index = 0; index < count; index += 1) {
+      const one = { ...newShare(), priority: NORMAL, ...share };
+      void Promise.resolve(queue.acquire(request({ share: one }))).then(({ at }) => {
+        if (at === "full") refused.push(one);
+      });
+    }
+  await new Promise(setImmediate);
+  expect(queue.waiting).toBe(256);
+  const countsOf = (shares: Iterable<{ flow: string; person: string | undefined }>) => {
+    const counts: Record<string, number> = {};
+    for (const { flow, person } of shares) counts[person ?? flow] = (counts[person ?? flow] ?? 0) + 1;
+    return counts;
+  };
+  return { waiting: countsOf(queue.order()), refused: countsOf(refused) };
+}
+
+test.each<[string, Flood, Record<string, number>]>([
+  ["its newest one, if it fills the queue alone", [[300, { flow: "a" }]], { a: 256 }],
+  [
+    "the newest of the key with most requests",
+    [
+      [600, { flow: "a" }],
+      [3, { flow: "b" }],
+      [1, { flow: "c", priority: CRITICAL }],
+    ],
+    { a: 252, b: 3, c: 1 },
+  ],
+  [
+    "a new one of a key that has as many as others",
+    [
+      [128, { flow: "a" }],
+      [200, { flow: "b" }],
+    ],
+    { a: 128, b: 128 },
+  ],
+  [
+    "one of the lowest priority, for a key of a higher one that has more",
+    [
+      [200, { flow: "a", priority: CRITICAL }],
+      [56, { flow: "b", priority: BATCH }],
+      [50, { flow: "a", priority: CRITICAL }],
+    ],
+    { a: 250, b: 6 },
+  ],
+  [
+    "a new one of a lower priority than all others",
+    [
+      [300, { flow: "a" }],
+      [1, { flow: "b", priority: BATCH }],
+    ],
+    { a: 256 },
+  ],
+  [
+    "the newest of the person with most requests behind that key",
+    [
+      [300, { flow: "webui", person: "ann" }],
+      [2, { flow: "webui", person: "bob" }],
+      [1, { flow: "other" }],
+    ],
+    { ann: 253, bob: 2, other: 1 },
+  ],
+])("a full queue refuses %s", async (_, given, expected) => {
+  const { waiting, refused } = await flooded(given);
+  expect(waiting).toEqual(expected);
+  const sent: Record<string, number> = {};
+  for (const [count, { flow = "", person = flow }] of given) sent[person] = (sent[person] ?? 0) + count;
+  for (const [name, count] of Object.entries(sent))
+    expect((waiting[name] ?? 0) + (refused[name] ?? 0)).toBe(count);
+});
+
+test("one long request among short ones hardly changes the expected wait", () => {
+  const { queue, request } = rig(["a"]);
+  for (let index = 0; index < 200; index += 1) {
+    const share = newShare();
+    void queue.acquire(request({ share }));
+    queue.release({ share, address: "a", seconds: 0.0625, hasFailed: false });
+  }
+  const share = newShare();
+  void queue.acquire(request({ share }));
+  queue.release({ share, address: "a", seconds: 5, hasFailed: false });
   for (let index = 0; index < 257; index += 1) void queue.acquire(request());
-  expect(queue.acquire(request())).toEqual({ at: "full", waiting: 256 });
+  expect(queue.expectedWaitSeconds()).toBeGreaterThan(16);
+  expect(queue.expectedWaitSeconds()).toBeLessThan(48);
+});
+
+test("the first requests that end replace the first estimate", () => {
+  const { queue, request } = rig(["a"]);
+  for (const seconds of [8, 10]) {
+    const share = newShare();
+    void queue.acquire(request({ share }));
+    queue.release({ share, address: "a", seconds, hasFailed: false });
+  }
+  expect(queue.meanSeconds).toBe(9);
 });
 
 test("several gateways share the slots of a replica", () => {

@@ -38,19 +38,21 @@ interface Pending {
   readonly answer: (result: SlotResult) => void;
 }
 
-/** Requests that may wait per slot; more are refused at once, because they would wait for minutes. */
+/** Requests that may wait per slot; of more, one is refused at once, because it would wait for minutes. */
 const WAITING_PER_SLOT = 32;
 const MIN_WAITING = 256;
 const FIRST_ESTIMATE_S = 1;
-const ESTIMATE_WEIGHT = 0.2;
+/** One long request among short ones must not change the estimate much. */
+const ESTIMATE_WEIGHT = 0.02;
 
 export class ModelQueue {
   readonly #replicas = new Replicas();
   readonly #queue = new FairQueue<Pending>();
   readonly #clock: Clock;
   #isOff = false;
-  /** Moving mean of the time that a request holds a slot. */
+  /** Moving mean of the time that a request holds a slot; of the first requests, their plain mean. */
   #meanSeconds = FIRST_ESTIMATE_S;
+  #ended = 0;
   /** What each request in flight was charged when it started. */
   readonly #charged = new Map<Share, number>();
 
@@ -99,8 +101,6 @@ export class ModelQueue {
         return { at: "assigned", addresses, waitedMs: 0 };
       }
     }
-    if (this.#queue.size >= Math.max(MIN_WAITING, WAITING_PER_SLOT * this.capacity))
-      return { at: "full", waiting: this.#queue.size };
     return this.#wait(request, now);
   }
 
@@ -111,7 +111,10 @@ export class ModelQueue {
       this.#charged.delete(share);
       this.#queue.charge(share, seconds - charged);
     }
-    if (!hasFailed) this.#meanSeconds += ESTIMATE_WEIGHT * (seconds - this.#meanSeconds);
+    if (!hasFailed) {
+      this.#ended += 1;
+      this.#meanSeconds += Math.max(ESTIMATE_WEIGHT, 1 / this.#ended) * (seconds - this.#meanSeconds);
+    }
     this.#assign();
   }
 
@@ -159,6 +162,9 @@ export class ModelQueue {
       this.#queue.push(waiting);
       request.signal.addEventListener("abort", leave, { once: true });
       if (request.signal.aborted) leave();
+      if (this.#queue.size <= Math.max(MIN_WAITING, WAITING_PER_SLOT * this.capacity)) return;
+      const excess = this.#queue.removeExcess(waiting);
+      excess.item.answer({ at: "full", waiting: this.#queue.size });
     });
   }
 
