@@ -38,6 +38,8 @@ function rig({
     status,
   });
   models.setService("apps/chat", service);
+  const report = (next: object) =>
+    models.setService("apps/chat", inferenceServiceSchema.parse({ ...service, status: next }));
   const slice: EndpointSlice = {
     metadata: {
       namespace: "apps",
@@ -80,7 +82,7 @@ function rig({
       signal: new AbortController().signal,
       ...given,
     });
-  return { clock, queues, ask, ended };
+  return { clock, queues, ask, ended, report };
 }
 
 test("a request gets the replica of its model, and a ticket with all that its end needs", async () => {
@@ -165,6 +167,74 @@ test("a model that does not become ready in time is refused with its phase, and 
     refusal: { code: "queue_timeout", message: expect.stringContaining("its phase is WaitingForCapacity") },
   });
   expect(ended).toEqual(["r1"]);
+});
+
+const degraded = (status: "True" | "False") => ({
+  ...{ type: "Degraded", status, reason: "Any", message: "", lastTransitionTime: "2026-01-01T00:00:00Z" },
+});
+const missing = {
+  phase: "Pending",
+  reason: "BackendRuntimeNotFound",
+  message: "BackendRuntime secret-name does not exist",
+  conditions: [degraded("True")],
+};
+
+test.each([
+  ["a missing BackendRuntime", missing, "BackendRuntimeNotFound: The service names a BackendRuntime"],
+  ["a missing Model", { ...missing, reason: "ModelNotFound" }, "ModelNotFound: A Model that the service"],
+  ["rejected objects", { ...missing, reason: "QuotaExceeded" }, "QuotaExceeded: "],
+  [
+    "a terminal failure",
+    { ...missing, phase: "Failed", reason: "ModelFailed" },
+    "ModelFailed: The Model failed",
+  ],
+])(
+  "a service that starts nothing because of %s is refused at once, also what waits",
+  async (_, status, cause) => {
+    const refused = {
+      refusal: { code: "model_unavailable", message: expect.stringContaining(cause) },
+    };
+    const { ask, report } = rig({ isReady: false, status: { phase: "Pending" } });
+    const held = ask();
+    await new Promise(setImmediate);
+    report(status);
+    expect(await held).toMatchObject(refused);
+    const decision = await ask();
+    expect(decision).toMatchObject(refused);
+    expect(JSON.stringify(decision)).not.toContain("secret-name");
+  },
+);
+
+test.each([
+  ["no status yet", {}, "no controller has processed it yet"],
+  [
+    "a Model that is read",
+    { ...missing, reason: "ModelNotReady", conditions: [degraded("False")] },
+    "ModelNotReady: ",
+  ],
+  ["a queue for memory", { phase: "WaitingForCapacity", reason: "NoHostWithMemory" }, "Insufficient memory"],
+  ["a crash", { ...missing, phase: "Degraded", reason: "EngineCrashed" }, "its phase is Degraded"],
+  [
+    "an idle replica",
+    { idle: { state: "Idle", since: "2026-01-01T00:00:00Z" }, phase: "Idle" },
+    "it is idle and was not woken",
+  ],
+])(
+  "a service that can still start after %s holds requests, and names the cause when they time out",
+  async (_, status, cause) => {
+    const { clock, queues, ask } = rig({ isReady: false, status });
+    const held = ask();
+    await new Promise(setImmediate);
+    expect(queues.get("apps/chat")?.waiting).toBe(1);
+    clock.advance(300_000);
+    expect(await held).toMatchObject({
+      refusal: { code: "queue_timeout", message: expect.stringContaining(cause) },
+    });
+  },
+);
+
+test("a service that serves while something is missing gets requests", async () => {
+  expect(await rig({ status: missing }).ask()).toMatchObject({ at: "granted" });
 });
 
 test("a full queue asks clients to retry after at most 60 s, which their libraries still honor", async () => {

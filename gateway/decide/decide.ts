@@ -121,9 +121,10 @@ export class Decider {
       return { at: "granted", grant: this.#grant(question, caller, model, slot, engineKey) };
     }
     this.#ports.limits.ended(question.id, NO_TOKENS, clock.nowMs());
-    return slot.at === "left"
-      ? { at: "left" }
-      : refuse(slotRefusal(slot, model, waitSeconds, this.#ports.queues));
+    if (slot.at === "left") return { at: "left" };
+    // It may have changed while the request waited.
+    const now = this.#ports.models.get(model.key) ?? { ...model, reason: "it was deleted" };
+    return refuse(slotRefusal(slot, now, waitSeconds, this.#ports.queues));
   }
 
   /** Envoy did not get the answer. The line of this request in the access log may have been read before the slot was taken. */
@@ -243,7 +244,7 @@ function slotRefusal(
     case "off":
       return {
         code: "model_unavailable",
-        message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}.`,
+        message: `${model.key} has no replicas: ${model.reason ?? "it was stopped"}. Its owner sees more with metalbridge describe isvc/${model.name} -n ${model.namespace}.`,
       };
     default:
       return slot satisfies never;

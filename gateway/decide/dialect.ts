@@ -23,7 +23,7 @@ const KINDS = {
   insufficient_quota: { status: 429, type: "rate_limit_error" },
   queue_full: { status: 429, type: "rate_limit_error" },
   queue_timeout: { status: 503, type: "overloaded_error" },
-  model_unavailable: { status: 503, type: "overloaded_error" },
+  model_unavailable: { status: 503, type: "api_error" },
   gateway_starting: { status: 503, type: "overloaded_error" },
 } as const satisfies Record<string, { readonly status: number; readonly type: string }>;
 

@@ -1,5 +1,7 @@
 /** A service as the gateway sees it: where its replicas answer, how many requests they take at once, and its state. Pure. */
+import { isConditionTrue } from "../../src/api/conditions.ts";
 import type { Mode } from "../../src/api/engine-settings.ts";
+import { type ErrorCode, errorCatalog } from "../../src/api/errors.ts";
 import { LABEL_HOST, LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { modelNamesOf } from "../../src/api/inference-service/roles.ts";
@@ -16,7 +18,10 @@ export interface ModelEndpoint {
   readonly place: string;
 }
 
-/** ready: at least one replica answers. starting: replicas are expected. idle: a request wakes it. off: none is expected. */
+/**
+ * ready: at least one replica answers. starting: replicas are expected. idle: a request wakes it. off: none is expected, because it
+ * is stopped, or until someone corrects its objects.
+ */
 export type ModelState = "ready" | "starting" | "idle" | "off";
 
 export interface ServedModel {
@@ -60,7 +65,6 @@ const BATCHING: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorr
 const KEEPING_CONNECTIONS: ReadonlySet<string> = new Set(["vllm", "sglang", "tgi", "tensorrt-llm"]);
 /** The number is not known, so the gateway only guards against floods. */
 const UNKNOWN_SLOTS = 32;
-const OFF_PHASES: ReadonlySet<string> = new Set(["Stopped", "Suspended", "Failed"]);
 
 export function servedModel(service: InferenceService, slices: readonly EndpointSlice[]): ServedModel {
   const { metadata, spec, status } = service;
@@ -113,11 +117,17 @@ function stateOf(
   endpoints: readonly ModelEndpoint[],
 ): Pick<ServedModel, "state" | "reason"> {
   if (endpoints.length > 0) return { state: "ready", reason: undefined };
-  const phase = status?.phase;
-  if (status?.idle?.state === "Idle") return { state: "idle", reason: "it is idle and was not woken" };
-  if (spec.suspend || spec.replicas === 0 || (phase !== undefined && OFF_PHASES.has(phase)))
+  const { phase, reason, conditions, idle } = status ?? {};
+  if (idle?.state === "Idle") return { state: "idle", reason: "it is idle and was not woken" };
+  if (spec.suspend || spec.replicas === 0 || phase === "Stopped" || phase === "Suspended")
     return { state: "off", reason: `it is ${(phase ?? "Stopped").toLowerCase()}` };
-  return { state: "starting", reason: `its phase is ${phase ?? "Pending"}` };
+  if (phase === undefined) return { state: "starting", reason: "no controller has processed it yet" };
+  // The message may name objects that the client cannot read.
+  const cause = reason !== undefined && reason in errorCatalog ? errorCatalog[reason as ErrorCode].what : "";
+  const why = `its phase is ${phase}: ${cause === "" ? "" : `${reason}: ${cause}`}`.replace(/[:. ]+$/, "");
+  // The controller starts nothing, and reports a fault. It also calls a service Pending while its Model is read.
+  const isBlocked = phase === "Failed" || (phase === "Pending" && isConditionTrue(conditions, "Degraded"));
+  return { state: isBlocked ? "off" : "starting", reason: why };
 }
 
 function contextOf({ contextSize, parallelSlots = 1, kvUnified }: InferenceService["spec"]) {
