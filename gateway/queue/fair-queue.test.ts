@@ -116,3 +116,30 @@ test("the order is the one in which requests are served, and asking for it chang
     }),
   );
 });
+
+test("a full queue of any requests gives up one of the lowest priority, of a key that has most of them, and no other", () => {
+  const SIZE = 12;
+  const request = fc.record({ flow: fc.constantFrom("a", "b", "c"), priority: fc.nat(2) });
+  fc.assert(
+    fc.property(fc.array(request, { minLength: SIZE, maxLength: 60 }), (requests) => {
+      const queue = new FairQueue<number>();
+      let waiting: { readonly share: Share; readonly item: number }[] = [];
+      for (const [item, { flow, priority }] of requests.entries()) {
+        const one = { share: share(flow, { priority }), item };
+        queue.push(one);
+        waiting.push(one);
+        if (waiting.length <= SIZE) continue;
+        const gone = queue.removeExcess(one);
+        const lowest = Math.min(...waiting.map((other) => other.share.priority));
+        const ofLowest = waiting.filter((other) => other.share.priority === lowest);
+        const count = (key: string) => ofLowest.filter((other) => other.share.flow === key).length;
+        expect(gone).toBe(ofLowest.filter((other) => other.share.flow === gone.share.flow).at(-1));
+        expect(count(gone.share.flow)).toBe(Math.max(...["a", "b", "c"].map(count)));
+        waiting = waiting.filter((other) => other !== gone);
+      }
+      const left = queue.order(1).map(({ item }) => item);
+      expect(new Set(left)).toEqual(new Set(waiting.map(({ item }) => item)));
+      expect(left).toHaveLength(waiting.length);
+    }),
+  );
+});

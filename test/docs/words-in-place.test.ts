@@ -79,6 +79,7 @@ const words: readonly Word[] = [
       "agent/gate/body/lists.ts": "compares names as Ollama does",
       "agent/gate/body/rewrite-model.ts": "reads requests of Ollama's API, a protocol that the gate passes",
       "src/engines/gated-routes.ts": "the registry of what the gate passes",
+      "agent/gate/relay.ts": "sends a request again that Ollama could not look up",
       "agent/gate/route-server.ts": "passes requests of Ollama's API",
       "agent/gate/routes.ts": "names the protocols that the gate passes",
       "agent/store/store.ts": "hands the registry of ollama:// sources on",
