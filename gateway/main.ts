@@ -159,6 +159,7 @@ function createGateway(ports: Ports) {
       ? createUsers({ client, clock, limits: config.userLimits ?? {} })
       : undefined,
     isOpenWithoutKeys: () => !config.kubernetesTokens && edge?.isLocal() === true,
+    corsOrigins: config.corsOrigins,
   });
   return {
     client,

@@ -20,10 +20,13 @@ function keyOf(text: string, changed: Partial<GatewayKey> = {}): GatewayKey {
 function setUp(changed: Partial<AuthenticatorPorts> = {}) {
   const keys = createKeyIndex();
   const put = (id: string, key: GatewayKey) => keys.put(keySecret("gateway", id, key));
-  const ports = { keys, isSynced: () => true, nowMs: () => NOW, isOpenWithoutKeys: () => false, ...changed };
+  const ports = {
+    ...{ keys, isSynced: () => true, nowMs: () => NOW, isOpenWithoutKeys: () => false, corsOrigins: [] },
+    ...changed,
+  };
   const { authenticate } = createAuthenticator(ports);
   const ask = async (headers: RequestHeaders) => {
-    const result = await authenticate(headers);
+    const result = await authenticate({ host: "127.0.0.1:4000", ...headers });
     return result.at === "refused" ? result.reason : result.caller.id;
   };
   return { keys, put, authenticate, ask };
@@ -101,6 +104,26 @@ test("a gateway on loopback accepts everything until a Secret is labeled as a ke
   expect([await other.ask({}), await other.ask({ "x-api-key": TEXT })]).toEqual(["missing", "unknown"]);
   listening.onLoopback = true;
   expect(await other.ask({})).toBe("anonymous");
+});
+
+test.each([
+  [{ host: "localhost:4000" }, [], "anonymous"],
+  [{ host: "[::1]:4000", origin: "http://localhost:3000" }, [], "anonymous"],
+  [{ host: "rebound.example:4000" }, [], "foreign"],
+  [{ host: "10.0.0.7:4000" }, [], "foreign"],
+  [{ host: "localhost.evil.example" }, [], "foreign"],
+  [{ host: "" }, [], "foreign"],
+  [{ host: undefined }, [], "foreign"],
+  [{ origin: "https://evil.example" }, [], "foreign"],
+  [{ origin: "null" }, [], "foreign"],
+  [{ origin: ["http://localhost", "https://evil.example"] }, [], "foreign"],
+  [{ origin: "https://chat.example" }, ["https://chat.example"], "anonymous"],
+  [{ origin: "https://evil.example" }, ["https://chat.example"], "foreign"],
+  [{ origin: "https://any.example" }, ["*"], "anonymous"],
+  [{ host: "rebound.example", origin: "https://chat.example" }, ["https://chat.example"], "foreign"],
+])("a gateway without keys knows %j, with pages of %j, as %s", async (headers, corsOrigins, expected) => {
+  const { ask } = setUp({ isOpenWithoutKeys: () => true, corsOrigins });
+  expect(await ask(headers)).toBe(expected);
 });
 
 test("other credentials are reviewed as tokens of Kubernetes only where that is enabled, and keys never", async () => {

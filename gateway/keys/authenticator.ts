@@ -1,7 +1,9 @@
 /** Authenticates requests by keys, and by tokens of Kubernetes where that is enabled. */
+
 import { hashKey, isKeyText } from "../../src/gateway/key-secret.ts";
-import type { Authenticated, Authentication, Authenticator } from "./authentication.ts";
-import { readCredential } from "./credential.ts";
+import { isFromProgram } from "../../src/http/loopback.ts";
+import type { Authenticated, Authentication, Authenticator, RequestHeaders } from "./authentication.ts";
+import { readCredential, single } from "./credential.ts";
 import type { KeyIndex } from "./key-index.ts";
 import type { IdentifyUser } from "./users.ts";
 
@@ -12,6 +14,8 @@ const MESSAGES: Readonly<Record<Refusal["reason"], string>> = {
   unknown: "Unknown API key. Check the key, or request one from the administrator of this gateway.",
   expired: "This API key has expired. Request a new one from the administrator of this gateway.",
   revoked: "This API key was revoked. Request a new one from the administrator of this gateway.",
+  foreign:
+    "Without keys, this gateway answers programs of its own machine that call it localhost or 127.0.0.1, and pages of --cors-origins. Create a key with 'metalbridge key create', and send it.",
   unavailable: "API keys cannot be checked at the moment. Try again in a few seconds.",
 };
 
@@ -32,8 +36,10 @@ export interface AuthenticatorPorts {
   readonly nowMs: () => number;
   /** Absent if tokens of Kubernetes are not accepted. */
   readonly identifyUser?: IdentifyUser | undefined;
-  /** True while the gateway listens on loopback only: then every request is accepted if no Secret is labeled as a key. */
+  /** True while the gateway listens on loopback only: then programs of the machine are accepted if no Secret is labeled as a key. */
   readonly isOpenWithoutKeys: () => boolean;
+  /** Origins of web pages that are accepted like programs of the machine. `*` is any. */
+  readonly corsOrigins: readonly string[];
   readonly countResult?: ((result: Refusal["reason"] | "authenticated") => void) | undefined;
 }
 
@@ -41,7 +47,7 @@ export function createAuthenticator(ports: AuthenticatorPorts): Authenticator {
   const { countResult = () => undefined } = ports;
   return {
     authenticate: async (headers) => {
-      const result = await authenticate(ports, readCredential(headers));
+      const result = await authenticate(ports, headers);
       countResult(result.at === "refused" ? result.reason : "authenticated");
       return result;
     },
@@ -49,11 +55,13 @@ export function createAuthenticator(ports: AuthenticatorPorts): Authenticator {
 }
 
 async function authenticate(
-  { keys, isSynced, nowMs, identifyUser, isOpenWithoutKeys }: AuthenticatorPorts,
-  credential: string | undefined,
+  { keys, isSynced, nowMs, identifyUser, isOpenWithoutKeys, corsOrigins }: AuthenticatorPorts,
+  headers: RequestHeaders,
 ): Promise<Authentication> {
   if (!isSynced()) return refused("unavailable");
-  if (keys.size() === 0 && isOpenWithoutKeys()) return { at: "authenticated", caller: anonymous };
+  if (keys.size() === 0 && isOpenWithoutKeys())
+    return isLocal(headers, corsOrigins) ? { at: "authenticated", caller: anonymous } : refused("foreign");
+  const credential = readCredential(headers);
   if (credential === undefined) return refused("missing");
   if (isKeyText(credential)) {
     const found = keys.find(hashKey(credential));
@@ -65,6 +73,13 @@ async function authenticate(
   const user = await identifyUser(credential);
   if (user.at === "user") return { at: "authenticated", caller: user.caller };
   return refused(user.at === "stranger" ? "unknown" : "unavailable");
+}
+
+/** False for pages of other origins, and for pages whose name resolves to loopback. */
+function isLocal({ host, origin }: RequestHeaders, corsOrigins: readonly string[]): boolean {
+  const isAllowed = corsOrigins.some((one) => one === "*" || one === origin);
+  const names = { host: single(host), origin: isAllowed ? undefined : single(origin) };
+  return isFromProgram(names) && (isAllowed || origin === undefined || names.origin !== undefined);
 }
 
 function refused(reason: Refusal["reason"]): Authentication {

@@ -14,7 +14,7 @@ export function readCredential(headers: RequestHeaders): string | undefined {
 }
 
 /** Undefined for a repeated header, which two programs may read differently. */
-function single(value: RequestHeaders[string]): string | undefined {
+export function single(value: RequestHeaders[string]): string | undefined {
   if (typeof value === "string") return value;
   return value?.length === 1 ? value[0] : undefined;
 }

@@ -7,6 +7,7 @@ import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { JSON_TYPE, send } from "../../gateway/envoy/run/fixtures/envoy-bed.ts";
 import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
 import { model, service } from "../bed/manifests.ts";
@@ -58,6 +59,24 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
       max_tokens: 4,
       ...rest,
     } as OpenAI.ChatCompletionCreateParamsNonStreaming);
+
+  it("answers no page of another origin, and none whose name resolves to loopback, while there is no key", async () => {
+    const port = Number(new URL(gateway.url).port);
+    const body = { model: "chat", messages: [{ role: "user", content: "Hi" }], max_tokens: 1 };
+    const statusOf = async (where: string, method: string, headers: Readonly<Record<string, string>>) =>
+      (
+        await send(port, where, {
+          method,
+          headers: { ...JSON_TYPE, ...headers },
+          body: method === "GET" ? "" : body,
+        })
+      ).status;
+    for (const headers of [{ host: "rebound.example:4000" }, { origin: "https://evil.example" }]) {
+      expect(await statusOf("/v1/chat/completions", "POST", headers)).toBe(401);
+      expect(await statusOf("/v1/models", "GET", headers)).toBe(401);
+    }
+    expect(await statusOf("/v1/models", "GET", { host: `localhost:${port}` })).toBe(200);
+  });
 
   it("lists both models once, with all their names and their state", async () => {
     const list = await until(async () => {
@@ -208,7 +227,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
     ["POST", "/v1/nothing", 404],
   ])("answers %s %s before the body has arrived", async (method, path, status) => {
     const socket = connect(gateway.port, "127.0.0.1");
-    socket.write(`${method} ${path} HTTP/1.1\r\nhost: x\r\ncontent-length: ${2 ** 30}\r\n\r\nx`);
+    socket.write(`${method} ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${2 ** 30}\r\n\r\nx`);
     const [answer] = await once(socket, "data");
     socket.destroy();
     expect(String(answer)).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
