@@ -1,14 +1,12 @@
 /** The credential in the headers of a request. Pure. */
+import { MAX_CREDENTIAL } from "../../src/http/header-limit.ts";
 import type { RequestHeaders } from "./authentication.ts";
-
-/** Longer credentials are not hashed or reviewed. */
-const CREDENTIAL_MAX = 16_384;
 
 /** `Authorization: Bearer` of OpenAI's clients, else `x-api-key` of Anthropic's. */
 export function readCredential(headers: RequestHeaders): string | undefined {
   const [, bearer] = /^bearer +(\S+)\s*$/i.exec(single(headers.authorization) ?? "") ?? [];
   const credential = bearer ?? single(headers["x-api-key"])?.trim();
-  return credential === undefined || credential === "" || credential.length > CREDENTIAL_MAX
+  return credential === undefined || credential === "" || credential.length > MAX_CREDENTIAL
     ? undefined
     : credential;
 }

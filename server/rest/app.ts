@@ -5,7 +5,7 @@ import type { z } from "zod";
 import type { Density } from "../../fitness/density/density.ts";
 import { GROUP } from "../../src/api/group.ts";
 import { limitConnections } from "../../src/http/connections.ts";
-import { MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
+import { MAX_CREDENTIAL, MAX_HEADERS_KIB } from "../../src/http/header-limit.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import type { Console } from "../console/console.ts";
 import type { HandleRequest } from "../mcp/http.ts";
@@ -204,6 +204,7 @@ async function verdictOf(
 ): Promise<AuthorizationResult> {
   const token = /^Bearer +(\S+)$/i.exec(request.headers.authorization ?? "")?.[1];
   const right = rightOf(request);
+  if (token !== undefined && token.length > MAX_CREDENTIAL) return { at: "unauthenticated" };
   if (token !== undefined) return authorize(token, right, request.ip);
   return (await page?.authorize(request, right, reply)) ?? { at: "unauthenticated" };
 }

@@ -348,7 +348,8 @@ describe("the density API", () => {
     ["an absolute URI", head("GET http://127.0.0.1/api/v1/density/nodes HTTP/1.1", "Host: x"), "401"],
     ["a path that leads back", ask("GET /health/../api/v1/density/nodes"), "401"],
     ["a length and chunks", ask(nodes, "Content-Length: 2", "Transfer-Encoding: chunked"), "400"],
-    ["20 KiB of a token", ask(nodes, `Authorization: Bearer ${LONG}`), "431"],
+    ["20 KiB of a token", ask(nodes, `Authorization: Bearer ${LONG}`), "401"],
+    ["80 KiB of a token", ask(nodes, `Authorization: Bearer ${LONG.repeat(4)}`), "431"],
   ];
   test.each(attempts)("without a token that may: %s", async (_, bytes, answer) => {
     expect(await answersTo(place, bytes)).toBe(answer);
