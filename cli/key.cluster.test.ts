@@ -33,7 +33,7 @@ async function openGateway() {
   await reflector.whenSynced();
   const isSynced = () => reflector.isSynced();
   const { authenticate } = createAuthenticator({
-    ...{ keys, isSynced, nowMs: systemClock.nowMs, isOpenWithoutKeys: () => false },
+    ...{ keys, isSynced, nowMs: systemClock.nowMs, isOpenWithoutKeys: () => false, corsOrigins: [] },
   });
   const run = (...args: string[]) => runVerb([...args, "-n", namespace], desk);
   const ask = async (key: string) => {

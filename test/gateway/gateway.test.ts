@@ -71,9 +71,10 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
           body: method === "GET" ? "" : body,
         })
       ).status;
-    for (const headers of [{ host: "rebound.example:4000" }, { origin: "https://evil.example" }]) {
-      expect(await statusOf("/v1/chat/completions", "POST", headers)).toBe(401);
-      expect(await statusOf("/v1/models", "GET", headers)).toBe(401);
+    const foreign = Object.entries({ host: "rebound.example:4000", origin: "https://evil.example" });
+    for (const [name, value] of foreign) {
+      expect(await statusOf("/v1/chat/completions", "POST", { [name]: value })).toBe(401);
+      expect(await statusOf("/v1/models", "GET", { [name]: value })).toBe(401);
     }
     expect(await statusOf("/v1/models", "GET", { host: `localhost:${port}` })).toBe(200);
   });
