@@ -35,6 +35,25 @@ test("a request for which Ollama failed to look the model up is sent again, comp
   ]);
 });
 
+test.each([
+  ["before any of it", "", /^\{"error":"the model's server broke off its answer"\}$/],
+  ["in the middle", '{"error":"mod', /broke off its answer|^cut$/],
+])("a refusal of Ollama that breaks off %s ends the request", async (_, sent, seen) => {
+  await using daemon = await startDaemon((request, response) => {
+    request.resume().once("end", () => {
+      response.writeHead(400, { "content-type": "application/json", "content-length": 99 });
+      response.flushHeaders();
+      response.write(sent, () => response.destroy());
+    });
+  });
+  await using gate = await startRoute(routeTo(daemon.port, { protocol: "ollama" }));
+  const text = await post(`${gate.url}/api/chat`, { model: "chat" }).then(
+    (answer) => answer.text().catch(() => "cut"),
+    () => "cut",
+  );
+  expect(text).toMatch(seen);
+});
+
 test.skipIf(ollama === undefined)(
   "no request to a real Ollama fails while other models are deleted",
   async () => {

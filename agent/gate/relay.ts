@@ -1,4 +1,4 @@
-/** Relays one request to the daemon and its answer back: streamed, with back-pressure, and never retried. */
+/** Relays one request to the daemon and its answer back: streamed, with back-pressure, and only once to a daemon that may work on it. */
 import { Agent, type IncomingMessage, type ServerResponse, request as sendRequest } from "node:http";
 import { isLookupFailure, LOOKUP_TRIES } from "../../src/engines/ollama/lookup.ts";
 import { observeValue } from "../../src/http/metrics/histogram.ts";
@@ -106,6 +106,8 @@ export function relay(exchange: RelayExchange, body: RelayedBody, triesLeft = LO
       );
     } else if (kept !== undefined && statusCode >= 400)
       readStart(answer, (start) => {
+        if (start === undefined)
+          return exchange.refuse(rejectRequest(502, "upstream", "the model's server broke off its answer"));
         const again = isLookupFailure(statusCode, start) ? kept.take() : undefined;
         if (again !== undefined) {
           answer.resume();
@@ -163,14 +165,19 @@ function keep(body: readonly Buffer[], share: BodyShare) {
     /** Undefined if the body is no longer kept. */
     take: (): readonly Buffer[] | undefined => {
       clearTimeout(timer);
-      return kept;
+      const taken = kept;
+      kept = undefined;
+      return taken;
     },
   };
 }
 
-/** Calls back with the first piece of an answer, which remains to be read. */
-function readStart(answer: IncomingMessage, onStart: (text: string) => void): void {
+/** Calls back with the first piece of an answer, which remains to be read; undefined if it breaks off before. */
+function readStart(answer: IncomingMessage, onStart: (text: string | undefined) => void): void {
+  const broken = (): void => onStart(undefined);
+  answer.once("error", broken);
   answer.once("readable", () => {
+    answer.off("error", broken);
     const start: Buffer | null = answer.read();
     if (start !== null) answer.unshift(start);
     onStart(start?.toString() ?? "");

@@ -77,9 +77,10 @@ async function authenticate(
 
 /** False for pages of other origins, and for pages whose name resolves to loopback. */
 function isLocal({ host, origin }: RequestHeaders, corsOrigins: readonly string[]): boolean {
-  const isAllowed = corsOrigins.some((one) => one === "*" || one === origin);
-  const names = { host: single(host), origin: isAllowed ? undefined : single(origin) };
-  return isFromProgram(names) && (isAllowed || origin === undefined || names.origin !== undefined);
+  const isNamed = corsOrigins.some((one) => one === "*" || one === origin);
+  if (isNamed || origin === undefined) return isFromProgram({ host: single(host) });
+  const page = single(origin);
+  return page !== undefined && isFromProgram({ host: single(host), origin: page });
 }
 
 function refused(reason: Refusal["reason"]): Authentication {

@@ -82,7 +82,7 @@ const NORMAL = 2;
 const CRITICAL = 4;
 type Flood = readonly (readonly [count: number, share: Partial<Share>])[];
 
-/** `count` requests of each share, in turn; who waits at the end, and who was refused. */
+/** `count` requests of each share, in turn. Returns how many of each wait at the end, and how many were refused. */
 async function flooded(given: Flood) {
   const { queue, request } = rig(["a"]);
   void queue.acquire(request({ share: newShare("running") }));

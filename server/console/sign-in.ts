@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { CONSOLE_PATH, type Session } from "../../src/console/protocol.ts";
+import { MAX_CREDENTIAL } from "../../src/http/header-limit.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { identifySelf } from "../../src/kube/review/self-reviews.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
@@ -37,12 +38,11 @@ export interface SignInOptions {
 }
 
 const CODE_BYTES = 24;
-const MAX_TOKEN = 16_384;
 /** Each guess costs a connection to the API server. */
 const MAX_PENDING = 16;
 
 const bodySchema = z.union([
-  z.strictObject({ token: z.string().trim().min(1).max(MAX_TOKEN) }),
+  z.strictObject({ token: z.string().trim().min(1).max(MAX_CREDENTIAL) }),
   z.strictObject({ code: z.string().min(1).max(200) }),
 ]);
 

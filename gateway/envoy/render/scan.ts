@@ -32,8 +32,8 @@ const USAGE: Readonly<Record<string, unknown>> = (() => {
 })();
 
 /**
- * A reader has one node of the wanted tree per open object; inside any other value it only looks for brackets and strings. The last
- * of equal keys counts, as in the engines.
+ * A reader has one node of the wanted tree per open object; inside any other value it only looks for brackets and strings. If a
+ * key is repeated, its last value counts, as in the engines.
  */
 const SOURCE = String.raw`
 local find, sub, byte, gsub, char = string.find, string.sub, string.byte, string.gsub, string.char
