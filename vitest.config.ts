@@ -19,7 +19,7 @@ const shared = {
 /**
  * tests: `npm test`, all that a change can break. Unit tests, cluster tests and tests of the whole system run side by side, so
  * that short tests use the time in which long ones wait.
- * torture, system: `npm run test:system`, what takes minutes by nature: soaks, kill loops, whole nodes, pictures of browsers.
+ * system, torture: `npm run test:system`, what takes minutes by nature: whole nodes, kill loops, pictures of browsers, soaks.
  */
 export default defineConfig({
   test: {
@@ -40,22 +40,22 @@ export default defineConfig({
       {
         test: {
           ...shared,
-          name: "torture",
+          name: "system",
           sequence: { groupOrder: 1 },
-          include: [TORTURE],
-          // Its invariants have limits in seconds: two farms use one to two cores, and nothing else runs beside them.
-          maxWorkers: 1,
-          maxConcurrency: 2,
+          include: SYSTEM,
+          exclude: ["node_modules/**", TORTURE],
+          maxWorkers: 3,
         },
       },
       {
         test: {
           ...shared,
-          name: "system",
+          name: "torture",
           sequence: { groupOrder: 2 },
-          include: SYSTEM,
-          exclude: ["node_modules/**", TORTURE],
-          maxWorkers: 3,
+          include: [TORTURE],
+          // Its invariants have limits in seconds: two farms use one to two cores, and nothing else runs beside them.
+          maxWorkers: 1,
+          maxConcurrency: 2,
         },
       },
     ],

@@ -70,6 +70,7 @@ function printLine(line, before) {
 async function rerunFailed(first, runAlone) {
   const files = failedFiles(first.report);
   if (first.code !== ONLY_FAILED_FILES || files.length === 0 || files.length > MAX_FLAKY) return first;
+  if (Date.now() / 1_000 > endBy()) return first;
   let { report } = first;
   const flaky = [];
   for (const file of files) {
@@ -80,6 +81,11 @@ async function rerunFailed(first, runAlone) {
     flaky.push(file);
   }
   return { report, code: 0, flaky };
+}
+
+/** When what runs the tests ends them, in epoch seconds: then nothing is repeated, and no soak begins. */
+function endBy() {
+  return Number(process.env.METALBRIDGE_TESTS_END_BY ?? Number.POSITIVE_INFINITY);
 }
 
 /** The files of `--unit` or `--changed [REVISION]`, which are taken out of `args`; undefined without either. */

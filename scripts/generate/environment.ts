@@ -67,6 +67,12 @@ export const environmentVariables: readonly Variable[] = [
       "In a checkout, set to any value: run `dist/` as it is, even where sources are newer. `npm test` sets it after the build.",
   },
   {
+    name: "METALBRIDGE_TESTS_END_BY",
+    readBy: "tests",
+    meaning:
+      "When the test run is ended from outside, in epoch seconds: soaks that would end later are skipped, and failed files do not run again after it. `.ci/run` sets it.",
+  },
+  {
     name: "METALBRIDGE_LLAMA_RELEASES",
     readBy: "setup",
     meaning: "URL of a mirror of the llama.cpp release page, for downloads.",

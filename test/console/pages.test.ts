@@ -47,7 +47,7 @@ describeUnless(whyNoConsole, "pages over a farm", () => {
 });
 
 describeUnless(whyNoConsole, "pages over twenty hosts", () => {
-  const on = oneSyntheticConsole({ hosts: 20, services: 60, nodes: 2 });
+  const on = oneSyntheticConsole({ hosts: 20, services: 32, nodes: 2 });
   const details = () => {
     const [, waiting] = on().farm.services;
     return [

@@ -13,6 +13,15 @@ import { loadRecording } from "./report/load-recording.ts";
 import { torture } from "./torture.ts";
 
 const MINUTE = 60_000;
+/** A farm starts, comes right after each round, and is taken down. */
+const AROUND_MINUTES = 4;
+
+/** A soak that is ended from outside says nothing: undefined where there is time for it, else the reason for skipping it. */
+function whyNoTime(minutes: number): string | undefined {
+  const endBy = Number(process.env.METALBRIDGE_TESTS_END_BY ?? Number.POSITIVE_INFINITY) * 1_000;
+  const endsAt = Date.now() + (minutes + AROUND_MINUTES) * MINUTE;
+  return endsAt < endBy ? undefined : "would end after METALBRIDGE_TESTS_END_BY";
+}
 
 describeUnless(whyNoNodeNetwork(), "a farm under torture", () => {
   // Side by side, as many as `maxConcurrency` says: one alone leaves most of two cores idle.
@@ -24,6 +33,8 @@ describeUnless(whyNoNodeNetwork(), "a farm under torture", () => {
       skip(engine === "ollama" && ollama === undefined, "no Ollama");
       const whyNot = nodes > 0 ? whyNoRealNode() : undefined;
       skip(whyNot !== undefined, whyNot);
+      const late = whyNoTime(fixed.minutes);
+      skip(late !== undefined, late);
       // What a run leaves in its temporary folder is removed; the recording of a failure is the only way to explain it.
       const outDir = path.join(packageRoot(), "node_modules/.cache/torture", String(fixed.seed));
       rmSync(outDir, { recursive: true, force: true });
