@@ -6,7 +6,7 @@ const checked = (given: Partial<CheckedRequest> = {}): CheckedRequest => ({
   path: "/v1/chat/completions",
   model: "chat",
   isBodyInvalid: false,
-  contentType: "application/json",
+  contentEncoding: undefined,
   bodyStart: '{"model":"chat"}',
   ...given,
 });
@@ -33,19 +33,6 @@ test("the base URL of a service names it, whatever the body says", () => {
   });
 });
 
-test("a form names its model in a field", () => {
-  const bodyStart =
-    '--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper\r\n--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\nRIFF';
-  const form = {
-    path: "/v1/audio/transcriptions",
-    contentType: "multipart/form-data; boundary=x",
-    isBodyInvalid: true,
-    bodyStart,
-  };
-  expect(readCall(checked({ ...form, model: undefined }))).toMatchObject({ target: { model: "whisper" } });
-  expect(refusalOf({ ...form, bodyStart: "--x\r\n" })).toMatchObject({ code: "model_required" });
-});
-
 test.each([
   [{ isBodyInvalid: true }, "invalid_json"],
   [{ model: undefined }, "model_required"],
@@ -61,6 +48,8 @@ test.each([
   [{ path: "/s/Apps/chat/v1/chat/completions" }, "unknown_path"],
   [{ path: "/api/pull" }, "unknown_path"],
   [{ method: "GET" }, "method_not_allowed"],
+  [{ contentEncoding: "gzip", isBodyInvalid: true }, "unsupported_encoding"],
+  [{ contentEncoding: "identity, zstd", path: "/s/apps/chat/v1/messages" }, "unsupported_encoding"],
 ] as const)("%j is refused with %s", (given, code) => {
   expect(refusalOf(given)).toMatchObject({ code });
 });

@@ -20,11 +20,11 @@ export interface CheckedRequest {
   readonly method: string;
   /** Original path with its query. */
   readonly path: string;
-  /** `model` in a JSON body, if Envoy found one. */
+  /** `model` in the JSON or the form, if Envoy found one. */
   readonly model: string | undefined;
   /** Envoy could not read the JSON body. */
   readonly isBodyInvalid: boolean;
-  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
   /** The first bytes of the body. */
   readonly bodyStart: string;
 }
@@ -46,7 +46,7 @@ const SHOWN_CHARACTERS = 80;
 
 /** What the path says, which no body is needed for. */
 export function readPath(
-  request: Pick<CheckedRequest, "method" | "path">,
+  request: Pick<CheckedRequest, "method" | "path" | "contentEncoding">,
 ): (Omit<Call, "target"> & { readonly service: Target | undefined }) | RefusedCall {
   const path = request.path.split("?", 1)[0] ?? "";
   const own = SERVICE_PATH.exec(path);
@@ -63,6 +63,11 @@ export function readPath(
   }
   if (request.method !== "POST")
     return refuse({ code: "method_not_allowed", message: `${below} takes POST.`, allow: "POST" });
+  const { contentEncoding = "identity" } = request;
+  if (contentEncoding.toLowerCase() !== "identity") {
+    const message = `The body is compressed (content-encoding ${shown(contentEncoding)}), and the gateway reads none that is. Send it without compression.`;
+    return refuse({ code: "unsupported_encoding", message });
+  }
   return { dialect, path: below, service: own === null ? undefined : { by: "service", namespace, name } };
 }
 
@@ -77,14 +82,12 @@ export function readCall(request: CheckedRequest): Call | RefusedCall {
     : { refusal: model, dialect };
 }
 
-function modelOf(request: CheckedRequest): string | Refusal {
-  const isForm = request.contentType?.startsWith("multipart/form-data") === true;
-  // Envoy reads no form, and says that it is invalid.
-  if (request.isBodyInvalid && !isForm) {
-    const message = "The body is not valid JSON. Send one JSON object with content-type application/json.";
+function modelOf({ model, isBodyInvalid }: CheckedRequest): string | Refusal {
+  if (isBodyInvalid) {
+    const message =
+      "The body is neither valid JSON nor a multipart form. Send one JSON object with content-type application/json.";
     return { code: "invalid_json", message };
   }
-  const model = isForm ? modelOfForm(request.bodyStart) : request.model;
   if (model === undefined || model === "") {
     const message =
       "The request names no model. Set `model` to a name that GET /v1/models lists, or use the base URL of a service, /s/NAMESPACE/NAME/v1.";
@@ -95,12 +98,6 @@ function modelOf(request: CheckedRequest): string | Refusal {
     return { code: "invalid_model", message };
   }
   return model;
-}
-
-/** `model` as a field of a form. It must precede the file, because only the first bytes of the body are read. */
-function modelOfForm(start: string): string | undefined {
-  const field = /content-disposition:[^\r\n]*\bname="model"[^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n/i;
-  return field.exec(start)?.[1];
 }
 
 /** A client's text for a message: without control characters and short. */

@@ -76,7 +76,7 @@ function rig({
       path: "/v1/chat/completions",
       model: "chat",
       isBodyInvalid: false,
-      contentType: "application/json",
+      contentEncoding: undefined,
       bodyStart: "{}",
       headers: {},
       signal: new AbortController().signal,

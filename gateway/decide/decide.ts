@@ -82,7 +82,7 @@ export class Decider {
 
   /** Before the body of a request is read: undefined if it may be. */
   async refusalByHeaders(
-    question: Pick<Question, "method" | "path" | "headers">,
+    question: Pick<Question, "method" | "path" | "contentEncoding" | "headers">,
   ): Promise<Extract<Decision, { at: "refused" }> | undefined> {
     const read = readPath(question);
     if ("refusal" in read) return { at: "refused", ...read };

@@ -19,6 +19,7 @@ const KINDS = {
   model_not_found: { status: 404, type: "not_found_error" },
   unknown_path: { status: 404, type: "not_found_error" },
   method_not_allowed: { status: 405, type: "invalid_request_error" },
+  unsupported_encoding: { status: 415, type: "invalid_request_error" },
   rate_limit_exceeded: { status: 429, type: "rate_limit_error" },
   insufficient_quota: { status: 429, type: "rate_limit_error" },
   queue_full: { status: 429, type: "rate_limit_error" },

@@ -104,7 +104,8 @@ async function answerHeaders(
   { decider, onDecision }: DecisionServerOptions,
 ): Promise<void> {
   const { method = "GET", headers } = request;
-  const refused = await decider.refusalByHeaders({ method, path, headers });
+  const contentEncoding = header(request, "content-encoding");
+  const refused = await decider.refusalByHeaders({ method, path, contentEncoding, headers });
   if (refused === undefined) {
     response.writeHead(200, { "content-length": "0" });
     response.end();
@@ -137,7 +138,7 @@ async function answerDecision(
     path,
     model: header(request, MODEL_HEADER),
     isBodyInvalid: header(request, BODY_HEADER) === "invalid",
-    contentType: header(request, "content-type"),
+    contentEncoding: header(request, "content-encoding"),
     bodyStart,
     headers: request.headers,
     signal: left.signal,

@@ -47,7 +47,7 @@ export function readRequestBody(
     share.arrived();
     finish(rewriteModel(buffer, scanner, naming));
   };
-  if (request.headers["content-encoding"] !== undefined)
+  if ((request.headers["content-encoding"] ?? "identity") !== "identity")
     done(rejectRequest(415, "encoding", "send the body without content-encoding"));
   else if (Number(request.headers["content-length"] ?? 0) > limitBytes) done(tooLarge);
   else {

@@ -1,6 +1,7 @@
 /**
- * The filter that reads `model` from the JSON of a request, and token usage from a response, chunk by chunk: it keeps a few hundred
- * bytes whatever is sent, builds no tree, and other requests continue between two chunks. Bytes pass through unchanged. Pure.
+ * The filter that reads `model` from the JSON or the form of a request, and token usage from a response, chunk by chunk: it keeps a
+ * few hundred bytes whatever is sent, builds no tree, and other requests continue between two chunks. Bytes pass through
+ * unchanged. Pure.
  */
 import { METADATA } from "../names.ts";
 import { type Config, typed } from "./typed.ts";
@@ -37,7 +38,8 @@ const USAGE: Readonly<Record<string, unknown>> = (() => {
  */
 const SOURCE = String.raw`
 local find, sub, byte, gsub, char = string.find, string.sub, string.byte, string.gsub, string.char
-local MAX_TEXT, MAX_DEPTH = 300, 512
+local match, lower = string.match, string.lower
+local MAX_TEXT, MAX_DEPTH, MAX_PART = 300, 512, 4096
 local QUOTE, COLON, COMMA, OPEN, CLOSE, LIST, LIST_END = 34, 58, 44, 123, 125, 91, 93
 
 local function new(tree, lines, found)
@@ -142,20 +144,49 @@ local function read(handle, s)
   return size
 end
 
+local function modelOf(part)
+  local head, value = match(part, "^(.-)\r\n\r\n(.*)$")
+  return head and find(head .. "\r", '[;%s]name="?model"?[;\r]') and sub(value, 1, MAX_TEXT)
+end
+
+-- The value of the first field "model" of a form. Larger parts, such as files, are passed over.
+local function readForm(handle, boundary)
+  local mark, rest, inPart = "\r\n--" .. boundary, "\r\n", false
+  for chunk in handle:bodyChunks() do
+    local text, at = rest .. chunk:getBytes(0, chunk:length()), 1
+    local from, to = find(text, mark, at, true)
+    while from do
+      local model = inPart and from - at < MAX_PART and modelOf(sub(text, at, from - 1))
+      if model then return model end
+      at, inPart = to + 1, true
+      from, to = find(text, mark, at, true)
+    end
+    inPart = inPart and #text - at < MAX_PART
+    rest = sub(text, inPart and at or math.max(at, #text - #mark + 2))
+  end
+end
+
 -- Envoy's objects are valid up to the next chunk only.
 local function set(handle, namespace, key, value)
   handle:streamInfo():dynamicMetadata():set(namespace, key, value)
 end
+
+local function printable(text) return (gsub(text, "[^ -~]", "?")) end
 
 local MODEL, USAGE = { model = "model" }, __USAGE__
 
 function envoy_on_request(handle)
   local headers = handle:headers()
   local kind = headers:get("content-type") or ""
-  if find(headers:get(":path"), "^/s/") or find(kind, "^multipart/") then return end
+  if find(headers:get(":path"), "^/s/") then return end
   local model
+  if find(lower(kind), "^multipart/") then
+    model = readForm(handle, match(kind, '[Bb]oundary="?([^";,]+)') or "")
+    if model then set(handle, "${METADATA.request}", "model", printable(model)) end
+    return
+  end
   local s = new(MODEL, false, function(_, text, isString)
-    model = isString and gsub(text, "[^ -~]", "?") or nil
+    model = isString and printable(text) or nil
   end)
   local size = read(handle, s)
   if size > 0 and (s.broken or not s.done) then set(handle, "${METADATA.request}", "body", "invalid")
@@ -163,7 +194,7 @@ function envoy_on_request(handle)
 end
 
 function envoy_on_response(handle)
-  local kind = string.lower(handle:headers():get("content-type") or "")
+  local kind = lower(handle:headers():get("content-type") or "")
   local lines = find(kind, "^text/event%-stream") ~= nil
   if not lines and not find(kind, "^application/json") then return end
   local last = {}

@@ -15,6 +15,19 @@ import {
 } from "./fixtures/envoy-bed.ts";
 
 const MIB = 1 << 20;
+const BOUNDARY = "a-b+c.d";
+const FORM_TYPE = { "content-type": `Multipart/form-data; charset=x; boundary="${BOUNDARY}"` };
+const MODEL = 'name="model"';
+const FILE = 'name="file"; filename="a.wav"';
+
+/** Each part is the end of its header content-disposition, and its value. */
+function form(...parts: readonly (readonly [string, string])[]): string {
+  const rendered = parts.map(
+    ([about, value]) =>
+      `--${BOUNDARY}\r\ncontent-type: text/plain\r\nContent-Disposition: form-data; ${about}\r\n\r\n${value}\r\n`,
+  );
+  return `${rendered.join("")}--${BOUNDARY}--\r\n`;
+}
 
 describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
   let bed: EnvoyBed;
@@ -59,8 +72,21 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     ["as no text", '{"model":{"model":"a"},"b":5}', undefined],
     ["only below", '{"a":{"model":"a"},"b":["model","c"],"c":"model"}', undefined],
     ["of a list", '[{"model":"a"}]', undefined],
+    ["of a form", form([FILE, "abc"], [MODEL, "whisper"]), "whisper"],
+    ["of a form, after megabytes", form([FILE, "\r\n--".repeat(MIB / 2)], [MODEL, "late"]), "late"],
+    ["of a form, before a file", form([MODEL, "first"], [FILE, "x".repeat(MIB)]), "first"],
+    ["of a form with many parts", form(...Array(20_000).fill(['name="a"', "x"]), [MODEL, "last"]), "last"],
+    ["of a form without quotes", form(["name=model", "plain"]), "plain"],
+    ["of a form, once", form([MODEL, "one"], [MODEL, "two"]), "one"],
+    ["of a form, empty", form([MODEL, ""]), undefined],
+    ["of a form, with control characters", form([MODEL, "a\u0001b"]), "a?b"],
+    ["of a form, which is text of a file", form([FILE, `x\r\n\r\n${MODEL}\r\n\r\nno`]), undefined],
+    ["of a form, which is the name of a file", form(['name="file"; filename="model"', "no"]), undefined],
+    ["of a form, too long to be a name", form([MODEL, "m".repeat(5_000)]), undefined],
+    ["of a form that is cut", form([MODEL, "cut"]).slice(0, -8), undefined],
   ])("reads the model %s", async (_, body, expected) => {
-    expect((await chat(body)).status).toBe(200);
+    const headers = body.startsWith(`--${BOUNDARY}`) ? FORM_TYPE : JSON_TYPE;
+    expect((await chat(body, headers)).status).toBe(200);
     expect(asked().map(({ headers }) => headers["x-metalbridge-model"])).toEqual([expected]);
     expect(asked()[0]?.headers["x-metalbridge-body"]).toBeUndefined();
     expect(asked()[0]?.body).toBe(body.slice(0, 4_096));
