@@ -5,6 +5,7 @@ import type { KubeClient } from "../src/kube/types.ts";
 import type { Clock, Log } from "../src/util/ports.ts";
 import type { LogPosition } from "./access-log/follow.ts";
 import { type GatewayConfig, readCountersUrl } from "./config.ts";
+import { createHeldBodies, type HeldBodies } from "./limits/bodies.ts";
 import { createLimits } from "./limits/create-limits.ts";
 import type { Limits } from "./limits/limits.ts";
 import type { SharedCounters } from "./limits/shared-counters.ts";
@@ -17,6 +18,7 @@ import { watchRecords } from "./usage/watch-records.ts";
 
 export interface Accounting {
   readonly limits: Limits;
+  readonly bodies: HeldBodies;
   readonly onUsage: (ended: TracedRequest) => void;
   /** Where the process before has stopped to read the access log. */
   readonly readFrom: LogPosition | undefined;
@@ -40,13 +42,14 @@ export function openAccounting(ports: {
   readonly signal: AbortSignal;
 }): Accounting {
   const { gateways, shared } = ports;
-  const { namespace, otlpEndpoint: endpoint } = ports.config;
+  const { namespace, maxBodyBytes, otlpEndpoint: endpoint } = ports.config;
   const telemetry = endpoint === undefined ? undefined : createTelemetryExporter({ ...ports, endpoint });
   const watched = watchRecords({ ...ports, namespace });
   const recorder = createUsageRecorder({ ...ports, namespace, newId: randomUUID, watched });
   const { spent } = recorder;
   return {
     limits: createLimits({ ...ports, gateways, spent, shared }),
+    bodies: createHeldBodies(maxBodyBytes),
     onUsage: (ended) => {
       const { caller, model, place, tokens } = ended;
       telemetry?.add(ended);

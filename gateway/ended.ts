@@ -3,6 +3,7 @@ import type { Clock, Log } from "../src/util/ports.ts";
 import { parseTicket } from "./decide/ticket.ts";
 import { hasReplicaFailed, speedOf, tokensOf } from "./decide/tokens.ts";
 import { type FinishedRequest, parseAccessLogLine } from "./envoy/access-log.ts";
+import type { HeldBodies } from "./limits/bodies.ts";
 import type { Limits } from "./limits/limits.ts";
 import { labelsOf, observeOf, type RequestFigures } from "./metrics.ts";
 import type { Queues } from "./queue/queues.ts";
@@ -12,6 +13,7 @@ import { createTlsFailures } from "./tls-failures.ts";
 export interface EndPorts {
   readonly queues: Queues;
   readonly limits: Limits;
+  readonly bodies: HeldBodies;
   readonly figures: RequestFigures;
   /** Called with the tokens of each request that was assigned to a replica. */
   readonly onUsage: (usage: TracedRequest) => void;
@@ -31,8 +33,9 @@ export function createEnds(ports: EndPorts): (lines: readonly string[]) => void 
   };
 }
 
-function end(finished: FinishedRequest, { queues, limits, figures, onUsage, clock }: EndPorts): void {
+function end(finished: FinishedRequest, { queues, limits, bodies, figures, onUsage, clock }: EndPorts): void {
   const { requestId, status, durationMs, firstByteMs } = finished;
+  bodies.release(requestId);
   queues.release(requestId, { tokensPerSecond: speedOf(finished), hasFailed: hasReplicaFailed(finished) });
   const ticket = finished.ticket === undefined ? undefined : parseTicket(finished.ticket);
   if (ticket === undefined) {

@@ -193,11 +193,11 @@ function createGateway(ports: Ports) {
  */
 async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge | undefined> {
   const { models, queues, accounting, figures, isKeyRequired } = gateway;
-  const { limits, onUsage, readFrom, readUpTo } = accounting;
+  const { limits, bodies, onUsage, readFrom, readUpTo } = accounting;
   const { config, identity, folder, clock, log } = ports;
   const decideSocket = path.join(config.dir, "decide.sock");
   const opening = Promise.withResolvers<void>();
-  const count = createEnds({ queues, limits, figures, onUsage, clock, log });
+  const count = createEnds({ queues, limits, bodies, figures, onUsage, clock, log });
   const onLines: EdgePorts["onLines"] = (lines, position) => {
     count(lines);
     readUpTo(position);
@@ -213,7 +213,7 @@ async function startEdge(gateway: Gateway, ports: Ports): Promise<Edge | undefin
       models: () => models.list(),
       mayListenPublicly: isKeyRequired,
       onAccepted: gateway.updateQueue,
-      onExited: () => queues.releaseAll(),
+      onExited: () => endAll(gateway, clock),
     });
   });
   if (edge === undefined) return undefined;
@@ -234,6 +234,7 @@ function openDecisions(
     queues,
     authenticator: () => authenticator,
     limits: accounting.limits,
+    bodies: accounting.bodies,
     engineKey: createEngineKeys(gateway.client, clock),
     personOf: (headers) =>
       jwtSecret === undefined ? undefined : personOf(headers, jwtSecret, clock.nowMs()),
@@ -288,7 +289,7 @@ function tick(gateway: Gateway, ports: Ports): void {
   const { queues, models, demand, edge } = gateway;
   const { log } = ports;
   repeat(ports, TICK_MS, async () => {
-    queues.releaseLost();
+    endLost(gateway, queues.releaseLost(), ports.clock);
     await releaseEnded(gateway, ports);
     for (const [key, { inFlight, waiting }] of queues.list()) {
       const model = models.get(key);
@@ -300,13 +301,28 @@ function tick(gateway: Gateway, ports: Ports): void {
 
 const NO_TOKENS = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimated: false };
 
+/** Requests whose slots are free, and which no line of the access log ends. */
+function endLost({ accounting }: Gateway, ids: readonly string[], clock: Clock): void {
+  for (const id of ids) {
+    accounting.limits.ended(id, NO_TOKENS, clock.nowMs());
+    accounting.bodies.release(id);
+  }
+}
+
+/** Their Envoy has exited. */
+function endAll(gateway: Gateway, clock: Clock): void {
+  endLost(gateway, gateway.queues.releaseAll(), clock);
+  gateway.accounting.bodies.releaseAll();
+}
+
 /** Envoy drops lines of the access log while the disk is full. */
-async function releaseEnded({ queues, accounting, edge }: Gateway, { clock, log }: Ports): Promise<void> {
+async function releaseEnded(gateway: Gateway, { clock, log }: Ports): Promise<void> {
+  const { queues, edge } = gateway;
   if (!queues.hasOld()) return;
   const active = await edge?.activeRequests();
   if (active === undefined) return;
   const released = queues.releaseBeyond(active);
-  for (const id of released) accounting.limits.ended(id, NO_TOKENS, clock.nowMs());
+  endLost(gateway, released, clock);
   if (released.length > 0)
     log.warn(
       { requests: released.length },

@@ -3,6 +3,7 @@ import { inferenceServiceSchema } from "../../src/api/inference-service/index.ts
 import type { EndpointSlice } from "../../src/kube/objects.ts";
 import type { Authentication } from "../keys/authentication.ts";
 import { anonymous } from "../keys/authenticator.ts";
+import { createHeldBodies } from "../limits/bodies.ts";
 import type { Admission } from "../limits/limits.ts";
 import { Models } from "../models/models.ts";
 import { Queues } from "../queue/queues.ts";
@@ -62,6 +63,7 @@ function rig({
       admit: async () => admission ?? { at: "admitted" },
       ended: (ticket) => void ended.push(ticket),
     },
+    bodies: createHeldBodies(1_000),
     engineKey: async (model) => (model.engineKey === undefined ? undefined : "engine-key"),
     personOf: () => undefined,
     upstreamTls,
@@ -77,12 +79,21 @@ function rig({
       model: "chat",
       isBodyInvalid: false,
       contentEncoding: undefined,
+      bodyBytes: 2,
       bodyStart: "{}",
       headers: {},
       signal: new AbortController().signal,
       ...given,
     });
-  return { clock, queues, ask, ended, report };
+  const announce = (id: string, bytes?: number) =>
+    decider.refusalByHeaders({
+      id,
+      method: "POST",
+      path: "/v1/chat/completions",
+      contentEncoding: undefined,
+      headers: bytes === undefined ? {} : { "content-length": String(bytes) },
+    });
+  return { clock, queues, ask, announce, ended, report };
 }
 
 test("a request gets the replica of its model, and a ticket with all that its end needs", async () => {
@@ -272,4 +283,14 @@ test("the lost answer to an earlier question about a request leaves the slot of 
   expect(await ask()).toMatchObject({ at: "granted" });
   first.abort();
   expect(queues.inFlight).toBe(1);
+});
+
+test("large bodies of one key wait for each other, and count by their size once they are there", async () => {
+  const { ask, announce } = rig();
+  for (const [id, bytes] of [["a", 1_000], ["b"], ["c"], ["r1"]] as const)
+    expect(await announce(id, bytes)).toBeUndefined();
+  const refusal = { code: "rate_limit_exceeded", retryAfterSeconds: 1 };
+  expect(await announce("d", 20)).toMatchObject({ at: "refused", dialect: "openai", refusal });
+  await ask({ bodyBytes: 20 });
+  expect(await announce("d", 20)).toBeUndefined();
 });

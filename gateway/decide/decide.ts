@@ -2,6 +2,7 @@
 import type { Priority } from "../../src/api/fields/shared.ts";
 import type { Clock } from "../../src/util/ports.ts";
 import type { Authenticated, Authentication, Authenticator, RequestHeaders } from "../keys/authentication.ts";
+import type { HeldBodies } from "../limits/bodies.ts";
 import type { Limits, TokenUsage } from "../limits/limits.ts";
 import type { Models } from "../models/models.ts";
 import type { ServedModel } from "../models/served-model.ts";
@@ -20,6 +21,7 @@ export interface Question extends CheckedRequest {
   /** x-request-id, which Envoy generates; unique. */
   readonly id: string;
   readonly headers: RequestHeaders;
+  readonly bodyBytes: number;
   /** Aborted when the client leaves. */
   readonly signal: AbortSignal;
 }
@@ -46,6 +48,8 @@ export interface DecisionPorts {
   readonly queues: Queues;
   readonly authenticator: () => Authenticator;
   readonly limits: Limits;
+  /** Bodies that Envoy reads after a question about their headers alone. */
+  readonly bodies: HeldBodies;
   /** The bearer token that the engine of a service requires, or why it cannot be read. */
   readonly engineKey: (model: ServedModel) => Promise<string | undefined | Refusal>;
   /** A person behind the key, from a signed header. */
@@ -70,6 +74,12 @@ const NO_TOKENS: TokenUsage = { tokensIn: 0, tokensOut: 0, cached: 0, isEstimate
 const RETRY_SECONDS = 5;
 /** Official clients ignore a longer wait and retry at once. */
 const MAX_RETRY_SECONDS = 60;
+const TOO_MANY_BYTES: Refusal = {
+  code: "rate_limit_exceeded",
+  message:
+    "The gateway holds as many bytes of requests as this key may have at a time. Retry, send fewer large requests at a time, or add replicas of the model.",
+  retryAfterSeconds: 1,
+};
 /** Header by which a client keeps a conversation on one replica. */
 const SESSION_HEADER = "x-session-id";
 
@@ -82,20 +92,27 @@ export class Decider {
 
   /** Before the body of a request is read: undefined if it may be. */
   async refusalByHeaders(
-    question: Pick<Question, "method" | "path" | "contentEncoding" | "headers">,
+    question: Pick<Question, "id" | "method" | "path" | "contentEncoding" | "headers">,
   ): Promise<Extract<Decision, { at: "refused" }> | undefined> {
     const read = readPath(question);
     if ("refusal" in read) return { at: "refused", ...read };
+    const { dialect } = read;
     const authentication = await this.#ports.authenticator().authenticate(question.headers);
-    if (authentication.at !== "refused") return undefined;
-    return { at: "refused", refusal: refusalOfCaller(authentication), dialect: read.dialect };
+    if (authentication.at === "refused")
+      return { at: "refused", refusal: refusalOfCaller(authentication), dialect };
+    const announced = text(question.headers["content-length"]);
+    const bytes = announced === undefined ? undefined : Number(announced);
+    const { bodies, clock } = this.#ports;
+    if (bodies.take(question.id, authentication.caller.id, bytes, clock.monotonicMs())) return undefined;
+    return { at: "refused", refusal: TOO_MANY_BYTES, dialect };
   }
 
   async decide(question: Question): Promise<Decision> {
     const call = readCall(question);
     if ("refusal" in call) return { at: "refused", ...call };
     const refuse = (refusal: Refusal): Decision => ({ at: "refused", refusal, dialect: call.dialect });
-    const { authenticator, clock } = this.#ports;
+    const { authenticator, bodies, clock } = this.#ports;
+    bodies.arrived(question.id, question.bodyBytes);
     const waitSeconds = readWaitSeconds(text(question.headers["x-request-deadline"]), clock.nowMs());
     if (typeof waitSeconds !== "number") return refuse(waitSeconds);
     const authentication = await authenticator().authenticate(question.headers);

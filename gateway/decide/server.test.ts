@@ -10,6 +10,7 @@ import { quietLog } from "../../test/cluster/quiet-log.ts";
 import { temporaryFolder } from "../../test/fixtures/temporary-folder.ts";
 import { type Engine, type EnvoyBed, startEngine, startEnvoyBed } from "../envoy/run/fixtures/envoy-bed.ts";
 import { anonymous } from "../keys/authenticator.ts";
+import { createHeldBodies } from "../limits/bodies.ts";
 import { Models } from "../models/models.ts";
 import { Queues } from "../queue/queues.ts";
 import { manualClock } from "../testing/manual-clock.ts";
@@ -168,6 +169,7 @@ async function serveModels(socket: string, engine: Engine, signal: AbortSignal):
     queues,
     authenticator: () => ({ authenticate }),
     limits: { admit: async () => ({ at: "admitted" }), ended: () => {} },
+    bodies: createHeldBodies(1 << 20),
     engineKey: async () => undefined,
     personOf: () => undefined,
     upstreamTls: { hasTrust: false, hasCertificate: false },

@@ -22,6 +22,7 @@ const ADDRESS_HEADER = "x-gateway-destination-endpoint";
 const TICKET_HEADER = "x-metalbridge-ticket";
 const MODEL_HEADER = "x-metalbridge-model";
 const BODY_HEADER = "x-metalbridge-body";
+const BODY_BYTES_HEADER = "x-metalbridge-body-bytes";
 /** The status for the client, where it is 5xx: Envoy takes a decision with such a status for an outage. */
 const STATUS_HEADER = "x-metalbridge-status";
 const REFUSED = 429;
@@ -104,14 +105,15 @@ async function answerHeaders(
   { decider, onDecision }: DecisionServerOptions,
 ): Promise<void> {
   const { method = "GET", headers } = request;
+  const id = idOf(request);
   const contentEncoding = header(request, "content-encoding");
-  const refused = await decider.refusalByHeaders({ method, path, contentEncoding, headers });
+  const refused = await decider.refusalByHeaders({ id, method, path, contentEncoding, headers });
   if (refused === undefined) {
     response.writeHead(200, { "content-length": "0" });
     response.end();
   } else {
-    onDecision(refused, idOf(request));
-    refuse(response, refused.refusal, refused.dialect, idOf(request));
+    onDecision(refused, id);
+    refuse(response, refused.refusal, refused.dialect, id);
   }
 }
 
@@ -138,6 +140,7 @@ async function answerDecision(
     path,
     model: header(request, MODEL_HEADER),
     isBodyInvalid: header(request, BODY_HEADER) === "invalid",
+    bodyBytes: Number(header(request, BODY_BYTES_HEADER) ?? 0),
     contentEncoding: header(request, "content-encoding"),
     bodyStart,
     headers: request.headers,

@@ -12,10 +12,12 @@ export const HEADERS = {
   ticket: "x-metalbridge-ticket",
   /** From the decision service, with a 4xx status: the 5xx status for the client, because Envoy takes an own 5xx for an outage. */
   status: "x-metalbridge-status",
-  /** To the decision service: `model` of a JSON body. */
+  /** To the decision service: `model` of the body. */
   model: "x-metalbridge-model",
-  /** To the decision service: `invalid` if the body is no JSON object. */
+  /** To the decision service: `invalid` if the body is neither a JSON object nor a form. */
   body: "x-metalbridge-body",
+  /** To the decision service: bytes of the body that has arrived. */
+  bodyBytes: "x-metalbridge-body-bytes",
   /** To a client that asks: the host that answers. */
   host: HOST_HEADER,
 } as const;

@@ -81,16 +81,19 @@ export class Queues {
     return this.#inFlight.get(id)?.signal === signal && this.release(id, { hasFailed: false });
   }
 
-  /** Frees the slots of all requests: their Envoy has exited. */
-  releaseAll(): void {
-    for (const id of [...this.#inFlight.keys()]) this.release(id, { hasFailed: false });
+  /** Frees the slots of all requests: their Envoy has exited. Returns their ids. */
+  releaseAll(): readonly string[] {
+    const ids = [...this.#inFlight.keys()];
+    for (const id of ids) this.release(id, { hasFailed: false });
+    return ids;
   }
 
-  /** Frees the slots of requests whose end was lost. To be called from time to time. */
-  releaseLost(): void {
+  /** Frees the slots of requests whose end was lost. To be called from time to time. Returns their ids. */
+  releaseLost(): readonly string[] {
     const now = this.#clock.monotonicMs();
-    for (const [id, { since }] of this.#inFlight)
-      if (now - since > MAX_REQUEST_MS) this.release(id, { hasFailed: false });
+    const ids = [...this.#inFlight].filter(([, { since }]) => now - since > MAX_REQUEST_MS).map(([id]) => id);
+    for (const id of ids) this.release(id, { hasFailed: false });
+    return ids;
   }
 
   /** True if a request is so old that its end may have been lost, for example because the disk of the access log was full. */

@@ -256,6 +256,13 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     expect((await refusal(single)).message).toMatch(/limit of 1 concurrent requests/);
     stream.controller.abort();
     await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
+    // Requests that Envoy takes with it have no line in its log.
+    await until(() => endlessStream(single));
+    process.kill(
+      JSON.parse(readFileSync(path.join(gateway.dir, "processes.json"), "utf8"))[0].pid,
+      "SIGKILL",
+    );
+    await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
 
     const budget = await run("key", "create", "budget", "--all", "--tokens-per-day", "20");
     await until(() => ask(budget, 30));

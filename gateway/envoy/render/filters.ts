@@ -38,6 +38,7 @@ export function renderFilters({ maxBodyBytes, decideMs, cors }: FilterOptions): 
       request_mutations: [
         setHeader(HEADERS.model, `%DYNAMIC_METADATA(${METADATA.request}:model)%`),
         setHeader(HEADERS.body, `%DYNAMIC_METADATA(${METADATA.request}:body)%`),
+        setHeader(HEADERS.bodyBytes, "%REQ(content-length)%"),
       ],
       // Also those of a refusal by the decision service, and of an engine.
       response_mutations: [

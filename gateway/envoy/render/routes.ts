@@ -54,7 +54,7 @@ export function renderRoutes({ idleMs, cors }: RouteOptions): Config {
     },
   };
   const stripped = {
-    request_headers_to_remove: [HEADERS.model, HEADERS.body, "x-envoy-external-address"],
+    request_headers_to_remove: [HEADERS.model, HEADERS.body, HEADERS.bodyBytes, "x-envoy-external-address"],
     // An engine does not choose which pages may read its responses.
     response_headers_to_remove: CORS_HEADERS,
   };

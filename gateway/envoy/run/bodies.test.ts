@@ -120,6 +120,13 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     expect(asked()[0]?.headers["x-metalbridge-model"]).toBeUndefined();
   });
 
+  it("knows the length of a body that did not announce it", async () => {
+    await chat({ model: "a" }, { ...JSON_TYPE, "transfer-encoding": "chunked" });
+    await chat({ model: "a" }, { ...JSON_TYPE, "x-metalbridge-body-bytes": "1" });
+    expect(asked().map(({ headers }) => headers["x-metalbridge-body-bytes"])).toEqual(["13", "13"]);
+    for (const { headers } of engine.received) expect(headers["x-metalbridge-body-bytes"]).toBeUndefined();
+  });
+
   it("reads the model with any content type or none, and never from a service's own path", async () => {
     await chat({ model: "charset" }, { "content-type": "application/json; charset=UTF-8" });
     await chat({ model: "form" }, { "content-type": "application/x-www-form-urlencoded" });
