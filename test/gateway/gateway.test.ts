@@ -1,7 +1,6 @@
 /** One URL for two models on two hosts: real control plane, agents, llama-server and Envoy, and the official clients. */
 
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import Anthropic from "@anthropic-ai/sdk";
@@ -331,7 +330,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "one URL for the farm", () =>
   });
 
   it("stops with its Envoy", async () => {
-    const [{ pid }] = JSON.parse(readFileSync(path.join(gateway.dir, "processes.json"), "utf8"));
+    const pid = gateway.envoyPid();
     await gateway.part().kill("SIGTERM");
     expect(() => process.kill(pid, 0)).toThrow("ESRCH");
   });

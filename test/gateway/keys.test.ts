@@ -258,10 +258,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
     // Requests that Envoy takes with it have no line in its log.
     await until(() => endlessStream(single));
-    process.kill(
-      JSON.parse(readFileSync(path.join(gateway.dir, "processes.json"), "utf8"))[0].pid,
-      "SIGKILL",
-    );
+    process.kill(gateway.envoyPid(), "SIGKILL");
     await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
 
     const budget = await run("key", "create", "budget", "--all", "--tokens-per-day", "20");

@@ -1,4 +1,5 @@
 /** The gateway as the process that users run, with a real Envoy, for one cluster. */
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -19,6 +20,7 @@ export interface StartedGateway extends AsyncDisposable {
   /** Base URL of /metrics and /queues. */
   readonly health: string;
   readonly metrics: () => Promise<string>;
+  readonly envoyPid: () => number;
 }
 
 /** Undefined where there is an Envoy, else the reason for skipping a test. */
@@ -61,6 +63,7 @@ export async function startGateway(
       return part;
     },
     health,
+    envoyPid: () => JSON.parse(readFileSync(path.join(dir, "run", "processes.json"), "utf8"))[0].pid,
     metrics: async () => (await fetch(`${health}/metrics`)).text(),
     [Symbol.asyncDispose]: async () => {
       await part.kill("SIGTERM");
