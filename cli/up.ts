@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
-import { type ChildProgram, startChild } from "../local/children.ts";
+import { keepChild } from "../local/children.ts";
 import { type ConsolePlan, consoleAddress, planConsole, startConsole } from "../local/console.ts";
 import {
   digestOf,
@@ -105,10 +105,14 @@ async function up(options: UpOptions): Promise<void> {
   await runInForeground({ dir, port, parts, schedulerConfig }, { gateway: plan, page });
 }
 
-/** The gateway is optional: if it exits, the control plane runs on, and the log of the gateway has the reason. */
-function startGateway({ args }: GatewayPlan, kubeconfig: string, dir: string): ChildProgram {
-  const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
-  return startChild("gateway", ["gateway", ...shared, ...args], path.join(dir, "logs", "gateway.log"));
+/** The gateway is optional: where it cannot run, the control plane runs on, and the log of the gateway has the reason. */
+function startGateway({ args }: GatewayPlan, kubeconfig: string, dir: string): ReturnType<typeof keepChild> {
+  const flags = ["gateway", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args];
+  return keepChild("gateway", flags, path.join(dir, "logs", "gateway.log"), sayErr);
+}
+
+function sayErr(line: string): void {
+  writeErr(`${line}\n`);
 }
 
 function readSchedulerConfig(file: string): SchedulerConfig {
@@ -146,7 +150,7 @@ async function runInForeground(
     const { kubeconfig, url } = open.controlPlane;
     const children = [
       gateway && startGateway(gateway, kubeconfig, plan.dir),
-      page && startConsole(page, kubeconfig),
+      page && startConsole(page, kubeconfig, sayErr),
     ];
     const info = { pid: process.pid, state: "ready", kubeconfig, url, baseUrl, consoleFile } as const;
     await announce(info, "running", request.signal);

@@ -47,8 +47,48 @@ export function startChild(name: string, args: readonly string[], logFile: strin
   };
 }
 
+/** A part that ends so often within a minute will not come right by another start. */
+const MAX_ENDS = 3;
+const MINUTE_MS = 60_000;
+
+/**
+ * Like `startChild`, and starts it again when it ends by itself, until that has happened too often: then `ended` resolves.
+ * `say` gets a line for people.
+ */
+export function keepChild(
+  name: string,
+  args: readonly string[],
+  logFile: string,
+  say: (line: string) => void,
+): Omit<ChildProgram, "restart"> {
+  let child = startChild(name, args, logFile);
+  let isStopping = false;
+  const keep = async (): Promise<string> => {
+    for (let ends: readonly number[] = []; ; ) {
+      const exit = await child.ended;
+      const now = performance.now();
+      ends = [...ends.filter((at) => now - at < MINUTE_MS), now];
+      if (isStopping || ends.length >= MAX_ENDS) return exit;
+      say(`${exit}, and is started again; its log: ${logFile}`);
+      child = startChild(name, args, logFile);
+    }
+  };
+  return {
+    name,
+    logFile,
+    get logFrom() {
+      return child.logFrom;
+    },
+    ended: keep(),
+    stop: async (graceMs) => {
+      isStopping = true;
+      await child.stop(graceMs);
+    },
+  };
+}
+
 /** The last lines of the log from this run, for an error message. */
-export function logTail(child: ChildProgram, lines: number): string {
+export function logTail(child: Pick<ChildProgram, "logFile" | "logFrom">, lines: number): string {
   return readFileSync(child.logFile)
     .subarray(child.logFrom)
     .toString("utf8")

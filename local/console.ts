@@ -2,7 +2,7 @@
 import { readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { type ChildProgram, startChild } from "./children.ts";
+import { keepChild } from "./children.ts";
 import { freeLoopbackPort, type GatewayPlan } from "./gateway.ts";
 
 export interface ConsolePlan {
@@ -29,12 +29,14 @@ export async function planConsole(dir: string, gateway: GatewayPlan | undefined)
   return { addressFile, logFile: path.join(dir, "logs", "console.log"), args };
 }
 
-export function startConsole({ args, logFile }: ConsolePlan, kubeconfig: string): ChildProgram {
-  return startChild(
-    "console",
-    ["console", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args],
-    logFile,
-  );
+/** `say` gets a line when it has ended and is started again. */
+export function startConsole(
+  { args, logFile }: ConsolePlan,
+  kubeconfig: string,
+  say: (line: string) => void,
+): ReturnType<typeof keepChild> {
+  const flags = ["console", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args];
+  return keepChild("console", flags, logFile, say);
 }
 
 /** Resolves once the console listens; with undefined if it does not in time. */

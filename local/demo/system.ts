@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
-import { type ChildProgram, logTail, startChild } from "../children.ts";
+import { type ChildProgram, keepChild, logTail, startChild } from "../children.ts";
 import { consoleAddress, planConsole, startConsole } from "../console.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/open.ts";
@@ -39,6 +39,8 @@ export interface DemoSystemOptions {
   readonly onStopOrder: () => void;
 }
 
+type Part = Omit<ChildProgram, "restart"> & Partial<Pick<ChildProgram, "restart">>;
+
 /** Time for the agent to drain its engines. A TERM after that ends the drain at once. */
 const AGENT_GRACE_MS = 8_000;
 /** Time for an agent that must start first on a busy machine, because any engine that it does not stop outlives the demo. */
@@ -49,14 +51,14 @@ const CONTROLLER_GRACE_MS = 3_000;
 export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSystem> {
   let stopped: Promise<void> | undefined;
   let agentDied = false;
-  const children: ChildProgram[] = [];
+  const children: Part[] = [];
   const { promise: partFailed, reject: failParts } = Promise.withResolvers<never>();
   partFailed.catch(() => {}); // Avoids an unhandled rejection while no caller is waiting.
   const opened = await openControlPlane({
     dir: join(options.dir, "control-plane"),
     parts: findClusterParts(readPartsConfig()),
     crds: customResourceDefinitions(),
-    log: createTerminalLog((line) => process.stderr.write(line)),
+    log: createTerminalLog(writeErr),
     signal: options.signal,
     onStopOrder: async () => {
       options.onStopOrder();
@@ -91,7 +93,7 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
     startConsole: async () => {
       const plan = await planConsole(options.dir, options.gateway);
       if (stopped !== undefined) return undefined;
-      const child = startConsole(plan, opened.controlPlane.kubeconfig);
+      const child = startConsole(plan, opened.controlPlane.kubeconfig, say);
       children.push(child);
       return Promise.race([
         consoleAddress(plan.addressFile, options.signal),
@@ -105,11 +107,7 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
   };
 }
 
-function startParts(
-  kubeconfig: string,
-  hostName: string,
-  options: DemoSystemOptions,
-): readonly ChildProgram[] {
+function startParts(kubeconfig: string, hostName: string, options: DemoSystemOptions): readonly Part[] {
   const logs = join(options.dir, "logs");
   const shared = ["--kubeconfig", kubeconfig, "--exit-with-stdin"];
   const agent = ["agent", ...shared, "--stop-engines", "--register", "--host-name", hostName];
@@ -118,24 +116,32 @@ function startParts(
   for (const root of options.modelRoots) agent.push("--model-root", root);
   const gateway = options.gateway && ["gateway", ...shared, ...options.gateway.args];
   return [
-    ...(gateway === undefined ? [] : [startChild("gateway", gateway, join(logs, "gateway.log"))]),
+    ...(gateway === undefined ? [] : [keepChild("gateway", gateway, join(logs, "gateway.log"), say)]),
     startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),
     startChild("agent", agent, join(logs, "agent.log")),
   ];
 }
 
 async function stopAll(
-  children: readonly ChildProgram[],
+  children: readonly Part[],
   closeControlPlane: () => Promise<void>,
   agentDied: boolean,
 ): Promise<void> {
   // Engines outlive a killed agent, so another agent is started to adopt and stop them.
   const agent = children.find(({ name }) => name === "agent");
-  if (agentDied) await agent?.restart().stop(NEXT_AGENT_GRACE_MS);
+  if (agentDied) await agent?.restart?.().stop(NEXT_AGENT_GRACE_MS);
   await Promise.all(
     children.map((child) => child.stop(child.name === "agent" ? AGENT_GRACE_MS : CONTROLLER_GRACE_MS)),
   );
   await closeControlPlane();
+}
+
+function writeErr(text: string): void {
+  process.stderr.write(text);
+}
+
+function say(line: string): void {
+  writeErr(`${line}\n`);
 }
 
 /** This machine's name as a DNS label. */

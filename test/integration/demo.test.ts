@@ -8,7 +8,9 @@ import path from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { machineAddress } from "../../local/demo/address.ts";
 import { describeUnless } from "../bed/describe-unless.ts";
+import { pidsNaming } from "../bed/leftovers.ts";
 import { whyNoNodeNetwork } from "../bed/node-network.ts";
+import { until } from "../bed/until.ts";
 import { runVerb } from "../cli/program.ts";
 import { type Demos, openDemos } from "./demos.ts";
 
@@ -35,7 +37,7 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     await on.untilNothingIsLeft();
   });
 
-  it("restores its service from the folder, prints what to try next, refuses a second demo there, and stops when its terminal closes, even when signaled repeatedly", async () => {
+  it("restores its service from the folder, prints what to try next, restarts its gateway, refuses a second demo there, and stops when its terminal closes, even when signaled repeatedly", async () => {
     const run = on.demo([]);
     await on.untilPrinted(run, "Try next");
     expect(run.output()).toContain(`export KUBECONFIG=${on.dir}`);
@@ -50,6 +52,12 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
       stdout: "[]\n",
       stderr: "",
     });
+    const [gateway] = pidsNaming(on.dir, " gateway --kubeconfig ");
+    expect(gateway).toBeDefined();
+    process.kill(gateway ?? 0, "SIGKILL");
+    await on.untilPrinted(run, "gateway ended with SIGKILL, and is started again");
+    const baseUrl = /gateway +(http:\S+\/v1)/.exec(run.output())?.[1];
+    await until(async () => expect((await fetch(`${baseUrl}/models`)).status).toBe(200));
     const second = on.demo(["--once"]);
     expect((await second.ended)[0]).toBe(1);
     expect(second.output()).toContain("ControlPlaneRunning");
