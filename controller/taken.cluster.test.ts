@@ -116,7 +116,7 @@ test("does not retry the create while the name is taken", async () => {
   expect((await refusedCreates()) - before).toBeLessThanOrEqual(1);
 });
 
-test("a model name that two services ask for is reported with both, until it is free", async () => {
+test("a model name stays with the service that claimed it first, until it is free, and never goes to another namespace", async () => {
   const [older, newer] = ["names-a", "names-b"] as const;
   for (const ns of [older, newer]) await namespace(ns);
   const endpoint = { modelNames: [{ name: "gpt-4o" }] };
@@ -129,11 +129,25 @@ test("a model name that two services ask for is reported with both, until it is 
   await bench.apply(inferenceService(older, "chat", { endpoint }));
   await untilNames(older, { status: "True", reason: "NamesAccepted" });
   await bench.apply(inferenceService(newer, "chat", { endpoint }));
-  const message = expect.stringMatching(/gpt-4o of names-b\/chat belongs to names-a\/chat, which is older/);
+  const message = expect.stringMatching(
+    /gpt-4o of names-b\/chat belongs to names-a\/chat, which has claimed it for longer/,
+  );
   await untilNames(newer, { status: "False", reason: "ModelNameTaken", message });
   await bench.apply(inferenceService(older, "chat"));
   await untilNames(newer, { status: "True", message: expect.stringContaining("gpt-4o") });
   await untilNames(older, undefined);
+  await bench.apply(inferenceService(older, "chat", { endpoint }));
+  const back = expect.stringMatching(/gpt-4o of names-a\/chat belongs to names-b\/chat, which has claimed/);
+  await untilNames(older, { status: "False", reason: "ModelNameTaken", message: back });
+  const slashed = { modelNames: [{ name: "names-b/victim" }, { name: "names-none/tiny" }] };
+  await bench.apply(inferenceService(older, "chat", { endpoint: slashed }));
+  const reserved = expect.stringMatching(
+    /names-b\/victim of names-a\/chat is reserved .* as names-a\/chat, names-none\/tiny, chat\. To do/,
+  );
+  await untilNames(older, { status: "False", reason: "ModelNameReserved", message: reserved });
+  await bench.serviceUntil(older, "chat", ({ status }) =>
+    expect(status?.modelNames?.map(({ name }) => name)).toEqual(["chat", "names-none/tiny"]),
+  );
   await bench.objects.remove(older, "isvc/chat");
   await untilNames(newer, { message: "gateways offer names-b/chat as names-b/chat, gpt-4o, chat" });
 });

@@ -36,6 +36,7 @@ import { createServiceMemory, type ServiceMemory } from "../service/hosts/memory
 import type { HostsPathPorts } from "../service/hosts/ports.ts";
 import { createIdleServices } from "../service/idle/idle.ts";
 import type { IdleServices } from "../service/idle-report.ts";
+import { createNamespaceReader } from "../service/model-names.ts";
 import { observeService } from "../service/owned/observe.ts";
 import { choosePath, type LiveService, modelKeyOf } from "../service/path.ts";
 import { type LivePerformance, startLivePerformance } from "../service/performance/live-performance.ts";
@@ -233,6 +234,7 @@ function passesOf(
     ...ports,
     ...own,
     foreign,
+    namespaces: createNamespaceReader(ports),
     turns,
     retries,
     performance,

@@ -7,6 +7,7 @@ import type { ScalingPorts } from "./autoscaling/scale.ts";
 import type { FlavorChooser } from "./flavor-report.ts";
 import type { ForeignServices } from "./foreign-services.ts";
 import type { IdleServices, Use } from "./idle-report.ts";
+import type { NamespaceReader } from "./model-names.ts";
 import type { LiveService, ServicePath } from "./path.ts";
 import type { RoutePorts } from "./routes/route.ts";
 import type { StatusPorts } from "./status.ts";
@@ -22,6 +23,7 @@ export interface ServicePerformance {
 
 export interface ServicePorts extends ScalingPorts, StatusPorts, RoutePorts {
   readonly foreign: ForeignServices;
+  readonly namespaces: NamespaceReader;
   readonly turns: BackendTurns;
   readonly retries: RejectionRetries;
   readonly performance: ServicePerformance;

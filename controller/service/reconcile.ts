@@ -15,14 +15,14 @@ import { scaleService } from "./autoscaling/scale.ts";
 import { takeOverReplicas } from "./autoscaling/take-over.ts";
 import { withAllocation, withFlavor } from "./flavor-report.ts";
 import { idleConditions, idleStatus } from "./idle-report.ts";
-import { modelNamesConditions } from "./model-names.ts";
+import { planModelNames, undecidedNames } from "./model-names.ts";
 import { removeOrphans } from "./orphans.ts";
 import { type ObservedService, observeService } from "./owned/observe.ts";
 import { planTeardown } from "./owned/teardown.ts";
 import { choosePath, type LiveService, modelKeyOf, type ServicePath, soonest } from "./path.ts";
 import type { ServicePorts } from "./ports.ts";
 import { routeService } from "./routes/route.ts";
-import { writeStatus } from "./status.ts";
+import { knownStatus, writeStatus } from "./status.ts";
 
 const CONFLICT_RETRY_MS = 1_000;
 const MAX_MESSAGE = 4096;
@@ -91,11 +91,11 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   const nowIso = isoSeconds(ports.clock.nowMs());
   const { on } = chosen;
   const scaled = await scaleService(ports, idle.live, { on, runtime: status.runtime });
-  const names = modelNamesConditions(ports.watches.publicNames, service);
+  const names = await namesOf(ports, observed, nowIso);
   const updates = [
     ...movingCondition(ports, key),
     ...scaled.conditions,
-    ...names,
+    ...names.conditions,
     ...idleConditions(idle),
     ...routed.conditions,
   ];
@@ -106,6 +106,7 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
     on: runningOn(live) ?? on,
     performance,
     gateway: routed.gateway,
+    modelNames: names.modelNames,
   };
   await writeStatus(ports, service, complete);
   if (NEEDS_NO_OTHER_PATH.has(status.phase)) {
@@ -116,7 +117,23 @@ async function serve(ports: ServicePorts, observed: LiveService): Promise<Rechec
   }
   const rejected = kept.length + rejections.length + scaled.rejections.length + routed.rejections.length;
   const retryMs = ports.retries.afterMs(key, rejected > 0, ports.clock.monotonicMs());
-  return soonest([retryMs, recheckAfterMs, performanceAfterMs, flavorAfterMs, idle.recheckAfterMs]);
+  return soonest([
+    retryMs,
+    recheckAfterMs,
+    performanceAfterMs,
+    flavorAfterMs,
+    idle.recheckAfterMs,
+    names.recheckAfterMs,
+  ]);
+}
+
+/** By the last written status: before the watch shows it, a claim would be recorded again, with a later time. */
+async function namesOf(ports: ServicePorts, { key, service }: LiveService, nowIso: string) {
+  const { publicNames } = ports.watches;
+  const known = { ...service, status: knownStatus(service, ports.lastStatus.get(key)) };
+  const undecided = undecidedNames(publicNames, known);
+  const exists = await ports.namespaces.read(undecided.map(({ namespace }) => namespace));
+  return planModelNames(publicNames, known, exists, nowIso);
 }
 
 interface Serving extends Pick<ServicePath, "names"> {

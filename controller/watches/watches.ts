@@ -188,7 +188,7 @@ function notePublicNames(
   return names === undefined ? table.remove(old?.key ?? "") : table.set(names);
 }
 
-/** The services that share a name with it: the route of the oldest leaves out those without replicas. */
+/** The services that share a name with it: the route of the first to claim it leaves out those without replicas. */
 function sharersOf({ namesOf, sharesOf }: PublicNames, key: string): readonly string[] {
   return namesOf(key).flatMap((name) => sharesOf(name).map((share) => share.key));
 }

@@ -6,20 +6,33 @@ import { createPublicNames, type PublicNames, type ServiceNames, serviceNamesOf 
 interface Given {
   readonly at?: number;
   readonly names?: readonly (string | readonly [string, number])[];
+  /** Recorded claims, by the minute. Without them the service is new, or with `isLegacy` from a release that recorded none. */
+  readonly record?: Readonly<Record<string, number>>;
+  readonly isLegacy?: boolean;
 }
 
+const minute = (at: number) => `2026-01-01T00:${String(at).padStart(2, "0")}:00Z`;
+
 /** A service that was created in that minute. */
-function service(key: string, { at = 0, names = [] }: Given = {}): ServiceNames {
+function service(key: string, { at = 0, names = [], record, isLegacy = false }: Given = {}): ServiceNames {
   const [namespace = "", name = ""] = key.split("/");
   const modelNames = names.map((one) =>
     typeof one === "string" ? { name: one } : { name: one[0], weight: one[1] },
   );
   return serviceNamesOf(
     inferenceServiceSchema.parse({
-      metadata: { namespace, name, creationTimestamp: `2026-01-01T00:${String(at).padStart(2, "0")}:00Z` },
+      metadata: { namespace, name, creationTimestamp: minute(at) },
       spec: { modelRef: "m", endpoint: { modelNames } },
+      status:
+        isLegacy || record !== undefined
+          ? { phase: "Ready", modelNames: record && recorded(record) }
+          : undefined,
     }),
   );
+}
+
+function recorded(record: Readonly<Record<string, number>>) {
+  return Object.entries(record).map(([name, at]) => ({ name, since: minute(at) }));
 }
 
 function tableOf(...services: readonly ServiceNames[]) {
@@ -31,10 +44,10 @@ function tableOf(...services: readonly ServiceNames[]) {
 const only = (key: string) => [{ key, weight: 1 }];
 
 test("a service has its full name, its name and its further names", () => {
-  const table = tableOf(service("apps/chat", { names: ["gpt-4o", "openai/gpt-oss-20b"] }));
-  for (const name of ["apps/chat", "chat", "gpt-4o", "openai/gpt-oss-20b"])
+  const table = tableOf(service("apps/chat", { names: ["gpt-4o", "Qwen/Qwen3-8B", "apps/other"] }));
+  for (const name of ["apps/chat", "chat", "gpt-4o", "Qwen/Qwen3-8B", "apps/other"])
     expect(table.sharesOf(name)).toEqual(only("apps/chat"));
-  expect(table.namesOf("apps/chat")).toEqual(["apps/chat", "gpt-4o", "openai/gpt-oss-20b", "chat"]);
+  expect(table.namesOf("apps/chat")).toEqual(["apps/chat", "gpt-4o", "Qwen/Qwen3-8B", "apps/other", "chat"]);
   expect(table.sharesOf("Chat")).toEqual([]);
   expect(table.takenFrom("apps/chat")).toEqual([]);
 });
@@ -77,7 +90,13 @@ test("the older of two services has the short name, and both have their full nam
   expect(table.sharesOf("new/chat")).toEqual(only("new/chat"));
   expect(table.namesOf("new/chat")).toEqual(["new/chat"]);
   expect(table.takenFrom("new/chat")).toEqual([
-    { name: "chat", isRequested: false, weight: undefined, by: "old/chat" },
+    {
+      name: "chat",
+      isRequested: false,
+      isAccepted: true,
+      since: minute(2),
+      by: "old/chat",
+    },
   ]);
   expect(table.takenFrom("old/chat")).toEqual([]);
 });
@@ -88,7 +107,7 @@ test("services of the same second are ordered by their full names", () => {
 });
 
 test("no name replaces the full name of a service, whatever its age", () => {
-  const table = tableOf(service("apps/thief", { at: 1, names: ["bank/chat"] }));
+  const table = tableOf(service("apps/thief", { at: 1, names: ["bank/chat"], record: { "bank/chat": 1 } }));
   expect(table.sharesOf("bank/chat")).toEqual(only("apps/thief"));
   expect(table.set(service("bank/chat", { at: 2 }))).toEqual(["bank/chat", "apps/thief"]);
   expect(table.sharesOf("bank/chat")).toEqual(only("bank/chat"));
@@ -143,11 +162,113 @@ test("within a scope, names belong to services of the scope only", () => {
     service("new/chat", { at: 2, names: ["gpt", "old/chat"] }),
   );
   const inNew = (key: string) => key.startsWith("new/");
-  for (const name of ["chat", "gpt", "old/chat"])
-    expect(table.sharesOf(name, inNew)).toEqual(only("new/chat"));
-  expect(table.namesOf("new/chat", inNew)).toEqual(["new/chat", "gpt", "old/chat", "chat"]);
+  for (const name of ["chat", "gpt"]) expect(table.sharesOf(name, inNew)).toEqual(only("new/chat"));
+  expect(table.sharesOf("old/chat", inNew)).toEqual([]);
+  expect(table.namesOf("new/chat", inNew)).toEqual(["new/chat", "gpt", "chat"]);
   expect(table.namesOf("old/chat", inNew)).toEqual([]);
   expect(table.sharesOf("chat", () => false)).toEqual([]);
+});
+
+const gpt = { names: ["gpt"] };
+const slash = { names: ["bank/chat"] };
+type HolderRow = [title: string, holder: string | undefined, name: string, services: ServiceNames[]];
+const holders: HolderRow[] = [
+  [
+    "an older service that adds a name does not take it from the one that has it",
+    "b/new",
+    "gpt",
+    [service("a/old", { at: 1, ...gpt, record: { old: 1 } }), service("b/new", { at: 2, ...gpt })],
+  ],
+  [
+    "not after the controller has recorded the claim either",
+    "b/new",
+    "gpt",
+    [
+      service("a/old", { at: 1, ...gpt, record: { old: 1, gpt: 5 } }),
+      service("b/new", { at: 2, ...gpt, record: { new: 2, gpt: 2 } }),
+    ],
+  ],
+  [
+    "an added name that nobody has is used at once",
+    "a/old",
+    "gpt",
+    [service("a/old", { ...gpt, record: { old: 1 } })],
+  ],
+  [
+    "a service that is deleted and created again has lost its names to others that claim them",
+    "b/talk",
+    "gpt",
+    [service("a/chat", { at: 9, ...gpt }), service("b/talk", { at: 1, ...gpt, record: { talk: 1, gpt: 5 } })],
+  ],
+  [
+    "after an upgrade, the oldest service has the name, whoever is recorded first",
+    "a/old",
+    "gpt",
+    [
+      service("a/old", { at: 1, ...gpt, isLegacy: true }),
+      service("b/new", { at: 2, ...gpt, record: { new: 2, gpt: 2 } }),
+    ],
+  ],
+  [
+    "the older service has the name of two claims of one second",
+    "b/old",
+    "gpt",
+    [
+      service("a/new", { at: 2, ...gpt, record: { gpt: 5 } }),
+      service("b/old", { at: 1, ...gpt, record: { gpt: 5 } }),
+    ],
+  ],
+  [
+    "of two claims that are not recorded too",
+    "b/old",
+    "gpt",
+    [service("a/new", { at: 2, ...gpt, record: {} }), service("b/old", { at: 1, ...gpt, record: {} })],
+  ],
+  [
+    "no new service answers for a name of another namespace",
+    undefined,
+    "bank/chat",
+    [service("apps/chat", slash)],
+  ],
+  [
+    "nor does one that adds the name",
+    undefined,
+    "bank/chat",
+    [service("apps/chat", { ...slash, record: { chat: 1 } })],
+  ],
+  [
+    "the one whose claim is accepted does",
+    "b/chat",
+    "bank/chat",
+    [service("apps/chat", slash), service("b/chat", { at: 5, ...slash, record: { "bank/chat": 5 } })],
+  ],
+  [
+    "one of an earlier release does until the controller has decided",
+    "apps/chat",
+    "bank/chat",
+    [service("apps/chat", { ...slash, isLegacy: true })],
+  ],
+  [
+    "a longer name of another namespace is its name too",
+    undefined,
+    "bank/chat:latest",
+    [service("apps/chat", { names: ["bank/chat:latest"] })],
+  ],
+];
+test.each(holders)("%s", (_, holder, name, services) => {
+  const expected = holder === undefined ? [] : only(holder);
+  for (const order of [services, services.toReversed()])
+    expect(tableOf(...order).sharesOf(name)).toEqual(expected);
+  expect(tableOf(...services).sharesOf(name, () => true)).toEqual(expected);
+});
+
+test("services whose claim is not accepted learn that the name has an owner, and that it has none again", () => {
+  const table = tableOf(service("apps/chat", slash));
+  expect(table.takenFrom("apps/chat")).toEqual([]);
+  expect(table.set(service("bank/chat"))).toEqual(["bank/chat", "apps/chat"]);
+  expect(table.takenFrom("apps/chat")).toMatchObject([{ name: "bank/chat", by: "bank/chat" }]);
+  expect(table.remove("bank/chat").toSorted()).toEqual(["apps/chat", "bank/chat"]);
+  expect(table.sharesOf("bank/chat")).toEqual([]);
 });
 
 test("a change of a weight returns the services that share the name", () => {
@@ -181,10 +302,16 @@ const someService = fc
       fc.tuple(fc.constantFrom(...NAMES), fc.option(fc.integer({ min: 0, max: 2 }), { nil: undefined })),
       { maxLength: 4, selector: ([name]) => name },
     ),
+    record: fc.option(fc.dictionary(fc.constantFrom(...NAMES), fc.integer({ min: 0, max: 2 })), {
+      nil: undefined,
+    }),
+    isLegacy: fc.boolean(),
   })
-  .map(({ key, at, names }) =>
+  .map(({ key, at, names, record, isLegacy }) =>
     service(key, {
       at,
+      record,
+      isLegacy,
       names: names.map(([name, weight]) => (weight === undefined ? name : [name, weight])),
     }),
   );
@@ -201,13 +328,21 @@ function expectConsistent(table: PublicNames, state: State): void {
     expect(new Set(shares.map(({ key }) => key.split("/")[0])).size).toBeLessThanOrEqual(1);
     if (state.has(name)) expect(shares).toEqual(only(name));
     expect(table.sharesOf(name, (key) => key.startsWith("a/"))).toEqual(inA.sharesOf(name));
-    const isClaimed = [...state.values()].some(({ claims }) => claims.some((claim) => claim.name === name));
+    const isClaimed = [...state.values()].some(({ claims }) => isHeldBy(claims, name));
     expect(shares.length > 0).toBe(isClaimed || state.has(name));
   }
   for (const { key, claims } of state.values()) {
     const names = [...table.namesOf(key), ...table.takenFrom(key).map((taken) => taken.name)];
-    expect(names.toSorted()).toEqual([key, ...claims.map(({ name }) => name)].toSorted());
+    const free = claims.filter(({ name }) => table.sharesOf(name).length === 0);
+    expect(free.every(({ isAccepted }) => !isAccepted)).toBe(true);
+    expect([...names, ...free.map(({ name }) => name)].toSorted()).toEqual(
+      [key, ...claims.map(({ name }) => name)].toSorted(),
+    );
   }
+}
+
+function isHeldBy(claims: ServiceNames["claims"], name: string): boolean {
+  return claims.some((claim) => claim.name === name && claim.isAccepted);
 }
 
 /** Applies a change, and expects that it names each service whose taken names it changes. */

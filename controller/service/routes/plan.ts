@@ -86,7 +86,7 @@ export interface Sharers {
 }
 
 /**
- * The names of a service. The oldest of the services that share a name has the rule for it. Services without endpoints are left
+ * The names of a service. The first to claim a shared name has the rule for it. Services without endpoints are left
  * out while another has some: Envoy Gateway would answer their part of the requests with 503, and would give each other service
  * a cluster of a kind that Envoy AI Gateway does not know, so that their names would not be replaced.
  */

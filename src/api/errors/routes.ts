@@ -3,10 +3,15 @@ import type { ErrorEntry } from "./entry.ts";
 
 export const routeErrors = {
   ModelNameTaken: {
-    what: "A model name in spec.endpoint.modelNames (or gateway.modelName) of the service belongs to another service: an older one that uses the name, or one whose namespace and name it is. Gateways send requests for the name to that service. The message names both services.",
+    what: "A model name in spec.endpoint.modelNames (or gateway.modelName) of the service belongs to another service: one that has claimed it for longer, or one whose namespace and name it is. Gateways send requests for the name to that service. The message names both services.",
     do: "remove the name from one of the two services, or, to share it within a namespace, give it a weight in both; clients can always use NAMESPACE/NAME",
     command:
       "kubectl get isvc -A -o custom-columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,NAMES:.spec.endpoint.modelNames[*].name",
+  },
+  ModelNameReserved: {
+    what: "A model name in spec.endpoint.modelNames (or gateway.modelName) of the service begins with the name of another namespace and a slash. Only services of that namespace may have such a name. Also reported while the controller cannot read whether the namespace exists.",
+    do: "remove the name, use one without that prefix, or create the service in that namespace; clients can always use NAMESPACE/NAME",
+    command: "kubectl get namespaces",
   },
   GatewayNotSet: {
     what: "The service requests a route on a Gateway, but neither the service nor the controller names the Gateway.",

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { int32, localReference, nonEmpty, objectName } from "../fields/shared.ts";
 
 /** Number of further model names of a service. */
-const MODEL_NAMES_MAX = 16;
+export const MODEL_NAMES_MAX = 16;
 
 /** A model name in requests. Names of Hugging Face, Ollama and the OpenAI API have this form. */
 const modelNameSchema = nonEmpty(253).regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]*$/);
@@ -66,7 +66,7 @@ export const endpointSchema = z
           ),
           weight: int32(0, 1000)
             .describe(
-              "Share of the requests for this name, relative to the other services of the namespace that give the same name a weight. Without a weight, only one service can have the name: the oldest.",
+              "Share of the requests for this name, relative to the other services of the namespace that give the same name a weight. Without a weight, only one service can have the name: the one that has claimed it for longest.",
             )
             .optional(),
         }),
@@ -74,7 +74,7 @@ export const endpointSchema = z
       .max(MODEL_NAMES_MAX)
       .meta({
         description:
-          "Further model names under which gateways offer the service, beside NAMESPACE/NAME and, unless an older service has it, NAME. The condition ModelNamesAccepted lists names that another service has.",
+          "Further model names under which gateways offer the service, beside NAMESPACE/NAME and, unless another service has claimed it for longer, NAME. A name such as team-b/chat, which begins with the name of another namespace, is refused. The condition ModelNamesAccepted lists names that the service does not have.",
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["name"],
       })

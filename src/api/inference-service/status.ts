@@ -4,8 +4,10 @@ import { conditionsSchema } from "../conditions.ts";
 import { modeSchema } from "../engine-settings.ts";
 import { totalPerformanceSchema } from "../fields/performance.ts";
 import { runtimeSchema } from "../fields/runtime-fields.ts";
-import { bytes, hostName, summaryFields } from "../fields/shared.ts";
+import { bytes, hostName, nonEmpty, summaryFields, timestamp } from "../fields/shared.ts";
 import { flavorStatusSchema } from "../flavors.ts";
+import { LORA_ADAPTERS_MAX } from "../inference-replica.ts";
+import { MODEL_NAMES_MAX } from "./endpoint.ts";
 import { idleStatusSchema } from "./idle.ts";
 
 export const SERVICE_PHASES = [
@@ -78,6 +80,11 @@ const servicePlacementSchema = z.object({
     })
     .optional(),
   reasons: z.record(z.string(), z.int32()).describe("Number of hosts rejected, by reason.").optional(),
+});
+
+const claimedNameSchema = z.object({
+  name: nonEmpty(253).describe("Model name."),
+  since: timestamp("Time since which the service claims the name."),
 });
 
 export const inferenceServiceStatusSchema = z.object({
@@ -153,6 +160,17 @@ export const inferenceServiceStatusSchema = z.object({
       modelName: z.string().max(253).describe("Model name that clients use on the Gateway.").optional(),
     })
     .describe("Route on a Gateway of Envoy AI Gateway. Absent without one.")
+    .optional(),
+  modelNames: z
+    .array(claimedNameSchema)
+    // Those of endpoint.modelNames, endpoint.gateway.modelName, the service itself and its adapters.
+    .max(MODEL_NAMES_MAX + 2 + LORA_ADAPTERS_MAX)
+    .meta({
+      description:
+        "Model names that the service claims beside NAMESPACE/NAME. On gateways a name belongs to the service with the earliest claim. Names that belong to another namespace are missing.",
+      "x-kubernetes-list-type": "map",
+      "x-kubernetes-list-map-keys": ["name"],
+    })
     .optional(),
   placement: servicePlacementSchema
     .describe("Scheduling result: the chosen hosts, and why others were rejected.")
