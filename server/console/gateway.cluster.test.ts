@@ -9,6 +9,12 @@ import { createCertificate } from "../../src/crypto/certificate.ts";
 import { serveHttp } from "../../test/bed/http-server.ts";
 import { consoleHeaders, openConsoleRig, signIn } from "./testing/console-rig.ts";
 
+/** What an engine must not say in the name of the console. */
+const FOREIGN = [
+  ...["set-cookie", "location", "refresh", "www-authenticate", "clear-site-data", "link"],
+  ...["service-worker-allowed", "strict-transport-security", "access-control-allow-origin"],
+];
+
 test("the gateway's answer streams through, with the reader's key, and its end is heard", async () => {
   await using rig = await openConsoleRig();
   const seen: IncomingMessage[] = [];
@@ -16,7 +22,7 @@ test("the gateway's answer streams through, with the reader's key, and its end i
   await using gateway = await serveHttp(async (request, response) => {
     seen.push(request);
     const body = await text(request);
-    response.setHeader("set-cookie", "stranger=1");
+    for (const name of FOREIGN) response.setHeader(name, "stranger=1");
     response.writeHead(200, { "content-type": "text/event-stream", "x-metalbridge-host": "mac-1" });
     response.write(`data: ${body}\n\n`);
     response.once("close", () => closed.resolve());
@@ -48,7 +54,8 @@ test("the gateway's answer streams through, with the reader's key, and its end i
     const response = await post(each, "v1/chat/completions?x=1");
     const [first] = (await once(response, "data")) as [Buffer];
     expect(first.toString()).toBe('data: {"stream":true}\n\n');
-    expect(response.headers["set-cookie"]).toBeUndefined();
+    for (const name of FOREIGN) expect(response.headers[name], name).toBeUndefined();
+    expect(response.headers["content-security-policy"]).toBe("sandbox");
     expect(response.headers["x-metalbridge-host"]).toBe("mac-1");
     response.destroy();
   }

@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { CONSOLE_PATH } from "../../src/console/protocol.ts";
-import { ASK_HOST_HEADER } from "../../src/gateway/host-header.ts";
+import { ASK_HOST_HEADER, HOST_HEADER } from "../../src/gateway/host-header.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { pathBelow } from "./body.ts";
 import type { SessionData } from "./session/session.ts";
@@ -25,9 +25,11 @@ export interface ConsoleGateway {
 const PREFIX = `${CONSOLE_PATH}/gateway`;
 const SENT_HEADERS = ["accept"] as const;
 const BODY_HEADERS = ["content-type", "content-length"] as const;
-/** About the connection, or about another origin. */
-const DROPPED_HEADER =
-  /^(connection|keep-alive|transfer-encoding|upgrade|trailer|set-cookie|access-control-.*|proxy-.*)$/;
+/** All others would speak for the console's own origin: cookies, redirects, questions for a password, orders to forget. */
+const PASSED_HEADERS = [
+  ...["content-type", "content-encoding", "content-length", "retry-after"],
+  ...["x-request-id", "x-should-retry", HOST_HEADER],
+] as const;
 
 export function mountGateway(
   scope: FastifyInstance,
@@ -66,9 +68,11 @@ async function pass(
     "cache-control": "no-store",
     "x-accel-buffering": "no",
     "x-content-type-options": "nosniff",
+    // No page, whatever its type says.
+    "content-security-policy": "sandbox",
   };
-  for (const [name, value] of Object.entries(answer.headers))
-    if (!DROPPED_HEADER.test(name)) headers[name] = value;
+  for (const name of PASSED_HEADERS)
+    if (answer.headers[name] !== undefined) headers[name] = answer.headers[name];
   reply.hijack();
   reply.raw.writeHead(answer.statusCode ?? 502, headers);
   reply.raw.flushHeaders();

@@ -21,7 +21,7 @@ import { createExtenderCounters } from "./metrics.ts";
 
 const table = readBenchmarks(measuredTable());
 
-async function serve(clock: AppOptions["clock"] = { monotonicMs: () => 0 }) {
+async function serve(clock: AppOptions["clock"] = { monotonicMs: () => 0 }, maxHeldBytes?: number) {
   const lines: LogLine[] = [];
   const counters = createExtenderCounters();
   const known: readonly string[] = ["a100", "l4", "slice"] satisfies NodeClassName[];
@@ -46,6 +46,7 @@ async function serve(clock: AppOptions["clock"] = { monotonicMs: () => 0 }) {
     counters,
     clock,
     log: keepLines(lines),
+    ...(maxHeldBytes === undefined ? {} : { maxHeldBytes }),
   });
   const server = createServer(app).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -138,33 +139,40 @@ test("a body above the limit is refused by its length, before it is sent", async
   call.destroy();
 });
 
+/** Sends the headers of a request with so many bytes, and the first of them. */
+function begin(port: number, length: number, sent: string): ClientRequest {
+  const headers = { "content-length": length };
+  const call = request({ host: "127.0.0.1", port, path: "/filter", method: "POST", headers });
+  call.on("error", () => {});
+  call.flushHeaders();
+  call.write(sent);
+  return call;
+}
+
 test("bodies in flight have a limit together, and a client that hangs up frees its share without an error", async () => {
-  const { port, lines, counters } = await serve();
-  const begin = () => {
-    const headers = { "content-length": 100 * 1024 ** 2, expect: "100-continue" };
-    const call = request({ host: "127.0.0.1", port, path: "/filter", method: "POST", headers });
-    call.on("error", () => {});
-    call.flushHeaders();
-    return call;
-  };
-  const hangUp = async (call: ClientRequest, times: number) => {
-    call.destroy();
-    await until(() =>
-      expect([...counters.requests.samples()]).toContainEqual({
-        labels: { verb: "filter", code: "499" },
-        value: times,
-      }),
-    );
-  };
-  const first = begin();
-  await once(first, "continue");
-  const second = begin();
-  const [refused] = (await once(second, "response")) as [IncomingMessage];
-  expect(refused.statusCode).toBe(503);
-  expect(await text(refused)).toMatch(/^ExtenderRequestTooLarge: /);
-  await hangUp(first, 1);
-  const third = begin();
-  await once(third, "continue");
-  await hangUp(third, 2);
-  expect(lines).toEqual([]);
+  const { port, post, lines, counters } = await serve(undefined, 10_000);
+  const body = { Pod: POD, NodeNames: NODE_NAMES };
+  const first = begin(port, 10_000, "x".repeat(9_999));
+  await until(async () => {
+    const refused = await post("filter", body);
+    expect(refused).toMatchObject({ status: 503, text: expect.stringMatching(/^ExtenderRequestTooLarge: /) });
+  });
+  first.destroy();
+  await until(async () => expect(await post("filter", body)).toMatchObject({ status: 200 }));
+  expect([...counters.requests.samples()].map(({ labels }) => labels?.code)).toContain("499");
+  expect(lines.map(({ message }) => message)).toEqual(["nodes rejected"]);
+});
+
+test("bodies that are only announced keep nobody out, and end when no scheduler waits any more", async () => {
+  const { port, post, counters } = await serve();
+  const calls = [0, 1, 2].map(() => begin(port, 100 * 1024 ** 2, "{"));
+  const ended = Promise.all(calls.map((call) => new Promise((resolve) => call.once("close", resolve))));
+  expect(await post("filter", { Pod: POD, NodeNames: NODE_NAMES })).toMatchObject({ status: 200 });
+  await ended;
+  await until(() =>
+    expect([...counters.requests.samples()]).toContainEqual({
+      labels: { verb: "filter", code: "499" },
+      value: 3,
+    }),
+  );
 });

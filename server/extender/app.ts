@@ -20,7 +20,7 @@ import {
 
 /** 5,000 Nodes of 20 KB. */
 const MAX_BODY_BYTES = 128 * 1024 ** 2;
-/** Sum of the bodies of all requests in flight. */
+/** Sum of what has arrived of the bodies of all requests in flight. */
 const MAX_HELD_BYTES = 192 * 1024 ** 2;
 /** The documented httpTimeout, after which the scheduler has stopped waiting. */
 const BUDGET_MS = 1_000;
@@ -34,6 +34,7 @@ export interface AppOptions {
   readonly counters: ExtenderCounters;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly log: Log;
+  readonly maxHeldBytes?: number;
 }
 
 interface Answer {
@@ -45,7 +46,7 @@ interface Answer {
 const HUNG_UP: Answer = { status: 499, body: "" };
 
 export function createApp(options: AppOptions): RequestListener {
-  const { counters, clock, log } = options;
+  const { counters, clock, log, maxHeldBytes = MAX_HELD_BYTES } = options;
   const decide = createDecider(options);
   let heldBytes = 0;
   const answer = async (
@@ -54,14 +55,20 @@ export function createApp(options: AppOptions): RequestListener {
     isLate: () => boolean,
   ): Promise<Answer> => {
     const length = lengthOf(request);
-    if (heldBytes + length > MAX_HELD_BYTES)
-      return { status: 503, body: `ExtenderRequestTooLarge: other requests hold ${heldBytes} bytes\n` };
-    heldBytes += length;
+    const left = setTimeout(() => request.destroy(), BUDGET_MS);
+    let arrived = 0;
+    // What is only announced takes no memory.
+    const hold = (bytes: number): void => {
+      arrived += bytes;
+      heldBytes += bytes;
+      if (heldBytes > maxHeldBytes) throw new Busy(heldBytes);
+    };
     try {
-      const body = await readBody(request, length);
+      const body = await readBody(request, length, hold);
       return { status: 200, body: decide(verb, readArgs(body), isLate) };
     } finally {
-      heldBytes -= length;
+      clearTimeout(left);
+      heldBytes -= arrived;
     }
   };
   return (request, response) => {
@@ -75,6 +82,8 @@ export function createApp(options: AppOptions): RequestListener {
     const isLate = () => clock.monotonicMs() - startedMs > BUDGET_MS;
     void answer(request, verb, isLate)
       .catch((error: unknown): Answer => {
+        if (error instanceof Busy)
+          return { status: 503, body: `ExtenderRequestTooLarge: ${error.message}\n` };
         if (error instanceof MetalbridgeError) {
           const status = error.code === "ExtenderRequestTooLarge" ? 413 : 400;
           return { status, body: `${error.code}: ${describeError(error)}\n` };
@@ -112,11 +121,26 @@ function lengthOf(request: IncomingMessage): number {
   return length;
 }
 
-async function readBody(request: IncomingMessage, length: number): Promise<Buffer> {
+/** The system gives the buffer memory as it is filled. */
+async function readBody(
+  request: IncomingMessage,
+  length: number,
+  hold: (bytes: number) => void,
+): Promise<Buffer> {
   const body = Buffer.allocUnsafeSlow(length);
   let at = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) at += chunk.copy(body, at);
+  const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
+  for await (const chunk of chunks) {
+    hold(chunk.length);
+    at += chunk.copy(body, at);
+  }
   return body;
+}
+
+class Busy extends Error {
+  constructor(heldBytes: number) {
+    super(`other requests hold ${heldBytes} bytes`);
+  }
 }
 
 function createDecider({ cluster, weights, counters, log }: AppOptions) {
