@@ -41,8 +41,9 @@ export function renderLogFormat(): Readonly<Record<string, unknown>> {
     status: "%RESPONSE_CODE%",
     flags: "%RESPONSE_FLAGS%",
     details: "%RESPONSE_CODE_DETAILS%",
-    method: "%REQ(:METHOD)%",
-    path: "%PATH(NQ)%",
+    // Strangers choose both.
+    method: "%REQ(:METHOD):32%",
+    path: "%PATH(NQ):512%",
     cluster: "%UPSTREAM_CLUSTER_RAW%",
     endpoint: "%UPSTREAM_HOST%",
     attempts: "%UPSTREAM_REQUEST_ATTEMPT_COUNT%",

@@ -59,7 +59,11 @@ function renderHttp(options: ListenerOptions): Config {
       // Clients ask for a model NAMESPACE%2FNAME; the decision service refuses all other paths with a percent sign.
       path_with_escaped_slashes_action: "KEEP_UNCHANGED",
       server_header_transformation: "PASS_THROUGH",
-      common_http_protocol_options: { idle_timeout: CONNECTION_IDLE },
+      common_http_protocol_options: {
+        idle_timeout: CONNECTION_IDLE,
+        // An engine may take x_a for x-a, which only we may set.
+        headers_with_underscores_action: "DROP_HEADER",
+      },
       // A proxy before the gateway may speak HTTP/1.0 to it, and a client of 1.0 need not name a host.
       http_protocol_options: { accept_http_10: true, default_host_for_http_10: "metalbridge" },
       max_request_headers_kb: MAX_HEADERS_KIB,

@@ -127,6 +127,14 @@ describeUnless(whyNoEnvoy, "bodies through Envoy", () => {
     for (const { headers } of engine.received) expect(headers["x-metalbridge-body-bytes"]).toBeUndefined();
   });
 
+  it("passes on no header that an engine could take for one of ours, and logs the start of a path", async () => {
+    bed.decisions.answer = () => grant("default/a", { "x-metalbridge-ticket": "long" });
+    await chat({ model: "a" }, { ...JSON_TYPE, x_metalbridge_host: "forged" }, `/v1/${"a".repeat(9_000)}`);
+    for (const { headers } of [...asked(), ...engine.received])
+      expect(headers.x_metalbridge_host).toBeUndefined();
+    expect((await bed.finished("long")).path).toHaveLength(512);
+  });
+
   it("reads the model with any content type or none, and never from a service's own path", async () => {
     await chat({ model: "charset" }, { "content-type": "application/json; charset=UTF-8" });
     await chat({ model: "form" }, { "content-type": "application/x-www-form-urlencoded" });
