@@ -157,7 +157,8 @@ async function run(named: string | URL, flags: Flags, signal: AbortSignal): Prom
   } else
     await withCluster("bench", flags, async (cluster) => {
       const service = await findObject(cluster, INFERENCE_SERVICES, named);
-      const target = onMachine(await findEndpointTarget(cluster, service, flags), service, flags.host);
+      const all = await findEndpointTarget(cluster, service, flags, signal);
+      const target = onMachine(all, service, flags.host);
       if (flags.submit === undefined) await sendLoad(loadOf(flags, target, service.spec.mode, signal), flags);
       else await submit(cluster, service, { ...flags, submit: flags.submit }, { target, signal });
     });

@@ -29,6 +29,14 @@ interface Message {
   readonly content: string;
 }
 
+type FindTarget = (signal: AbortSignal) => Promise<EndpointTarget>;
+
+interface Conversation {
+  readonly find: FindTarget;
+  readonly system: readonly Message[];
+  readonly flags: Flags;
+}
+
 const eventSchema = z.object({
   choices: z.array(z.object({ delta: z.object({ content: z.string().nullish() }) })),
 });
@@ -49,22 +57,27 @@ async function chat(name: string, question: string | undefined, flags: Flags): P
     const mode = service.spec.mode ?? "chat";
     if (mode !== "chat")
       throw new MetalbridgeError("NotAChatService", `service ${name} has spec.mode ${mode}`);
-    const target = await findEndpointTarget(cluster, service, flags);
+    // Read again for each question: replicas move, and are unloaded while a conversation pauses.
+    const find: FindTarget = async (signal) =>
+      findEndpointTarget(cluster, await findObject(cluster, INFERENCE_SERVICES, name), flags, signal);
+    const interrupted = new AbortController();
     const system: readonly Message[] =
       flags.system === undefined ? [] : [{ role: "system", content: flags.system }];
     const isTerminal = process.stdin.isTTY === true;
     const content = question ?? (isTerminal ? undefined : (await textOf(process.stdin)).trim());
-    if (content === undefined) return converse(target, system, flags);
-    const interrupted = new AbortController();
+    if (content === undefined) {
+      await find(interrupted.signal);
+      return converse(name, { find, system, flags });
+    }
     process.once("SIGINT", () => interrupted.abort());
     const messages: readonly Message[] = [...system, { role: "user", content }];
-    if ((await answer(target, messages, flags, interrupted.signal)) === undefined)
+    if ((await answer(find, messages, flags, interrupted.signal)) === undefined)
       process.exitCode = exitCodes.interrupted;
   });
 }
 
 /** Ctrl-C ends the current answer, or the conversation at the prompt. Ctrl-D ends both. */
-async function converse(target: EndpointTarget, system: readonly Message[], flags: Flags): Promise<void> {
+async function converse(name: string, { find, system, flags }: Conversation): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   let messages = system;
   let answering: AbortController | undefined;
@@ -77,7 +90,7 @@ async function converse(target: EndpointTarget, system: readonly Message[], flag
     isClosed = true;
     answering?.abort();
   });
-  printNote(`${target.model}: /clear starts a new conversation, Ctrl-D ends it`);
+  printNote(`${name}: /clear starts a new conversation, Ctrl-D ends it`);
   terminal.setPrompt("> ");
   terminal.prompt();
   for await (const line of terminal) {
@@ -86,7 +99,7 @@ async function converse(target: EndpointTarget, system: readonly Message[], flag
     else if (content !== "") {
       const asked: readonly Message[] = [...messages, { role: "user", content }];
       answering = new AbortController();
-      const reply = await answer(target, asked, flags, answering.signal).catch(reportAnswerFailure);
+      const reply = await answer(find, asked, flags, answering.signal).catch(reportAnswerFailure);
       answering = undefined;
       if (reply !== undefined) messages = [...asked, { role: "assistant", content: reply }];
     }
@@ -105,16 +118,17 @@ function reportAnswerFailure(error: unknown): undefined {
 
 /** Prints the answer as it arrives. Undefined if the answer was interrupted. */
 async function answer(
-  target: EndpointTarget,
+  find: FindTarget,
   messages: readonly Message[],
   { maxTokens }: Flags,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const [endpoint] = target.endpoints;
-  if (endpoint === undefined) return undefined;
-  const body = { model: target.model, messages, stream: true, max_tokens: maxTokens };
   let text = "";
   try {
+    const target = await find(signal);
+    const [endpoint] = target.endpoints;
+    if (endpoint === undefined) return undefined;
+    const body = { model: target.model, messages, stream: true, max_tokens: maxTokens };
     const path = "/v1/chat/completions";
     for await (const event of streamEvents({ target, endpoint, path, body, signal })) {
       const read = eventSchema.safeParse(event);

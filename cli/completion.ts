@@ -1,14 +1,17 @@
 /** `metalbridge completion`: prints the completion script for a shell. */
 
-import { type Command, InvalidArgumentError } from "commander";
+import { Argument, type Command, InvalidArgumentError } from "commander";
 import { SCRIPTS } from "./completion/scripts.ts";
 import { writeOut } from "./program/output.ts";
 
 /** Options and action of the verb. */
 export function configureCompletion(command: Command): void {
-  command.argument("<shell>", Object.keys(SCRIPTS).join(", "), parseShell).action((script: string) => {
-    writeOut(script);
-  });
+  const shells = Object.keys(SCRIPTS);
+  command
+    .addArgument(new Argument("<shell>", shells.join(", ")).choices(shells).argParser(parseShell))
+    .action((script: string) => {
+      writeOut(script);
+    });
 }
 
 function parseShell(name: string): string {

@@ -22,7 +22,7 @@ type DescribeFlags = ClusterFlags & { readonly output: OutputFormat };
 export function configureDescribe(command: Command): void {
   addNamespacedFlags(command)
     .argument(
-      "<name>",
+      "<object>",
       "name of a replica or a service; use irep/NAME or isvc/NAME if the name is ambiguous, and host NAME for a host",
       parseFirst,
     )

@@ -1,7 +1,6 @@
 /** `metalbridge get`: lists objects in the columns of `kubectl get`, once or as they change. */
 
-import { Argument, type Command } from "commander";
-import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../src/api/kinds.ts";
+import { Argument, type Command, InvalidArgumentError } from "commander";
 import { type PrintedTable, printTable } from "../src/kube/client/table.ts";
 import type { Kind, KubeObject, ListOptions } from "../src/kube/types.ts";
 import { type Cluster, withCluster } from "./cluster/cluster.ts";
@@ -9,6 +8,7 @@ import { unwrapResult } from "./cluster/failure.ts";
 import { findObject, listAll } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, formatOption, parseName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
+import { kindOfWord, kindWords } from "./cluster/kinds.ts";
 import { printJson, printLine, printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { alignColumns, type Row } from "./program/table.ts";
@@ -20,18 +20,13 @@ interface Flags extends ClusterFlags {
   readonly output?: "wide" | "json" | "name";
 }
 
-/** The words for each kind. */
-const KINDS: Readonly<Record<string, Kind<KubeObject>>> = {
-  ...Object.fromEntries(["services", "service", "isvc"].map((word) => [word, INFERENCE_SERVICES])),
-  ...Object.fromEntries(["models", "model", "mdl"].map((word) => [word, MODELS])),
-  ...Object.fromEntries(["replicas", "replica", "irep"].map((word) => [word, INFERENCE_REPLICAS])),
-  ...Object.fromEntries(["hosts", "host", "mbhost"].map((word) => [word, HOSTS])),
-};
-
 /** Options and action of the verb. */
 export function configureGet(command: Command): void {
   addNamespacedFlags(command)
-    .addArgument(new Argument("<kind>", "services, models, replicas or hosts").choices(Object.keys(KINDS)))
+    .addArgument(
+      // The words are offered and suggested.
+      new Argument("<kind>", "services, models, replicas or hosts").choices(kindWords).argParser(parseKind),
+    )
     .argument("[name]", "name of one object", parseName)
     .option("-A, --all-namespaces", "list the objects of all namespaces")
     .option("-l, --selector <labels>", "only objects with these labels, such as a=b,c!=d")
@@ -40,8 +35,13 @@ export function configureGet(command: Command): void {
     .action(get);
 }
 
-async function get(word: string, name: string | undefined, flags: Flags): Promise<void> {
-  const kind = KINDS[word] ?? INFERENCE_SERVICES;
+function parseKind(word: string): Kind<KubeObject> {
+  const kind = kindOfWord(word);
+  if (kind !== undefined) return kind;
+  throw new InvalidArgumentError("It must be services, models, replicas or hosts.");
+}
+
+async function get(kind: Kind<KubeObject>, name: string | undefined, flags: Flags): Promise<void> {
   await withCluster("get", flags, async (cluster) => {
     const isEverywhere = !kind.namespaced || flags.allNamespaces === true;
     const options: ListOptions = {

@@ -1,9 +1,10 @@
 /** Reads the command line, loads the one verb it names, and turns the result into an exit code. */
 
-import { Command } from "commander";
+import { Command, CommanderError } from "commander";
 import { packageVersion } from "../local/package-root.ts";
 import { printLine, printNote } from "./program/output.ts";
 import { reportFailure } from "./program/report.ts";
+import { checkHelpWords, usageErrorText } from "./program/usage-error.ts";
 import { verbs } from "./verbs.ts";
 
 /** Runs one verb. Resolves with the exit code. */
@@ -14,7 +15,7 @@ export async function main(args: readonly string[]): Promise<number> {
     // The completion scripts call it. The words may contain options, which are not options of this program.
     if (args[0] === "__complete") return await printCandidates(args.slice(1));
     const program = await buildProgram(args);
-    await program.parseAsync([...args], { from: "user" });
+    await parse(program, args);
     return Number(process.exitCode ?? 0);
   } catch (error) {
     const { text, exitCode } = reportFailure(error);
@@ -29,11 +30,23 @@ async function printCandidates(words: readonly string[]): Promise<number> {
   return 0;
 }
 
+async function parse(program: Command, args: readonly string[]): Promise<void> {
+  try {
+    checkHelpWords(program, args);
+    await program.parseAsync([...args], { from: "user" });
+  } catch (error) {
+    const text = error instanceof CommanderError ? usageErrorText(program, args, error) : "";
+    if (text !== "") printNote(text);
+    throw error;
+  }
+}
+
 async function buildProgram(args: readonly string[]): Promise<Command> {
   const program = new Command("metalbridge")
     .description("Kubernetes inference on Macs: native engines behind ordinary cluster Services.")
     .version(packageVersion(), "-V, --version")
-    .showHelpAfterError("(run with --help for usage)")
+    // A wrong command line is explained where it is caught.
+    .configureOutput({ outputError: () => {} })
     .exitOverride();
   program.addHelpText(
     "after",

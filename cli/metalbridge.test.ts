@@ -30,9 +30,10 @@ test.each(verbs.map(({ name }) => name))("%s --help shows its options", async (n
   });
 });
 
-test("the version is the package's", async () => {
+test("the version is the package's, by the option and by the verb", async () => {
   const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, "..", "package.json"), "utf8"));
-  expect((await runProgram(["--version"])).stdout.trim()).toBe(version);
+  for (const words of [["--version"], ["version"]])
+    expect(await runVerb(words)).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" });
 });
 
 test.each([
@@ -46,6 +47,34 @@ test.each([
     code: 2,
     stderr: expect.stringMatching(/error: .*\n.*--help/),
   });
+});
+
+test.each([
+  ["get servics", "'servics' is not valid for <kind>. It must be services, models", "services", "get"],
+  ["get serv", "'serv' is not valid for <kind>", "services", "get"],
+  ["get services -o jsn", "'jsn' is not valid for -o, --output <format>", "json", "get"],
+  ["get services --wach", "unknown option '--wach'", "--watch", "get"],
+  ["completion bsh", "'bsh' is not valid for <shell>", "bash", "completion"],
+  ["deplo", "unknown command 'deplo'", "deploy", ""],
+  ["help deploy2", "unknown command 'deploy2'", "deploy", ""],
+  ["deploy2 --help", "unknown command 'deploy2'", "deploy", ""],
+  ["help models lst", "unknown command 'lst'", "list", "models"],
+  ["models help lst", "unknown command 'lst'", "list", "models"],
+  [
+    "models list vm",
+    "unexpected argument 'vm': metalbridge models list takes no argument",
+    "--host vm",
+    "models list",
+  ],
+  ["get services a b", "unexpected argument 'b': metalbridge get takes only <kind> <name>", undefined, "get"],
+  ["xyzzy", "unknown command 'xyzzy'", undefined, ""],
+])("%s is explained with the word that was meant", async (line, what, meant, verb) => {
+  const { code, stderr } = await runVerb(line.split(" "));
+  expect(code).toBe(2);
+  const [first, ...rest] = stderr.trimEnd().split("\n");
+  expect(first).toContain(`error: ${what}`);
+  const help = `(run ${`metalbridge ${verb}`.trim()} --help for usage)`;
+  expect(rest).toEqual(meant === undefined ? [help] : [`(Did you mean ${meant}?)`, help]);
 });
 
 test("down without a control plane says what is to be done", async () => {

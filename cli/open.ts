@@ -7,11 +7,13 @@ import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
-import { withCluster } from "./cluster/cluster.ts";
+import { errorMessage } from "../src/util/error-message.ts";
+import { type Cluster, withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
 import { addNamespacedFlags, type ClusterFlags, parsePort, parseServiceName } from "./cluster/flags.ts";
 import { follow } from "./cluster/follow.ts";
 import { readyEndpoints, type ServerEndpoint, slicesOf } from "./endpoint/target.ts";
+import { wakeService } from "./endpoint/wake.ts";
 import { printNote } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 
@@ -38,7 +40,11 @@ async function open(name: string, flags: Flags): Promise<void> {
     const service = await findObject(cluster, INFERENCE_SERVICES, name);
     const stop = listenForStop();
     let endpoints: readonly ServerEndpoint[] = [];
-    const server = await listen(flags.port ?? service.spec.endpoint.port, () => endpoints);
+    const wake = createWake(cluster, service);
+    const server = await listen(flags.port ?? service.spec.endpoint.port, () => {
+      if (endpoints.length === 0) wake();
+      return endpoints;
+    });
     const address = server.address();
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const scheme = service.spec.endpoint.tls === undefined ? "http" : "https";
@@ -49,6 +55,7 @@ async function open(name: string, flags: Flags): Promise<void> {
         endpoints = readyEndpoints(slices.list());
         if (shown === undefined) printNote(`${scheme}://127.0.0.1:${port} forwards to ${name} until Ctrl-C`);
         if (shown !== endpoints.length) printNote(countOf(service, endpoints.length));
+        if (shown === undefined && endpoints.length === 0) wake();
         shown = endpoints.length;
       });
     }).finally(() => server.close());
@@ -56,7 +63,27 @@ async function open(name: string, flags: Flags): Promise<void> {
   });
 }
 
-function countOf({ metadata }: InferenceService, count: number): string {
+/** Asks for the replicas of a service with spec.idle, and says once if that fails. */
+function createWake(cluster: Cluster, service: InferenceService): () => void {
+  let waking: Promise<void> | undefined;
+  let problem: string | undefined;
+  return () => {
+    if (service.spec.idle === undefined || waking !== undefined) return;
+    waking = wakeService(cluster, service)
+      .catch((error: unknown) => {
+        const message = errorMessage(error);
+        if (message !== problem) printNote(message);
+        problem = message;
+      })
+      .finally(() => {
+        waking = undefined;
+      });
+  };
+}
+
+function countOf({ metadata, spec }: InferenceService, count: number): string {
+  if (count === 0 && spec.idle !== undefined)
+    return `no endpoint is ready; a connection loads replicas that are idle; see why: metalbridge describe ${metadata.name}`;
   if (count === 0) return `no endpoint is ready; see why: metalbridge describe ${metadata.name}`;
   return `${count} ready ${count === 1 ? "endpoint" : "endpoints"}`;
 }

@@ -205,6 +205,10 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
       summary: "Print the completion script for bash, zsh or fish",
       load: async () => (await import("./completion.ts")).configureCompletion,
     },
+    version: {
+      summary: "Print the version of this program, as --version does",
+      load: async () => (await import("./version.ts")).configureVersion,
+    },
   },
   "Programs that manifests and services start:": {
     controller: {

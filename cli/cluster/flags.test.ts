@@ -26,6 +26,8 @@ test.each(["", "..", "../secrets", "A", "a/b", "a b", "-a", "a-", "ä", "a".repe
 test("names may have their kind before them, as kubectl prints them", () => {
   expect(parseServiceName("inferenceservice/chat")).toBe("chat");
   expect(parseServiceName("isvc/chat.v2")).toBe("chat.v2");
+  expect(parseServiceName("inferenceservices.metalbridge.dev/chat")).toBe("chat");
+  expect(() => parseServiceName("services.example.com/chat")).toThrow(InvalidArgumentError);
   expect(parseHostName("mbhost/mini-1")).toBe("mini-1");
   expect(() => parseHostName("a".repeat(64))).toThrow(InvalidArgumentError);
   expect(() => parseServiceName("pod/chat")).toThrow(InvalidArgumentError);

@@ -1,6 +1,8 @@
 /** Options that several verbs share, and the parsers of their values. */
 import { type Command, InvalidArgumentError, Option } from "commander";
+import { HOSTS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { HOST_NAME_MAX } from "../../src/api/names.ts";
+import { nameOfKind } from "./kinds.ts";
 
 export interface ClusterFlags {
   readonly kubeconfig?: string;
@@ -128,7 +130,7 @@ export function parseName(text: string): string {
 
 /** Reads the name of a Host, with or without its kind: `mini-1`, `host/mini-1`. */
 export function parseHostName(text: string): string {
-  const name = text.replace(/^(hosts?|mbhosts?)\//, "");
+  const name = nameOfKind(text, HOSTS);
   if (name.length > HOST_NAME_MAX)
     throw new InvalidArgumentError(`It must be a name of at most ${HOST_NAME_MAX} characters.`);
   return parseName(name);
@@ -141,5 +143,5 @@ export function parseHostNames(text: string): readonly string[] {
 
 /** Reads the name of an InferenceService, with or without its kind: `chat`, `isvc/chat`. */
 export function parseServiceName(text: string): string {
-  return parseName(text.replace(/^(isvc|inferenceservices?|service)\//, ""));
+  return parseName(nameOfKind(text, INFERENCE_SERVICES));
 }

@@ -19,6 +19,9 @@ test("verbs, options, choices and verbs below a verb", async () => {
   expect(await offered(["get", "services", "-o", ""])).toEqual(["json", "name", "wide"]);
   expect(await offered(["rollout", ""])).toEqual(["history", "restart", "status", "undo"]);
   expect(await offered(["nonsense", ""])).toEqual([]);
+  expect(await offered(["help", "unc"])).toEqual(["uncordon"]);
+  expect(await offered(["help", "rollout", "un"])).toEqual(["undo"]);
+  expect(await offered(["completion", "b"])).toEqual(["bash"]);
 });
 
 test("names from the cluster, and none where it cannot be asked", async () => {
@@ -29,6 +32,17 @@ test("names from the cluster, and none where it cannot be asked", async () => {
   // A cluster that does not answer at once is not waited for.
   await until(async () => expect(await offered(service, desk.kubeconfig)).toEqual(["chat-a", "chat-b"]));
   expect(await offered(service)).toEqual([]);
+  await desk.replica("chat-c-0-abcdefgh12", await desk.host());
+  for (const [words, names] of [
+    ["describe isvc/chat-", ["isvc/chat-a", "isvc/chat-b"]],
+    ["describe irep/", ["irep/chat-c-0-abcdefgh12"]],
+    ["describe chat-", ["chat-a", "chat-b", "chat-c-0-abcdefgh12"]],
+    ["scale service/chat-b", ["service/chat-b"]],
+    ["get isvc chat-a", ["chat-a"]],
+  ] as const) {
+    const line = [...words.split(" ").slice(0, -1), "-n", desk.namespace, words.split(" ").at(-1) ?? ""];
+    await until(async () => expect(await offered(line, desk.kubeconfig)).toEqual(names));
+  }
 });
 
 test("bash completes with its script", async () => {

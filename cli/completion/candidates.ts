@@ -4,14 +4,16 @@ import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import { withCluster } from "../cluster/cluster.ts";
 import type { ClusterFlags } from "../cluster/flags.ts";
+import { kindOfWord, splitKind } from "../cluster/kinds.ts";
 import type { Verb } from "../verbs.ts";
 
 /** Kinds by the name of the argument in the usage of a verb. */
-const NAMED: Readonly<Record<string, Kind<KubeObject>>> = {
-  service: INFERENCE_SERVICES,
-  replica: INFERENCE_REPLICAS,
-  host: HOSTS,
-  model: MODELS,
+const NAMED: Readonly<Record<string, readonly Kind<KubeObject>[]>> = {
+  service: [INFERENCE_SERVICES],
+  replica: [INFERENCE_REPLICAS, INFERENCE_SERVICES],
+  host: [HOSTS],
+  model: [MODELS],
+  object: [INFERENCE_REPLICAS, INFERENCE_SERVICES],
 };
 /** Short, because the user waits at the prompt. */
 const NAMES_MS = 2_000;
@@ -22,7 +24,7 @@ export async function completionsFor(
   words: readonly string[],
 ): Promise<readonly string[]> {
   const typed = words.at(-1) ?? "";
-  const [name, ...rest] = words.slice(0, -1);
+  const [name, ...rest] = words.slice(0, -1).filter((word, at) => at > 0 || word !== "help");
   const all =
     name === undefined
       ? verbs.map((verb) => verb.name)
@@ -46,14 +48,14 @@ async function completeVerb(
   if (pending !== undefined) return pending.argChoices ?? [];
   if (typed.startsWith("-")) return command.options.flatMap(({ long }) => long ?? []);
   if (command.commands.length > 0) return command.commands.map((one) => one.name());
-  return completeArgument(command.registeredArguments[values], flags);
+  return completeArgument(command.registeredArguments[values.length], { flags, typed, last: values.at(-1) });
 }
 
 interface Words {
   /** The verb, or its subcommand from the words. */
   readonly command: Command;
-  /** Number of given arguments. */
-  readonly values: number;
+  /** The given arguments. */
+  readonly values: readonly string[];
   readonly flags: ClusterFlags;
   /** The option whose value comes next. */
   readonly pending: Option | undefined;
@@ -61,16 +63,16 @@ interface Words {
 
 function readWords(root: Command, words: readonly string[]): Words {
   let command = root;
-  let values = 0;
+  const values: string[] = [];
   let pending: Option | undefined;
   const flags: Record<string, string> = {};
   for (const word of words) {
-    const inner = values === 0 ? command.commands.find((one) => one.name() === word) : undefined;
+    const inner = values.length === 0 ? command.commands.find((one) => one.name() === word) : undefined;
     if (pending !== undefined) {
       flags[pending.attributeName()] = word;
       pending = undefined;
     } else if (word.startsWith("-")) pending = valueOption(command, word);
-    else if (inner === undefined) values += 1;
+    else if (inner === undefined) values.push(word);
     else command = inner;
   }
   return { command, values, flags, pending };
@@ -84,23 +86,34 @@ function valueOption(command: Command, word: string): Option | undefined {
 
 async function completeArgument(
   argument: Argument | undefined,
-  flags: ClusterFlags,
+  { flags, typed, last = "" }: { flags: ClusterFlags; typed: string; last: string | undefined },
 ): Promise<readonly string[]> {
   if (argument === undefined) return [];
   if (argument.argChoices !== undefined) return argument.argChoices;
-  const kind = NAMED[argument.name()];
-  return kind === undefined ? [] : namesOf(kind, flags);
+  const kinds = NAMED[argument.name()] ?? [];
+  const named = splitKind(typed);
+  if (named !== undefined && kinds.length > 0) {
+    const prefix = typed.slice(0, typed.length - named.name.length);
+    return (await namesOf([named.kind], flags)).map((name) => `${prefix}${name}`);
+  }
+  // As in `get services NAME`.
+  const before = argument.name() === "name" ? kindOfWord(last) : undefined;
+  return namesOf(before === undefined ? kinds : [before], flags);
 }
 
 /** Empty if the cluster cannot be reached, or does not answer in time. */
-async function namesOf(kind: Kind<KubeObject>, flags: ClusterFlags): Promise<readonly string[]> {
+async function namesOf(kinds: readonly Kind<KubeObject>[], flags: ClusterFlags): Promise<readonly string[]> {
+  if (kinds.length === 0) return [];
   try {
     return await withCluster("completion", flags, async ({ client, namespace }) => {
       const timedOut = new Promise<undefined>((resolve) => {
         setTimeout(() => resolve(undefined), NAMES_MS).unref();
       });
-      const result = await Promise.race([client.list(kind, kind.namespaced ? { namespace } : {}), timedOut]);
-      return result?.ok === true ? result.value.items.map(({ metadata }) => metadata.name) : [];
+      const lists = kinds.map((kind) => client.list(kind, kind.namespaced ? { namespace } : {}));
+      const results = await Promise.all(lists.map((list) => Promise.race([list, timedOut])));
+      return results.flatMap((result) =>
+        result?.ok === true ? result.value.items.map(({ metadata }) => metadata.name) : [],
+      );
     });
   } catch {
     return [];

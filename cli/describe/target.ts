@@ -7,6 +7,7 @@ import type { InferenceService } from "../../src/api/inference-service/index.ts"
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { findIfPresent, findObject, notFound } from "../cluster/find.ts";
+import { splitKind } from "../cluster/kinds.ts";
 
 export interface TargetName {
   readonly kind: "replica" | "service" | "host" | "either";
@@ -18,15 +19,12 @@ export type DescribeTarget =
   | { readonly kind: "service"; readonly service: InferenceService }
   | { readonly kind: "host"; readonly host: Host };
 
-const REPLICA = /^(replicas?|ireps?|inferencereplicas?)\//;
-const SERVICE = /^(services?|isvc|inferenceservices?)\//;
-const HOST = /^(hosts?|mbhosts?)\//;
-
 /** `chat`, `irep/chat-0-abc`, `isvc/chat`, `host/mini-1`. Pure. */
 export function parseDescribeTarget(text: string): TargetName {
-  if (REPLICA.test(text)) return { kind: "replica", name: text.replace(REPLICA, "") };
-  if (SERVICE.test(text)) return { kind: "service", name: text.replace(SERVICE, "") };
-  if (HOST.test(text)) return { kind: "host", name: text.replace(HOST, "") };
+  const { kind, name = text } = splitKind(text) ?? {};
+  if (kind === INFERENCE_REPLICAS) return { kind: "replica", name };
+  if (kind === INFERENCE_SERVICES) return { kind: "service", name };
+  if (kind === HOSTS) return { kind: "host", name };
   return { kind: "either", name: text };
 }
 

@@ -11,6 +11,7 @@ import { hostInUrl } from "../../src/util/host-in-url.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { unwrapResult } from "../cluster/failure.ts";
 import { listAll } from "../cluster/find.ts";
+import { isAsleep, wakeAndWait } from "./wake.ts";
 
 /** The host or node that an engine runs on. */
 export interface Machine {
@@ -92,13 +93,20 @@ export function slicesOf({ metadata }: InferenceService): {
   };
 }
 
-/** Throws NoReadyEndpoint, and the errors of reading the Secrets. */
+/** Wakes an idle service. Throws NoReadyEndpoint, the errors of reading the Secrets, or the reason of `signal`. */
 export async function findEndpointTarget(
   cluster: Cluster,
   service: InferenceService,
   flags: SecretFlags,
+  signal: AbortSignal,
 ): Promise<EndpointTarget> {
-  const endpoints = readyEndpoints(await listAll(cluster, ENDPOINT_SLICES, slicesOf(service)));
+  const selection = slicesOf(service);
+  const list = async () => readyEndpoints(await listAll(cluster, ENDPOINT_SLICES, selection));
+  let endpoints = await list();
+  if (endpoints.length === 0 && isAsleep(service)) {
+    await wakeAndWait(cluster, service, selection, signal);
+    endpoints = await list();
+  }
   if (endpoints.length === 0) throw noEndpoint(service);
   const apiKey = await keyOf(cluster, service, flags);
   const tls = await tlsOf(cluster, service, flags);

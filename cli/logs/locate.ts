@@ -3,8 +3,10 @@ import { Argument, type Command, Option } from "commander";
 import { asOwnerOf } from "../../launchd/account-files.ts";
 import { shellWord } from "../../local/shell-word.ts";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../../src/api/kinds.ts";
 import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { type ClusterFlags, parseName } from "../cluster/flags.ts";
+import { nameOfKind } from "../cluster/kinds.ts";
 import { becomeAgentUser } from "../install/installed-agent.ts";
 import { findLocalAgent } from "../install/local-agent.ts";
 import { chooseLocal, type LocalReplica, readLocalReplicas } from "./local.ts";
@@ -25,7 +27,7 @@ export interface LocalLookup extends LookupTarget {
 
 export function replicaArgument(): Argument {
   return new Argument("<replica>", "name of the InferenceReplica, or of a service").argParser(
-    (text: string) => parseName(text.replace(/^(ireps?|inferencereplicas?|isvc|replica|service)\//, "")),
+    (text: string) => parseName(nameOfKind(text, INFERENCE_REPLICAS, INFERENCE_SERVICES)),
   );
 }
 

@@ -3,6 +3,7 @@ import {
   DEMAND_RENEW_MS,
   demandLeaseName,
   demandRenewal,
+  type ReportedDemand,
   renderDemandLease,
 } from "../../src/api/demand-lease.ts";
 import { LEASES } from "../../src/kube/kinds.ts";
@@ -40,27 +41,10 @@ interface Reported {
 export function createDemand({ client, gateway, clock, log, signal }: DemandPorts): Demand {
   const reported = new Map<string, Reported>();
 
-  const write = async (model: ServedModel): Promise<ApiFailure | undefined> => {
-    const demand = { gateway, requestAtMs: clock.nowMs() };
-    const { namespace, name, uid } = model;
-    const ref = { namespace, name: demandLeaseName(name) };
-    const renew = async (): Promise<ApiFailure | undefined> => {
-      const renewed = await client.jsonPatch(LEASES, ref, demandRenewal(demand));
-      return renewed.ok ? undefined : renewed.error;
-    };
-    const failure = await renew();
-    if (failure?.kind !== "notFound") return failure;
-    const lease = renderDemandLease({ metadata: { namespace, name, uid } }, demand) as Lease;
-    const created = await client.create(LEASES, lease);
-    if (created.ok) return undefined;
-    // Another gateway has created it in the meantime.
-    return created.error.kind === "alreadyExists" ? renew() : created.error;
-  };
-
   const report = (model: ServedModel, entry: Reported): void => {
     entry.at = clock.monotonicMs();
     entry.isWriting = true;
-    void write(model).then((failure) => {
+    void renewDemand(client, model, { gateway, requestAtMs: clock.nowMs() }).then((failure) => {
       entry.isWriting = false;
       const hasChanged = entry.failure !== failure?.message;
       entry.failure = failure?.message;
@@ -90,4 +74,24 @@ export function createDemand({ client, gateway, clock, log, signal }: DemandPort
       report(model, entry);
     },
   };
+}
+
+/** Renews the demand Lease of a service, or creates it with the first request. */
+export async function renewDemand(
+  client: DemandPorts["client"],
+  { namespace, name, uid }: Pick<ServedModel, "namespace" | "name" | "uid">,
+  demand: ReportedDemand,
+): Promise<ApiFailure | undefined> {
+  const ref = { namespace, name: demandLeaseName(name) };
+  const renew = async (): Promise<ApiFailure | undefined> => {
+    const renewed = await client.jsonPatch(LEASES, ref, demandRenewal(demand));
+    return renewed.ok ? undefined : renewed.error;
+  };
+  const failure = await renew();
+  if (failure?.kind !== "notFound") return failure;
+  const lease = renderDemandLease({ metadata: { namespace, name, uid } }, demand) as Lease;
+  const created = await client.create(LEASES, lease);
+  if (created.ok) return undefined;
+  // Another gateway has created it in the meantime.
+  return created.error.kind === "alreadyExists" ? renew() : created.error;
 }

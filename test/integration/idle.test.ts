@@ -13,6 +13,7 @@ import { service } from "../bed/manifests.ts";
 import { enginePorts } from "../bed/ports.ts";
 import { question } from "../bed/services.ts";
 import { until } from "../bed/until.ts";
+import { runVerb } from "../cli/program.ts";
 import { type Bench, startBench } from "../controller/bench.ts";
 import { createSteppedClock } from "../controller/stepped-clock.ts";
 import { findLlamaServer } from "../fixtures/llama-server.ts";
@@ -96,6 +97,18 @@ describeUnless(whyNot, "idle services with real engines", () => {
       [before?.metadata.name, before?.status?.port],
     ]);
     expect([...livingEngines(agent.stateDir).keys()]).toEqual([after[0]?.metadata.uid]);
+  });
+
+  it("a question by the CLI loads an unloaded service, and is answered", async () => {
+    await pass(150);
+    await untilUnloaded("one");
+    const chat = ["chat", "one", "Hello?", "--max-tokens", "4", "-n", NS];
+    const { code, stdout, stderr } = await runVerb(chat, { kubeconfig: bench.cluster.kubeconfig });
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringMatching(/^service one is idle: its replicas start now\n/),
+    });
+    expect(stdout.trim()).not.toBe("");
   });
 
   it("two services that fit one at a time take turns by their requests", async () => {

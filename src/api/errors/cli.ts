@@ -125,7 +125,7 @@ export const cliErrors = {
     command: "metalbridge delete <service>",
   },
   NotReadyInTime: {
-    what: "The service did not become Ready within --timeout; the cluster keeps trying.",
+    what: "The service did not become Ready in time (deploy has --timeout); the cluster keeps trying.",
     do: "check what it is waiting for",
     command: "metalbridge describe <service>",
   },
