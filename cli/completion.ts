@@ -8,7 +8,9 @@ import { writeOut } from "./program/output.ts";
 export function configureCompletion(command: Command): void {
   const shells = Object.keys(SCRIPTS);
   command
-    .addArgument(new Argument("<shell>", shells.join(", ")).choices(shells).argParser(parseShell))
+    .addArgument(
+      new Argument("<shell>", "shell that the script is for").choices(shells).argParser(parseShell),
+    )
     .action((script: string) => {
       writeOut(script);
     });

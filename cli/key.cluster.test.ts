@@ -46,7 +46,16 @@ async function openGateway() {
 test("a created key is accepted, a rotated one beside its successor, and a revoked one at once no more", async () => {
   await using gateway = await openGateway();
   const { desk, run, ask } = gateway;
-  const created = await run("key", "create", "ada", "--namespaces", "team-a", "--tokens-per-day", "1000");
+  const created = await run(
+    "key",
+    "create",
+    "ada",
+    "--yes",
+    "--namespaces",
+    "team-a",
+    "--tokens-per-day",
+    "1000",
+  );
   expect(created).toMatchObject({ code: 0, stdout: expect.stringMatching(/^mbk_[\w-]{43}\n$/) });
   const first = created.stdout.trim();
   await vi.waitFor(async () => expect(await ask(first)).toBe("ada"), within);
@@ -82,8 +91,42 @@ test("a created key is accepted, a rotated one beside its successor, and a revok
     code: 1,
     stderr: expect.stringMatching(/^GatewayKeyInvalid: key ada is revoked/),
   });
-  expect(await run("key", "revoke", "ada", "--delete")).toMatchObject({ code: 0 });
+  expect(await run("key", "enable", "ada")).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^GatewayKeyInvalid: key ada was revoked at .*, which is final/),
+  });
+  expect(await run("key", "revoke", "ada", "--delete", "--yes")).toMatchObject({ code: 0 });
   await vi.waitFor(async () => expect(await ask(second)).toBe("unknown"), within);
+});
+
+test("the first key and the last one are confirmed, because they change who is answered; the others are not", async () => {
+  await using gateway = await openGateway();
+  const { run } = gateway;
+  const unconfirmed = { code: 1, stdout: "", stderr: expect.stringMatching(/^NotConfirmed: [\s\S]*--yes/) };
+  expect(await run("key", "create", "ada", "--all")).toEqual(unconfirmed);
+  expect((await run("key", "list", "-o", "json")).stdout).toBe("[]\n");
+  expect(await run("key", "create", "ada", "--all", "--yes")).toMatchObject({ code: 0 });
+  expect(await run("key", "create", "bob", "--all")).toMatchObject({ code: 0 });
+  expect(await run("key", "revoke", "bob", "--delete")).toMatchObject({ code: 0 });
+  expect(await run("key", "revoke", "ada", "--delete")).toEqual(unconfirmed);
+  expect(await run("key", "revoke", "ada")).toMatchObject({ code: 0 });
+});
+
+test("a key is disabled and enabled again, also if it is rotated meanwhile", async () => {
+  await using gateway = await openGateway();
+  const { run, ask } = gateway;
+  const first = (await run("key", "create", "ada", "--all", "--yes")).stdout.trim();
+  const said = async (...args: string[]) => (await run("key", ...args, "ada")).stdout;
+  expect(await said("disable")).toBe("key ada is disabled\n");
+  expect(await said("disable")).toBe("key ada is disabled already\n");
+  await vi.waitFor(async () => expect(await ask(first)).toBe("disabled"), within);
+  expect((await run("key", "list")).stdout).toMatch(/^ada +disabled /m);
+  const rotated = await run("key", "rotate", "ada");
+  expect(rotated.stderr).toContain("both are refused until: metalbridge key enable ada");
+  const second = rotated.stdout.trim();
+  await vi.waitFor(async () => expect(await ask(second)).toBe("disabled"), within);
+  expect(await said("enable")).toBe("key ada is enabled\n");
+  for (const key of [first, second]) await vi.waitFor(async () => expect(await ask(key)).toBe("ada"), within);
 });
 
 test("keys are listed without their hashes, invalid Secrets with their problem", async () => {
@@ -91,7 +134,18 @@ test("keys are listed without their hashes, invalid Secrets with their problem",
   const { desk, keys, run } = gateway;
   expect((await run("key", "list")).stdout).toBe("no keys; to create one: metalbridge key create\n");
   const limits = ["--requests-per-minute", "60", "--concurrent-requests", "4"];
-  await run("key", "create", "web", "--all", "--owner", "Open WebUI", "--priority", "high", ...limits);
+  await run(
+    "key",
+    "create",
+    "web",
+    "--yes",
+    "--all",
+    "--owner",
+    "Open WebUI",
+    "--priority",
+    "high",
+    ...limits,
+  );
   const labels = { "metalbridge.dev/gateway-key": "true" };
   const broken = { metadata: { name: "broken", namespace: desk.namespace, labels }, data: { key: "eA==" } };
   must(await desk.client.create(SECRETS, broken));
@@ -116,7 +170,7 @@ test("wrong options and names are reported, and nothing is changed", async () =>
     [["create", "a", "--all", "--models", "b"], 2, /--all excludes/],
     [["create", "a", "--services", "chat"], 2, /--services: must be namespace\/name/],
     [["create", "a", "--all", "--weight", "0"], 2, /from 1 to 1000/],
-    [["create", "other", "--all"], 1, /^GatewayKeyExists: /m],
+    [["create", "other", "--all", "--yes"], 1, /^GatewayKeyExists: /m],
     [["rotate", "absent"], 1, /^GatewayKeyNotFound: namespace \S+ has no key absent/],
     [["revoke", "other", "--delete"], 1, /^GatewayKeyNotFound: /],
   ] as const)

@@ -1,13 +1,11 @@
 /** `metalbridge key`: manages the keys of the gateway. */
 import { type Command, Option } from "commander";
-import { LABEL_GATEWAY_KEY } from "../src/api/group.ts";
 import { keyEntries } from "../src/gateway/key-entries.ts";
-import { SECRETS } from "../src/kube/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { listAll } from "./cluster/find.ts";
 import { durationParser, type OutputFormat, outputFlag, parseDuration, parseName } from "./cluster/flags.ts";
-import { keyCreate, keyRevoke, keyRotate, keyUpdate } from "./key/actions.ts";
+import { keyCreate, keyRevoke, keyRotate, keySwitch, keyUpdate } from "./key/actions.ts";
 import { addGatewayFlags, addKeyFieldFlags, type KeyFlags } from "./key/flags.ts";
+import { listKeySecrets } from "./key/stored.ts";
 import { renderKeyTable } from "./key/table.ts";
 import { printResult } from "./program/output.ts";
 
@@ -18,6 +16,7 @@ export function configureKey(command: Command): void {
   addKeyFieldFlags(addGatewayFlags(command.command("create")))
     .description("Create a key, and print it once")
     .argument(...NAME, parseName)
+    .option("--yes", "skip the confirmation before the first key, from which on all clients need one")
     .addOption(outputFlag())
     .action(keyCreate);
   addGatewayFlags(command.command("list"))
@@ -40,21 +39,25 @@ export function configureKey(command: Command): void {
     )
     .addOption(outputFlag())
     .action(keyRotate);
+  addGatewayFlags(command.command("disable"))
+    .description("Refuse requests with a key until it is enabled again")
+    .argument(...NAME, parseName)
+    .action((name: string, flags: KeyFlags) => keySwitch(name, flags, "disabled"));
+  addGatewayFlags(command.command("enable"))
+    .description("Accept requests with a disabled key again")
+    .argument(...NAME, parseName)
+    .action((name: string, flags: KeyFlags) => keySwitch(name, flags, "enabled"));
   addGatewayFlags(command.command("revoke"))
-    .description("Revoke a key; it is listed as revoked")
+    .description("Revoke a key for good; it is listed as revoked")
     .argument(...NAME, parseName)
     .option("--delete", "delete the Secret of the key")
+    .option("--yes", "skip the confirmation before the last Secret is deleted")
     .action(keyRevoke);
 }
 
 async function keyList(flags: KeyFlags & { readonly output: OutputFormat }): Promise<void> {
   await withCluster("key", flags, async (cluster) => {
-    const { namespace } = cluster;
-    const secrets = await listAll(cluster, SECRETS, {
-      namespace,
-      labelSelector: `${LABEL_GATEWAY_KEY}=true`,
-    });
-    const entries = keyEntries(secrets, Date.now());
+    const entries = keyEntries(await listKeySecrets(cluster), Date.now());
     printResult(flags.output, entries, () => renderKeyTable(entries, Date.now()));
   });
 }

@@ -105,7 +105,7 @@ const groups: Readonly<Record<string, Readonly<Record<string, VerbEntry>>>> = {
   },
   "The gateway:": {
     key: {
-      summary: "Create, list, update, rotate and revoke keys of the gateway",
+      summary: "Create, list, update, rotate, disable and revoke keys of the gateway",
       load: async () => (await import("./key.ts")).configureKey,
     },
     usage: {

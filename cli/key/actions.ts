@@ -1,16 +1,21 @@
-/** `metalbridge key create`, `update`, `rotate` and `revoke`. */
+/** `metalbridge key create`, `update`, `rotate`, `disable`, `enable` and `revoke`. */
 import { type Command, InvalidArgumentError } from "commander";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { type GatewayKey, keyState, rotateKey } from "../../src/gateway/key.ts";
 import type { NewKey } from "../../src/gateway/key-secret.ts";
 import { SECRETS } from "../../src/kube/kinds.ts";
 import { isoSeconds } from "../../src/util/iso-seconds.ts";
-import { withCluster } from "../cluster/cluster.ts";
+import { type Cluster, withCluster } from "../cluster/cluster.ts";
 import { unwrapResult } from "../cluster/failure.ts";
 import type { OutputFormat } from "../cluster/flags.ts";
+import { confirm } from "../program/confirm.ts";
 import { printLine, printNote, printResult } from "../program/output.ts";
 import { type KeyFieldFlags, type KeyFlags, readLimits, readScope } from "./flags.ts";
-import { changeKey, createKey, findKey, findKeySecret, generateKey } from "./stored.ts";
+import { changeKey, createKey, findKey, findKeySecret, generateKey, listKeySecrets } from "./stored.ts";
+
+interface Confirmed {
+  readonly yes?: boolean;
+}
 
 interface Printed {
   readonly output: OutputFormat;
@@ -18,7 +23,7 @@ interface Printed {
 
 export async function keyCreate(
   name: string,
-  flags: KeyFlags & KeyFieldFlags & Printed,
+  flags: KeyFlags & KeyFieldFlags & Printed & Confirmed,
   command: Command,
 ): Promise<void> {
   const scope = usageError(command, () => readScope(flags));
@@ -26,6 +31,10 @@ export async function keyCreate(
     command.error("error: name what the key may use: --namespaces, --services, --models, or --all");
   const { owner = name, priority = "normal", weight = 1 } = flags;
   await withCluster("key", flags, async (cluster) => {
+    if (flags.yes !== true && (await countKeys(cluster)) === 0)
+      await confirm(
+        `${name} is the first key in namespace ${cluster.namespace}: from then on the gateway refuses every request without a key, and listens on the address of --address. Create it?`,
+      );
     const fresh = generateKey(Date.now());
     const limits = readLimits({}, flags);
     const key = { hashes: [fresh.hash], owner, scope, limits, priority, weight, expiresAt: expiryOf(flags) };
@@ -64,7 +73,7 @@ export async function keyRotate(
     const stored = await findKey(cluster, name);
     const nowMs = Date.now();
     const state = keyState(stored.key, nowMs);
-    if (state !== "active")
+    if (state === "revoked" || state === "expired")
       throw new MetalbridgeError("GatewayKeyInvalid", `key ${name} is ${state}, so it cannot be rotated`, {
         summary: "create a new key",
         command: "metalbridge key create <name>",
@@ -85,18 +94,45 @@ export async function keyRotate(
         ? "the previous key is no longer valid"
         : `the previous key is valid until ${overlapUntil}`,
     );
+    if (state === "disabled") printNote(`both are refused until: metalbridge key enable ${name}`);
     printKey(name, fresh, key, flags);
+  });
+}
+
+/** `enable` makes the same key valid again, unlike a revocation, which is final. */
+export async function keySwitch(name: string, flags: KeyFlags, to: "enabled" | "disabled"): Promise<void> {
+  await withCluster("key", flags, async (cluster) => {
+    const stored = await findKey(cluster, name);
+    const { disabledAt, revokedAt } = stored.key;
+    if (revokedAt !== undefined)
+      throw new MetalbridgeError(
+        "GatewayKeyInvalid",
+        `key ${name} was revoked at ${revokedAt}, which is final`,
+        {
+          summary: "create a new key",
+          command: "metalbridge key create <name>",
+        },
+      );
+    const isDisabled = disabledAt !== undefined;
+    if (isDisabled === (to === "disabled")) return printLine(`key ${name} is ${to} already`);
+    const changed = to === "disabled" ? isoSeconds(Date.now()) : undefined;
+    await changeKey(cluster, stored, { ...stored.key, disabledAt: changed });
+    printLine(`key ${name} is ${to}`);
   });
 }
 
 export async function keyRevoke(
   name: string,
-  flags: KeyFlags & { readonly delete?: boolean },
+  flags: KeyFlags & Confirmed & { readonly delete?: boolean },
 ): Promise<void> {
   await withCluster("key", flags, async (cluster) => {
     const { client, namespace } = cluster;
     if (flags.delete === true) {
       const { uid } = (await findKeySecret(cluster, name)).metadata;
+      if (flags.yes !== true && (await countKeys(cluster)) === 1)
+        await confirm(
+          `${name} is the last key in namespace ${namespace}: without it the gateway listens on loopback only, and requires no key there. Without --delete it stays closed. Delete it?`,
+        );
       const removed = await client.remove(SECRETS, { name, namespace }, { uid: uid ?? "" });
       unwrapResult({ verb: "delete", kind: SECRETS, name, namespace }, removed);
       return printLine(`key ${name} is deleted`);
@@ -107,6 +143,19 @@ export async function keyRevoke(
     await changeKey(cluster, stored, { ...stored.key, revokedAt: isoSeconds(Date.now()) });
     printLine(`key ${name} is revoked`);
   });
+}
+
+/** Undefined for a user who may not list Secrets, who is told so. */
+async function countKeys(cluster: Cluster): Promise<number | undefined> {
+  try {
+    return (await listKeySecrets(cluster)).length;
+  } catch (error) {
+    if (error instanceof MetalbridgeError && error.code === "ApiForbidden") {
+      printNote("you may not list the keys, so it is unknown whether there are others");
+      return undefined;
+    }
+    throw error;
+  }
 }
 
 function expiryOf({ validFor }: KeyFieldFlags): string | undefined {

@@ -16,7 +16,7 @@ import { SECRETS } from "../../src/kube/kinds.ts";
 import type { Secret } from "../../src/kube/objects.ts";
 import type { Cluster } from "../cluster/cluster.ts";
 import { patchObject, unwrapResult } from "../cluster/failure.ts";
-import { findIfPresent } from "../cluster/find.ts";
+import { findIfPresent, listAll } from "../cluster/find.ts";
 
 export interface StoredKey {
   readonly secret: Secret;
@@ -25,6 +25,12 @@ export interface StoredKey {
 
 export function generateKey(nowMs: number): NewKey {
   return newKey(randomBytes(KEY_BYTES), nowMs);
+}
+
+/** All Secrets with the label of keys, valid or not: with none, the gateway requires no key. */
+export function listKeySecrets(cluster: Cluster): Promise<readonly Secret[]> {
+  const { namespace } = cluster;
+  return listAll(cluster, SECRETS, { namespace, labelSelector: `${LABEL_GATEWAY_KEY}=true` });
 }
 
 /** The Secret, also if it is not a valid key. Throws GatewayKeyNotFound. */

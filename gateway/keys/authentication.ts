@@ -21,7 +21,7 @@ export type Authentication =
   | {
       readonly at: "refused";
       /** `unavailable` is temporary: the keys are not read yet, or a token cannot be reviewed. Answer 503, and 401 to the others. */
-      readonly reason: "missing" | "unknown" | "expired" | "revoked" | "foreign" | "unavailable";
+      readonly reason: "missing" | "unknown" | "expired" | "disabled" | "revoked" | "foreign" | "unavailable";
       /** For the client: the case, then what to do. */
       readonly message: string;
     };

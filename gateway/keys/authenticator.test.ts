@@ -48,7 +48,7 @@ test("a key is accepted in the headers of both dialects, and gives its scope, li
   expect(await result.caller.mayUse({ ...CHAT, namespace: "team-b" })).toBe("forbidden");
 });
 
-test("missing, unknown, expired and revoked keys are refused, each with its own message", async () => {
+test("missing, unknown, expired, disabled and revoked keys are refused, each with its own message", async () => {
   const { put, ask, authenticate } = setUp();
   put("expired", keyOf(TEXT, { expiresAt: "2026-11-27T12:00:00Z" }));
   put("revoked", keyOf(OTHER, { revokedAt: "2026-11-27T11:59:59Z" }));
@@ -58,6 +58,8 @@ test("missing, unknown, expired and revoked keys are refused, each with its own 
   expect(await ask({ "x-api-key": hashKey(TEXT) })).toBe("unknown");
   expect(await ask({ "x-api-key": TEXT })).toBe("expired");
   expect(await ask({ "x-api-key": OTHER })).toBe("revoked");
+  put("expired", keyOf(TEXT, { disabledAt: "2026-11-27T11:59:59Z" }));
+  expect(await ask({ "x-api-key": TEXT })).toBe("disabled");
   expect(await authenticate({ "x-api-key": OTHER })).toMatchObject({
     message: expect.stringMatching(/^This API key was revoked\. Request a new one/),
   });

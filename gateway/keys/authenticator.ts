@@ -13,6 +13,7 @@ const MESSAGES: Readonly<Record<Refusal["reason"], string>> = {
   missing: "No API key. Send a key of this gateway as 'Authorization: Bearer <key>' or 'x-api-key: <key>'.",
   unknown: "Unknown API key. Check the key, or request one from the administrator of this gateway.",
   expired: "This API key has expired. Request a new one from the administrator of this gateway.",
+  disabled: "This API key is disabled. Ask the administrator of this gateway to enable it.",
   revoked: "This API key was revoked. Request a new one from the administrator of this gateway.",
   foreign:
     "Without keys, this gateway answers programs of its own machine that call it localhost or 127.0.0.1, and pages of --cors-origins. Create a key with 'metalbridge key create', and send it.",

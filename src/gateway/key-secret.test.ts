@@ -121,9 +121,13 @@ test("during a rotation both keys work, and only the new one after the overlap",
   );
 });
 
-test("a revocation is stronger than an expiry, and an expiry holds for all hashes", () => {
+test("a revocation is stronger than an expiry, an expiry than a switch, and each holds for all hashes", () => {
   const expired = { ...KEY, expiresAt: "2026-11-02T00:00:00Z" };
   expect(keyState(expired, at("2026-11-01T00:00:00Z"))).toBe("active");
   expect(keyState(expired, at("2026-11-02T00:00:00Z"), KEY.hashes[0])).toBe("expired");
   expect(keyState({ ...expired, revokedAt: "2026-11-01T00:00:00Z" }, 0)).toBe("revoked");
+  const disabled = { ...expired, disabledAt: "2026-11-01T00:00:00Z" };
+  expect(keyState(disabled, at("2026-11-01T00:00:00Z"), KEY.hashes[0])).toBe("disabled");
+  expect(keyState(disabled, at("2026-11-02T00:00:00Z"))).toBe("expired");
+  expect(keyState({ ...disabled, revokedAt: "2026-11-01T00:00:00Z" }, 0)).toBe("revoked");
 });

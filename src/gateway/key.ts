@@ -57,6 +57,7 @@ export const gatewayKeySchema = z.strictObject({
   priority: prioritySchema.default("normal"),
   weight: z.int().min(1).max(WEIGHT_MAX).default(1),
   expiresAt: timestamp("Expiry; absent means none.").optional(),
+  disabledAt: timestamp("Time at which the key was disabled; absent if it is enabled.").optional(),
   revokedAt: timestamp("Time of the revocation.").optional(),
 });
 
@@ -85,7 +86,7 @@ export function isInScope(scope: KeyScope, { namespace, name, names }: UsableSer
   );
 }
 
-export type KeyState = "active" | "expired" | "revoked";
+export type KeyState = "active" | "expired" | "disabled" | "revoked";
 
 /** A key as lists show it. */
 export type KeyEntry = {
@@ -131,7 +132,8 @@ export function keyState(key: GatewayKey, nowMs: number, hash?: KeyHash): KeySta
   const hasExpired = (at: string | undefined) => at !== undefined && Date.parse(at) <= nowMs;
   if (hasExpired(key.expiresAt)) return "expired";
   const hashes = hash === undefined ? key.hashes : [hash];
-  return hashes.every(({ expiresAt }) => hasExpired(expiresAt)) ? "expired" : "active";
+  if (hashes.every(({ expiresAt }) => hasExpired(expiresAt))) return "expired";
+  return key.disabledAt === undefined ? "active" : "disabled";
 }
 
 /** Adds a new hash; the newest hash so far stays valid until `overlapUntil`, or ends earlier if it would expire before. */

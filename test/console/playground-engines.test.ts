@@ -280,7 +280,7 @@ describeUnless(whyNoConsole, "the playground and the engines", () => {
   }
 
   async function createKey(name: string, ...rights: string[]): Promise<string> {
-    return metalbridge("key", "create", name, ...rights);
+    return metalbridge("key", "create", name, "--yes", ...rights);
   }
 
   /** The gateway's list of keys is a watch behind. */

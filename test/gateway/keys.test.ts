@@ -123,7 +123,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
   };
   /** Its first request has been answered. */
   const createKey = async (name: string): Promise<string> => {
-    const key = await run("key", "create", name, "--all");
+    const key = await run("key", "create", name, "--yes", "--all");
     await until(async () => expect((await ask(key)).usage?.completion_tokens).toBe(4));
     return key;
   };
@@ -167,10 +167,10 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
 
   it("needs a key from the first one on, and refuses a revoked one at once, in the dialect of the client", async () => {
     expect((await ask("none")).usage?.completion_tokens).toBe(4);
-    const key = await run("key", "create", "ada", "--services", "default/chat");
+    const key = await run("key", "create", "ada", "--yes", "--services", "default/chat");
     await until(async () => expect((await refusal("none")).status).toBe(401));
     expect((await ask(key)).usage?.completion_tokens).toBe(4);
-    const other = await run("key", "create", "bob", "--namespaces", "elsewhere");
+    const other = await run("key", "create", "bob", "--yes", "--namespaces", "elsewhere");
     await until(async () => expect((await refusal(other)).status).toBe(404));
     expect((await clientOf(other).models.list()).data).toEqual([]);
     const anthropic = await fetch(`${gateway.url}/v1/messages`, {
@@ -190,7 +190,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
   });
 
   it("refuses bad input in the dialect of the client, and mentions no other tenant", async () => {
-    const key = await run("key", "create", "stranger", "--namespaces", "elsewhere");
+    const key = await run("key", "create", "stranger", "--yes", "--namespaces", "elsewhere");
     await until(async () => expect((await clientOf(key).models.list()).data).toEqual([]));
     const send = async (path: string, body: string | FormData, type?: string) => {
       const headers = { authorization: `Bearer ${key}`, ...(type !== undefined && { "content-type": type }) };
@@ -243,7 +243,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
   });
 
   it("enforces requests per minute, concurrent requests and the budget of a day, each with its own answer", async () => {
-    const rate = await run("key", "create", "rate", "--all", "--requests-per-minute", "2");
+    const rate = await run("key", "create", "rate", "--yes", "--all", "--requests-per-minute", "2");
     await until(() => ask(rate));
     await ask(rate);
     const limited = await refusal(rate);
@@ -251,7 +251,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     expect(Number(limited.headers?.get("retry-after"))).toBeGreaterThan(0);
     expect(limited.message).toMatch(/limit of 2 requests per minute/);
 
-    const single = await run("key", "create", "single", "--all", "--concurrent-requests", "1");
+    const single = await run("key", "create", "single", "--yes", "--all", "--concurrent-requests", "1");
     const stream = await until(() => endlessStream(single));
     expect((await refusal(single)).message).toMatch(/limit of 1 concurrent requests/);
     stream.controller.abort();
@@ -261,7 +261,7 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
     process.kill(gateway.envoyPid(), "SIGKILL");
     await until(async () => expect((await ask(single)).usage?.completion_tokens).toBe(4));
 
-    const budget = await run("key", "create", "budget", "--all", "--tokens-per-day", "20");
+    const budget = await run("key", "create", "budget", "--yes", "--all", "--tokens-per-day", "20");
     await until(() => ask(budget, 30));
     const spent = await until(() => refusal(budget));
     expect([spent.status, spent.headers?.get("x-should-retry")]).toEqual([429, "false"]);
@@ -269,9 +269,9 @@ describeUnless(whyNoNodeNetwork() ?? whyNoGateway, "keys of the gateway", () => 
   });
 
   it("records usage by key and host, estimated where the client left, and keeps it across a restart", async () => {
-    const spender = await run("key", "create", "spender", "--all", "--tokens-per-day", "20");
+    const spender = await run("key", "create", "spender", "--yes", "--all", "--tokens-per-day", "20");
     await until(() => ask(spender, 30));
-    const leaver = await run("key", "create", "leaves", "--all");
+    const leaver = await run("key", "create", "leaves", "--yes", "--all");
     const stream = await until(() => endlessStream(leaver));
     stream.controller.abort();
     const total = (key: string, tokens: string) =>

@@ -106,7 +106,9 @@ describeUnless(whyNoNodeNetwork(), "the demo", () => {
     };
 
     const first = await start();
-    expect(await runVerb(["key", "create", "team", "--all"], { kubeconfig })).toMatchObject({ code: 0 });
+    expect(await runVerb(["key", "create", "team", "--yes", "--all"], { kubeconfig })).toMatchObject({
+      code: 0,
+    });
     await stop(first);
 
     const keyed = await start("--address", network.gateway);

@@ -45,7 +45,7 @@ export async function tryOpenWebUI(
   const userJwtSecret = random();
   note("npm start");
   await using farm = await startFarm(folder.path, userJwtSecret);
-  const apiKey = await farm.run("key", "create", KEY, "--services", `default/${SERVICE}`);
+  const apiKey = await farm.run("key", "create", KEY, "--yes", "--services", `default/${SERVICE}`);
   note("open-webui serve");
   const secret = { apiKey, userJwtSecret, sessionSecret: random() };
   const place = { bin, folder: path.join(folder.path, "open-webui"), gateway: farm.url, secret };

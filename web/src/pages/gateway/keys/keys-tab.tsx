@@ -240,6 +240,7 @@ function Actions({
 const STATE_WORDS: Readonly<Record<KeyEntry["state"], StateWord>> = {
   active: { word: "Active", level: "ok" },
   expired: { word: "Expired", level: "warn" },
+  disabled: { word: "Disabled", level: "idle" },
   revoked: { word: "Revoked", level: "idle" },
   invalid: { word: "Invalid", level: "bad" },
 };
