@@ -5,7 +5,6 @@ import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { LEASES } from "../src/kube/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
-import { listAll } from "./cluster/find.ts";
 import {
   addClusterFlags,
   type ClusterFlags,
@@ -13,6 +12,7 @@ import {
   outputFlag,
   parseName,
 } from "./cluster/flags.ts";
+import { listVisible, missingOf } from "./cluster/visible.ts";
 import { printResult } from "./program/output.ts";
 import { leadershipNote, overviewOf } from "./status/overview.ts";
 import { renderOverview } from "./status/render.ts";
@@ -30,15 +30,22 @@ export function configureStatus(command: Command): void {
 async function status({ namespace, output, ...flags }: Flags): Promise<void> {
   await withCluster("status", flags, async (cluster) => {
     const [hosts, services, replicas, lease] = await Promise.all([
-      listAll(cluster, HOSTS),
-      listAll(cluster, INFERENCE_SERVICES, { namespace }),
-      listAll(cluster, INFERENCE_REPLICAS, { namespace }),
+      listVisible(cluster, HOSTS),
+      listVisible(cluster, INFERENCE_SERVICES, namespace),
+      listVisible(cluster, INFERENCE_REPLICAS, namespace),
       cluster.client.get(LEASES, { name: MANAGER_CONTROLLER, namespace: NAMESPACE_SYSTEM }),
     ]);
     // A credential that may not read the Lease cannot tell whether a controller leads.
     const isKnown = lease.ok || lease.error.kind === "notFound";
     const controller = isKnown ? leadershipNote(lease.ok ? lease.value : undefined, Date.now()) : undefined;
-    const overview = { controller, ...overviewOf(hosts, services, replicas) };
+    const missing = missingOf(hosts, services, replicas);
+    const all = overviewOf(hosts.items ?? [], services.items ?? [], replicas.items ?? []);
+    const overview = {
+      controller,
+      missing,
+      ...all,
+      hosts: hosts.items && all.hosts,
+    };
     const color = process.stdout.isTTY === true;
     const width = color ? process.stdout.columns : undefined;
     printResult(output, overview, () => renderOverview(overview, { color, width }));

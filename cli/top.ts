@@ -3,6 +3,7 @@
 import { type Command, InvalidArgumentError } from "commander";
 import { silentLog } from "../local/terminal-log.ts";
 import { type ReadQueues, readRequestQueues } from "../server/gateway-queues.ts";
+import { MetalbridgeError } from "../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { systemClock } from "../src/kube/system-clock.ts";
@@ -16,6 +17,7 @@ import {
   parseName,
 } from "./cluster/flags.ts";
 import { type Follower, follow } from "./cluster/follow.ts";
+import { listVisible, missingOf } from "./cluster/visible.ts";
 import { printNote, printResult } from "./program/output.ts";
 import { listenForStop } from "./program/stop-signals.ts";
 import { overviewOf } from "./status/overview.ts";
@@ -60,8 +62,10 @@ function parseGateway(text: string): URL {
 
 /** Without a terminal it prints one screen and exits. */
 async function top(flags: TopFlags): Promise<void> {
-  const { output, namespace } = flags;
+  const { output } = flags;
   await withCluster("top", flags, async (cluster) => {
+    const visible = await visibleTo(cluster, flags.namespace);
+    const { missing, namespace } = visible;
     const stop = listenForStop();
     const isLive = output === "text" && process.stdout.isTTY === true;
     const screen = isLive ? openScreen(stop.stop) : undefined;
@@ -78,15 +82,17 @@ async function top(flags: TopFlags): Promise<void> {
       let requests: ReadQueues | undefined;
       const inputNow = (): TopInput | undefined =>
         isSynced && requests !== undefined
-          ? { hosts: hosts.list(), services: services.list(), replicas: replicas.list(), requests }
+          ? { hosts: hosts?.list(), services: services.list(), replicas: replicas.list(), requests }
           : undefined;
       const show = (): void => {
         timer = undefined;
         const input = inputNow();
-        const head = { title: titleOf(cluster, { isLive }), problem };
+        const head = { title: titleOf(cluster, { isLive }), problem, missing };
         if (screen !== undefined) screen.draw(topLines(input, head, screen.size()));
         else if (input !== undefined) {
-          printResult(output, jsonOf(input), () => topLines(input, head, UNLIMITED).join("\n"));
+          printResult(output, { missing, ...jsonOf(input) }, () =>
+            topLines(input, head, UNLIMITED).join("\n"),
+          );
           finish();
         }
       };
@@ -98,10 +104,10 @@ async function top(flags: TopFlags): Promise<void> {
         problem = "";
         redraw();
       };
-      const hosts = watch(HOSTS, {}, changed);
+      const hosts = visible.hasHosts ? watch(HOSTS, {}, changed) : undefined;
       const services = watch(INFERENCE_SERVICES, { namespace }, changed);
       const replicas = watch(INFERENCE_REPLICAS, { namespace }, changed);
-      followQueues(cluster, flags, stop.signal, (read) => {
+      followQueues(cluster, { ...flags, namespace }, stop.signal, (read) => {
         requests = read;
         redraw();
       });
@@ -116,6 +122,27 @@ async function top(flags: TopFlags): Promise<void> {
     }
     process.exitCode = stop.exitCode();
   });
+}
+
+/** What the watches may follow, as this user's rights are at the start. */
+async function visibleTo(cluster: Cluster, namespace: string | undefined) {
+  const whole = { hasHosts: true, namespace, missing: [] };
+  try {
+    const [hosts, services, replicas] = await Promise.all([
+      listVisible(cluster, HOSTS),
+      listVisible(cluster, INFERENCE_SERVICES, namespace),
+      listVisible(cluster, INFERENCE_REPLICAS, namespace),
+    ]);
+    return {
+      hasHosts: hosts.items !== undefined,
+      namespace: services.selection.namespace ?? replicas.selection.namespace,
+      missing: missingOf(hosts, services, replicas),
+    };
+  } catch (error) {
+    // An API server that does not answer is waited for by the watches.
+    if (error instanceof MetalbridgeError && error.code !== "ApiForbidden") return whole;
+    throw error;
+  }
 }
 
 /** Reads the queues of one namespace, or of all, from time to time. */
@@ -135,7 +162,8 @@ function followQueues(
 }
 
 function jsonOf({ hosts, services, replicas, requests }: TopInput): object {
-  return { ...overviewOf(hosts, services, replicas), requests };
+  const overview = overviewOf(hosts ?? [], services, replicas);
+  return { ...overview, hosts: hosts && overview.hosts, requests };
 }
 
 function titleOf({ connection }: Cluster, { isLive }: { readonly isLive: boolean }): string {

@@ -1,9 +1,9 @@
 /** The roles of examples/rbac/operator.yaml are enough for every verb, and the first of them for those that only look. */
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { parseAllDocuments } from "yaml";
-import { INFERENCE_SERVICES } from "../../src/api/kinds.ts";
+import { parse, parseAllDocuments, stringify } from "yaml";
+import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { CLUSTER_ROLES } from "../../src/kube/kinds.ts";
 import type { KubeObject } from "../../src/kube/types.ts";
 import { writeAccountKubeconfig } from "../../test/bed/identity.ts";
@@ -144,4 +144,61 @@ test("the roles of the chart let a namespace's users run services, and operators
   await untilAllowed(cluster, operator, "patch", services, namespace);
   await as(operator, "scale", "inferenceservices.metalbridge.dev/chat", "--replicas=3");
   await as(operator, "get", "events");
+});
+
+test("a reader of one namespace sees what it may see of it, and what is missing", async () => {
+  await using desk = await openDesk();
+  await using folder = await temporaryFolder();
+  const { namespace, cluster } = desk;
+  const roles = await cluster.objects.list(CLUSTER_ROLES, `${RBAC}/aggregate-to-view=true`);
+  const role = roles.find(({ metadata }: KubeObject) => metadata.name.includes("metalbridge")).metadata.name;
+  const reader = { name: "reader", namespace };
+  await cluster.objects.create({ apiVersion: "v1", kind: "ServiceAccount", metadata: reader });
+  const to = { kind: "ServiceAccount", ...reader };
+  await cluster.objects.create(binding("RoleBinding", { ...reader }, role, to));
+  const account = `system:serviceaccount:${namespace}:reader`;
+  for (const resource of ["inferenceservices", "inferencereplicas", "models"])
+    await untilAllowed(cluster, account, "list", `${resource}.metalbridge.dev`, namespace);
+  const kubeconfig = path.join(folder.path, "reader");
+  await writeAccountKubeconfig(cluster, { ...reader, file: kubeconfig });
+  const config = parse(await readFile(kubeconfig, "utf8"));
+  for (const { context } of config.contexts) context.namespace = namespace;
+  await writeFile(kubeconfig, stringify(config));
+  await desk.host();
+  await desk.service("chat");
+  const head = { architecture: "llama", contextLength: 4096, layerCount: 2, embeddingSize: 64 };
+  const gguf = {
+    ...head,
+    headCount: 2,
+    headCountKV: 2,
+    keyLength: 32,
+    valueLength: 32,
+    feedForwardLength: 128,
+  };
+  await cluster.objects.apply({
+    apiVersion: "metalbridge.dev/v1alpha1",
+    kind: "Model",
+    metadata: { name: "tiny", namespace },
+    spec: { source: "hf://org/model/model.gguf", hardware: { accelerator: "metal" } },
+  });
+  const known = { phase: "Ready", format: "gguf", weightsBytes: 4096, sizeBytes: 4096 };
+  await desk.status(MODELS, "tiny", { ...known, gguf: { ...gguf, vocabularySize: 512 } });
+
+  const noHosts = "hosts are not shown. You may not list hosts. Ask an administrator";
+  const onlyOwn = `Only namespace ${namespace} is shown.`;
+  for (const args of [["status"], ["top"]]) {
+    const { code, stdout, stderr } = await runVerb(args, { kubeconfig });
+    expect({ args, code, stderr }).toEqual({ args, code: 0, stderr: "" });
+    for (const text of [noHosts, onlyOwn, `${namespace}/chat`]) expect(stdout).toContain(text);
+    expect(stdout).not.toMatch(/^HOST|no hosts/m);
+    const json = JSON.parse((await runVerb([...args, "-o", "json"], { kubeconfig })).stdout);
+    expect(json.hosts).toBeUndefined();
+    expect(json.missing).toHaveLength(2);
+    const elsewhere = await runVerb([...args, "-n", "default"], { kubeconfig });
+    expect(elsewhere).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ApiForbidden: cannot list/) });
+  }
+  const fit = await runVerb(["fit", "tiny"], { kubeconfig });
+  expect(fit).toMatchObject({ code: 1, stderr: "" });
+  for (const text of [noHosts, onlyOwn, "claim: ", "cannot tell where it fits"])
+    expect(fit.stdout).toContain(text);
 });

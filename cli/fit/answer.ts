@@ -16,13 +16,15 @@ import { NODES } from "../../src/kube/kinds.ts";
 import { readCatalogFiles } from "../catalog/read.ts";
 import { readBenchmarkTable } from "../cluster/benchmarks.ts";
 import type { Cluster } from "../cluster/cluster.ts";
-import { listAll } from "../cluster/find.ts";
 import { describeNodes, listIfAllowed } from "../cluster/nodes.ts";
+import { listVisible, missingOf } from "../cluster/visible.ts";
 import { type ExplainedMachine, explainMachines } from "./explain.ts";
 import type { FitFlags } from "./flags.ts";
 import { type FitTarget, readFitTarget } from "./target.ts";
 
 export interface FitAnswer extends FitReport {
+  /** True if the reader may not list hosts: then it is unknown where the model fits. */
+  readonly areHostsHidden?: true | undefined;
   /** `namespace/name`, which is generated if only a model was given. */
   readonly service: string;
   readonly model: { readonly name: string; readonly source: string; readonly quantization?: string };
@@ -40,17 +42,23 @@ export interface FitAnswer extends FitReport {
   readonly machines?: readonly ExplainedMachine[] | undefined;
 }
 
+const UNSEEN_CLAIMS =
+  "the replicas of other namespaces are not counted: less memory may be free than shown, and services may be ahead in the queue";
+
 export async function answerFit(
   cluster: Cluster,
   name: string | undefined,
   flags: FitFlags,
 ): Promise<FitAnswer> {
   const target = await readFitTarget(cluster, name, flags);
-  const [hosts, replicas, services] = await Promise.all([
-    listAll(cluster, HOSTS),
-    listAll(cluster, INFERENCE_REPLICAS),
-    listAll(cluster, INFERENCE_SERVICES),
+  const seen = await Promise.all([
+    listVisible(cluster, HOSTS),
+    listVisible(cluster, INFERENCE_REPLICAS),
+    listVisible(cluster, INFERENCE_SERVICES),
   ]);
+  const { items: hosts = [] } = seen[0];
+  const { items: replicas = [] } = seen[1];
+  const { items: services = [] } = seen[2];
   const { service } = target;
   const isRunning = services.some((one) => keyOf(one.metadata) === keyOf(service.metadata));
   const benchmarks = await readBenchmarkTable(cluster);
@@ -66,8 +74,11 @@ export async function answerFit(
     parallelSlots: template.engine.parallelSlots ?? 1,
     claim: claim.at === "estimated" ? claim.memory : undefined,
     ...report,
+    areHostsHidden: seen[0].items === undefined || undefined,
     waitingBefore: waitingBefore(services, service),
     notes: [
+      ...missingOf(...seen),
+      ...(seen[1].missing === undefined ? [] : [UNSEEN_CLAIMS]),
       ...flavorNotes(fit),
       ...notesOf(
         target,

@@ -58,8 +58,9 @@ function claimLine({ claim }: FitAnswer): string {
   return `claim: ${formatBytes(claim.claimBytes)} = ${parts.join(" + ")}`;
 }
 
-function fitsLine({ hosts }: FitAnswer, fitting: number): string {
+function fitsLine({ hosts, areHostsHidden }: FitAnswer, fitting: number): string {
   const all = hosts.length;
+  if (areHostsHidden === true) return "cannot tell where it fits: the hosts may not be listed";
   if (all === 0) return "no host is registered";
   if (hosts.some(({ fits }) => fits === "unknown"))
     return "cannot tell whether it fits: apply it, and the agent of the host reads the file";

@@ -51,7 +51,10 @@ export interface ReplicaLine {
 export interface Overview {
   /** A note if no controller leads; all other data is then out of date. */
   readonly controller?: string | undefined;
-  readonly hosts: readonly OverviewHostLine[];
+  /** What the reader may not see, and why. */
+  readonly missing?: readonly string[];
+  /** Undefined if the reader may not list hosts. */
+  readonly hosts?: readonly OverviewHostLine[] | undefined;
   readonly services: readonly ServiceLine[];
   readonly replicas: readonly ReplicaLine[];
 }
@@ -60,7 +63,7 @@ export function overviewOf(
   hosts: readonly Host[],
   services: readonly InferenceService[],
   replicas: readonly InferenceReplica[],
-): Overview {
+): Overview & { readonly hosts: readonly OverviewHostLine[] } {
   return {
     hosts: hosts.map(hostLine).sort((a, b) => compareText(a.name, b.name)),
     services: services.map(serviceLine).sort(byNamespaceAndName),

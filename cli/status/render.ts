@@ -17,14 +17,11 @@ export interface RenderOptions {
 }
 
 export function renderOverview(overview: Overview, options: RenderOptions): string {
+  const { hosts, missing = [] } = overview;
   const sections = [
     ...(overview.controller === undefined ? [] : [[overview.controller]]),
-    section(
-      "HOST",
-      ["STATE", "MEMORY", "MACHINE", "RUNTIMES"],
-      overview.hosts.map(hostRow),
-      "no hosts: see docs/add-a-host.md",
-    ),
+    ...(missing.length === 0 ? [] : [missing]),
+    ...(hosts === undefined ? [] : [hostSection(hosts)]),
     section(
       "SERVICE",
       ["PHASE", "READY", "MODEL", "ENDPOINT", "MESSAGE"],
@@ -45,6 +42,11 @@ export function renderOverview(overview: Overview, options: RenderOptions): stri
       return [paint(first, options.color), ...more];
     })
     .join("\n");
+}
+
+function hostSection(hosts: readonly OverviewHostLine[]): readonly string[] {
+  const titles = ["STATE", "MEMORY", "MACHINE", "RUNTIMES"];
+  return section("HOST", titles, hosts.map(hostRow), "no hosts: see docs/add-a-host.md");
 }
 
 function hostRow(host: OverviewHostLine): Row {

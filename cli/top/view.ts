@@ -10,7 +10,8 @@ import { claimedOf, type OverviewHostLine, overviewOf } from "../status/overview
 import { requestLines } from "./request-lines.ts";
 
 export interface TopInput {
-  readonly hosts: readonly Host[];
+  /** Undefined if the reader may not list hosts. */
+  readonly hosts: readonly Host[] | undefined;
   readonly services: readonly InferenceService[];
   readonly replicas: readonly InferenceReplica[];
   readonly requests: ReadQueues;
@@ -20,6 +21,8 @@ export interface TopHead {
   readonly title: string;
   /** Why the screen is not current; empty if it is. */
   readonly problem: string;
+  /** What the reader may not see, and why. */
+  readonly missing?: readonly string[];
 }
 
 export interface TopSize {
@@ -33,10 +36,10 @@ const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 /** At most `rows` lines of at most `columns` characters; the last line counts the lines that do not fit. `input` is undefined before the first read. */
 export function topLines(
   input: TopInput | undefined,
-  { title, problem }: TopHead,
+  { title, problem, missing = [] }: TopHead,
   { columns, rows }: TopSize,
 ): readonly string[] {
-  const lines = [title, problem, ...(input === undefined ? [] : tablesOf(input))].map((line) =>
+  const lines = [title, problem, ...missing, ...(input === undefined ? [] : tablesOf(input))].map((line) =>
     line.length > columns ? `${line.slice(0, Math.max(0, columns - 1))}…` : line,
   );
   if (lines.length <= rows) return lines;
@@ -44,9 +47,9 @@ export function topLines(
 }
 
 function tablesOf(input: TopInput): readonly string[] {
-  const { hosts, services } = overviewOf(input.hosts, input.services, input.replicas);
+  const { hosts, services } = overviewOf(input.hosts ?? [], input.services, input.replicas);
   const pressures = new Map(
-    input.hosts.map(({ metadata, status }) => [metadata.name, status?.memory?.pressure ?? ""]),
+    input.hosts?.map(({ metadata, status }) => [metadata.name, status?.memory?.pressure ?? ""]),
   );
   const speeds = speedsOf(input);
   const live = new Map(
@@ -54,14 +57,18 @@ function tablesOf(input: TopInput): readonly string[] {
   );
   const queue = queueOf(input.services);
   return [
-    ...alignColumns([
-      ["HOST", "STATE", "MEMORY CLAIMED", "", "PRESSURE", "REPLICAS"],
-      ...hosts.map((host) => [
-        ...[host.name, host.state, barOf(host), claimedOf(host), pressures.get(host.name) ?? ""],
-        String(input.replicas.filter(({ spec }) => spec.template.hostName === host.name).length),
-      ]),
-    ]),
-    "",
+    ...(input.hosts === undefined
+      ? []
+      : [
+          ...alignColumns([
+            ["HOST", "STATE", "MEMORY CLAIMED", "", "PRESSURE", "REPLICAS"],
+            ...hosts.map((host) => [
+              ...[host.name, host.state, barOf(host), claimedOf(host), pressures.get(host.name) ?? ""],
+              String(input.replicas.filter(({ spec }) => spec.template.hostName === host.name).length),
+            ]),
+          ]),
+          "",
+        ]),
     ...alignColumns([
       ["SERVICE", "PHASE", "READY", "ON", "MODEL", "TOKENS/S", "NOW", "MESSAGE"],
       ...services.map((service) => {
@@ -82,7 +89,7 @@ function speedsOf({ hosts, replicas }: TopInput): ReadonlyMap<string, number> {
   for (const { metadata, spec, status } of replicas) {
     if (status?.phase !== "Ready") continue;
     const { hostName, model, serviceName } = spec.template;
-    const host = hosts.find((one) => one.metadata.name === hostName);
+    const host = hosts?.find((one) => one.metadata.name === hostName);
     const speed = host?.status?.models?.find(({ source }) => source === model.source)?.tokensPerSecond;
     const key = `${metadata.namespace}/${serviceName}`;
     if (speed !== undefined) speeds.set(key, Math.round(((speeds.get(key) ?? 0) + speed) * 10) / 10);
