@@ -74,6 +74,7 @@ test("the environment gives the token and the kubeconfig; a token file is read",
     kubeconfig: "/k",
     huggingFace: { token: "hf_1" },
   });
+  expect(loadAgentConfig({ flags: base, env: { KUBECONFIG: "/k:/l" } }).kubeconfig).toBeUndefined();
   const tokenFile = await file("hf_2\n");
   expect(loadAgentConfig({ flags: { ...base, huggingFace: { tokenFile } }, env: {} }).huggingFace.token).toBe(
     "hf_2",

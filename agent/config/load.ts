@@ -2,7 +2,7 @@
 
 import { existsSync, readFileSync } from "node:fs";
 import { homedir, hostname } from "node:os";
-import { join, resolve } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 import { parse as parseYaml } from "yaml";
 import type * as z from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
@@ -38,7 +38,9 @@ export function loadAgentConfig(input: ConfigInput): AgentConfig {
   // The default is not computed for a configured folder: an account may have no home folder.
   const stateDir = settings.stateDir ?? defaultStateDir(platform, env);
   const joined = joinedKubeconfigPath(stateDir);
-  const fromEnvironment = joiningAs === undefined ? env.KUBECONFIG || undefined : undefined;
+  // Several files are merged where the default is read.
+  const isOne = env.KUBECONFIG !== undefined && !env.KUBECONFIG.includes(delimiter);
+  const fromEnvironment = joiningAs === undefined && isOne ? env.KUBECONFIG || undefined : undefined;
   const kubeconfig = existsSync(joined) ? joined : fromEnvironment;
   const joinedName = readHostToken(settings.kubeconfig ?? joined)?.claims.host;
   const hostName = joiningAs ?? joinedName ?? hostNameFrom(hostname());

@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
@@ -76,6 +76,46 @@ describe("a kubeconfig that cannot work", () => {
     const result = await createClient(connection).get(CONFIG_MAPS, { name: "a" });
     expect(result).toMatchObject({ ok: false, error: { kind: "unreachable", reason: "ECONNREFUSED" } });
     connection.close();
+  });
+});
+
+describe("the kubeconfig of the environment", () => {
+  afterEach(() => vi.unstubAllEnvs());
+
+  const authorization = async () => (await openCredentials({}).current()).headers.Authorization;
+
+  it.each([
+    ["a token file", { tokenFile: "token" }],
+    ["a plugin", { exec: { command: "./plugin" } }],
+  ])("has %s in its own folder, in KUBECONFIG and in ~/.kube/config", async (_what, user) => {
+    await mkdir(path.join(dir, ".kube"));
+    await writeFile(path.join(dir, ".kube", "token"), "t");
+    await writePlugin(".kube/plugin", `echo '{"status":{"token":"t"}}'`);
+    const file = path.join(dir, ".kube", "config");
+    await rename(await kubeconfig({ user }), file);
+    vi.stubEnv("HOME", "/nonexistent");
+    for (const list of [file, `/nonexistent/a:${file}`, `:${file}:/nonexistent/b`]) {
+      vi.stubEnv("KUBECONFIG", list);
+      expect(await authorization(), list).toBe("Bearer t");
+    }
+    vi.stubEnv("KUBECONFIG", "");
+    vi.stubEnv("HOME", dir);
+    expect(await authorization()).toBe("Bearer t");
+  });
+
+  it("is merged from several files: the first that names something wins", async () => {
+    const other = path.join(dir, "other");
+    await rename(await kubeconfig({ user: { token: "other" }, server: "https://127.0.0.1:2" }), other);
+    const first = await kubeconfig({ user: { token: "first" }, current: "" });
+    vi.stubEnv("KUBECONFIG", `${first}:${other}`);
+    const credentials = openCredentials({});
+    expect((await credentials.current()).headers.Authorization).toBe("Bearer first");
+    expect(credentials.server()).toBe("https://127.0.0.1:1");
+  });
+
+  it("names the files of KUBECONFIG if none exists", () => {
+    vi.stubEnv("KUBECONFIG", "/nonexistent/a:/nonexistent/b");
+    expect(() => openCredentials({})).toThrow("no file of KUBECONFIG exists: /nonexistent/a, /nonexistent/b");
   });
 });
 

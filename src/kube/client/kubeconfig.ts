@@ -1,6 +1,6 @@
 /** Reads a kubeconfig with client-node's config part, and rejects an invalid one with the reason. */
-import { readFileSync } from "node:fs";
-import { dirname, isAbsolute, resolve } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
 // Imports a deep path on purpose: the package's index loads every generated API class (+50 MB resident).
 import { KubeConfig } from "@kubernetes/client-node/dist/config.js";
 import { parse } from "yaml";
@@ -16,14 +16,11 @@ export interface KubeconfigSource {
   readonly token?: string | undefined;
 }
 
-const FALLBACK_SERVER = "http://localhost:8080";
+const POD_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
 /** Loads and validates the kubeconfig. Called again whenever the credential may have changed. Throws MetalbridgeError. */
 export function loadKubeconfig(source: KubeconfigSource): KubeConfig {
-  const config = new KubeConfig();
-  if (source.inCluster === true) config.loadFromCluster();
-  else if (source.kubeconfigPath === undefined) loadDefault(config);
-  else loadFile(config, source.kubeconfigPath);
+  const config = loaded(source);
   if (source.context !== undefined) config.setCurrentContext(source.context);
   checkTarget(config, source.kubeconfigPath ?? "the kubeconfig");
   if (source.token !== undefined) replaceUser(config, source.token);
@@ -44,7 +41,19 @@ export function serverOf(source: KubeconfigSource): { readonly server: string; r
   }
 }
 
-function loadFile(config: KubeConfig, path: string): void {
+function loaded({ inCluster, kubeconfigPath }: KubeconfigSource): KubeConfig {
+  if (inCluster === true) return loadFromCluster();
+  return kubeconfigPath === undefined ? loadDefault() : loadFile(kubeconfigPath);
+}
+
+function loadFromCluster(): KubeConfig {
+  const config = new KubeConfig();
+  config.loadFromCluster();
+  return config;
+}
+
+function loadFile(path: string): KubeConfig {
+  const config = new KubeConfig();
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -56,21 +65,36 @@ function loadFile(config: KubeConfig, path: string): void {
     config.makePathsAbsolute(dirname(path));
     adoptTokenFiles(config, text, dirname(path));
     resolvePlugins(config, dirname(path));
+    return config;
   } catch (cause) {
     throw invalid(`${path} is not a kubeconfig: ${messageOf(cause)}`, cause);
   }
 }
 
-function loadDefault(config: KubeConfig): void {
-  try {
-    config.loadFromDefault();
-  } catch (cause) {
-    throw new MetalbridgeError("KubeconfigUnreadable", messageOf(cause), undefined, { cause });
+/** As kubectl: the files of KUBECONFIG that exist, of which the first to name something wins, else ~/.kube/config. */
+function loadDefault(): KubeConfig {
+  // biome-ignore lint/style/noProcessEnv: read at each reload, as kubectl does, by every program
+  const { KUBECONFIG = "", HOME = "" } = process.env;
+  const named = KUBECONFIG.split(delimiter).filter((path) => path !== "");
+  const paths = named.length > 0 || HOME === "" ? named : [join(HOME, ".kube", "config")];
+  const [first, ...others] = paths.filter((path) => existsSync(path)).map(loadFile);
+  if (first !== undefined) {
+    for (const other of others) addMissing(first, other);
+    return first;
   }
-  // client-node returns this configuration if it finds none.
-  if (config.getCurrentCluster()?.server === FALLBACK_SERVER && config.getClusters().length === 1) {
-    throw new MetalbridgeError("KubeconfigMissing", "no kubeconfig was found");
-  }
+  if (named.length > 0)
+    throw new MetalbridgeError("KubeconfigMissing", `no file of KUBECONFIG exists: ${named.join(", ")}`);
+  if (existsSync(POD_TOKEN)) return loadFromCluster();
+  throw new MetalbridgeError("KubeconfigMissing", "no kubeconfig was found");
+}
+
+function addMissing(config: KubeConfig, other: KubeConfig): void {
+  const without = <T extends { readonly name: string }>(known: readonly T[], more: readonly T[]) =>
+    more.filter(({ name }) => known.every((one) => one.name !== name));
+  config.clusters.push(...without(config.clusters, other.clusters));
+  config.users.push(...without(config.users, other.users));
+  config.contexts.push(...without(config.contexts, other.contexts));
+  config.currentContext ||= other.currentContext;
 }
 
 // client-node supports only the old spelling `token-file`, and reads the file only once.
