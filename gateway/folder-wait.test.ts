@@ -72,7 +72,7 @@ it("does not wait where another folder is needed, or after another error", async
   const failing = (error: unknown) => () => Promise.reject(error);
   await expect(wait.until(failing(systemError("EACCES", "permission denied")))).rejects.toMatchObject({
     code: "StateFolderUnusable",
-    remedy: { summary: "choose a folder that this user can write, with --dir" },
+    remedy: { summary: "choose a folder that this user can write, with --dir, or --state-dir of the agent" },
   });
   const bug = new Error("bug");
   await expect(wait.until(failing(bug))).rejects.toBe(bug);

@@ -2,7 +2,7 @@ import { CommanderError } from "commander";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { MetalbridgeError } from "../../src/api/errors.ts";
-import { reportFailure } from "./report.ts";
+import { failureFields, reportFailure } from "./report.ts";
 
 test("an expected failure has its code, its sentence and what to do", () => {
   const error = new MetalbridgeError("PortTaken", "port 1 is taken", {
@@ -30,6 +30,24 @@ test("commander has spoken already", () => {
     text: "",
     exitCode: 0,
   });
+});
+
+test.each([
+  [
+    "ENOSPC",
+    "write",
+    /^StateDiskFull: ENOSPC: no space \(\/s\/instance-id\)\n {2}free space on that disk, or .*--state-dir/,
+  ],
+  ["EDQUOT", "write", /^StateDiskFull: /],
+  ["EROFS", "open", /^StateFolderUnusable: /],
+  ["ENOSPC", "watch", /^this is a bug/],
+  ["EACCES", "open", /^this is a bug/],
+])("%s of %s is reported as what it is", (code, syscall, said) => {
+  const error = Object.assign(new Error(`${code}: no space`), { code, syscall, path: "/s/instance-id" });
+  const { text, exitCode } = reportFailure(error);
+  expect(text).toMatch(said);
+  expect(exitCode).toBe(text.includes("bug") ? 70 : 1);
+  expect(failureFields(error).code).toBe(/^State\w+/.exec(text)?.[0]);
 });
 
 test("anything else is a bug, with its stack", () => {

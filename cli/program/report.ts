@@ -2,6 +2,7 @@
 import { CommanderError } from "commander";
 import { ZodError } from "zod";
 import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
+import { systemCode } from "../../src/util/atomic-file.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
 import { type ExitCode, exitCodes } from "./exit-codes.ts";
 
@@ -23,13 +24,20 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "NodeConfigInvalid",
 ]);
 
+/** A disk that is full or cannot be written is nobody's bug, wherever a program meets it. */
+const DISK_CODES: Readonly<Record<string, ErrorCode>> = {
+  ENOSPC: "StateDiskFull",
+  EDQUOT: "StateDiskFull",
+  EROFS: "StateFolderUnusable",
+};
+
 /** Pure: expected failures get code, sentence and remedy; anything else is a bug and keeps its stack. */
 export function reportFailure(error: unknown): FailureReport {
   if (error instanceof CommanderError) {
     return { text: "", exitCode: error.exitCode === 0 ? exitCodes.ok : exitCodes.usage };
   }
-  if (error instanceof MetalbridgeError)
-    return { text: describeExpected(error), exitCode: exitCodeOf(error) };
+  const expected = expectedOf(error);
+  if (expected !== undefined) return { text: describeExpected(expected), exitCode: exitCodeOf(expected) };
   if (error instanceof ZodError) {
     const lines = error.issues.map(
       (issue) => `${issue.path.map(String).join(".") || "options"}: ${issue.message}`,
@@ -42,9 +50,20 @@ export function reportFailure(error: unknown): FailureReport {
 
 /** The same for JSON: an expected failure has code and remedy, a bug has only what it says. */
 export function failureFields(error: unknown): Readonly<Record<string, unknown>> {
-  if (error instanceof MetalbridgeError)
-    return { code: error.code, message: error.message, remedy: error.remedy };
+  const { code, message, remedy } = expectedOf(error) ?? {};
+  if (code !== undefined) return { code, message, remedy };
   return { message: errorMessage(error) };
+}
+
+function expectedOf(error: unknown): MetalbridgeError | undefined {
+  if (error instanceof MetalbridgeError) return error;
+  if (!(error instanceof Error)) return undefined;
+  const { syscall, path }: NodeJS.ErrnoException = error;
+  const code = DISK_CODES[systemCode(error) ?? ""];
+  // Linux reports the limit of a user's file watches as a full disk.
+  if (code === undefined || syscall === "watch") return undefined;
+  const where = path === undefined || error.message.includes(path) ? "" : ` (${path})`;
+  return new MetalbridgeError(code, `${error.message}${where}`, undefined, { cause: error });
 }
 
 function describeExpected(error: MetalbridgeError): string {

@@ -18,7 +18,7 @@ export async function writeFileAtomic(path: string, text: string): Promise<void>
     await rename(temporary, path);
   } catch (error) {
     await rm(temporary, { force: true });
-    throw error;
+    throw withPath(error, path);
   }
   await syncPath(dirname(path));
 }
@@ -49,7 +49,7 @@ export function writeFileAtomicSync(
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
-    throw error;
+    throw withPath(error, path);
   }
   const folder = openSync(dirname(path), "r");
   try {
@@ -57,6 +57,11 @@ export function writeFileAtomicSync(
   } finally {
     closeSync(folder);
   }
+}
+
+/** Errors of an open file do not name it. */
+function withPath(error: unknown, path: string): unknown {
+  return error instanceof Error && !("path" in error) ? Object.assign(error, { path }) : error;
 }
 
 /** Makes a file, or the renames inside a folder, survive a power loss. */

@@ -71,11 +71,11 @@ export const cliErrors = {
   },
   StateFolderUnusable: {
     what: "The state folder cannot be created, read or written.",
-    do: "choose a folder that this user can write, with --dir",
+    do: "choose a folder that this user can write, with --dir, or --state-dir of the agent",
   },
   StateDiskFull: {
     what: "The disk of the state folder is full, or has too little free space to start.",
-    do: "free space on that disk, or choose a folder on another disk with --dir",
+    do: "free space on that disk, or choose a folder on another disk with --dir, or --state-dir of the agent",
   },
   StateFileInvalid: {
     what: "A file in Metalbridge's state folder is corrupt.",
