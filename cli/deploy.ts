@@ -36,7 +36,7 @@ export function configureDeploy(command: Command): void {
   addNamespacedFlags(command)
     .argument(
       "<model>",
-      "model of `catalog list` (Qwen/Qwen3-8B, qwen3:8b), weights (hf://org/repo[/file], https://…, ollama://name:tag, an absolute path on the hosts), or Model of the cluster",
+      "model of `catalog list` (Qwen/Qwen3-8B, qwen3:8b), weights (hf://org/repo[/file], org/repo:Q4_K_M, https://…, ollama://name:tag, an absolute path on the hosts), or Model of the cluster",
     )
     .option(
       "--name <name>",

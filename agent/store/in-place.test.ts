@@ -40,6 +40,10 @@ test("files on the host are used in place, but only inside the allowed roots", a
     await expect(store.resolve({ source }), source).rejects.toThrow(code(expected));
     await expect(store.fetch({ source }, fetchOptions()), source).rejects.toThrow(code(expected));
   }
+  for (const source of [`${root}/a%20b.gguf`, `file://${root}/a%2520b.gguf`])
+    await expect(store.resolve({ source }), source).rejects.toThrow(
+      /a%20b\.gguf does not exist .* with its spaces/,
+    );
   const pinned = { source: join(root, "m.gguf"), sha256: sha256(content) };
   expect(await store.resolve(pinned)).toBeUndefined();
   expect((await store.fetch(pinned, fetchOptions())).sha256).toBe(pinned.sha256);

@@ -135,6 +135,8 @@ async function checkMagic(path: string, name: string): Promise<void> {
 }
 
 /** Resolves links before comparing with the roots, because a link inside a root may point anywhere. */
+const ESCAPES = "; only file:// URLs are percent-encoded: write a plain path with its spaces";
+
 async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
   try {
     const real = await resolveInside(path, roots);
@@ -148,9 +150,12 @@ async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
   } catch (cause) {
     const code = systemCode(cause) ?? "";
     if (["ENOENT", "ENOTDIR"].includes(code))
-      throw new MetalbridgeError("SourceNotFound", `${path} does not exist on this host`, undefined, {
-        cause,
-      });
+      throw new MetalbridgeError(
+        "SourceNotFound",
+        `${path} does not exist on this host${/%[0-9a-f]{2}/i.test(path) ? ESCAPES : ""}`,
+        undefined,
+        { cause },
+      );
     if (["EACCES", "EPERM", "ELOOP"].includes(code))
       throw new MetalbridgeError("FileUnreadable", `the agent may not read ${path}`, undefined, { cause });
     throw cause;

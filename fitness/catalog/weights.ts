@@ -32,9 +32,11 @@ export function isAddress(text: string): boolean {
  */
 export function resolveWeights(
   { records }: Pick<Catalog, "records">,
-  text: string,
-  options: WeightsOptions,
+  given: string,
+  wanted: WeightsOptions,
 ): WeightsRef {
+  const { text, quantization } = readHubName(given);
+  const options = { ...wanted, quantization: wanted.quantization ?? quantization };
   if (isAddress(text)) return { source: text, quantization: options.quantization };
   if (/^\.{1,2}\//.test(text) || /^([^/:]+\/)?[^/:]+\.gguf$/i.test(text)) throw notAbsolute(text);
   if (options.formats?.includes("ollama") === true && /^[^/:]+:[^/:]+$/.test(text))
@@ -46,6 +48,13 @@ export function resolveWeights(
       : weightsOfRecord(record, options);
   }
   return weightsOfRecord(recordOf(records, text), options);
+}
+
+/** The names that llama.cpp and Ollama take: `hf.co/org/repo`, `org/repo:Q4_K_M`. A source of a Model has no quantization. */
+function readHubName(given: string): { readonly text: string; readonly quantization?: string | undefined } {
+  const plain = isAddress(given) ? given : given.replace(/^(hf\.co|huggingface\.co)\/(?=[^/]+\/)/i, "");
+  const [, text, quantization] = /^((?:hf:\/\/)?[^/:@]+\/[^/:@]+):([\w.-]+)$/i.exec(plain) ?? [];
+  return text === undefined ? { text: plain } : { text, quantization };
 }
 
 /** Also matches the spelling of Ollama: `llama3.1:8b` for Llama-3.1-8B. */
