@@ -1,7 +1,7 @@
 /** `metalbridge bench`: measures latency, throughput and goodput of a service or a server, by number of clients or rate. */
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type Mode, modeSchema } from "../src/api/engine-settings.ts";
-import { MetalbridgeError } from "../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { runGuideLLM } from "./bench/guidellm.ts";
@@ -176,6 +176,7 @@ function onMachine(
     throw new MetalbridgeError(
       "NoReadyEndpoint",
       `service ${metadata.name} has no ready endpoint on ${name}`,
+      remedyOf("NoReadyEndpoint", { service: `${metadata.name} -n ${metadata.namespace ?? "default"}` }),
     );
   return { ...target, endpoints };
 }

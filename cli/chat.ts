@@ -4,7 +4,7 @@ import { createInterface } from "node:readline/promises";
 import { text as textOf } from "node:stream/consumers";
 import type { Command } from "commander";
 import { z } from "zod";
-import { MetalbridgeError } from "../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
 import { withCluster } from "./cluster/cluster.ts";
 import { findObject } from "./cluster/find.ts";
@@ -56,7 +56,11 @@ async function chat(name: string, question: string | undefined, flags: Flags): P
     const service = await findObject(cluster, INFERENCE_SERVICES, name);
     const mode = service.spec.mode ?? "chat";
     if (mode !== "chat")
-      throw new MetalbridgeError("NotAChatService", `service ${name} has spec.mode ${mode}`);
+      throw new MetalbridgeError(
+        "NotAChatService",
+        `service ${name} has spec.mode ${mode}`,
+        remedyOf("NotAChatService", { service: `${name} -n ${cluster.namespace}` }),
+      );
     // Read again for each question: replicas move, and are unloaded while a conversation pauses.
     const find: FindTarget = async (signal) =>
       findEndpointTarget(cluster, await findObject(cluster, INFERENCE_SERVICES, name), flags, signal);

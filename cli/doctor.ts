@@ -161,7 +161,10 @@ async function readAndCheck(
   options: GatherOptions,
 ): Promise<Gathered & { readonly results: readonly CheckResult[] }> {
   const gathered = await gather(options);
-  return { ...gathered, results: runChecks(allChecks, options.config.platform, gathered.taken) };
+  return {
+    ...gathered,
+    results: runChecks(allChecks, options.config.platform, gathered.taken, { host: options.config.hostName }),
+  };
 }
 
 function machineLine({ platform }: AgentConfig, { taken, inventory }: Gathered): string {

@@ -15,7 +15,7 @@ import { renderKubeconfig } from "../local/control-plane/state/kubeconfig.ts";
 import { silentLog } from "../local/terminal-log.ts";
 import { HOST_TOKEN_SECONDS } from "../src/api/access/account.ts";
 import { credentialSecretName, generationOf, joinSecretName } from "../src/api/access/roles.ts";
-import { MetalbridgeError } from "../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../src/api/group.ts";
 import { HOSTS } from "../src/api/kinds.ts";
 import type { KubeConnection } from "../src/kube/client/connect.ts";
@@ -151,7 +151,11 @@ function claimsOf(token: string): HostClaims {
   if (host === undefined) throw invalid(`this is the token of ${claims.subject}, not of a host`);
   const generation = secret === undefined ? undefined : generationOf(host, secret);
   if (generation === undefined)
-    throw invalid(`this is not a join token of host ${host}, or it is from an earlier version`);
+    throw new MetalbridgeError(
+      "JoinTokenInvalid",
+      `this is not a join token of host ${host}, or it is from an earlier version`,
+      remedyOf("JoinTokenInvalid", { host }),
+    );
   return { ...claims, host, generation };
 }
 
@@ -186,6 +190,7 @@ function configOf({ flags, env, prefix }: AgentSetup, { host }: HostClaims): Age
     throw new MetalbridgeError(
       "JoinTokenForAnotherHost",
       `the token is for host ${host}, but this machine is configured as host ${config.hostName}`,
+      remedyOf("JoinTokenForAnotherHost", { host: config.hostName }),
     );
   return { ...config, llamaServer: [...llamaServerPaths(config, { env, prefix })] };
 }

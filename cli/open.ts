@@ -2,9 +2,9 @@
 
 import { connect, createServer, type Server, type Socket } from "node:net";
 import type { Command } from "commander";
-import { MetalbridgeError } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { explainListenError } from "../src/http/listener.ts";
 import { ENDPOINT_SLICES } from "../src/kube/kinds.ts";
 import type { EndpointSlice } from "../src/kube/objects.ts";
 import { errorMessage } from "../src/util/error-message.ts";
@@ -98,10 +98,7 @@ function listen(port: number, endpoints: () => readonly ServerEndpoint[]): Promi
     join(client, connect({ host: endpoint.address, port: endpoint.port, timeout: CONNECT_MS }));
   });
   return new Promise((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) => {
-      const code = error.code === "EADDRINUSE" ? "PortTaken" : "ListenFailed";
-      reject(new MetalbridgeError(code, `port ${port} on 127.0.0.1: ${error.message}`));
-    });
+    server.once("error", (error) => reject(explainListenError(error, "127.0.0.1", port)));
     server.listen(port, "127.0.0.1", () => resolve(server));
   });
 }

@@ -62,7 +62,7 @@ export function reserveMemory(
   driver: EngineDriver,
   runner: Pick<ReplicaRunner, "reserveBenchmark">,
 ): void {
-  const claimBytes = driver.claimBytes(claimSettings(order), facts);
+  const { claimBytes } = driver.claim(claimSettings(order), facts);
   const reserved = runner.reserveBenchmark(claimBytes);
   if (reserved === "reserved") return;
   const { budgetBytes, claimedBytes, availableBytes } = reserved;

@@ -1,12 +1,13 @@
 /** Renews the host's token after two thirds of its lifetime, and loads a kubeconfig that was replaced. */
 import { statSync } from "node:fs";
 import { HOST_TOKEN_SECONDS } from "../../src/api/access/account.ts";
-import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
+import { describeError, MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { NAMESPACE_HOSTS } from "../../src/api/group.ts";
 import type { KubeConnection } from "../../src/kube/client/connect.ts";
 import { explainFailure } from "../../src/kube/errors.ts";
 import { readTokenClaims, renewAtMs, requestToken, type TokenClaims } from "../../src/kube/token.ts";
 import type { ApiFailure } from "../../src/kube/types.ts";
+import { errorMessage } from "../../src/util/error-message.ts";
 import type { Clock, Log } from "../../src/util/ports.ts";
 import { msToAlignedTime } from "../../src/util/shared-ticks.ts";
 import { type HostToken, readHostToken, replaceToken } from "./file.ts";
@@ -56,13 +57,14 @@ export function renewCredential(options: RenewalOptions): void {
   const renew = async ({ claims }: HostToken): Promise<MetalbridgeError | undefined> => {
     if (unwritten !== undefined && isDue(unwritten.claims)) unwritten = undefined;
     const issued = unwritten ?? (await issue(connection, claims));
-    if ("kind" in issued) return notRenewed(path, explainFailure(issued).message, issued);
+    if ("kind" in issued)
+      return notRenewed(`${path}: ${explainFailure(issued).message}`, claims.host, issued);
     unwritten = issued;
     try {
       await replaceToken(path, issued.token);
       unwritten = undefined;
     } catch (cause) {
-      return notRenewed(path, cause instanceof Error ? cause.message : String(cause), cause);
+      return notRenewed(`${path}: ${errorMessage(cause)}`, claims.host, cause);
     }
     connection.reload();
     version = versionOf(path);
@@ -100,8 +102,9 @@ async function issue(
   return { token: answer.value, claims };
 }
 
-function notRenewed(path: string, why: string, cause: unknown): MetalbridgeError {
-  return new MetalbridgeError("CredentialNotRenewed", `${path}: ${why}`, undefined, { cause });
+function notRenewed(why: string, host: string, cause: unknown): MetalbridgeError {
+  const remedy = remedyOf("CredentialNotRenewed", { host });
+  return new MetalbridgeError("CredentialNotRenewed", why, remedy, { cause });
 }
 
 /** Changes with every replacement of the file. */

@@ -4,6 +4,7 @@ import type { EngineSettings, Mode } from "../../src/api/engine-settings.ts";
 import type { Runtime } from "../../src/api/fields/runtimes.ts";
 import type { ReplicaTemplate } from "../../src/api/inference-replica.ts";
 import type { BenchProgram } from "../../src/engines/contract/bench.ts";
+import type { MemoryClaim } from "../../src/engines/contract/claims.ts";
 import type { EngineGauges } from "../../src/engines/contract/engine-gauges.ts";
 import type { ExitReason } from "../../src/engines/contract/exit.ts";
 import type { RunAtEnd } from "../../src/engines/contract/last-run.ts";
@@ -143,13 +144,13 @@ export interface EngineDriver {
   readonly adopt: (place: InstanceContext, trace: EngineTrace) => Promise<Instance | undefined>;
   /** For sources that only the engine can fetch; the store fetches all others. */
   readonly fetcher?: EngineFetcher;
-  /** Bytes that these files will take with these settings. Throws MetalbridgeError if the files do not determine that. */
-  readonly claimBytes: (
+  /** Memory that these files will take with these settings. Throws MetalbridgeError if the files do not determine that. */
+  readonly claim: (
     settings: EngineSettings,
     model: ModelFacts,
     draft?: ModelFacts,
     loraAdapters?: readonly ModelFacts[],
-  ) => number;
+  ) => MemoryClaim;
   /** For status: what the claim is based on. Absent: on the header of the model. */
   readonly claimBasis?: (settings: EngineSettings) => string;
   readonly probeHealth: (target: EngineTarget, options?: ProbeOptions) => Promise<EngineHealth>;

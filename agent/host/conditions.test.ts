@@ -78,7 +78,7 @@ test("power of the battery, and other systems, in the conditions of a speed", as
 test("the tools run every ten minutes, and only on a Mac", async () => {
   await using mac = await startDoctorReplay(M4_MAX);
   const clock = createSteppedClock();
-  const config = { platform: "darwin", dryRun: false } as const;
+  const config = { hostName: "mac-1", platform: "darwin", dryRun: false } as const;
   const read = createHostConditions(config, mac.path, clock);
   const power = async () => (await read([])).find(({ type }) => type === "PowerAtRisk")?.status;
   expect(await power()).toBe("False");
@@ -95,7 +95,11 @@ test("thermal pressure is read every half minute, and at every heartbeat while i
   const pmset = ({ path }: typeof cool) => join(path.split(":")[0] ?? "", "pmset");
   const nominal = await readFile(pmset(cool));
   const clock = createSteppedClock();
-  const read = createHostConditions({ platform: "darwin", dryRun: false }, cool.path, clock);
+  const read = createHostConditions(
+    { hostName: "mac-1", platform: "darwin", dryRun: false },
+    cool.path,
+    clock,
+  );
   const heatIn = async (ms: number) => {
     clock.advance(ms);
     return (await read([])).find(({ type }) => type === "ThermalPressure")?.status;

@@ -29,7 +29,7 @@ const THERMAL_RAISED_MS = 4_000;
  * none of these conditions, and a dry run does not need them.
  */
 export function createHostConditions(
-  { platform, dryRun }: Pick<AgentConfig, "platform" | "dryRun">,
+  { hostName, platform, dryRun }: Pick<AgentConfig, "hostName" | "platform" | "dryRun">,
   toolPath: string,
   clock: Clock,
 ): (engines: readonly HostRuntime[]) => Promise<readonly ConditionUpdate[]> {
@@ -47,7 +47,7 @@ export function createHostConditions(
   );
   return async (found) => {
     engines = found;
-    return hostConditions("darwin", { ...(await settings()), ...(await thermal()) });
+    return hostConditions("darwin", { ...(await settings()), ...(await thermal()) }, { host: hostName });
   };
 }
 

@@ -25,6 +25,7 @@ function desiredOf({ metadata, spec }: InferenceReplica, drainBy: number | undef
     revision: spec.template.revision,
     runtime: spec.template.runtime,
     claimBytes: spec.memory.claimBytes,
+    memory: spec.memory.claimBytes === 0 ? undefined : spec.memory,
     weightsBytes: spec.memory.weightsBytes,
     drainSeconds: spec.drainSeconds,
     isDeleting: isBeingDeleted({ metadata }),

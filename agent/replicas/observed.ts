@@ -2,6 +2,7 @@
 
 import type { ErrorCode } from "../../src/api/errors.ts";
 import type { GgufFacts } from "../../src/api/fields/gguf.ts";
+import type { ReplicaMemory } from "../../src/api/inference-replica.ts";
 import type { Generated } from "../../src/engines/speed.ts";
 import type { Activity } from "../../src/macos/living-process.ts";
 import type { InstanceState } from "../instances/instance.ts";
@@ -19,6 +20,8 @@ export interface Desired {
   readonly revision: string;
   readonly runtime: string;
   readonly claimBytes: number;
+  /** Parts of the claim; absent if the controller could not estimate it. */
+  readonly memory?: ReplicaMemory;
   readonly weightsBytes: number;
   readonly drainSeconds: number;
   readonly isDeleting: boolean;
@@ -103,7 +106,7 @@ interface Failure {
 }
 
 export type Need =
-  | { readonly at: "known"; readonly bytes: number }
+  | { readonly at: "known"; readonly bytes: number; readonly memory?: ReplicaMemory }
   /** Nothing is started: a wrong guess could take the machine down. */
   | { readonly at: "unknown"; readonly code: ErrorCode; readonly message: string };
 
@@ -111,6 +114,7 @@ export type OwnClaim =
   | {
       readonly at: "estimated";
       readonly bytes: number;
+      readonly memory?: ReplicaMemory;
       /** Basis of the estimate, if that is not the header of the model. */
       readonly basis?: string;
     }

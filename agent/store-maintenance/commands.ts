@@ -1,5 +1,5 @@
 /** Runs a command for the stored models. Every user of this machine that may open the agent's socket can send one. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { publicSource } from "../../src/models/source/parse.ts";
 import type { ReplicaSnapshot } from "../replicas/ports.ts";
 import type { FetchProgress, ModelStore } from "../store/types.ts";
@@ -96,7 +96,11 @@ async function remove(source: string, ports: CommandPorts): Promise<number> {
     case "absent":
       throw notStored(source);
     case "pinned":
-      throw new MetalbridgeError("ModelPinned", `${shown} is pinned`);
+      throw new MetalbridgeError(
+        "ModelPinned",
+        `${shown} is pinned`,
+        remedyOf("ModelPinned", { source: shown }),
+      );
     case "inUse":
       throw new MetalbridgeError("ModelInUse", `${shown} is used by ${usersOf(removal.owners, ports)}`);
     default:

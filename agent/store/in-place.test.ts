@@ -44,6 +44,9 @@ test("files on the host are used in place, but only inside the allowed roots", a
     await expect(store.resolve({ source }), source).rejects.toThrow(
       /a%20b\.gguf does not exist .* with its spaces/,
     );
+  await expect(store.resolve({ source: "/etc/passwd" })).rejects.toMatchObject({
+    remedy: { summary: expect.stringMatching(/^move the file into a model root, or add .* to modelRoots/) },
+  });
   const pinned = { source: join(root, "m.gguf"), sha256: sha256(content) };
   expect(await store.resolve(pinned)).toBeUndefined();
   expect((await store.fetch(pinned, fetchOptions())).sha256).toBe(pinned.sha256);

@@ -144,6 +144,10 @@ async function inspect(path: string, roots: readonly string[]): Promise<Stats> {
       throw new MetalbridgeError(
         "SourceNotAllowed",
         `${path} is outside of this host's model roots (${roots.join(", ") || "none are configured"})`,
+        {
+          summary:
+            "move the file into a model root, or add its folder to modelRoots in the agent's configuration and restart the agent",
+        },
       );
     await access(real, constants.R_OK);
     return await stat(real);

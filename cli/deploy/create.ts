@@ -1,5 +1,5 @@
 /** Creates missing objects, and changes no existing object. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import type { Kind, KubeObject } from "../../src/kube/types.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -17,6 +17,7 @@ export async function createObjects(cluster: Cluster, { model, service }: Deploy
     throw new MetalbridgeError(
       "ServiceExists",
       `there is a Model ${name} with another source: ${existing.spec.source}`,
+      remedyOf("ServiceExists", { service: `${name} -n ${cluster.namespace}` }),
     );
   if (model !== undefined && existing === undefined) await create(cluster, MODELS, model);
   await create(cluster, INFERENCE_SERVICES, service);
@@ -32,7 +33,11 @@ async function create<T extends KubeObject>(
   if (result.ok) return;
   const { name } = object.metadata;
   if (result.error.kind === "alreadyExists")
-    throw new MetalbridgeError("ServiceExists", `there is a ${kind.kind} ${name} in namespace ${namespace}`);
+    throw new MetalbridgeError(
+      "ServiceExists",
+      `there is a ${kind.kind} ${name} in namespace ${namespace}`,
+      remedyOf("ServiceExists", { service: `${name} -n ${namespace}` }),
+    );
   if (result.error.kind === "invalid")
     throw new MetalbridgeError(
       "ManifestInvalid",

@@ -1,7 +1,7 @@
 /** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
 
 import { createDownloadBar, type DownloadProgress } from "../../local/download-bar.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
@@ -64,6 +64,7 @@ export async function followService(
     throw new MetalbridgeError(
       "NotReadyInTime",
       `not Ready after ${formatSpan(timeoutMs)}: ${[...shown.values()].map((line) => line.replaceAll(/ {2,}/g, " ")).join("; ")}`,
+      remedyOf("NotReadyInTime", { service: `${name} -n ${namespace}` }),
     );
   if (end.at === "finished") print(`to chat with it: metalbridge chat ${name}`);
   process.exitCode = stop.exitCode();

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import { z } from "zod";
 import { DOCTOR_ACCOUNT } from "../../src/api/access/remote.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../src/api/group.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
@@ -97,7 +97,11 @@ async function requestReport(
     if (status?.info === undefined)
       throw new MetalbridgeError("HostNeverSeen", `the agent of host ${metadata.name} has not reported yet`);
     const agent = `agent ${status.info.agentVersion ?? "of unknown version"}`;
-    throw new MetalbridgeError("RemoteAccessOff", `host ${metadata.name} (${agent}) offers no remote doctor`);
+    throw new MetalbridgeError(
+      "RemoteAccessOff",
+      `host ${metadata.name} (${agent}) offers no remote doctor`,
+      remedyOf("RemoteAccessOff", { host: metadata.name }),
+    );
   }
   // A limit for the whole report: a host that sends it byte by byte must not delay the reports of the others.
   const reportSignal = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]);
@@ -132,7 +136,14 @@ export async function readReport(
   const body = await readApiBody(answer, MAX_BYTES).catch((cause: unknown) => {
     const why = errorMessage(cause);
     const message = `host ${host} sent an incomplete doctor report: ${why}`;
-    throw new MetalbridgeError("RemoteHostUnreachable", message, undefined, { cause });
+    throw new MetalbridgeError(
+      "RemoteHostUnreachable",
+      message,
+      remedyOf("RemoteHostUnreachable", { host }),
+      {
+        cause,
+      },
+    );
   });
   return parseReport(body, host);
 }

@@ -1,5 +1,5 @@
 /** Follows the drain of a host until the host is empty. */
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import { HOSTS, INFERENCE_REPLICAS } from "../../src/api/kinds.ts";
 import type { Cluster } from "../cluster/cluster.ts";
@@ -50,7 +50,11 @@ export async function untilDrained(
   if (end.at === "timedOut") throw notFinished(name, timeoutMs, view);
   if (end.at === "stopped") return false;
   if (end.value.at === "takenBack")
-    throw new MetalbridgeError("DrainTakenBack", `the drain of host ${name} was canceled`);
+    throw new MetalbridgeError(
+      "DrainTakenBack",
+      `the drain of host ${name} was canceled`,
+      remedyOf("DrainTakenBack", { host: name }),
+    );
   return true;
 }
 

@@ -1,7 +1,7 @@
 /** The endpoints of a service, and the API key and TLS settings for requests. */
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_HOST, LABEL_SERVICE_NAME } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { serviceName } from "../../src/api/names.ts";
@@ -118,6 +118,7 @@ function noEndpoint({ metadata, status }: InferenceService): MetalbridgeError {
   return new MetalbridgeError(
     "NoReadyEndpoint",
     `service ${metadata.name} is ${status?.phase ?? "Pending"} and has no ready endpoint${why}`,
+    remedyOf("NoReadyEndpoint", { service: `${metadata.name} -n ${metadata.namespace ?? "default"}` }),
   );
 }
 

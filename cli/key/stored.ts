@@ -1,6 +1,6 @@
 /** Keys as stored in Secrets: read, created, changed. */
 import { randomBytes } from "node:crypto";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_GATEWAY_KEY } from "../../src/api/group.ts";
 import type { GatewayKey } from "../../src/gateway/key.ts";
 import {
@@ -37,7 +37,12 @@ export function listKeySecrets(cluster: Cluster): Promise<readonly Secret[]> {
 export async function findKeySecret(cluster: Cluster, name: string): Promise<Secret> {
   const secret = await findIfPresent(cluster, SECRETS, name);
   if (secret?.metadata.labels?.[LABEL_GATEWAY_KEY] === "true") return secret;
-  throw new MetalbridgeError("GatewayKeyNotFound", `namespace ${cluster.namespace} has no key ${name}`);
+  const { namespace } = cluster;
+  throw new MetalbridgeError(
+    "GatewayKeyNotFound",
+    `namespace ${namespace} has no key ${name}`,
+    remedyOf("GatewayKeyNotFound", { namespace }),
+  );
 }
 
 /** Throws GatewayKeyNotFound or GatewayKeyInvalid. */
@@ -45,7 +50,11 @@ export async function findKey(cluster: Cluster, name: string): Promise<StoredKey
   const secret = await findKeySecret(cluster, name);
   const read = readKeySecret(secret);
   if (read.at === "invalid")
-    throw new MetalbridgeError("GatewayKeyInvalid", `the Secret ${name} is not a valid key: ${read.problem}`);
+    throw new MetalbridgeError(
+      "GatewayKeyInvalid",
+      `the Secret ${name} is not a valid key: ${read.problem}`,
+      remedyOf("GatewayKeyInvalid", { name: `${name} -n ${cluster.namespace}` }),
+    );
   return { secret, key: read.key };
 }
 

@@ -1,7 +1,7 @@
 /** Prints the log of a replica on another host, if the administrator of that host has enabled remote access to logs. */
 import { StringDecoder } from "node:string_decoder";
 import { LOGS_ACCOUNT, TRAILER_END, TRAILER_LOSSES } from "../../src/api/access/remote.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { HOSTS } from "../../src/api/kinds.ts";
 import { requestHost } from "../../src/kube/remote/request.ts";
 import { errorMessage } from "../../src/util/error-message.ts";
@@ -81,7 +81,8 @@ function printEndNotes(trailers: NodeJS.Dict<string>): void {
 
 function logInterrupted(host: string, cause: unknown): MetalbridgeError {
   const why = errorMessage(cause);
-  return new MetalbridgeError("RemoteHostUnreachable", `host ${host} ended the log: ${why}`, undefined, {
+  const remedy = remedyOf("RemoteHostUnreachable", { host });
+  return new MetalbridgeError("RemoteHostUnreachable", `host ${host} ended the log: ${why}`, remedy, {
     cause,
   });
 }

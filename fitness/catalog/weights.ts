@@ -1,6 +1,6 @@
 /** Resolves the name of weights from a user: a source, a repository of the Hub, or the name of a catalog model. */
 
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { matchName, nearestNames } from "./match.ts";
 import type { Catalog, CatalogRecord } from "./record.ts";
 
@@ -96,6 +96,7 @@ function weightsOfRecord(
   throw new MetalbridgeError(
     "CatalogModelWithoutFiles",
     `the catalog names no ${usable.join(" or ")} files of ${record.name}`,
+    remedyOf("CatalogModelWithoutFiles", { model: record.name }),
   );
 }
 

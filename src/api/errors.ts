@@ -68,6 +68,13 @@ export function defaultRemedy(code: ErrorCode): Remedy {
   return { summary, command };
 }
 
+/** The remedy in the catalog with what is known in place of `<service>`, `<host>`, `<port>` and the like. */
+export function remedyOf(code: ErrorCode, known: Readonly<Record<string, string | number>>): Remedy {
+  const { summary, command } = defaultRemedy(code);
+  const filled = command?.replaceAll(/<([a-z]+)>/g, (placeholder, name) => `${known[name] ?? placeholder}`);
+  return { summary, command: filled };
+}
+
 /** One line for conditions, events and logs: what happened, then what to do. */
 export function describeError(error: MetalbridgeError): string {
   const { summary, command } = error.remedy;

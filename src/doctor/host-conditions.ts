@@ -1,7 +1,7 @@
 /** Findings that are conditions of the Host: those that cannot be seen from the cluster. */
 import type { ConditionUpdate } from "../api/conditions.ts";
 import type { ErrorCode } from "../api/errors.ts";
-import { type CheckResult, type Platform, runChecks } from "./checks/check.ts";
+import { type CheckResult, type Known, type Platform, runChecks } from "./checks/check.ts";
 import { machineChecks } from "./checks/machine.ts";
 import { networkChecks } from "./checks/network.ts";
 import { powerChecks } from "./checks/power.ts";
@@ -39,10 +39,14 @@ export const DOCTOR_CONDITIONS: readonly string[] = CONDITIONS.map(({ type }) =>
 const checks = [...machineChecks, ...powerChecks, ...networkChecks];
 
 /** One for each type, from the same checks as doctor's. */
-export function hostConditions(platform: Platform, taken: TakenReadings): readonly ConditionUpdate[] {
+export function hostConditions(
+  platform: Platform,
+  taken: TakenReadings,
+  known: Known = {},
+): readonly ConditionUpdate[] {
   return CONDITIONS.map(({ type, codes, fine }) => {
     const own = checks.filter(({ code }) => codes.includes(code));
-    const results = runChecks(own, platform, taken).toSorted(
+    const results = runChecks(own, platform, taken, known).toSorted(
       (a, b) => codes.indexOf(a.code) - codes.indexOf(b.code),
     );
     const bad = results.filter(({ status }) => status === "error" || status === "warning");

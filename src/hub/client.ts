@@ -7,7 +7,7 @@ import {
   type RequestOptions,
 } from "node:http";
 import { request as httpsRequest } from "node:https";
-import { permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
+import { notAllowed, permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";
 import { parseContentRange } from "./lengths.ts";
 
@@ -191,7 +191,10 @@ function redirectTarget(from: URL, location: string | undefined): URL {
   if (target === null)
     throw permanent("SourceRedirects", `${plainUrl(from)} redirects without a valid Location`);
   if (from.protocol === "https:" && target.protocol === "http:")
-    throw permanent("SourceNotAllowed", `${plainUrl(from)} redirects from https to http`);
+    throw notAllowed(
+      `${plainUrl(from)} redirects from https to http`,
+      "use a source whose redirects stay on https",
+    );
   return target;
 }
 

@@ -29,6 +29,11 @@ export function permanent(code: ErrorCode, message: string, cause?: unknown): So
   return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), false);
 }
 
+/** A source that nobody may read here; `summary` is what allows it, or what to use instead. */
+export function notAllowed(message: string, summary: string): SourceFailure {
+  return new SourceFailure(new MetalbridgeError("SourceNotAllowed", message, { summary }), false);
+}
+
 /** True if the same request without a Range header may succeed: some servers answer a range with an error or other bytes. */
 export function mayBeOfRange(error: unknown): error is SourceFailure {
   return (

@@ -2,7 +2,7 @@
 import { type LookupAddress, lookup } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import { type AddressPolicy, isForbiddenAddress } from "./addresses.ts";
-import { permanent, type SourceFailure } from "./failure.ts";
+import { notAllowed, type SourceFailure } from "./failure.ts";
 
 export interface HostRules extends AddressPolicy {
   /** The only host names that may be contacted, `*.example.com` for subdomains; absent means any. */
@@ -14,10 +14,13 @@ export interface HostRules extends AddressPolicy {
 /** Throws SourceFailure for an address that may not be contacted. The addresses of names are checked after their lookup. */
 export function checkUrl(url: URL, rules: HostRules): void {
   if (url.protocol !== "http:" && url.protocol !== "https:") {
-    throw permanent("SourceNotAllowed", `${url.protocol} addresses are not supported`);
+    throw notAllowed(`${url.protocol} addresses are not supported`, "use an https:// address");
   }
   if (rules.trustedHost !== url.host && !isHostAllowed(url.hostname, rules.allowedHosts)) {
-    throw permanent("SourceNotAllowed", `host ${url.hostname} is not among the allowed hosts`);
+    throw notAllowed(
+      `host ${url.hostname} is not among the allowed hosts`,
+      "use a source on one of them, or add the host to sources.allowedHosts in the agent's configuration",
+    );
   }
   const literal = url.hostname.replace(/^\[|\]$/g, "");
   if (isIP(literal) !== 0 && isForbiddenAddress(literal, policyFor(url, rules))) throw addressRefused(url);
@@ -52,8 +55,8 @@ function policyFor(url: URL, rules: HostRules): AddressPolicy {
 
 /** The message is the same for every forbidden address, so that it does not help to map the network. */
 function addressRefused(url: URL): SourceFailure {
-  return permanent(
-    "SourceNotAllowed",
+  return notAllowed(
     `${url.hostname} is a loopback, private or reserved address that sources may not use`,
+    "use another source, or allow it: for a Model with --allow-networks of the controller, for a replica with sources.allowPrivateAddresses or sources.allowLoopback in the agent's configuration",
   );
 }

@@ -2,10 +2,10 @@
 import { MetalbridgeError } from "../../../src/api/errors.ts";
 import type { ProgramSpec } from "../../../src/api/fields/program.ts";
 import { classifyExit, ownLines } from "../../../src/engines/generic/exit.ts";
-import { programClaimBasis, programClaimBytes } from "../../../src/engines/generic/hosting.ts";
+import { genericClaims, programClaimBasis } from "../../../src/engines/generic/hosting.ts";
 import { knownName } from "../../../src/engines/generic/known-programs.ts";
 import { renderProgram, usesPlaceholder } from "../../../src/engines/generic/program.ts";
-import { installHintOf } from "../../../src/engines/registry.ts";
+import { DEFAULT_HOST_ACCELERATOR, installHintOf } from "../../../src/engines/registry.ts";
 import type { EngineDriver, EngineLaunch, EngineOptions, HostEngine } from "../engine.ts";
 import { type AllowedBackends, allowedPath, findBackends, pathOf } from "./backends.ts";
 import { type GenericConfig, genericConfig } from "./config.ts";
@@ -75,8 +75,12 @@ function genericDriver({ roots, env: named }: GenericConfig, options: EngineOpti
       const own: ProgramProbes = found.success ? found.data : { host: LOOPBACK, liveness: {} };
       return processes.adopt(place, { host: own.host, port, own });
     },
-    claimBytes: (settings, { sizeBytes }, draft) =>
-      programClaimBytes(sizeBytes + (draft?.sizeBytes ?? 0), settings),
+    claim: (settings, { sizeBytes }, draft) =>
+      genericClaims.estimate(
+        { weightsBytes: sizeBytes },
+        { ...settings, draft: draft && { weightsBytes: draft.sizeBytes } },
+        DEFAULT_HOST_ACCELERATOR,
+      ),
     claimBasis: programClaimBasis,
     probeHealth: async (target, { timeoutMs } = {}) => {
       const probes = programProbesOf(target);

@@ -5,7 +5,7 @@ import { realpath } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { EngineSettings } from "../../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../../src/api/errors.ts";
-import type { ClaimFiles } from "../../../src/engines/contract/claims.ts";
+import type { ClaimFiles, MemoryClaim } from "../../../src/engines/contract/claims.ts";
 import { buildArgv } from "../../../src/engines/llamacpp/argv.ts";
 import { llamaBench } from "../../../src/engines/llamacpp/bench.ts";
 import { estimateClaim } from "../../../src/engines/llamacpp/claim/claim.ts";
@@ -86,9 +86,9 @@ export function createLlamaServerDriver(options: LlamaServerOptions) {
     },
     adopt: (place, { port, service }) =>
       options.processes.adopt(place, { host: LOOPBACK, port, modelAlias: service || undefined }),
-    claimBytes: (settings, model, draft, loraAdapters = []) => {
+    claim: (settings, model, draft, loraAdapters = []) => {
       const loraSizeBytes = loraAdapters.reduce((sum, adapter) => sum + adapter.sizeBytes, 0);
-      return claimBytes({ ...settings, loraSizeBytes }, model, draft, options.computeTable);
+      return claimOf({ ...settings, loraSizeBytes }, model, draft, options.computeTable);
     },
     probeHealth,
     probeRequest,
@@ -135,18 +135,18 @@ async function withRealPath(program: LlamaServerProgram): Promise<LlamaServerPro
   return basename(real) === basename(program.path) ? { ...program, path: real } : program;
 }
 
-function claimBytes(
+function claimOf(
   settings: EngineSettings & ClaimFiles,
   model: ModelFacts,
   draft: ModelFacts | undefined,
   table: ComputeTable | undefined,
-): number {
+): MemoryClaim {
   if (model.gguf === undefined || (draft !== undefined && draft.gguf === undefined)) {
     const message = "cannot estimate memory: the model has no GGUF file";
     throw new MetalbridgeError("ClaimUnknown", message);
   }
   const files = { projectorSizeBytes: model.projectorBytes, draft: draft?.gguf };
-  return estimateClaim(model.gguf, { ...settings, ...files }, table).claimBytes;
+  return estimateClaim(model.gguf, { ...settings, ...files }, table);
 }
 
 /** Reports all problems in one message, so that users need not fix them one start at a time. */

@@ -152,7 +152,7 @@ describe.skipIf(ollama === undefined)("a real Ollama", () => {
     }, SOON);
     const buffers = printed.reduce((sum, [, mib]) => sum + Number(mib) * 2 ** 20, 0);
     const facts = await createInspector()({ path, sizeBytes, files });
-    const claim = driver.claimBytes({ mode: "chat", ...engine }, facts);
+    const { claimBytes: claim } = driver.claim({ mode: "chat", ...engine }, facts);
     // Beside the buffers it counts a process of 96 MiB.
     expect(claim - 96 * 2 ** 20).toBeGreaterThan(buffers * 0.98);
     expect(claim - 96 * 2 ** 20).toBeLessThan(buffers * 1.3);

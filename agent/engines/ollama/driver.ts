@@ -63,10 +63,9 @@ function ollamaDriver(config: OllamaConfig, options: EngineOptions): EngineDrive
     adopt: async (place, { record }) =>
       typeof record.daemon === "string" ? daemons.adopt(place, adopted(record.daemon), record) : undefined,
     fetcher,
-    claimBytes: (settings, { gguf, projectorBytes }) => {
+    claim: (settings, { gguf, projectorBytes }) => {
       if (gguf !== undefined)
-        return ollamaClaims.estimate(gguf, { ...settings, projectorSizeBytes: projectorBytes }, accelerator)
-          .claimBytes;
+        return ollamaClaims.estimate(gguf, { ...settings, projectorSizeBytes: projectorBytes }, accelerator);
       const message = "cannot estimate memory: the model has no GGUF file";
       throw new MetalbridgeError("ClaimUnknown", message);
     },

@@ -61,8 +61,8 @@ function omlxDriver(config: OmlxConfig, options: EngineOptions): EngineDriver {
     },
     adopt: async (place, { record }) =>
       typeof record.daemon === "string" ? daemons.adopt(place, adopted(record.daemon), record) : undefined,
-    claimBytes: (settings, { gguf: summary }) => {
-      if (summary !== undefined) return omlxClaims.estimate(summary, settings, accelerator).claimBytes;
+    claim: (settings, { gguf: summary }) => {
+      if (summary !== undefined) return omlxClaims.estimate(summary, settings, accelerator);
       const message = "cannot estimate memory: the model is not a folder with config.json and safetensors";
       throw new MetalbridgeError("ClaimUnknown", message);
     },

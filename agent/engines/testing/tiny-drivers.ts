@@ -1,6 +1,7 @@
 /** Drivers of the two tiny programs: the minimum that a new engine requires. */
 import { fileURLToPath } from "node:url";
 import type { Runtime } from "../../../src/api/fields/runtimes.ts";
+import { UNKNOWN_MEMORY } from "../../../src/capacity/claim.ts";
 import type { DaemonSpec } from "../../instances/daemon/spec.ts";
 import type { Instances } from "../../instances/instances.ts";
 import type { EngineDriver, EngineTarget, RequestResult } from "../engine.ts";
@@ -71,7 +72,7 @@ function tinyDriver(
   return {
     runtime,
     detect: async () => ({ name: runtime, version: "1", path: process.execPath }),
-    claimBytes: () => 1024 ** 2,
+    claim: () => ({ ...UNKNOWN_MEMORY, claimBytes: 1024 ** 2 }),
     probeHealth: async (target) => {
       const answer = await request(target);
       return answer === "ok" ? "healthy" : { unhealthy: answer.failed };

@@ -336,8 +336,8 @@ function ownClaim(
   const problem = [found, draft, ...loraAdapters].find((facts) => facts?.problem !== undefined)?.problem;
   if (problem !== undefined) return unknown(new MetalbridgeError(problem.code, problem.message));
   try {
-    const bytes = driver.claimBytes(engine, found, draft, loraAdapters);
-    return { at: "estimated", bytes, basis: driver.claimBasis?.(engine) };
+    const memory = driver.claim(engine, found, draft, loraAdapters);
+    return { at: "estimated", bytes: memory.claimBytes, memory, basis: driver.claimBasis?.(engine) };
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return unknown(error);

@@ -4,13 +4,15 @@ import type { Desired, Need, ObservedReplica, RunRecord } from "../observed.ts";
 
 /** Memory that a replica without a running engine will need. A claim of 0 means that the controller could not estimate it. */
 export function memoryNeedOf(
-  { claimBytes }: Pick<Desired, "claimBytes">,
+  { claimBytes, memory }: Pick<Desired, "claimBytes" | "memory">,
   { model }: Pick<ObservedReplica, "model">,
 ): Need {
   const found = model.at === "stored" ? model : undefined;
   const own = found?.claim;
-  if (own?.at === "estimated") return { at: "known", bytes: Math.max(claimBytes, own.bytes) };
-  if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0) };
+  if (own?.at === "estimated" && own.bytes > claimBytes)
+    return { at: "known", bytes: own.bytes, memory: own.memory };
+  if (own?.at === "estimated") return { at: "known", bytes: claimBytes, memory };
+  if (claimBytes > 0) return { at: "known", bytes: Math.max(claimBytes, found?.sizeBytes ?? 0), memory };
   const message =
     "cannot estimate memory: neither the controller nor the model's files have the required size";
   const error = new MetalbridgeError("ClaimUnknown", message);

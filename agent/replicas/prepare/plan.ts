@@ -1,8 +1,9 @@
 /** Plans before the start: checks backoff, runtime, weights, address and memory, in this order. */
 import type { ErrorCode } from "../../../src/api/errors.ts";
+import { claimRemedy } from "../../../src/capacity/largest-part.ts";
 import { formatBytes } from "../../../src/util/bytes.ts";
 import { isStillTerminal } from "../evidence/terminal-failures.ts";
-import type { Desired, ModelState, ObservedReplica, RuntimeState } from "../observed.ts";
+import type { Desired, ModelState, Need, ObservedReplica, RuntimeState } from "../observed.ts";
 import type { Because, ReplicaPlan, Withdraw } from "../step.ts";
 import type { Timings } from "../timings.ts";
 import { memoryNeedOf } from "./need.ts";
@@ -195,14 +196,16 @@ export function planAdmission(
   const need = memoryNeedOf(desired, observed);
   if (need.at === "unknown") return waiting(need.code, need.message, timings);
   return (
-    memoryMissing(need.bytes, observed, timings) ??
+    memoryMissing(need, observed, timings) ??
     blockedByPressure(observed, timings) ??
     launchFailed(observed, now, timings) ??
     start(need.bytes, timings)
   );
 }
 
-function memoryMissing(needBytes: number, observed: ObservedReplica, timings: Timings): Plan | undefined {
+type KnownNeed = Extract<Need, { at: "known" }>;
+
+function memoryMissing(need: KnownNeed, observed: ObservedReplica, timings: Timings): Plan | undefined {
   const { budgetBytes, othersBytes } = observed.memory;
   if (budgetBytes === "unread") {
     return {
@@ -217,22 +220,22 @@ function memoryMissing(needBytes: number, observed: ObservedReplica, timings: Ti
     const message = "cannot read the host's memory; engines start once the agent can read it";
     return waiting("MemoryUnknown", message, timings);
   }
-  if (othersBytes + needBytes <= budgetBytes) return memoryTaken(needBytes, observed, timings);
+  if (othersBytes + need.bytes <= budgetBytes) return memoryTaken(need, observed, timings);
   const left = Math.max(0, budgetBytes - othersBytes);
   const message =
-    `the engine needs ${formatBytes(needBytes)}, ` +
+    `the engine needs ${formatBytes(need.bytes)}, ` +
     `${formatBytes(left)} of ${formatBytes(budgetBytes)} left on this host; ` +
-    "stop or move another service, or lower contextSize or parallelSlots";
+    `stop or move another service, or ${claimRemedy(need.memory)}`;
   return waiting("InsufficientMemory", message, timings);
 }
 
 /** The claim fits the budget, but other programs use the memory: starting the engine would push them out. */
-function memoryTaken(needBytes: number, observed: ObservedReplica, timings: Timings): Plan | undefined {
+function memoryTaken(need: KnownNeed, observed: ObservedReplica, timings: Timings): Plan | undefined {
   const { availableBytes } = observed.memory;
-  if (availableBytes === undefined || needBytes <= availableBytes) return undefined;
+  if (availableBytes === undefined || need.bytes <= availableBytes) return undefined;
   const message =
-    `the engine needs ${formatBytes(needBytes)}, and only ${formatBytes(Math.max(0, availableBytes))} is available: ` +
-    "other programs on this host use the rest; quit them, or lower contextSize or parallelSlots";
+    `the engine needs ${formatBytes(need.bytes)}, and only ${formatBytes(Math.max(0, availableBytes))} is available: ` +
+    `other programs on this host use the rest; quit them, or ${claimRemedy(need.memory)}`;
   return waiting("InsufficientMemory", message, timings);
 }
 

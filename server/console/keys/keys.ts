@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { FastifyRequest } from "fastify";
 import { z } from "zod";
-import { MetalbridgeError } from "../../../src/api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../../src/api/errors.ts";
 import { prioritySchema, shortText } from "../../../src/api/fields/shared.ts";
 import { LABEL_GATEWAY_KEY } from "../../../src/api/group.ts";
 import { GATEWAY_KEYS_PATH } from "../../../src/console/protocol.ts";
@@ -137,7 +137,11 @@ function keyStore(namespace: string) {
     const secret = found.ok ? found.value : undefined;
     if (!found.ok && found.error.kind !== "notFound") unwrapAnswer(found);
     if (secret?.metadata.labels?.[LABEL_GATEWAY_KEY] !== "true")
-      throw new MetalbridgeError("GatewayKeyNotFound", `namespace ${namespace} has no key ${name}`);
+      throw new MetalbridgeError(
+        "GatewayKeyNotFound",
+        `namespace ${namespace} has no key ${name}`,
+        remedyOf("GatewayKeyNotFound", { namespace }),
+      );
     return secret;
   };
   return {
@@ -163,6 +167,7 @@ function keyStore(namespace: string) {
         throw new MetalbridgeError(
           "GatewayKeyInvalid",
           `the Secret ${name} is not a valid key: ${read.problem}`,
+          remedyOf("GatewayKeyInvalid", { name: `${name} -n ${namespace}` }),
         );
       const { uid, resourceVersion } = secret.metadata;
       const patched = await client.jsonPatch(SECRETS, { namespace, name }, [

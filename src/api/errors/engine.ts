@@ -63,7 +63,7 @@ export const engineErrors = {
   },
   EngineOutOfMemory: {
     what: "The engine ran out of memory, or the OS killed it under memory pressure.",
-    do: "lower contextSize or parallelSlots, use a smaller model or quantization, or schedule the service on a larger host",
+    do: "lower contextSize, parallelSlots or promptCacheMiB, use a smaller model or quantization, or schedule the service on a larger host",
   },
   EnginePortTaken: {
     what: "Another process uses the engine's port.",

@@ -136,7 +136,7 @@ export const placementErrors = {
   },
   HostBeyondLimit: {
     what: "The replica's claim exceeds what spec.hardware of its Model allows on this host.",
-    do: "raise spec.hardware.memoryBudget or memoryFraction of the Model, or lower contextSize or parallelSlots",
+    do: "raise spec.hardware.memoryBudget or memoryFraction of the Model, or lower contextSize, parallelSlots or promptCacheMiB",
   },
   HostHeld: {
     what: "The host is reserved for a service that has been queued for a long time; services behind it in the queue cannot use it.",
@@ -168,7 +168,7 @@ export const placementErrors = {
   },
   HostMemoryShort: {
     what: "Insufficient memory: the replica's claim does not fit in addition to the existing claims on the host.",
-    do: "free memory on the host or lower contextSize or parallelSlots",
+    do: "free memory on the host, or lower contextSize, parallelSlots or promptCacheMiB; `metalbridge fit` lists the changes that are sufficient",
   },
   WaitingForCapacity: {
     what: "Some replicas are queued: no host has enough memory for them.",

@@ -10,7 +10,7 @@ export const replicaErrors = {
   },
   InsufficientMemory: {
     what: "The replica's memory claim does not fit in addition to the existing claims on this host.",
-    do: "stop or move another service, lower contextSize or parallelSlots, or choose a smaller model or quantization",
+    do: "stop or move another service, or reduce the part of the claim that the message names: contextSize and parallelSlots, promptCacheMiB, or the model and its quantization",
     command: "metalbridge status",
   },
   MemoryPressure: {
@@ -20,7 +20,7 @@ export const replicaErrors = {
   },
   EvictedForMemory: {
     what: "The engine was evicted under memory pressure; it restarts automatically once the host has recovered.",
-    do: "quit other programs on the host, lower contextSize or parallelSlots, raise spec.priority, or set spec.evictionProtection",
+    do: "quit other programs on the host, lower contextSize, parallelSlots or promptCacheMiB, raise spec.priority, or set spec.evictionProtection",
     command: "metalbridge describe",
   },
   MemoryUnknown: {

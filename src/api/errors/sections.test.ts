@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { errorCatalog } from "../errors.ts";
+import { errorCatalog, remedyOf } from "../errors.ts";
 import { agentErrors } from "./agent.ts";
 import { apiErrors } from "./api.ts";
 import { autoscalingErrors } from "./autoscaling.ts";
@@ -49,4 +49,14 @@ test("no code is defined in two sections, or one text would silently replace the
 
 test("every section is part of the catalog", () => {
   expect(sections.flat().sort()).toEqual(Object.keys(errorCatalog).sort());
+});
+
+test.each<[Parameters<typeof remedyOf>[0], Record<string, string | number>, string | undefined]>([
+  ["NotReadyInTime", { service: "chat -n team" }, "metalbridge describe chat -n team"],
+  ["PortTaken", { port: 8080 }, "lsof -i :8080"],
+  ["HostAddressesNeeded", { host: "mac-1" }, "metalbridge host add mac-1 --address <address>"],
+  ["NotReadyInTime", {}, "metalbridge describe <service>"],
+  ["SourceNotFound", { host: "mac-1" }, undefined],
+])("the command of %s is filled with what is known: %o", (code, known, command) => {
+  expect(remedyOf(code, known).command).toBe(command);
 });

@@ -62,7 +62,7 @@ export const sourceErrors = {
   },
   SourceNotAllowed: {
     what: "The source is an address, a remote host or a path that the host or the controller is not allowed to read.",
-    do: "use another source, or allow it: for a Model with --allow-networks of the controller, for a replica with modelRoots or sources in the agent's configuration",
+    do: "use another source, or allow it: a path with modelRoots in the agent's configuration; an address with --allow-networks of the controller for a Model, and with sources in the agent's configuration for a replica",
   },
   SourceNotFound: {
     what: "The source does not exist: the server answered 404, or there is no such file on the host.",

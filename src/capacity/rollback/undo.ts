@@ -1,5 +1,5 @@
 /** Plans a rollback: the revision, and the changes to the spec of the service. Pure. */
-import { MetalbridgeError } from "../../api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../api/errors.ts";
 import type { InferenceService } from "../../api/inference-service/index.ts";
 import type { Model } from "../../api/model.ts";
 import type { JsonPatchOp } from "../../kube/types.ts";
@@ -51,7 +51,11 @@ export function chooseRevision(
   // Revisions after the serving one were never rolled out, and the second newest may be the one that the newest fixes.
   const before = history.find(({ isServing, isNewest }) => isServing && !isNewest) ?? history.at(-2);
   if (before !== undefined) return before;
-  throw new MetalbridgeError("RevisionNotFound", `service ${metadata.name} has no earlier revision`);
+  throw new MetalbridgeError(
+    "RevisionNotFound",
+    `service ${metadata.name} has no earlier revision`,
+    remedyOf("RevisionNotFound", { service: `${metadata.name} -n ${metadata.namespace}` }),
+  );
 }
 
 /** Throws RevisionNotRestorable. */

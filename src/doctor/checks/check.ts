@@ -1,5 +1,5 @@
 /** One check: a pure function of readings. Unreadable is a result of its own, and never a pass. */
-import { defaultRemedy, type ErrorCode } from "../../api/errors.ts";
+import { type ErrorCode, remedyOf } from "../../api/errors.ts";
 import type { Readings, TakenReadings } from "../readings.ts";
 
 export type Platform = "darwin" | "linux";
@@ -89,11 +89,20 @@ export function runChecks(
   checks: readonly Check[],
   platform: Platform,
   taken: TakenReadings,
+  known: Known = {},
 ): readonly CheckResult[] {
-  return checks.flatMap((check) => resultsOf(check, platform, taken));
+  return checks.flatMap((check) => resultsOf(check, platform, taken, known));
 }
 
-function resultsOf(check: Check, platform: Platform, taken: TakenReadings): readonly CheckResult[] {
+/** Replaces `<host>` in the commands of fixes. */
+export interface Known extends Readonly<Record<string, string>> {}
+
+function resultsOf(
+  check: Check,
+  platform: Platform,
+  taken: TakenReadings,
+  known: Known,
+): readonly CheckResult[] {
   const { code, title, reason } = check;
   const plain = { code, check: title, finding: "", reason };
   const outcome = check.platforms.includes(platform) ? check.examine(taken) : "notApplicable";
@@ -101,7 +110,7 @@ function resultsOf(check: Check, platform: Platform, taken: TakenReadings): read
   if ("unknown" in outcome) return [{ ...plain, status: "unknown", finding: outcome.unknown }];
   if (outcome.length === 0) return [{ ...plain, status: "ok" }];
   return outcome.map((found) => {
-    const remedy = defaultRemedy(found.code ?? code);
+    const remedy = remedyOf(found.code ?? code, known);
     const own = platform === "linux" ? check.linuxCommand : undefined;
     const command = found.command ?? own ?? remedy.command;
     return {

@@ -70,7 +70,7 @@ function partOf(probe: string, key: string): string {
   return `probeOverrides.${probe}.${key}${instead}`;
 }
 
-export function programClaimBytes(weightsBytes: number, { program }: EngineSettings): number {
+function programClaimBytes(weightsBytes: number, { program }: EngineSettings): number {
   const terminalBytes = program?.tty === true ? TERMINAL_BYTES : 0;
   return (program?.memoryBytes ?? bytesByFormula(weightsBytes, program?.memoryFormula)) + terminalBytes;
 }

@@ -5,7 +5,7 @@ import { DOCKER_HUB } from "../../models/source/kinds/oci.ts";
 import { sha256Hex } from "../../util/hash.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import { type HttpRules, type RequestAuthorizer, requestText } from "../client.ts";
-import { permanent } from "../failure.ts";
+import { notAllowed, permanent } from "../failure.ts";
 import type { FileList } from "../remote-source.ts";
 import { chooseManifest, hexOf, type OciDescriptor, type OciManifest, parseOciManifest } from "./manifest.ts";
 
@@ -114,7 +114,10 @@ function tokenUrl(challenge: string, base: string, repository: string): URL {
   if (realm === null)
     throw permanent("SourceRefused", `${base} requires a token without naming the token server`);
   if (base.startsWith("https:") && realm.protocol !== "https:")
-    throw permanent("SourceNotAllowed", `${base} requires a token from ${realm.host} without TLS`);
+    throw notAllowed(
+      `${base} requires a token from ${realm.host} without TLS`,
+      "use a registry whose token server has TLS",
+    );
   const service = parameters.get("service");
   if (service !== undefined) realm.searchParams.set("service", service);
   realm.searchParams.set("scope", `repository:${repository}:pull`);

@@ -2,7 +2,7 @@
 import { type IncomingMessage, request } from "node:http";
 import type { TLSSocket } from "node:tls";
 import { REMOTE_TOKEN_SECONDS, remoteAudience } from "../../api/access/remote.ts";
-import { MetalbridgeError } from "../../api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../api/errors.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import { readApiBody } from "../client/transport.ts";
 import { explainFailure } from "../errors.ts";
@@ -56,7 +56,8 @@ function sendOn(
     });
     outgoing.once("error", (error) => {
       const why = timeout.aborted ? `none within ${timeoutMs / 1_000} s` : error.message;
-      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${name} gave no answer: ${why}`));
+      const remedy = remedyOf("RemoteHostUnreachable", { host: name });
+      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${name} gave no answer: ${why}`, remedy));
     });
     outgoing.once("response", resolve);
     outgoing.end();

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import type { Duplex } from "node:stream";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { TUNNEL_PROTOCOL, TUNNEL_SERVICE } from "../../api/access/remote.ts";
-import { MetalbridgeError } from "../../api/errors.ts";
+import { MetalbridgeError, remedyOf } from "../../api/errors.ts";
 import { NAMESPACE_SYSTEM } from "../../api/group.ts";
 import type { Host } from "../../api/host.ts";
 import { remotePlaceOf } from "../../api/remote-place.ts";
@@ -29,7 +29,11 @@ export async function openHostSocket(options: SocketOptions): Promise<TLSSocket>
   const fingerprint = host.status?.remote?.fingerprint;
   const place = remotePlaceOf(host);
   if (place === undefined || fingerprint === undefined)
-    throw new MetalbridgeError("RemoteAccessOff", `host ${name} has no address that its spec allows`);
+    throw new MetalbridgeError(
+      "RemoteAccessOff",
+      `host ${name} has no address that its spec allows`,
+      remedyOf("RemoteAccessOff", { host: name }),
+    );
   const raw = direct
     ? connect({ host: place.address, port: place.port, signal })
     : await openTunnel(options, name);
@@ -51,11 +55,15 @@ function explainTunnel(failure: ApiFailure, host: string): MetalbridgeError {
       summary: `ask for the Role metalbridge-tunnel in ${NAMESPACE_SYSTEM}; with --direct this machine connects to the host itself`,
       command: `kubectl auth can-i get services/${TUNNEL_SERVICE} --subresource=proxy -n ${NAMESPACE_SYSTEM}`,
     });
-  if (status === 502)
-    return new MetalbridgeError("RemoteHostUnreachable", `host ${host} cannot be reached: ${message}`);
+  if (status === 502) return unreachable(host, message);
   if (kind === "notFound" || status === 503)
     return new MetalbridgeError("RemoteTunnelMissing", `no tunnel to host ${host}: ${message}`);
   return explainFailure(failure);
+}
+
+function unreachable(host: string, why: string): MetalbridgeError {
+  const remedy = remedyOf("RemoteHostUnreachable", { host });
+  return new MetalbridgeError("RemoteHostUnreachable", `host ${host} cannot be reached: ${why}`, remedy);
 }
 
 /** TLS is end to end: the API server and the controller cannot read the traffic. */
@@ -66,7 +74,7 @@ function verifyHost(raw: Duplex, host: string, fingerprint: string): Promise<TLS
       clearTimeout(timer);
       socket.destroy();
       raw.destroy();
-      reject(new MetalbridgeError("RemoteHostUnreachable", `host ${host} cannot be reached: ${why}`));
+      reject(unreachable(host, why));
     };
     const timer = setTimeout(() => fail("no answer in time"), CONNECT_MS);
     const onError = (error: Error): void => fail(error.message);
