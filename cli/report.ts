@@ -30,9 +30,9 @@ export function configureReport(command: Command): void {
 async function report({ output, catalog, ...flags }: ReportFlags): Promise<void> {
   const { records } = await readCatalogFiles(catalog);
   const density = createDensity(createFitIndex(records));
-  await withCluster("report", flags, (cluster) => fillDensity(density, cluster));
+  const services = await withCluster("report", flags, (cluster) => fillDensity(density, cluster));
   const now = { wallMs: Date.now(), monotonicMs: performance.now() };
-  if (output !== "json") return writeOut(renderDensityReport(density, now));
+  if (output !== "json") return writeOut(renderDensityReport(density, services, now));
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
   printJson({ nodes, ...cost(density) });
 }

@@ -5,6 +5,7 @@ import { memoryOfPod, memoryOfReplica } from "../../fitness/density/held-memory.
 import { machineFromHost, machineFromNode } from "../../fitness/density/place.ts";
 import { withReport } from "../../fitness/density/reported.ts";
 import { LABEL_SERVICE_UID } from "../../src/api/group.ts";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
 import { HOSTS, INFERENCE_REPLICAS, INFERENCE_SERVICES, MODELS } from "../../src/api/kinds.ts";
 import { keyOf } from "../../src/api/names.ts";
@@ -17,7 +18,8 @@ import type { Cluster } from "./cluster.ts";
 import { listAll } from "./find.ts";
 import { listReports } from "./nodes.ts";
 
-export async function fillDensity(density: Density, cluster: Cluster): Promise<void> {
+/** Returns the services. */
+export async function fillDensity(density: Density, cluster: Cluster): Promise<readonly InferenceService[]> {
   const [hosts, nodes, replicas, pods, services, models] = await Promise.all([
     listAll(cluster, HOSTS),
     listAll(cluster, NODES),
@@ -45,4 +47,5 @@ export async function fillDensity(density: Density, cluster: Cluster): Promise<v
   }
   for (const { metadata, spec } of services) density.setService(keyOf(metadata), mainModelOf(spec));
   for (const { metadata, spec } of models) density.setModel(keyOf(metadata), spec.source);
+  return services;
 }

@@ -1,8 +1,11 @@
 /** Memory and GPUs of replicas, by service and node, and by namespace. Pure. */
 import { compareText } from "../../src/util/text.ts";
 import { gibOf, round } from "../scoring/units.ts";
-import type { Density, DensitySite } from "./density.ts";
+import type { Density, DensitySite, HeldMemory } from "./density.ts";
+import { claimedBytes } from "./held-memory.ts";
 import { percent } from "./views.ts";
+
+const GIB = 1024 ** 3;
 
 export interface CostRow {
   readonly name: string;
@@ -66,13 +69,12 @@ export function keyOfCost({ namespace, name, service, placedNode }: CostRow): st
 }
 
 function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
-  const budget = site.place.machine.at === "known" ? site.place.machine.machine.budgetBytes : 0;
   const services = Map.groupBy(site.held.values(), ({ namespace, service }) => `${namespace}/${service}`);
   return [...services.values()].flatMap((all) => {
     const [first] = all;
     if (first === undefined) return [];
     const { name, record } = density.modelOf(first);
-    const bytes = all.reduce((sum, one) => sum + one.bytes, 0);
+    const { bytes, ofBytes } = memoryOf(site, all);
     const fit = record === undefined ? undefined : density.fitOf(site, record);
     return [
       {
@@ -82,11 +84,22 @@ function costsOn(density: Density, site: DensitySite): readonly CostRow[] {
         phase: all.find(({ phase }) => phase !== "Ready")?.phase ?? "Ready",
         gpu: all.reduce((sum, { gpus }) => sum + gpus, 0),
         memoryRequiredGb: gibOf(bytes) ?? 0,
-        utilizationPct: percent(bytes, budget),
+        utilizationPct: percent(bytes, ofBytes),
         fitnessScore: fit === undefined ? 0 : round(fit.score, 1),
         service: first.service,
         replicas: all.length,
       },
     ];
   });
+}
+
+/** Memory of one service on a machine, and the memory that it is a part of: that of the GPUs, or where it uses none the RAM. */
+function memoryOf({ place }: DensitySite, all: readonly HeldMemory[]) {
+  const { machine, wholeGpus, system } = place;
+  const budgetBytes = machine.at === "known" ? machine.machine.budgetBytes : 0;
+  const sum = (bytesOf: (held: HeldMemory) => number) => all.reduce((bytes, one) => bytes + bytesOf(one), 0);
+  const isOnGpus = all.some(({ gpus }) => gpus > 0);
+  if (wholeGpus > 0 && !isOnGpus)
+    return { bytes: sum(({ bytes }) => bytes), ofBytes: system.total_ram_gb * GIB };
+  return { bytes: sum((held) => claimedBytes(held, { wholeGpus, budgetBytes })), ofBytes: budgetBytes };
 }

@@ -196,6 +196,7 @@ test("cluster nodes are scored by the memory of their GPUs, or by their own memo
     density.sites().map((site) => [site.place.name, nodeRow(density, site, now)]),
   );
   expect(rows.gpu).toMatchObject({
+    memoryBudgetGb: 288,
     lastSeen: "2026-01-02T03:04:05Z",
     system: {
       has_gpu: true,
@@ -284,11 +285,26 @@ test("cost lists the resources allocated to replicas, by service and node, and b
   density.setHeld(
     "pod other/big",
     { kind: "Node", name: "gpu" },
-    held(40, { namespace: "other", service: "big", gpus: 2 }),
+    held(0, { namespace: "other", service: "big", gpus: 2 }),
+  );
+  const ramGib = siteOf(density, "gpu").place.system.total_ram_gb;
+  density.setHeld(
+    "pod other/small",
+    { kind: "Node", name: "gpu" },
+    held(ramGib / 4, { namespace: "other", service: "small" }),
   );
   expect(cost(density)).toMatchObject({
     models: [
-      { name: "big", namespace: "other", placedNode: "gpu", gpu: 2, memoryRequiredGb: 40, fitnessScore: 0 },
+      {
+        name: "big",
+        namespace: "other",
+        placedNode: "gpu",
+        gpu: 2,
+        memoryRequiredGb: 144,
+        utilizationPct: 50,
+        fitnessScore: 0,
+      },
+      { name: "small", gpu: 0, memoryRequiredGb: ramGib / 4, utilizationPct: 25 },
       {
         name: "qwen",
         namespace: "team",
@@ -301,7 +317,7 @@ test("cost lists the resources allocated to replicas, by service and node, and b
       },
     ],
     namespaces: [
-      { namespace: "other", modelCount: 1, totalGpu: 2, totalMemoryGb: 40 },
+      { namespace: "other", modelCount: 2, totalGpu: 2, totalMemoryGb: 144 + ramGib / 4 },
       { namespace: "team", modelCount: 1, totalGpu: 0, totalMemoryGb: 12 },
     ],
   });

@@ -8,6 +8,14 @@ import type { Pod } from "../../src/kube/workload-objects.ts";
 import { GPU_RESOURCES } from "../scoring/node.ts";
 import type { HeldMemory } from "./density.ts";
 
+/** Part of the budget that a replica or pod claims: where pods use whole GPUs, the budget is their memory. */
+export function claimedBytes(
+  { bytes, gpus }: Pick<HeldMemory, "bytes" | "gpus">,
+  { wholeGpus, budgetBytes }: { readonly wholeGpus: number; readonly budgetBytes: number },
+): number {
+  return wholeGpus > 0 ? (budgetBytes / wholeGpus) * gpus : bytes;
+}
+
 /** The larger of the claim and the measured use. */
 export function memoryOfReplica(replica: InferenceReplica): HeldMemory {
   const { bytes, load } = claimOfReplica(replica, undefined, { wallMs: 0, monotonicMs: 0 });

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { createDensity } from "./density.ts";
 import { createFitIndex } from "./fits.ts";
 import { aHost, catalogRecords } from "./fixtures/fleet.ts";
@@ -20,7 +21,7 @@ function fleet(...hosts: readonly ReturnType<typeof aHost>[]) {
 }
 
 test("a cluster without problems is healthy, and its machines are listed with their scores", () => {
-  const text = renderDensityReport(fleet(aHost("mac-1"), aHost("mac-2")), now);
+  const text = renderDensityReport(fleet(aHost("mac-1"), aHost("mac-2")), [], now);
   const headings = [...text.matchAll(/^## (.+)$/gm)].map(([, name]) => name);
   expect(headings).toEqual(["Status", "Issues", "Metrics", "Density"]);
   expect(text).toContain("# Metalbridge report\n\n2026-06-01T00:00:00Z\n");
@@ -41,7 +42,11 @@ test("a silent machine makes the cluster degraded: models placed there are liste
       lastTransitionTime,
     },
   ];
-  const text = renderDensityReport(fleet(aHost("mac-1", { status: { conditions } }), aHost("mac-2")), now);
+  const text = renderDensityReport(
+    fleet(aHost("mac-1", { status: { conditions } }), aHost("mac-2")),
+    [],
+    now,
+  );
   expect(text).toContain("## Status\n\nDEGRADED\n\n## Issues\n\n- Host mac-1: no renewal\n");
   expect(text).toContain("Stale: mac-1.");
   expect(text).toMatch(/^- team\/chat: mac-1 is stale; mac-2 has room \(score [\d.]+\)$/m);
@@ -50,11 +55,58 @@ test("a silent machine makes the cluster degraded: models placed there are liste
 test("a model whose machine has become too small is assigned to another machine, if one fits", () => {
   const text = renderDensityReport(
     fleet(aHost("mac-1", { memoryGib: 8 }), aHost("mac-2", { memoryGib: 8 })),
+    [],
     now,
   );
   expect(text).toMatch(/^- team\/chat: mac-1 has too little memory for it; no other machine has room$/m);
 });
 
+const spec = { replicas: 1, suspend: false } as InferenceService["spec"];
+const aService = (name: string, status: InferenceService["status"]) => ({
+  metadata: { name, namespace: "team" },
+  spec,
+  status,
+});
+const serving = aService("chat", { phase: "Ready", readyReplicas: 1, desiredReplicas: 1 });
+const failed = aService("typo", { phase: "Failed", reason: "ModelFailed", message: "Model typo: not found" });
+
+test.each<[string, readonly ReturnType<typeof aService>[], string, string]>([
+  [
+    "one failed without a replica",
+    [serving, failed],
+    "DEGRADED",
+    "- team/typo: Failed: Model typo: not found",
+  ],
+  [
+    "one serves less than it should",
+    [{ ...serving, status: { phase: "Degraded", readyReplicas: 1, desiredReplicas: 1, message: "1 of 1" } }],
+    "DEGRADED",
+    "- team/chat: Degraded: 1 of 1",
+  ],
+  [
+    "the controller never saw one",
+    [serving, aService("new", undefined)],
+    "DEGRADED",
+    "- team/new: Pending: the controller has not reported on it",
+  ],
+  ["the others rest", [serving, aService("idle", { phase: "Idle", desiredReplicas: 1 })], "HEALTHY", "None."],
+])("services count although they have no replica: %s", (_, services, status, issues) => {
+  const text = renderDensityReport(fleet(aHost("mac-1")), services, now);
+  expect(text).toContain(`## Status\n\n${status}\n\n## Issues\n\n${issues}\n\n`);
+});
+
+test("where nothing is placed, a failed service makes the cluster critical", () => {
+  const density = createDensity(fits);
+  density.setPlace("Host", "mac-1", machineFromHost(aHost("mac-1")));
+  expect(renderDensityReport(density, [failed], now)).toContain("CRITICAL");
+  expect(renderDensityReport(density, [], now)).toContain("HEALTHY");
+});
+
+test("memory of a drained machine is not left for new replicas", () => {
+  const drained = aHost("mac-2", { spec: { drain: true } });
+  expect(renderDensityReport(fleet(aHost("mac-1"), drained), [], now)).toContain("left for new ones: 28 GiB");
+});
+
 test("a cluster without machines is critical", () => {
-  expect(renderDensityReport(createDensity(fits), now)).toContain("## Status\n\nCRITICAL\n");
+  expect(renderDensityReport(createDensity(fits), [], now)).toContain("## Status\n\nCRITICAL\n");
 });

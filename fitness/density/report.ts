@@ -1,4 +1,7 @@
 /** The state of the cluster's machines as Markdown, for people and agents: status, issues, figures, density. Pure. */
+import type { InferenceService } from "../../src/api/inference-service/index.ts";
+import { servingOf } from "../../src/api/inference-service/serving.ts";
+import { keyOf } from "../../src/api/names.ts";
 import type { Moment } from "../../src/util/moment.ts";
 import { round } from "../scoring/units.ts";
 import { type CostRow, cost } from "./cost.ts";
@@ -7,15 +10,21 @@ import { groupSites, type NodeRow, nodeRow, rank } from "./views.ts";
 
 export type ReportStatus = "HEALTHY" | "DEGRADED" | "CRITICAL";
 
-/** Ends in a line break. */
-export function renderDensityReport(density: Density, now: Moment): string {
+type ServiceState = Pick<InferenceService, "metadata" | "spec" | "status">;
+
+/** Ends in a line break. `services`: all of the cluster, since one that failed may have no replica. */
+export function renderDensityReport(
+  density: Density,
+  services: readonly ServiceState[],
+  now: Moment,
+): string {
   const nodes = density.sites().map((site) => nodeRow(density, site, now));
   const { models } = cost(density);
-  const issues = issuesOf(nodes, models);
+  const issues = issuesOf(nodes, models, services);
   const fresh = nodes.filter(({ stale }) => !stale);
   const sections = [
     ["# Metalbridge report", `${new Date(now.wallMs).toISOString().slice(0, 19)}Z`],
-    ["## Status", statusOf(nodes, fresh, models, issues)],
+    ["## Status", statusOf({ nodes, fresh, models, services, issues })],
     ["## Issues", bullets(issues)],
     ["## Metrics", bullets(metricsOf(nodes, fresh, models))],
     ["## Density", densityOf(density, nodes, models, now)],
@@ -23,28 +32,53 @@ export function renderDensityReport(density: Density, now: Moment): string {
   return `${sections.map((section) => section.join("\n\n")).join("\n\n")}\n`;
 }
 
-function statusOf(
-  nodes: readonly NodeRow[],
-  fresh: readonly NodeRow[],
-  models: readonly CostRow[],
-  issues: readonly string[],
-): ReportStatus {
-  const isServed = models.length === 0 || models.some(({ phase }) => phase === "Ready");
+function statusOf({
+  nodes,
+  fresh,
+  models,
+  services,
+  issues,
+}: {
+  readonly nodes: readonly NodeRow[];
+  readonly fresh: readonly NodeRow[];
+  readonly models: readonly CostRow[];
+  readonly services: readonly ServiceState[];
+  readonly issues: readonly string[];
+}): ReportStatus {
+  const isAskedFor = models.length > 0 || services.some((service) => servingOf(service) !== "resting");
+  const isServed = !isAskedFor || models.some(({ phase }) => phase === "Ready");
   if (nodes.length === 0 || fresh.length === 0 || !isServed) return "CRITICAL";
   return issues.length === 0 ? "HEALTHY" : "DEGRADED";
 }
 
-function issuesOf(nodes: readonly NodeRow[], models: readonly CostRow[]): readonly string[] {
+/** The words of a service say more than the phase of its replica. */
+function issuesOf(
+  nodes: readonly NodeRow[],
+  models: readonly CostRow[],
+  services: readonly ServiceState[],
+): readonly string[] {
+  const ailing = services.filter(
+    (service) => servingOf(service) === "notReady" || /^(Failed|Degraded)$/.test(service.status?.phase ?? ""),
+  );
+  const named = new Set(ailing.map(({ metadata }) => keyOf(metadata)));
   return [
+    ...ailing.map(serviceIssue),
     ...nodes.flatMap(({ nodeName, kind, stale, problem }) =>
       problem === undefined && !stale
         ? []
         : [`${kind} ${nodeName}: ${problem ?? "its Lease has not changed for 90 s"}`],
     ),
     ...models.flatMap(({ namespace, service, placedNode, phase }) =>
-      phase === "Ready" ? [] : [`${namespace}/${service} on ${placedNode}: ${phase}`],
+      phase === "Ready" || named.has(`${namespace}/${service}`)
+        ? []
+        : [`${namespace}/${service} on ${placedNode}: ${phase}`],
     ),
   ];
+}
+
+function serviceIssue({ metadata, status }: ServiceState): string {
+  const { phase = "Pending", message = "the controller has not reported on it" } = status ?? {};
+  return `${keyOf(metadata)}: ${phase}: ${message}`;
 }
 
 function metricsOf(
@@ -60,7 +94,7 @@ function metricsOf(
   return [
     `machines: ${nodes.length}, stale: ${nodes.length - fresh.length}`,
     `memory held by replicas: ${sum(models.map(({ memoryRequiredGb }) => memoryRequiredGb))} GiB`,
-    `memory left for new ones: ${sum(fresh.map(({ memoryLeftGb }) => memoryLeftGb ?? 0))} GiB`,
+    `memory left for new ones: ${sum(fresh.map((node) => (node.schedulable ? (node.memoryLeftGb ?? 0) : 0)))} GiB`,
     `models placed: ${new Set(models.map(({ namespace, name }) => `${namespace}/${name}`)).size}, replicas: ${sum(models.map(({ replicas }) => replicas))}`,
   ];
 }

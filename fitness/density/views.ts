@@ -47,6 +47,8 @@ export interface NodeRow {
   readonly bestScore: number;
   /** GiB that new engines may claim; null if the budget is unknown. */
   readonly memoryLeftGb: number | null;
+  /** GiB of the budget, which `memoryLeftGb` is a part of: on a node with whole GPUs, their memory. Null if it is unknown. */
+  readonly memoryBudgetGb: number | null;
   /** Problem of the machine, as a sentence. */
   readonly problem?: string;
 }
@@ -98,6 +100,7 @@ export function nodeRow(density: Density, site: DensitySite, now: Moment): NodeR
     schedulable: place.isSchedulable,
     bestScore: round(bestScore, 1),
     memoryLeftGb: left === undefined ? null : (gibOf(left) ?? 0),
+    memoryBudgetGb: place.machine.at === "known" ? (gibOf(place.machine.machine.budgetBytes) ?? 0) : null,
     problem,
   };
 }

@@ -77,6 +77,9 @@ const nodeSchema = z.strictObject({
   schedulable,
   bestScore: score,
   memoryLeftGb: gb("Memory left for new engines; null if the budget is unknown").nullable(),
+  memoryBudgetGb: gb(
+    "Memory that engines may claim in total, on a node with whole GPUs that of the GPUs; null if it is unknown",
+  ).nullable(),
   problem: z.string().optional().describe("Why the node is stale or cannot be scored."),
 });
 
@@ -203,7 +206,9 @@ export const costResponse = z.strictObject({
       placedNode: nodeName,
       phase: z.string().describe("Ready, or the first phase that is not Ready."),
       gpu: z.int().min(0).describe("Number of whole GPUs allocated to its pods."),
-      memoryRequiredGb: gb("Memory claimed by its replicas on the node"),
+      memoryRequiredGb: gb(
+        "Memory claimed by its replicas on the node: of the GPUs, if its pods use whole GPUs",
+      ),
       utilizationPct: percent,
       fitnessScore: score.describe("0 if the model is not in the catalog."),
       service: z.string(),

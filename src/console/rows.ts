@@ -127,9 +127,8 @@ export interface ModelRow {
 
 /** Figures of the whole farm; one row with the key `farm`. */
 export interface FarmRow {
-  readonly hosts: { readonly ready: number; readonly total: number };
   readonly services: { readonly ready: number; readonly total: number };
-  /** 0 for a reader who may not list hosts, as are the hosts. */
+  /** 0 for a reader who may not list hosts. */
   readonly claimedBytes: number;
   /** Without the memory that is kept free. */
   readonly budgetBytes: number;

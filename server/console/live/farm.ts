@@ -1,9 +1,8 @@
 /** The topic farm: one row, summed for each scope, with the speeds of the last 15 minutes. */
 import type { DensitySite } from "../../../fitness/density/density.ts";
-import { momentOf } from "../../../src/util/moment.ts";
+import { claimedBytes } from "../../../fitness/density/held-memory.ts";
 import type { Clock } from "../../../src/util/ports.ts";
 import { type FarmMachine, farmRow, type NamespaceFigures, namespaceFigures } from "../rows/farm.ts";
-import { isHostUp } from "../rows/host.ts";
 import type { LiveState } from "./lists.ts";
 import type { ObjectReads } from "./lookup.ts";
 import { isSeen, type Scope } from "./scope.ts";
@@ -90,30 +89,19 @@ function rowFor(scope: Scope, { hosts, nodes, namespaces }: Figures, history: Fa
   );
 }
 
-function figuresOf({ reads, density, clock }: LiveState): Figures {
-  const now = momentOf(clock);
+function figuresOf({ reads, density }: LiveState): Figures {
   const machineOf = (site: DensitySite): FarmMachine => {
-    const { machine, kind, name } = site.place;
-    const isStale = density.isStale(site, now);
-    const host = kind === "Host" ? reads.hosts.get(name) : undefined;
+    const { machine, wholeGpus } = site.place;
     const budgetBytes = machine.at === "known" ? machine.machine.budgetBytes : 0;
     return {
-      isUp: host === undefined ? !isStale : isHostUp(host, isStale),
-      claimedBytes: claimedOn(site, budgetBytes),
+      claimedBytes: [...site.held.values()].reduce(
+        (sum, held) => sum + claimedBytes(held, { wholeGpus, budgetBytes }),
+        0,
+      ),
       budgetBytes,
     };
   };
   const sites = density.sites();
   const of = (kind: "Host" | "Node") => sites.filter(({ place }) => place.kind === kind).map(machineOf);
   return { hosts: of("Host"), nodes: of("Node"), namespaces: namespaceFigures(reads.services.list()) };
-}
-
-/** On a node whose budget is the memory of whole GPUs, pods claim that of their GPUs. */
-function claimedOn({ place: { wholeGpus }, held }: DensitySite, budgetBytes: number): number {
-  let [claimed, taken] = [0, 0];
-  for (const { bytes, gpus } of held.values()) {
-    claimed += bytes;
-    taken += gpus;
-  }
-  return wholeGpus > 0 ? (budgetBytes / wholeGpus) * taken : claimed;
 }

@@ -1,11 +1,10 @@
 /** The figures of the whole farm, as far as a reader may see it. Pure. */
 import type { InferenceService } from "../../../src/api/inference-service/index.ts";
+import { servingOf } from "../../../src/api/inference-service/serving.ts";
 import type { FarmRow } from "../../../src/console/rows.ts";
-import { servingOf } from "./service.ts";
 
 /** One machine that has joined. */
 export interface FarmMachine {
-  readonly isUp: boolean;
   readonly claimedBytes: number;
   readonly budgetBytes: number;
 }
@@ -38,9 +37,7 @@ export function farmRow(
   history: readonly (readonly number[])[],
 ): FarmRow {
   const { ready, total, tokensPerSecond, requestsInFlight } = [...namespaces].reduce(sum, NONE);
-  const up = machines.filter(({ isUp }) => isUp);
   return {
-    hosts: { ready: up.length, total: machines.length },
     services: { ready, total },
     claimedBytes: machines.reduce((bytes, { claimedBytes }) => bytes + claimedBytes, 0),
     budgetBytes: machines.reduce((bytes, { budgetBytes }) => bytes + budgetBytes, 0),

@@ -58,13 +58,6 @@ export function lastSeenOf(isStale: boolean, figures: MachineFigures | undefined
   return isStale && ms !== undefined && Number.isFinite(ms) ? new Date(ms).toISOString() : undefined;
 }
 
-/** True if it serves: a cordoned host still does. */
-export function isHostUp({ status }: Host, isStale: boolean): boolean {
-  const is = (type: string) => isConditionTrue(status?.conditions, type);
-  const isReachable = getCondition(status?.conditions, "Reachable")?.status !== "False";
-  return is("Ready") && isReachable && !is("Lost") && !isStale;
-}
-
 /** Largest first, so that a bar begins with what matters. */
 export function byBytes(a: ClaimRow, b: ClaimRow): number {
   return b.bytes - a.bytes || (a.replica < b.replica ? -1 : 1);

@@ -81,10 +81,9 @@ test("the farm counts neither idle services as missing nor namespaces that a rea
     aService("c", { phase: "Idle", desiredReplicas: 0 }, { namespace: "team-a" }),
     aService("d", { phase: "Degraded", readyReplicas: 1, desiredReplicas: 2 }, { namespace: "team-a" }),
   ]);
-  const machine = { isUp: true, claimedBytes: GIB, budgetBytes: 4 * GIB };
-  const row = farmRow([machine, { ...machine, isUp: false }], [...figures.values()], [[1, 2, 3], [4]]);
+  const machine = { claimedBytes: GIB, budgetBytes: 4 * GIB };
+  const row = farmRow([machine, machine], [...figures.values()], [[1, 2, 3], [4]]);
   expect(row).toEqual({
-    hosts: { ready: 1, total: 2 },
     services: { ready: 2, total: 3 },
     claimedBytes: 2 * GIB,
     budgetBytes: 8 * GIB,

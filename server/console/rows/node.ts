@@ -1,6 +1,6 @@
 /** The row of a node of the cluster, with the claims of our pods. Pure. */
 
-import { memoryOfPod } from "../../../fitness/density/held-memory.ts";
+import { claimedBytes, memoryOfPod } from "../../../fitness/density/held-memory.ts";
 import { parseQuantity } from "../../../src/api/fields/quantity.ts";
 import { keyOf } from "../../../src/api/names.ts";
 import type { Attention, ClaimRow, HostRow, StateWord } from "../../../src/console/rows.ts";
@@ -57,15 +57,15 @@ function machineFields(
   return { chip, backend, cores: cpu_cores, gpus: gpu_count };
 }
 
-/** On a node whose budget is the memory of whole GPUs, a pod claims that of its GPUs. */
 function podClaim(pod: Pod, figures: MachineFigures | undefined): ClaimRow {
-  const { namespace, service, phase, bytes, gpus } = memoryOfPod(pod);
+  const held = memoryOfPod(pod);
   const { budgetBytes = 0, wholeGpus = 0 } = figures ?? {};
+  const { namespace, service, phase } = held;
   return {
     service: keyOf({ namespace, name: service }),
     replica: pod.metadata.name,
     phase,
-    bytes: wholeGpus > 0 ? (budgetBytes / wholeGpus) * gpus : bytes,
+    bytes: claimedBytes(held, { budgetBytes, wholeGpus }),
   };
 }
 

@@ -6,6 +6,7 @@ import type { ErrorCode } from "../../../src/api/errors.ts";
 import type { InferenceReplica } from "../../../src/api/inference-replica.ts";
 import type { InferenceService, ServicePlacement } from "../../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../../src/api/inference-service/roles.ts";
+import { desiredOf, isResting } from "../../../src/api/inference-service/serving.ts";
 import { isBeingDeleted } from "../../../src/api/metadata.ts";
 import type { Attention, ServiceRow, StateWord } from "../../../src/console/rows.ts";
 import { tokensPerRequest } from "../../../src/engines/contract/pod.ts";
@@ -63,17 +64,6 @@ export function serviceRow(objects: ServiceObjects): ServiceRow {
   };
 }
 
-/** Ready if all desired replicas are. A service that rests, such as an idle one, is neither ready nor missing. */
-export function servingOf(service: InferenceService): "ready" | "notReady" | "resting" {
-  const desired = desiredOf(service);
-  if (desired === 0 || RESTING.has(service.status?.phase ?? "")) return "resting";
-  return (service.status?.readyReplicas ?? 0) >= desired ? "ready" : "notReady";
-}
-
-function desiredOf({ spec, status }: InferenceService): number {
-  return status?.desiredReplicas ?? (spec.suspend ? 0 : spec.replicas);
-}
-
 function performanceOf({ status }: InferenceService): ServiceRow["performance"] {
   const { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight } = status?.performance ?? {};
   return { tokensPerSecond, timeToFirstTokenSeconds, requestsInFlight };
@@ -100,9 +90,6 @@ function isRollingOut({ status }: InferenceService): boolean {
   return reason === "NewRevisionRollingOut" || reason === "RolloutStopped";
 }
 
-/** Deliberate states. */
-const RESTING: ReadonlySet<string> = new Set(["Idle", "Stopped", "Suspended"]);
-
 /** Faults of a service that serves. Notes about its spec, such as ignored fields, are not among them. */
 const WARNINGS: readonly BadCondition[] = [
   { type: "CPUFallback", bad: "True", level: "warn" },
@@ -113,7 +100,7 @@ const WARNINGS: readonly BadCondition[] = [
 
 function serviceAttention({ service, replicas }: ServiceObjects): Attention | undefined {
   const { metadata, spec, status } = service;
-  if (isBeingDeleted(service) || RESTING.has(status?.phase ?? "")) return undefined;
+  if (isBeingDeleted(service) || isResting(service)) return undefined;
   const finding =
     degradedFinding(service) ??
     waitingFinding(service) ??

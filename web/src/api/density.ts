@@ -30,6 +30,7 @@ export interface DensityNode extends MachineName {
   readonly modelFitCount: number;
   readonly bestScore: number;
   readonly memoryLeftGb: number | null;
+  readonly memoryBudgetGb: number | null;
   readonly problem?: string;
 }
 

@@ -8,7 +8,10 @@ import { freeBytesOf } from "./free-bytes.ts";
 import "./memory-bar.css";
 
 export interface MemoryBarProps {
-  readonly host: Pick<HostRow, "name" | "budgetBytes" | "reserveBytes" | "leftBytes" | "claims">;
+  readonly host: Pick<
+    HostRow,
+    "name" | "budgetBytes" | "reserveBytes" | "leftBytes" | "claims" | "isCordoned"
+  >;
   /** A claim that does not exist yet, such as the one of a deploy preview. */
   readonly added?: { readonly label: string; readonly bytes: number };
   /** Names under the bar: claimed of budget, and free. Default true. */
@@ -29,7 +32,7 @@ interface Segment {
 
 export function MemoryBar(props: MemoryBarProps) {
   const { host, added, hasLegend = true } = props;
-  const { name, budgetBytes, reserveBytes, leftBytes, claims } = host;
+  const { name, budgetBytes, reserveBytes, leftBytes, claims, isCordoned } = host;
   if (budgetBytes <= 0) return <span className="muted small">{text.memory.unknown}</span>;
   const segments = segmentsOf(claims);
   const claimedBytes = claims.reduce((sum, { bytes }) => sum + bytes, 0);
@@ -71,7 +74,7 @@ export function MemoryBar(props: MemoryBarProps) {
           <span className={freeBytes < 0 ? "memory-short" : undefined}>
             {freeBytes < 0
               ? text.memory.over(formatBytes(-freeBytes))
-              : text.memory.free(formatBytes(freeBytes))}
+              : (isCordoned ? text.memory.unused : text.memory.free)(formatBytes(freeBytes))}
           </span>
         </div>
       )}

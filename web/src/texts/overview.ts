@@ -16,8 +16,11 @@ export const overviewText = {
   attention: "Needs attention",
   allServing: (count: number) =>
     count === 1 ? "The only service is serving." : `All ${count} services are serving.`,
+  noController: (count: number) =>
+    `The controller has not reported on ${count === 1 ? "a service" : `${count} services`}. See whether it runs: metalbridge status`,
+  noMachine: "No service is serving, and no machine is ready for new replicas.",
   someServing: (serving: number, all: number) =>
-    `No problems. ${serving} of ${all} services are serving; the others are starting or at rest.`,
+    `${serving} of ${all} services are serving; the others are starting or at rest.`,
   noServices: "No service asks for anything yet.",
   lastChange: "Newest service:",
   alike: (count: number, kind: string) => `${count} ${kind}`,

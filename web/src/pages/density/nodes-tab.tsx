@@ -51,7 +51,8 @@ export function NodesTab() {
 }
 
 function NodeCard({ node }: { readonly node: DensityNode }) {
-  const { kind, nodeName, system, modelFitCount, bestScore, memoryLeftGb, problem, stale } = node;
+  const { kind, nodeName, system, modelFitCount, bestScore, memoryLeftGb, memoryBudgetGb, problem, stale } =
+    node;
   const path = hrefOfMachine({ kind, name: nodeName });
   return (
     <Link to={path as "/"} search={keepNamespace} className="card density-card">
@@ -73,7 +74,10 @@ function NodeCard({ node }: { readonly node: DensityNode }) {
         <Row label={words.cpu} value={`${system.cpu_name} · ${words.cores(system.cpu_cores)}`} />
         <Row
           label={words.memory}
-          value={words.free(formatGib(memoryLeftGb ?? undefined), formatGib(system.total_ram_gb))}
+          value={(node.schedulable ? words.free : words.unused)(
+            formatGib(memoryLeftGb ?? undefined),
+            formatGib(memoryBudgetGb ?? undefined),
+          )}
         />
         <Row label={words.gpu} value={gpuOf(node)} />
         <Row label={words.backend} value={system.backend} />

@@ -19,6 +19,7 @@ import { State, Tag } from "../../parts/state.tsx";
 import { type Column, DataTable } from "../../parts/table.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { text } from "../../texts/text.ts";
+import { countHealths } from "../topology/health.ts";
 import "./hosts.css";
 
 /** More cards than this make a page too long to read. */
@@ -86,8 +87,7 @@ function Seen({ host: { isStale, lastSeen } }: { readonly host: HostRow }) {
 }
 
 function Summary({ hosts }: { readonly hosts: readonly HostRow[] }) {
-  const ready = hosts.filter(({ state }) => state.level === "ok").length;
-  return <>{`${ready} of ${hosts.length} ready`}</>;
+  return <>{`${countHealths(hosts).ok} of ${hosts.length} ready`}</>;
 }
 
 interface ToolbarProps {
@@ -249,8 +249,9 @@ const COLUMNS: readonly Column<HostRow>[] = [
 ];
 
 /** As under the bar. */
+/** Unknown without a budget; a cordoned machine takes nothing. */
 function freeOf(host: HostRow): number | undefined {
-  return host.budgetBytes === 0 ? undefined : Math.max(0, freeBytesOf(host));
+  return host.budgetBytes === 0 || host.isCordoned ? undefined : Math.max(0, freeBytesOf(host));
 }
 
 function keyOfHost({ kind, name }: HostRow): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Attention, HostRow, ModelRow, ServiceRow } from "../../../../src/console/rows.ts";
-import { attentionItems, groupAttention } from "./attention.ts";
+import type { Attention, HostRow, ModelRow, ServiceRow, StateWord } from "../../../../src/console/rows.ts";
+import { attentionItems, groupAttention, quietState } from "./attention.ts";
 
 const cause = (level: Attention["level"], reason: string, since?: string): Attention => ({
   level,
@@ -46,4 +46,34 @@ test("three equal causes become one group once there are many items, and few ite
     ["PodCrashing", 1],
     ["PodCrashing", 1],
   ]);
+});
+
+const NOW = Date.parse("2026-11-27T12:00:00Z");
+const OLD = "2026-11-27T11:00:00Z";
+const reported = (
+  level: StateWord["level"],
+  phase: ServiceRow["phase"] = "Ready",
+  message = "all replicas",
+) => ({ state: { word: phase, level }, phase, message, createdAt: OLD }) as ServiceRow;
+const unreported = (createdAt: string) =>
+  ({ state: { word: "Pending", level: "busy" }, phase: "Pending", message: "", createdAt }) as ServiceRow;
+const machine = (level: StateWord["level"]) => ({ state: { word: "", level } });
+
+test.each<[string, readonly ServiceRow[], readonly ReturnType<typeof machine>[] | undefined, string, RegExp]>(
+  [
+    ["nothing is asked for", [], [], "idle", /^No service asks/],
+    ["all serve", [reported("ok")], [machine("ok")], "ok", /^The only service is serving/],
+    ["the others rest", [reported("ok"), reported("idle", "Idle")], [machine("ok")], "ok", /^1 of 2/],
+    ["one starts", [reported("ok"), reported("busy", "Progressing")], [machine("ok")], "busy", /^1 of 2/],
+    ["a new service", [unreported("2026-11-27T11:59:50Z")], [machine("ok")], "busy", /^0 of 1/],
+    ["no controller", [unreported(OLD), reported("ok")], [machine("ok")], "warn", /^The controller has not/],
+    ["no machine", [reported("busy", "Progressing")], [], "warn", /no machine is ready/],
+    ["no ready machine", [reported("busy", "Progressing")], [machine("idle")], "warn", /no machine is ready/],
+    ["machines that nobody may see", [reported("busy", "Progressing")], undefined, "busy", /^0 of 1/],
+  ],
+)("without a fault, where %s, the overview says no more than is known", (_, services, hosts, level, word) => {
+  const state = quietState(services, hosts, NOW);
+  expect(state.level).toBe(level);
+  expect(state.word).toMatch(word);
+  expect(state.word).not.toContain("No problems");
 });

@@ -1,7 +1,8 @@
 /** What needs a person, across machines, services and models: worst first, equal causes together. Pure. */
 
-import type { Attention, HostRow, ModelRow, ServiceRow } from "../../../../src/console/rows.ts";
+import type { Attention, HostRow, ModelRow, ServiceRow, StateWord } from "../../../../src/console/rows.ts";
 import { hrefOfMachine } from "../../address/href.ts";
+import { overviewText } from "../../texts/overview.ts";
 
 export interface AttentionItem {
   readonly kind: "host" | "service" | "model";
@@ -70,6 +71,30 @@ export function groupAttention(items: readonly AttentionItem[]): readonly Attent
     shown.add(cause);
     return [{ key: cause, first: item, items: equal }];
   });
+}
+
+/** A new service without status for longer than this has no controller. */
+const UNREPORTED_MS = 30_000;
+
+/** The state of a farm in which no object needs a person. `hosts` is undefined for a reader who may not see them. */
+export function quietState(
+  services: readonly Pick<ServiceRow, "state" | "phase" | "message" | "createdAt">[],
+  hosts: readonly Pick<HostRow, "state">[] | undefined,
+  nowMs: number,
+): StateWord {
+  if (services.length === 0) return { word: overviewText.noServices, level: "idle" };
+  const unreported = services.filter(
+    ({ phase, message, createdAt }) =>
+      phase === "Pending" && message === "" && nowMs - Date.parse(createdAt) > UNREPORTED_MS,
+  ).length;
+  if (unreported > 0) return { word: overviewText.noController(unreported), level: "warn" };
+  const of = (level: StateWord["level"]) => services.filter(({ state }) => state.level === level).length;
+  const [serving, resting] = [of("ok"), of("idle")];
+  if (serving === services.length) return { word: overviewText.allServing(serving), level: "ok" };
+  if (serving === 0 && resting < services.length && hosts?.every(({ state }) => state.level !== "ok"))
+    return { word: overviewText.noMachine, level: "warn" };
+  const isSettled = serving + resting === services.length;
+  return { word: overviewText.someServing(serving, services.length), level: isSettled ? "ok" : "busy" };
 }
 
 function namespaced(

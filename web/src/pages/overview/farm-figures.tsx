@@ -8,22 +8,24 @@ import { Figure, Figures } from "../../parts/figures.tsx";
 import { formatBytes, formatCount, formatDuration, formatRate } from "../../parts/format.ts";
 import { Spark } from "../../parts/spark.tsx";
 import { overviewText } from "../../texts/overview.ts";
+import { countHealths } from "../topology/health.ts";
 
 export function FarmFigures() {
   const farm = useList("farm").rows[0];
   const queues = useList("queues").rows;
   const hasGateway = useSession()?.hasGateway === true;
   // Without the right to list hosts, their figures are not zero but unknown.
-  const maySeeHosts = useList("hosts").refusal === undefined;
+  const { rows, refusal, isSynced } = useList("hosts");
+  const maySeeHosts = refusal === undefined;
   const services = useList("services").refusal === undefined ? farm?.services : undefined;
-  const hosts = maySeeHosts ? farm?.hosts : undefined;
-  const hostsDetail = maySeeHosts ? overviewText.of(formatCount(hosts?.total)) : overviewText.noRight;
+  const hosts = maySeeHosts && isSynced ? rows : undefined;
+  const hostsDetail = maySeeHosts ? overviewText.of(formatCount(hosts?.length)) : overviewText.noRight;
   const budget = maySeeHosts ? overviewText.ofBudget(formatBytes(farm?.budgetBytes)) : overviewText.noRight;
   return (
     <Figures>
       <Figure
         label={overviewText.hosts}
-        value={formatCount(hosts?.ready)}
+        value={formatCount(hosts && countHealths(hosts).ok)}
         detail={<To path="/hosts">{hostsDetail}</To>}
       />
       <Figure

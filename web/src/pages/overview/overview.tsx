@@ -5,7 +5,7 @@ import { useMemo } from "react";
 import type { HostRow, ServiceRow } from "../../../../src/console/rows.ts";
 import { hrefOfMachine, hrefOfService } from "../../address/href.ts";
 import { keepNamespace, useNamespace } from "../../address/search.ts";
-import { joinLists, type Live, useList } from "../../live/hooks.ts";
+import { joinLists, type Live, useList, useNow } from "../../live/hooks.ts";
 import { Command } from "../../parts/copy.tsx";
 import { MemoryBar, MemoryHelp } from "../../parts/memory-bar.tsx";
 import { Empty, Failure, Skeleton } from "../../parts/notice.tsx";
@@ -14,13 +14,12 @@ import { State } from "../../parts/state.tsx";
 import { Ago } from "../../parts/time.tsx";
 import { overviewText } from "../../texts/overview.ts";
 import { text } from "../../texts/text.ts";
-import { type AttentionGroup, attentionItems, groupAttention } from "./attention.ts";
+import { type AttentionGroup, attentionItems, groupAttention, quietState } from "./attention.ts";
 import { AttentionList } from "./attention-list.tsx";
 import { FarmFigures } from "./farm-figures.tsx";
 import "./overview.css";
 
 const MACHINES = 12;
-const NO_SERVICES = { word: overviewText.noServices, level: "idle" } as const;
 
 export function OverviewPage() {
   const namespace = useNamespace();
@@ -48,7 +47,12 @@ export function OverviewPage() {
       {isSynced && !isEmpty && (
         <>
           <FarmFigures />
-          <NeedsAttention groups={groups} services={shownServices} refusal={services.refusal} />
+          <NeedsAttention
+            groups={groups}
+            services={shownServices}
+            hosts={hosts.refusal === undefined ? hosts.rows : undefined}
+            refusal={services.refusal}
+          />
           {hosts.rows.length > 0 && <Machines hosts={hosts.rows} />}
         </>
       )}
@@ -70,10 +74,12 @@ function Start() {
 function NeedsAttention({
   groups,
   services,
+  hosts,
   refusal,
 }: {
   readonly groups: readonly AttentionGroup[];
   readonly services: readonly ServiceRow[];
+  readonly hosts: readonly HostRow[] | undefined;
   readonly refusal: Live<ServiceRow>["refusal"];
 }) {
   const count = groups.reduce((sum, { items }) => sum + items.length, 0);
@@ -83,25 +89,27 @@ function NeedsAttention({
       aside={count > 0 && <span className="muted small number">{count}</span>}
     >
       {count > 0 && <AttentionList groups={groups} />}
-      {count === 0 && refusal === undefined && <AllServing services={services} />}
+      {count === 0 && refusal === undefined && <Quiet services={services} hosts={hosts} />}
       {refusal !== undefined && <Failure error={refusal} />}
     </Section>
   );
 }
 
-function AllServing({ services }: { readonly services: readonly ServiceRow[] }) {
+function Quiet({
+  services,
+  hosts,
+}: {
+  readonly services: readonly ServiceRow[];
+  readonly hosts: readonly HostRow[] | undefined;
+}) {
+  const nowMs = useNow(10_000);
   const newest = services.reduce<ServiceRow | undefined>(
     (last, row) => (last === undefined || row.createdAt > last.createdAt ? row : last),
     undefined,
   );
-  const serving = services.filter(({ state }) => state.level === "ok").length;
-  const word =
-    serving === services.length
-      ? overviewText.allServing(serving)
-      : overviewText.someServing(serving, services.length);
   return (
     <div className="card all-serving">
-      <State state={newest === undefined ? NO_SERVICES : { word, level: "ok" }} />
+      <State state={quietState(services, hosts, nowMs)} />
       {newest !== undefined && (
         <p className="muted">
           {overviewText.lastChange}{" "}

@@ -1,0 +1,22 @@
+/** Whether a service serves what its spec asks for: one answer for the console and for reports. Pure. */
+import type { InferenceService } from "./index.ts";
+
+/** Deliberate states. */
+const RESTING: ReadonlySet<string> = new Set(["Idle", "Stopped", "Suspended"]);
+
+export function isResting({ status }: Pick<InferenceService, "status">): boolean {
+  return RESTING.has(status?.phase ?? "");
+}
+
+/** Ready if all desired replicas are. A service that rests, such as an idle one, is neither ready nor missing. */
+export function servingOf(
+  service: Pick<InferenceService, "spec" | "status">,
+): "ready" | "notReady" | "resting" {
+  const desired = desiredOf(service);
+  if (desired === 0 || isResting(service)) return "resting";
+  return (service.status?.readyReplicas ?? 0) >= desired ? "ready" : "notReady";
+}
+
+export function desiredOf({ spec, status }: Pick<InferenceService, "spec" | "status">): number {
+  return status?.desiredReplicas ?? (spec.suspend ? 0 : spec.replicas);
+}
