@@ -24,6 +24,7 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   expect(await refused.exitCode).toBe(1);
   expect(refused.screen()).toContain("NotConfirmed: nothing was changed");
   using left = start("left", "--yes");
+  using failing = start("failing", "--yes");
   await deploy.shows("[y/N]");
   deploy.pty.write("y\r");
   await deploy.shows("service tiny is created");
@@ -43,6 +44,15 @@ test("at a terminal it asks, and moves one bar while weights are fetched; Ctrl-C
   expect(deploy.screen()).not.toContain("fetching");
   expect(deploy.screen()).toMatch(/\nservice tiny +Ready\nto chat with it: metalbridge chat tiny$/);
 
+  await failing.shows("service failing is created");
+  const failed = { phase: "Failed", reason: "ModelFailed", message: "Model failing: no such file" } as const;
+  await desk.status(INFERENCE_SERVICES, "failing", { ...failed, observedGeneration: 1 });
+  expect(await failing.exitCode).toBe(1);
+  expect(failing.screen()).toContain(
+    "ModelFailed: service failing cannot become Ready: Model failing: no such file",
+  );
+  expect(failing.screen()).toContain(`metalbridge describe failing -n ${namespace}`);
+
   await left.shows("service left is created");
   // It listens for Ctrl-C by the time that it says this.
   await desk.status(INFERENCE_SERVICES, "left", { phase: "WaitingForCapacity" });
@@ -57,6 +67,10 @@ test("a model of the catalog becomes a Model with the repository and quantizatio
   const options = ["-n", desk.namespace, "--kubeconfig", desk.kubeconfig];
   const { stdout, stderr } = await runVerb(["deploy", "qwen3:8b", "--dry-run", ...options]);
   expect(stderr).toContain("catalog model Qwen/Qwen3-8B: hf://Qwen/Qwen3-8B-GGUF, quantization Q4_K_M");
+  const guessed = await runVerb(["deploy", "Qwen/Qwen3-8BB", "--dry-run", ...options]);
+  expect(guessed.stderr).toMatch(
+    /not in the catalog: .* hf:\/\/Qwen\/Qwen3-8BB; similar names .*Qwen\/Qwen3/,
+  );
   const [model, service] = parseAllDocuments(stdout).map((document) => document.toJS());
   expect(model).toMatchObject({
     kind: "Model",

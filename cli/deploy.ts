@@ -76,6 +76,7 @@ async function deploy(weights: string, flags: Flags): Promise<void> {
     const { catalogModel, model } = objects;
     if (catalogModel !== undefined && model !== undefined)
       printNote(`catalog model ${catalogModel}: ${describeSource(model.spec)}`);
+    if (objects.similar !== undefined) printNote(guessText(weights, objects.similar));
     if (flags.dryRun === true) {
       const documents = [objects.model, objects.service].filter((object) => object !== undefined);
       writeOut(manifestYaml(documents));
@@ -89,6 +90,12 @@ async function deploy(weights: string, flags: Flags): Promise<void> {
     printLine(`service ${objects.service.metadata.name} is created`);
     if (flags.wait) await followService(cluster, objects.service, flags.timeout);
   });
+}
+
+/** A typo in the name of a catalog model is a repository too. */
+function guessText(weights: string, similar: readonly string[]): string {
+  const hint = similar.length === 0 ? "" : `; similar names in the catalog: ${similar.join(", ")}`;
+  return `${weights} is not in the catalog: it is taken as the repository hf://${weights}${hint}`;
 }
 
 function describeSource({ source, quantization }: Model["spec"]): string {

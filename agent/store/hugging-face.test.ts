@@ -33,6 +33,21 @@ test("a repository with one model is fetched at its commit, by file list and che
   expect(origin.seen.every((seen) => seen.headers.authorization === "Bearer hf_agent")).toBe(true);
 });
 
+test("a checksum that differs from the one in the file list is refused before the download", async () => {
+  await using origin = await startOrigin();
+  await using at = await startStore();
+  serveRepo(origin, "org/repo", { files: { "m.gguf": weights } });
+  const store = await at.reopen({ hfEndpoint: origin.url });
+  const stated = "0".repeat(64);
+  await expect(
+    store.fetch({ source: "hf://org/repo", sha256: stated }, fetchOptions()),
+  ).rejects.toMatchObject({
+    code: "ChecksumMismatch",
+    message: expect.stringContaining(`the source lists sha256 ${sha256(weights)} for m.gguf`),
+  });
+  expect(origin.seen.filter((seen) => seen.path.includes("/resolve/"))).toEqual([]);
+});
+
 test("content with a known checksum that is already on disk is not fetched again", async () => {
   await using origin = await startOrigin();
   await using at = await startStore();

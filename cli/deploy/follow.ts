@@ -1,7 +1,8 @@
 /** Follows a service until it is Ready, and prints the phases of the service, its Model and its replicas, and the downloads. */
 
+import { lacksFile } from "../../controller/scheduler/refusals.ts";
 import { createDownloadBar, type DownloadProgress } from "../../local/download-bar.ts";
-import { MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
+import { type ErrorCode, errorCatalog, MetalbridgeError, remedyOf } from "../../src/api/errors.ts";
 import { LABEL_SERVICE } from "../../src/api/group.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { mainModelOf } from "../../src/api/inference-service/roles.ts";
@@ -12,8 +13,9 @@ import { formatSpan } from "../program/age.ts";
 import { printNote } from "../program/output.ts";
 import { listenForStop } from "../program/stop-signals.ts";
 import { printable } from "../program/table.ts";
+import { rolloutProgressOf } from "../rollout/progress.ts";
 
-/** Throws NotReadyInTime, with the last phases. */
+/** Throws NotReadyInTime, with the last phases, and the reason of a service that failed. */
 export async function followService(
   cluster: Cluster,
   { metadata, spec }: InferenceService,
@@ -38,7 +40,7 @@ export async function followService(
     print(line);
   };
   const options = { signal: stop.signal, timeoutMs, onProblem: print };
-  const end = await follow<void>(cluster, options, ({ watch, finish }) => {
+  const end = await follow<void>(cluster, options, ({ watch, finish, fail }) => {
     const models = watch(MODELS, { namespace, fieldSelector: `metadata.name=${mainModelOf(spec)}` }, () => {
       for (const { status } of models.list())
         report(`model ${mainModelOf(spec)}`, status?.phase, status?.message);
@@ -58,7 +60,15 @@ export async function followService(
         report(`service ${name}`, status?.phase, status?.message);
         if (status?.phase === "Ready") finish();
       }
+      stopIfHopeless();
     });
+    const stopIfHopeless = () => {
+      const [service] = services.list();
+      // A file that one host lacks may be on another: the replica is rescheduled.
+      if (service === undefined || replicas.list().some(lacksFile)) return;
+      const { at, reason = "", message } = rolloutProgressOf(service, models.list()[0]);
+      if (at === "stopped") fail(hopeless(service, reason, message));
+    };
   }).finally(() => bar.update(undefined));
   if (end.at === "timedOut")
     throw new MetalbridgeError(
@@ -68,6 +78,16 @@ export async function followService(
     );
   if (end.at === "finished") print(`to chat with it: metalbridge chat ${name}`);
   process.exitCode = stop.exitCode();
+}
+
+/** The code of the service, with where to look in place of the catalog's general advice. */
+function hopeless({ metadata }: InferenceService, reason: string, message: string): MetalbridgeError {
+  const { name, namespace } = metadata;
+  const code = Object.hasOwn(errorCatalog, reason) ? (reason as ErrorCode) : "RolloutStopped";
+  return new MetalbridgeError(code, `service ${name} cannot become Ready: ${message}`, {
+    summary: "correct the cause, or delete the service; details",
+    command: `metalbridge describe ${name} -n ${namespace}`,
+  });
 }
 
 function sumOf(

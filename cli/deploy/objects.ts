@@ -1,6 +1,7 @@
 /** The objects that `metalbridge deploy` creates. */
 
-import type { WeightsRef } from "../../fitness/catalog/weights.ts";
+import { nearestNames } from "../../fitness/catalog/match.ts";
+import { isAddress, type WeightsRef } from "../../fitness/catalog/weights.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
 import { MODELS } from "../../src/api/kinds.ts";
@@ -31,6 +32,8 @@ export interface DeployObjects {
   readonly service: InferenceService;
   /** Name of the catalog model, if the weights are from the catalog. */
   readonly catalogModel?: string | undefined;
+  /** Similar names of the catalog, for a name without a scheme that is taken as a repository of the Hub. */
+  readonly similar?: readonly string[] | undefined;
 }
 
 /** `weights` is a Model of the namespace, or any name that `weightsOf` resolves. Throws the errors of `weightsOf`. */
@@ -48,14 +51,20 @@ export async function objectsOf(
       );
     return { service: deployedService({ namespace, name: flags.name ?? weights }, weights, flags) };
   }
-  const found = weightsOf(await readCatalogFiles(flags.catalog), weights, flags);
+  const catalog = await readCatalogFiles(flags.catalog);
+  const found = weightsOf(catalog, weights, flags);
   const name = flags.name ?? nameOfWeights(found);
   const { secret } = flags;
   return {
     model: deployedModel({ namespace, name }, { ...found, secret }),
     service: deployedService({ namespace, name }, name, { ...flags, mode: flags.mode ?? found.mode }),
     catalogModel: found.model,
+    similar: isGuessed(weights, found) ? nearestNames(catalog.records, weights).slice(0, 3) : undefined,
   };
+}
+
+function isGuessed(weights: string, { source, model }: WeightsRef): boolean {
+  return model === undefined && !isAddress(weights) && source === `hf://${weights}`;
 }
 
 function nameOfWeights({ model, source }: WeightsRef): string {

@@ -1,7 +1,7 @@
 /** Plans the status of a Model from its spec and the inspection of its source. Pure and total. */
 
 import { type ConditionUpdate, removeCondition, setCondition } from "../../src/api/conditions.ts";
-import { MetalbridgeError } from "../../src/api/errors.ts";
+import { describeError, MetalbridgeError } from "../../src/api/errors.ts";
 import { ggufSchema } from "../../src/api/fields/gguf.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { InferenceService } from "../../src/api/inference-service/index.ts";
@@ -12,6 +12,7 @@ import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect/inspect.ts";
+import { checkListedSha256 } from "../../src/hub/inspect/resolve.ts";
 import type { Fetched } from "../../src/models/fetch-result.ts";
 import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
@@ -217,13 +218,26 @@ function judgeRemote(
   task: Extract<Task, { at: "remote" }>,
 ): Verdict {
   if (inspection?.at === "found")
-    return ready("SourceResolved", task.message, inspectedFacts(model, inspection.found));
+    return (
+      checksumRefusal(model, inspection.found) ??
+      ready("SourceResolved", task.message, inspectedFacts(model, inspection.found))
+    );
   if (isKnown)
     return withInspectionProblem(ready("SourceResolved", task.message, knownFacts(model)), inspection);
   // All other results require facts that are already known.
   return inspection?.at === "failed"
     ? failed(inspection.code, inspection.message, inspection.isTransient)
     : waiting;
+}
+
+function checksumRefusal({ spec }: Model, { files, sha256 }: Inspected): Verdict | undefined {
+  try {
+    checkListedSha256(files[0] ?? "", sha256, spec.sha256);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof MetalbridgeError)) throw error;
+    return failed(error.code, describeError(error), false);
+  }
 }
 
 /** Reasons that a service reports if a host cannot serve a file from its disk. */

@@ -1,4 +1,5 @@
 /** Resolves a source and the file selection of a Model to files with addresses, for the controller and for hosts. */
+import { MetalbridgeError } from "../../api/errors.ts";
 import { type FileSelector, type Selection, selectFiles } from "../../models/source/select.ts";
 import type { OpenSource } from "../remote-source.ts";
 
@@ -18,6 +19,19 @@ export interface ResolvedSource extends Pick<Selection, "format" | "entry" | "is
   readonly projector?: RemoteFile;
   /** The commit of all files; undefined if the source has none or did not list it. */
   readonly revision?: string | undefined;
+}
+
+/** Throws ChecksumMismatch if the source lists another checksum than the Model: a download could only fail. */
+export function checkListedSha256(
+  name: string,
+  listed: string | undefined,
+  stated: string | undefined,
+): void {
+  if (listed === undefined || stated === undefined || listed === stated.toLowerCase()) return;
+  throw new MetalbridgeError(
+    "ChecksumMismatch",
+    `the source lists sha256 ${listed} for ${name}, and spec.sha256 of the Model is ${stated.toLowerCase()}`,
+  );
 }
 
 /** Lists the source and selects the model's files. Throws SourceFailure, or MetalbridgeError for an invalid selection. */
