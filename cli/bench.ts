@@ -4,6 +4,7 @@ import { type Mode, modeSchema } from "../src/api/engine-settings.ts";
 import { MetalbridgeError, remedyOf } from "../src/api/errors.ts";
 import type { InferenceService } from "../src/api/inference-service/index.ts";
 import { INFERENCE_SERVICES } from "../src/api/kinds.ts";
+import { noiseOf } from "../src/capacity/benchmark/table.ts";
 import { runGuideLLM } from "./bench/guidellm.ts";
 import { type BenchLoad, runStage, type Stage } from "./bench/measure.ts";
 import { renderMarkdown, renderTable, reportOf, type SloLimits, type StageReport } from "./bench/report.ts";
@@ -245,6 +246,10 @@ async function submit(
     );
   printNote(`measuring ${service.metadata.name} on ${machine.name}`);
   const one = { ...target, endpoints: [endpoint] };
-  printJson(await submitResult(cluster, { file, service, target: one, machine, deviceClass, force, signal }));
+  const submission = { file, service, target: one, machine, deviceClass, force, signal };
+  const result = await submitResult(cluster, submission);
+  printJson(result);
   printNote(`wrote ${file}`);
+  const noise = noiseOf(result);
+  if (noise !== undefined) printNote(`a controller will not use it: ${noise}`);
 }

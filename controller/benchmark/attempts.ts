@@ -11,8 +11,8 @@ export interface BenchmarkFailure {
   /** On the monotonic clock, as is the time of the retry. */
   readonly atMs: number;
   readonly retryAtMs: number;
-  /** True if the machine had no room until the deadline, which is not a failure of the Model. */
-  readonly hadNoRoom: boolean;
+  /** True for a state of the machine that passes, which is not a failure of the Model: no room, or runs that differ. */
+  readonly isTemporary: boolean;
   /** Build, plan and whether the weights were there; other ones are retried immediately. */
   readonly of: string;
 }
@@ -24,7 +24,7 @@ export interface Problem {
   /** A host may report any text. */
   readonly code: string;
   readonly message: string;
-  readonly hadNoRoom?: boolean | undefined;
+  readonly isTemporary?: boolean | undefined;
 }
 
 export type Machine = Pick<Candidate, "name" | "build" | "hasWeights" | "model">;
@@ -42,7 +42,7 @@ export interface Attempts {
 
 /** A failed benchmark is retried on the machine after this time. */
 const RETRY_MS = 86_400_000;
-const NO_ROOM_RETRY_MS = 3_600_000;
+const SOON_RETRY_MS = 3_600_000;
 
 export function createAttempts(before: Failures, nowMs: number): Attempts {
   const failures = new Map([...before].filter(([, { retryAtMs }]) => nowMs < retryAtMs));
@@ -55,15 +55,15 @@ export function createAttempts(before: Failures, nowMs: number): Attempts {
   return {
     failures,
     found,
-    fail: (target, machine, { code, message, hadNoRoom = false }) => {
+    fail: (target, machine, { code, message, isTemporary = false }) => {
       const known = failureOf(target, machine);
       if (known !== undefined) return known;
       const failure = {
         code: code in errorCatalog ? (code as ErrorCode) : "BenchmarkFailed",
         message: `${machine.name}: ${message}`,
         atMs: nowMs,
-        retryAtMs: nowMs + (hadNoRoom ? NO_ROOM_RETRY_MS : RETRY_MS),
-        hadNoRoom,
+        retryAtMs: nowMs + (isTemporary ? SOON_RETRY_MS : RETRY_MS),
+        isTemporary,
         of: conditionsOf(machine),
       };
       failures.set(attemptOf(machine.name, target.key), failure);

@@ -25,6 +25,27 @@ test("a machine does not repeat a failed order for a day, unless its build chang
   expect(orderedOn(plan({ ...chat, hosts: [{ ...host, stored }] }, memory, HOUR_MS))).toEqual(["mac-1"]);
 });
 
+test("runs that differ too much are no result: another machine measures, and the same one after an hour", () => {
+  const { generation, ...rest } = measurement("b1", 880);
+  const noisy = { phase: "Done", result: { ...rest, generation: { ...generation, spread: 4.29 } } };
+  const host = { name: "mac-1", class: "m4" };
+  const measured = { ...host, order: "chat", state: noisy };
+  const alone = plan({ ...chat, hosts: [measured] });
+  expect(alone.planned.store.size).toBe(0);
+  expect(alone.planned.failed).toMatchObject([
+    {
+      code: "BenchmarkUnstable",
+      message: expect.stringContaining("its runs differ by 429% of their median"),
+    },
+  ]);
+  expect([...alone.planned.states.values()]).toMatchObject([{ at: "pending" }]);
+  expect(orderedOn(alone)).toEqual([]);
+  expect(orderedOn(plan({ ...chat, hosts: [measured, { ...host, name: "mac-2" }] }))).toEqual(["mac-2"]);
+  const { memory } = alone.planned;
+  expect(orderedOn(plan({ ...chat, hosts: [host] }, memory, HOUR_MS - 1))).toEqual([]);
+  expect(orderedOn(plan({ ...chat, hosts: [host] }, memory, HOUR_MS))).toEqual(["mac-1"]);
+});
+
 test("a failure that the agent still reports is reported once", () => {
   const input = { ...chat, hosts: [{ name: "mac-1", class: "m4", order: "chat", state: failed }] };
   const first = plan(input);

@@ -10,7 +10,7 @@ import { type ErrorCode, MetalbridgeError } from "../../src/api/errors.ts";
 import type { Host } from "../../src/api/host.ts";
 import type { Model } from "../../src/api/model.ts";
 import { benchmarkPlanOf } from "../../src/capacity/benchmark/subject.ts";
-import { BENCHMARKS_NAME, type BenchmarkTable } from "../../src/capacity/benchmark/table.ts";
+import { BENCHMARKS_NAME, type BenchmarkTable, noiseOf } from "../../src/capacity/benchmark/table.ts";
 import { weightsOrderOf } from "../../src/capacity/prefetch.ts";
 import type { Job } from "../../src/kube/workload-objects.ts";
 import { defined } from "../../src/util/defined.ts";
@@ -204,13 +204,18 @@ function followHost(pass: Pass, host: Host): void {
   }
 }
 
-/** Returns false if the machine reports nonsense, which counts as a failure, or measured a build that no machine runs anymore. */
+/** Returns false if the machine reports nonsense or noise, which counts as a failure, or measured a build that no machine runs anymore. */
 function takeResult(
   pass: Pass,
   target: Target,
   machine: Machine,
   measured: Measurement | undefined,
 ): boolean {
+  const noise = measured && noiseOf(measured);
+  if (noise !== undefined) {
+    pass.attempts.fail(target, machine, { ...withRemedy("BenchmarkUnstable", noise), isTemporary: true });
+    return false;
+  }
   const result = measured && checkedResult(target, machine.name, measured, pass.now.wallMs);
   if (result === undefined) pass.attempts.fail(target, machine, NO_RESULT);
   if (result === undefined || target.builds?.has(result.build) === false) return false;
@@ -263,7 +268,7 @@ function followJob(pass: Pass, { job, model, node, state }: ObservedJob): void {
 
 function problemOf({ code, message, isUnscheduled }: Extract<JobState, { at: "failed" }>): Problem {
   if (isUnscheduled !== true) return withRemedy(code, message);
-  return { code, message: `${message}; the benchmark is retried after an hour`, hadNoRoom: true };
+  return { code, message: `${message}; the benchmark is retried after an hour`, isTemporary: true };
 }
 
 /** The target, if it still has to be measured and no other machine does it. */
@@ -285,7 +290,7 @@ function stateOf(pass: Pass, target: Target): TargetState {
     return old === undefined ? { at: "off" } : { at: "measured", result: old };
   const { failuresOf, hasFailed } = pass.attempts;
   const all = failuresOf(target);
-  const failures = all.filter(({ hadNoRoom }) => !hadNoRoom);
+  const failures = all.filter(({ isTemporary }) => !isTemporary);
   const [failure] = failures;
   const hasUntried = all.length === 0 || target.candidates().some((one) => !hasFailed(target, one));
   if (failure !== undefined && (failures.length >= MACHINES_MAX || !hasUntried))

@@ -12,6 +12,10 @@ export const benchmarkErrors = {
     do: "read the message; use a smaller model or quantization, or raise spec.resources.memory of the service, or disable the benchmark of the Model with spec.benchmark.enabled=false",
     command: "kubectl get jobs -A -l metalbridge.dev/benchmark",
   },
+  BenchmarkUnstable: {
+    what: "The runs of a benchmark differ by more than their median, so its result is not used: something else was using the machine.",
+    do: "stop other programs on the machine; the benchmark is retried after an hour, and an estimate is used until then",
+  },
   BenchmarkTimedOut: {
     what: "A benchmark has not finished by its deadline. The message has the last reason for which its pod waited, for example an image that cannot be pulled, or no node with a free GPU.",
     do: "correct what the message names; the benchmark is retried",

@@ -36,6 +36,11 @@ test.each<[string, string, string]>([
   ["-1 tokens", key, JSON.stringify({ ...result, generation: { ...result.generation, median: -1 } })],
   ["0 tokens", key, JSON.stringify({ ...result, generation: { ...result.generation, median: 0 } })],
   ["1000000 tokens", key, JSON.stringify({ ...result, generation: { ...result.generation, median: 1e6 } })],
+  [
+    "its runs differ by 429%",
+    key,
+    JSON.stringify({ ...result, generation: { ...result.generation, spread: 4.29 } }),
+  ],
   ["is of device class", "mine", JSON.stringify(result)],
 ])("an edited entry is dropped with a reason that starts with %s", (why, name, text) => {
   const { results, dropped } = readBenchmarks({

@@ -1,6 +1,6 @@
 /** Measured results in the ConfigMap `metalbridge-benchmarks`. Users may edit it, so its readers do not trust it. Pure. */
 
-import { type BenchmarkResult, benchmarkResultSchema } from "../../api/benchmark.ts";
+import { type BenchmarkResult, benchmarkResultSchema, type Measurement } from "../../api/benchmark.ts";
 import { parseJson } from "../../util/parse-json.ts";
 import { type BenchmarkSubject, benchmarkKey } from "./key.ts";
 
@@ -8,6 +8,9 @@ import { type BenchmarkSubject, benchmarkKey } from "./key.ts";
 export const BENCHMARKS_NAME = "metalbridge-benchmarks";
 /** More than any engine generates; a greater figure is an error. */
 const MAX_TOKENS_PER_SECOND = 100_000;
+
+/** Runs that differ by more than their median say what else ran on the machine. An estimate is better than such a figure. */
+const SPREAD_MAX = 1;
 
 export interface BenchmarkTable {
   readonly results: ReadonlyMap<string, BenchmarkResult>;
@@ -44,7 +47,13 @@ function readResult(key: string, text: string): BenchmarkResult | string {
     return `is of device class ${deviceClass}, which its key does not end with`;
   if (!(generation.median > 0) || generation.median > MAX_TOKENS_PER_SECOND)
     return `${generation.median} tokens per second is no valid speed`;
-  return parsed.data;
+  return noiseOf(parsed.data) ?? parsed.data;
+}
+
+/** Why the runs of a measurement are no figure; undefined if they are one. */
+export function noiseOf({ generation: { spread } }: Pick<Measurement, "generation">): string | undefined {
+  if (spread <= SPREAD_MAX) return undefined;
+  return `its runs differ by ${Math.round(spread * 100)}% of their median, and by at most ${SPREAD_MAX * 100}% in a valid measurement`;
 }
 
 /** The measurement of a subject on a class of machines. */
