@@ -3,7 +3,7 @@ import { MetalbridgeError } from "../../src/api/errors.ts";
 import { plainUrl } from "../../src/hub/failure.ts";
 import { readMark } from "../../src/hub/inspect/change-marker.ts";
 import { openSource } from "../../src/hub/inspect/open.ts";
-import { checkListedSha256, type ResolvedSource, resolveSource } from "../../src/hub/inspect/resolve.ts";
+import { checksumProblem, type ResolvedSource, resolveSource } from "../../src/hub/inspect/resolve.ts";
 import type { Access, OpenSource } from "../../src/hub/remote-source.ts";
 import { isUnchanged } from "../../src/hub/validator.ts";
 import type { ModelSource } from "../../src/models/source/kinds/registry.ts";
@@ -177,11 +177,12 @@ export function openRemote(
   return openSource(source, { ...access, credentials, revision });
 }
 
-/** The checksum of a request applies to the main file. */
+/** The checksum of a request applies to the main file. Throws ChecksumMismatch. */
 function toListing(resolved: ResolvedSource, { sha256 }: ModelRequest): Listing {
   const { files, projector, format, entry, revision } = resolved;
   const weights = files.filter(({ name }, index) => index === 0 || name !== projector?.name);
-  checkListedSha256(weights[0]?.name ?? "", weights[0]?.sha256, sha256);
+  const problem = checksumProblem(weights[0]?.name ?? "", weights[0]?.sha256, sha256);
+  if (problem !== undefined) throw problem;
   const all = [...weights, ...(projector === undefined ? [] : [projector])].map((file, index) => {
     const stated = index === 0 && sha256 !== undefined ? sha256.toLowerCase() : file.sha256;
     const isListed = stated !== undefined && stated === file.sha256;

@@ -346,3 +346,30 @@ test("a file on a host is Unknown until a service has served it, and a missing f
   const edited = { ...onDisk, metadata: { ...onDisk.metadata, generation: 2 }, status: served };
   expect(statusWith({}, edited)).toMatchObject({ phase: "Pending" });
 });
+
+test("a file that pods also name is served by hosts, and the Model says that pods cannot use it", () => {
+  const onDisk = model({ source: "file:///models/m.gguf" });
+  const services = ["Hosts", "Pods"].map(
+    (on) =>
+      ({
+        metadata: { name: on.toLowerCase() },
+        spec: { modelRef: "m", placement: { on } },
+      }) as InferenceService,
+  );
+  const task = classifyModel(onDisk, desiredCacheOf(onDisk, services, settings));
+  const observed = { model: onDisk, hosts: [], task, inspection: undefined, isKnown: false };
+  const statusWith = (status: InferenceService["status"]) =>
+    planModelStatus({ ...observed, services: services.map((one) => ({ ...one, status })) }, NOW);
+  for (const [status, phase] of [
+    [undefined, "Pending"],
+    [{ readyReplicas: 1 }, "Ready"],
+  ] as const) {
+    const planned = statusWith(status);
+    expect(planned.phase).toBe(phase);
+    expect(planned.conditions?.find(({ type }) => type === "Degraded")).toMatchObject({
+      status: "True",
+      reason: "SourceNotSupported",
+      message: "services in pods cannot use the Model: pods cannot fetch file:// sources",
+    });
+  }
+});

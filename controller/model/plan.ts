@@ -12,7 +12,7 @@ import { candidateRuntimes } from "../../src/capacity/runtime-choice.ts";
 import { contentOf, shortRevision } from "../../src/capacity/template.ts";
 import { isServedOnHosts } from "../../src/engines/registry.ts";
 import type { Inspected } from "../../src/hub/inspect/inspect.ts";
-import { checkListedSha256 } from "../../src/hub/inspect/resolve.ts";
+import { checksumProblem } from "../../src/hub/inspect/resolve.ts";
 import type { Fetched } from "../../src/models/fetch-result.ts";
 import { defaultFormat, fileNameOf, parseSource } from "../../src/models/source/parse.ts";
 import { formatBytes } from "../../src/util/bytes.ts";
@@ -52,7 +52,7 @@ interface Verdict {
 /** The complete status, ready to be applied. */
 export function planModelStatus(observation: ModelObservation, nowIso: string): ModelStatus {
   const { model, hosts, cache } = observation;
-  const verdict = requireRuntime(observation, judge(observation));
+  const verdict = withoutPods(observation, requireRuntime(observation, judge(observation)));
   const { reason, message, degraded } = verdict;
   const observedGeneration = model.metadata.generation;
   const ignored = unhonored(observation);
@@ -217,27 +217,18 @@ function judgeRemote(
   { model, inspection, isKnown }: ModelObservation,
   task: Extract<Task, { at: "remote" }>,
 ): Verdict {
-  if (inspection?.at === "found")
-    return (
-      checksumRefusal(model, inspection.found) ??
-      ready("SourceResolved", task.message, inspectedFacts(model, inspection.found))
-    );
+  if (inspection?.at === "found") {
+    const { found } = inspection;
+    const problem = checksumProblem(found.files[0] ?? "", found.sha256, model.spec.sha256);
+    if (problem !== undefined) return failed(problem.code, describeError(problem), false);
+    return ready("SourceResolved", task.message, inspectedFacts(model, found));
+  }
   if (isKnown)
     return withInspectionProblem(ready("SourceResolved", task.message, knownFacts(model)), inspection);
   // All other results require facts that are already known.
   return inspection?.at === "failed"
     ? failed(inspection.code, inspection.message, inspection.isTransient)
     : waiting;
-}
-
-function checksumRefusal({ spec }: Model, { files, sha256 }: Inspected): Verdict | undefined {
-  try {
-    checkListedSha256(files[0] ?? "", sha256, spec.sha256);
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof MetalbridgeError)) throw error;
-    return failed(error.code, describeError(error), false);
-  }
 }
 
 /** Reasons that a service reports if a host cannot serve a file from its disk. */
@@ -294,6 +285,14 @@ function onVolume(model: Model, { status, problem, fetched }: CacheState): Verdi
     degraded: problem && { reason: problem.code, message: problem.message },
     facts: fetched === undefined ? (isSame ? knownFacts(model) : {}) : sourceFacts(model, fetched),
   };
+}
+
+/** Reports why pods cannot use the Model, unless hosts cannot either. */
+function withoutPods({ task }: ModelObservation, verdict: Verdict): Verdict {
+  const refusal = "notForPods" in task ? task.notForPods : undefined;
+  if (refusal === undefined) return verdict;
+  const message = `services in pods cannot use the Model: ${refusal.message}`;
+  return { ...verdict, degraded: verdict.degraded ?? { reason: refusal.code, message } };
 }
 
 /** Fails a Model for hosts whose format no host can run, even if its source was read. */

@@ -126,6 +126,12 @@ test("the catalog is used while the header is not read", () => {
   expect(judge({ ...unread, hosts: [host("big", 128)] })).toEqual({ at: "fits", on: "big" });
 });
 
+test("a Model that failed is refused as it was before it failed", () => {
+  const failed = { phase: "Failed", reason: "SourceUnauthorized", message: "401" } as const;
+  const unread = { model: { ...model("metal", null), status: failed }, hosts: [host("mac-1", 16)] };
+  expect(judge(unread)).toMatchObject({ at: "nowhere", message: expect.stringMatching(/^needs [34]\d/) });
+});
+
 test("each pod takes the GPUs that it requests, and nodes without GPUs do not count", () => {
   const nodes = [node("plain", "512Gi"), node("gpu", "512Gi", { count: 8, mib: 24_576 })];
   expect(judge({ model: model("cuda"), nodes })).toMatchObject({

@@ -167,7 +167,9 @@ function onHosts(input: PreflightInput, model: Model): readonly Candidate[] {
     const byName = new Map(hosts.map((host) => [host.metadata.name, host]));
     return report.hosts.flatMap((fit) => hostCandidate(fit, byName.get(fit.host), scorer));
   } catch (error) {
-    const isUnread = error instanceof MetalbridgeError && error.code === "ModelNotReady";
+    // A Model whose source cannot be read needs no less memory than before it failed.
+    const isUnread =
+      error instanceof MetalbridgeError && ["ModelNotReady", "ModelFailed"].includes(error.code);
     if (!isUnread || scorer === undefined) throw error;
     return hosts.flatMap((host) => unreadCandidate(host, service, scorer));
   }

@@ -8,10 +8,15 @@ import { cacheClaimName } from "./cache-claim.ts";
 import type { CacheSettings } from "./contract.ts";
 import { type CacheVolumeSpec, cacheKeyOf } from "./model-cache.ts";
 
+export interface CacheRefusal {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
 export type DesiredCache =
-  /** No pod needs the weights, or each pod fetches them. */
-  | { readonly at: "none" }
-  | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
+  /** No pod needs the weights, or each pod fetches them. With a refusal, pods need them and only hosts can serve the Model. */
+  | { readonly at: "none"; readonly refusal?: CacheRefusal }
+  | ({ readonly at: "refused" } & CacheRefusal)
   | CacheVolumeSpec;
 
 /** The Model that a service runs; undefined if it does not exist. */
@@ -38,14 +43,20 @@ export function desiredCacheOf(
   model: Model,
   services: readonly InferenceService[],
   settings: CacheSettings,
-  mainOf?: MainModelOf,
+  mainOf: MainModelOf = () => model,
 ): DesiredCache {
   if (!needsCache(model, services, mainOf)) return { at: "none" };
+  const platformFor = (service: InferenceService) => runsOn(service, mainOf(service) ?? model);
   try {
-    return resolveCache(model, services, settings);
+    // A service on hosts reads no volume, so it names no claim.
+    const inPods = services.filter((service) => platformFor(service) !== "Hosts");
+    return resolveCache(model, inPods, settings);
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
-    return { at: "refused", code: error.code, message: error.message };
+    const refusal = { code: error.code, message: error.message };
+    // What pods cannot use must not stop the services on hosts.
+    const isOnHosts = services.some((service) => platformFor(service) !== "Pods");
+    return isOnHosts ? { at: "none", refusal } : { at: "refused", ...refusal };
   }
 }
 

@@ -151,3 +151,43 @@ test("no pod is made for a Model's claim while its service names another one", (
     message: expect.stringMatching(/not on claim mine yet$/),
   });
 });
+
+test.each<[string, object, object, string, RegExp]>([
+  [
+    "a file on a host",
+    { source: "file:///models/m.gguf" },
+    { phase: "Pending", reason: "ReadByHost" },
+    "SourceNotSupported",
+    /^pods cannot fetch file:\/\/ sources$/,
+  ],
+  [
+    "a Model that hosts use and pods cannot",
+    {},
+    {
+      phase: "Ready",
+      conditions: [
+        {
+          type: "Degraded",
+          status: "True",
+          reason: "ModelCacheAmbiguous",
+          message: "two claims",
+          lastTransitionTime: "2026-01-02T03:04:05Z",
+        },
+      ],
+    },
+    "ModelNotReady",
+    /not on its volume yet: two claims$/,
+  ],
+])("no pod is made for %s", (_, spec, status, code, message) => {
+  const { service, model, settings } = inputOf({
+    service: {},
+    model: { ...cpu, ...spec },
+    settings: { fetch },
+    status,
+  });
+  expect(resolvePods({ service, model, settings, loraModels: [] })).toMatchObject({
+    at: "blocked",
+    code,
+    message: expect.stringMatching(message),
+  });
+});

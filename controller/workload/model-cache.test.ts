@@ -145,6 +145,19 @@ test.each<[spec: object, services: InferenceService[], code: string, message: Re
   expect(desiredCacheOf(model({ ...cpu, ...spec }), services, defaults)).toEqual(refused);
 });
 
+test.each<[spec: object, pods: object, code: string]>([
+  [{ source: "file:///m.gguf" }, {}, "SourceNotSupported"],
+  [{}, { modelCache: { claimName: "other/claim" } }, "VolumeClaimNotFound"],
+])("what pods cannot use of %j leaves the Model to the services on hosts", (spec, pods, code) => {
+  const onHosts = service("a", { placement: { on: "Hosts" } });
+  const inPods = service("b", { placement: { on: "Pods" }, ...pods });
+  expect(desiredCacheOf(model(spec), [onHosts, inPods], defaults)).toMatchObject({
+    at: "none",
+    refusal: { code },
+  });
+  expect(desiredCacheOf(model(spec), [inPods], defaults)).toMatchObject({ at: "refused", code });
+});
+
 test("a volume that one node mounts is for one Model, with room for its weights; others are the namespace's", () => {
   const once: CacheSettings = { ...defaults, cacheScope: undefined, cacheAccessMode: "ReadWriteOnce" };
   const many: CacheSettings = { ...once, cacheAccessMode: "ReadWriteMany" };

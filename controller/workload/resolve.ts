@@ -1,5 +1,6 @@
 /** Resolves a service for pods: its runtime and its objects, or the reason why pods cannot run it. Pure. */
 
+import { getCondition } from "../../src/api/conditions.ts";
 import type { EngineSettings } from "../../src/api/engine-settings.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import type { Accelerator } from "../../src/api/fields/hardware.ts";
@@ -24,6 +25,7 @@ import { toEngineSettings } from "../../src/capacity/template.ts";
 import { engineDescription, isRuntimeFor, runtimesFor } from "../../src/engines/registry.ts";
 import type { Deployment, LeaderWorkerSet, ResourceClaimTemplate } from "../../src/kube/workload-objects.ts";
 import { parseSource } from "../../src/models/source/parse.ts";
+import { podSource } from "./cache-eligibility.ts";
 import type {
   GroupWorkload,
   MountedWeights,
@@ -285,6 +287,7 @@ function otherClaim({ spec: { modelCache } }: InferenceService, model: Model): B
 
 function weightsOnClaim(model: Model): MountedWeights | Blocked {
   try {
+    podSource(model);
     const weights = weightsOnVolume(model) ?? weightsFilledByPods(model);
     if (weights !== undefined) return weights;
   } catch (error) {
@@ -296,9 +299,15 @@ function weightsOnClaim(model: Model): MountedWeights | Blocked {
     const text = `Model ${name} has no copy on a volume: ${message ?? ""}`;
     return { at: "blocked", code: "ModelFailed", message: text, isFinal: false };
   }
-  const detail = message === undefined ? "" : `: ${message}`;
+  const why = message ?? degradedMessage(model);
+  const detail = why === undefined ? "" : `: ${why}`;
   const text = `Model ${name} is not on its volume yet${detail}`;
   return { at: "blocked", code: "ModelNotReady", message: text, isFinal: false };
+}
+
+function degradedMessage({ status }: Model): string | undefined {
+  const degraded = getCondition(status?.conditions, "Degraded");
+  return degraded?.status === "True" ? degraded.message : undefined;
 }
 
 /** Returns spec.runtime, or else the runtime chosen earlier, or else the first one that serves the model in pods. Throws RuntimeMismatch. */

@@ -4,13 +4,14 @@ import { describeError, type ErrorCode, MetalbridgeError } from "../../../src/ap
 import type { Model } from "../../../src/api/model.ts";
 import type { RemoteSource } from "../../../src/models/source/kinds/registry.ts";
 import { isRemote, parseSource } from "../../../src/models/source/parse.ts";
-import { type DesiredCache, isForHosts } from "../../workload/cache-eligibility.ts";
+import { type CacheRefusal, type DesiredCache, isForHosts } from "../../workload/cache-eligibility.ts";
 
 export type Task =
   | { readonly at: "refused"; readonly code: ErrorCode; readonly message: string }
   /** Only the host can reach the source. */
   | {
       readonly at: "onHost";
+      readonly notForPods?: CacheRefusal | undefined;
       readonly reason: "ReadByHost" | "SourceResolved";
       readonly message: string;
       /** Reason why the source cannot be watched for changes. */
@@ -20,6 +21,7 @@ export type Task =
   | { readonly at: "onVolume" }
   | {
       readonly at: "remote";
+      readonly notForPods?: CacheRefusal | undefined;
       readonly source: RemoteSource;
       readonly message: string;
       /** True if the source is checked for changes, which are rolled out. */
@@ -37,7 +39,10 @@ export function classifyModel(
   const isOnVolume = desired.at === "volume" && filledBy === "Job";
   if (isOnVolume && (!onHosts || desired.source.kind === "pvc")) return { at: "onVolume" };
   try {
-    return taskFor(model.spec, onHosts ? FETCHED_BY_HOST : FETCHED_BY_POD, desired);
+    const task = taskFor(model.spec, onHosts ? FETCHED_BY_HOST : FETCHED_BY_POD, desired);
+    return desired.at === "none" && desired.refusal !== undefined
+      ? { ...task, notForPods: desired.refusal }
+      : task;
   } catch (error) {
     if (!(error instanceof MetalbridgeError)) throw error;
     return { at: "refused", code: error.code, message: describeError(error) };
@@ -47,7 +52,11 @@ export function classifyModel(
 const FETCHED_BY_HOST = "source resolved; the host that runs the model downloads it on first use";
 const FETCHED_BY_POD = "source resolved; each pod or host that runs the model downloads it";
 
-function taskFor(spec: Model["spec"], message: string, desired: DesiredCache): Task {
+function taskFor(
+  spec: Model["spec"],
+  message: string,
+  desired: DesiredCache,
+): Extract<Task, { at: "onHost" | "remote" }> {
   const source = parseSource(spec.source);
   if (source.kind === "ollama" && spec.format !== "gguf")
     return {

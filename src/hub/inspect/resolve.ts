@@ -21,14 +21,14 @@ export interface ResolvedSource extends Pick<Selection, "format" | "entry" | "is
   readonly revision?: string | undefined;
 }
 
-/** Throws ChecksumMismatch if the source lists another checksum than the Model: a download could only fail. */
-export function checkListedSha256(
+/** If the source lists another checksum than the Model: a download could only fail. */
+export function checksumProblem(
   name: string,
   listed: string | undefined,
   stated: string | undefined,
-): void {
-  if (listed === undefined || stated === undefined || listed === stated.toLowerCase()) return;
-  throw new MetalbridgeError(
+): MetalbridgeError | undefined {
+  if (listed === undefined || stated === undefined || listed === stated.toLowerCase()) return undefined;
+  return new MetalbridgeError(
     "ChecksumMismatch",
     `the source lists sha256 ${listed} for ${name}, and spec.sha256 of the Model is ${stated.toLowerCase()}`,
   );
