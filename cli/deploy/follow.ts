@@ -60,14 +60,14 @@ export async function followService(
         report(`service ${name}`, status?.phase, status?.message);
         if (status?.phase === "Ready") finish();
       }
-      stopIfHopeless();
+      endIfFailed();
     });
-    const stopIfHopeless = () => {
+    const endIfFailed = () => {
       const [service] = services.list();
       // A file that one host lacks may be on another: the replica is rescheduled.
       if (service === undefined || replicas.list().some(lacksFile)) return;
       const { at, reason = "", message } = rolloutProgressOf(service, models.list()[0]);
-      if (at === "stopped") fail(hopeless(service, reason, message));
+      if (at === "stopped") fail(terminalFailure(service, reason, message));
     };
   }).finally(() => bar.update(undefined));
   if (end.at === "timedOut")
@@ -81,7 +81,7 @@ export async function followService(
 }
 
 /** The code of the service, with where to look in place of the catalog's general advice. */
-function hopeless({ metadata }: InferenceService, reason: string, message: string): MetalbridgeError {
+function terminalFailure({ metadata }: InferenceService, reason: string, message: string): MetalbridgeError {
   const { name, namespace } = metadata;
   const code = Object.hasOwn(errorCatalog, reason) ? (reason as ErrorCode) : "RolloutStopped";
   return new MetalbridgeError(code, `service ${name} cannot become Ready: ${message}`, {

@@ -45,8 +45,8 @@ function statusOf({
   readonly services: readonly ServiceState[];
   readonly issues: readonly string[];
 }): ReportStatus {
-  const isAskedFor = models.length > 0 || services.some((service) => servingOf(service) !== "resting");
-  const isServed = !isAskedFor || models.some(({ phase }) => phase === "Ready");
+  const isExpected = models.length > 0 || services.some((service) => servingOf(service) !== "resting");
+  const isServed = !isExpected || models.some(({ phase }) => phase === "Ready");
   if (nodes.length === 0 || fresh.length === 0 || !isServed) return "CRITICAL";
   return issues.length === 0 ? "HEALTHY" : "DEGRADED";
 }

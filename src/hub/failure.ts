@@ -29,7 +29,7 @@ export function permanent(code: ErrorCode, message: string, cause?: unknown): So
   return new SourceFailure(new MetalbridgeError(code, message, undefined, { cause }), false);
 }
 
-/** A source that nobody may read here; `summary` is what allows it, or what to use instead. */
+/** A source that hosts or the controller may not read; `summary` is what allows it, or what to use instead. */
 export function notAllowed(message: string, summary: string): SourceFailure {
   return new SourceFailure(new MetalbridgeError("SourceNotAllowed", message, { summary }), false);
 }

@@ -69,7 +69,7 @@ test.each<[string, readonly ServiceRow[], readonly ReturnType<typeof machine>[] 
     ["no controller", [unreported(OLD), reported("ok")], [machine("ok")], "warn", /^The controller has not/],
     ["no machine", [reported("busy", "Progressing")], [], "warn", /no machine is ready/],
     ["no ready machine", [reported("busy", "Progressing")], [machine("idle")], "warn", /no machine is ready/],
-    ["machines that nobody may see", [reported("busy", "Progressing")], undefined, "busy", /^0 of 1/],
+    ["machines that the reader may not see", [reported("busy", "Progressing")], undefined, "busy", /^0 of 1/],
   ],
 )("without a fault, where %s, the overview says no more than is known", (_, services, hosts, level, word) => {
   const state = quietState(services, hosts, NOW);
