@@ -208,7 +208,7 @@ test.skipIf(why !== undefined)(
     expect(answers["/api/v1/density/simulate"]).toMatchObject({ canFitAnywhere: true });
     expect(answers["/api/v1/density/cost"]).toMatchObject({
       models: [
-        { name: "big", gpu: 2, memoryRequiredGb: 40 },
+        { name: "big", gpu: 2, memoryRequiredGb: 144 },
         { name: "qwen", placedNode: "mac-1", memoryRequiredGb: 8 },
       ],
     });
