@@ -108,10 +108,10 @@ async function up(options: UpOptions): Promise<void> {
 /** The gateway is optional: where it cannot run, the control plane runs on, and the log of the gateway has the reason. */
 function startGateway({ args }: GatewayPlan, kubeconfig: string, dir: string): ReturnType<typeof keepChild> {
   const flags = ["gateway", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args];
-  return keepChild("gateway", flags, path.join(dir, "logs", "gateway.log"), sayErr);
+  return keepChild("gateway", flags, path.join(dir, "logs", "gateway.log"), printErr);
 }
 
-function sayErr(line: string): void {
+function printErr(line: string): void {
   writeErr(`${line}\n`);
 }
 
@@ -150,7 +150,7 @@ async function runInForeground(
     const { kubeconfig, url } = open.controlPlane;
     const children = [
       gateway && startGateway(gateway, kubeconfig, plan.dir),
-      page && startConsole(page, kubeconfig, sayErr),
+      page && startConsole(page, kubeconfig, printErr),
     ];
     const info = { pid: process.pid, state: "ready", kubeconfig, url, baseUrl, consoleFile } as const;
     await announce(info, "running", request.signal);

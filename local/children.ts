@@ -52,14 +52,14 @@ const MAX_ENDS = 3;
 const MINUTE_MS = 60_000;
 
 /**
- * Like `startChild`, and starts it again when it ends by itself, until that has happened too often: then `ended` resolves.
- * `say` gets a line for people.
+ * Like `startChild`, and starts it again whenever it exits, until that has happened too often: then `ended` resolves.
+ * `print` gets a line for people.
  */
 export function keepChild(
   name: string,
   args: readonly string[],
   logFile: string,
-  say: (line: string) => void,
+  print: (line: string) => void,
 ): Omit<ChildProgram, "restart"> {
   let child = startChild(name, args, logFile);
   let isStopping = false;
@@ -69,7 +69,7 @@ export function keepChild(
       const now = performance.now();
       ends = [...ends.filter((at) => now - at < MINUTE_MS), now];
       if (isStopping || ends.length >= MAX_ENDS) return exit;
-      say(`${exit}, and is started again; its log: ${logFile}`);
+      print(`${exit}, and is started again; its log: ${logFile}`);
       child = startChild(name, args, logFile);
     }
   };

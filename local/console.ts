@@ -29,14 +29,14 @@ export async function planConsole(dir: string, gateway: GatewayPlan | undefined)
   return { addressFile, logFile: path.join(dir, "logs", "console.log"), args };
 }
 
-/** `say` gets a line when it has ended and is started again. */
+/** `print` gets a line whenever it has exited and is started again. */
 export function startConsole(
   { args, logFile }: ConsolePlan,
   kubeconfig: string,
-  say: (line: string) => void,
+  print: (line: string) => void,
 ): ReturnType<typeof keepChild> {
   const flags = ["console", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args];
-  return keepChild("console", flags, logFile, say);
+  return keepChild("console", flags, logFile, print);
 }
 
 /** Resolves once the console listens; with undefined if it does not in time. */

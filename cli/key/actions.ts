@@ -145,7 +145,7 @@ export async function keyRevoke(
   });
 }
 
-/** Undefined for a user who may not list Secrets, who is told so. */
+/** Undefined for a user who may not list Secrets, who gets a note. */
 async function countKeys(cluster: Cluster): Promise<number | undefined> {
   try {
     return (await listKeySecrets(cluster)).length;

@@ -24,7 +24,7 @@ const USAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "NodeConfigInvalid",
 ]);
 
-/** A disk that is full or cannot be written is nobody's bug, wherever a program meets it. */
+/** A disk that is full or cannot be written is no bug, wherever a program meets it. */
 const DISK_CODES: Readonly<Record<string, ErrorCode>> = {
   ENOSPC: "StateDiskFull",
   EDQUOT: "StateDiskFull",

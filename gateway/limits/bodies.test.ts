@@ -49,7 +49,7 @@ test("a question that is asked again counts once, and what is released is free a
   );
 });
 
-test("what an Envoy that has exited held is free, and what no line of the access log has ended within an hour", () => {
+test("what an Envoy held before it exited is free, and what no line of the access log released within an hour", () => {
   const bodies = createHeldBodies(MAX);
   const fill = (nowMs: number) => [0, 1, 2, 3].map((id) => bodies.take(`${nowMs}-${id}`, "a", MAX, nowMs));
   fill(0);

@@ -93,7 +93,7 @@ export async function openDemoSystem(options: DemoSystemOptions): Promise<DemoSy
     startConsole: async () => {
       const plan = await planConsole(options.dir, options.gateway);
       if (stopped !== undefined) return undefined;
-      const child = startConsole(plan, opened.controlPlane.kubeconfig, say);
+      const child = startConsole(plan, opened.controlPlane.kubeconfig, printErr);
       children.push(child);
       return Promise.race([
         consoleAddress(plan.addressFile, options.signal),
@@ -116,7 +116,7 @@ function startParts(kubeconfig: string, hostName: string, options: DemoSystemOpt
   for (const root of options.modelRoots) agent.push("--model-root", root);
   const gateway = options.gateway && ["gateway", ...shared, ...options.gateway.args];
   return [
-    ...(gateway === undefined ? [] : [keepChild("gateway", gateway, join(logs, "gateway.log"), say)]),
+    ...(gateway === undefined ? [] : [keepChild("gateway", gateway, join(logs, "gateway.log"), printErr)]),
     startChild("controller", ["controller", ...shared, "--health-port", "0"], join(logs, "controller.log")),
     startChild("agent", agent, join(logs, "agent.log")),
   ];
@@ -140,7 +140,7 @@ function writeErr(text: string): void {
   process.stderr.write(text);
 }
 
-function say(line: string): void {
+function printErr(line: string): void {
   writeErr(`${line}\n`);
 }
 

@@ -163,7 +163,7 @@ test("bodies in flight have a limit together, and a client that hangs up frees i
   expect(lines.map(({ message }) => message)).toEqual(["nodes rejected"]);
 });
 
-test("bodies that are only announced keep nobody out, and end when no scheduler waits any more", async () => {
+test("bodies that are only announced keep no scheduler out, and end when no scheduler waits any more", async () => {
   const { port, post, counters } = await serve();
   const calls = [0, 1, 2].map(() => begin(port, 100 * 1024 ** 2, "{"));
   const ended = Promise.all(calls.map((call) => new Promise((resolve) => call.once("close", resolve))));

@@ -189,7 +189,7 @@ const holders: HolderRow[] = [
     ],
   ],
   [
-    "an added name that nobody has is used at once",
+    "an added name that no service has is used at once",
     "a/old",
     "gpt",
     [service("a/old", { ...gpt, record: { old: 1 } })],

@@ -23,13 +23,15 @@ withHelm(`the gateway is off, and comes with what it needs${needsHelm}`, async (
   ]);
   const deployment = plain.find(({ kind }) => kind === "Deployment");
   const shared = { mountPath: "/run/metalbridge", name: "run" };
+  const token = { mountPath: "/var/run/secrets/kubernetes.io/serviceaccount", name: "token", readOnly: true };
   expect(deployment).toMatchObject({
     spec: {
       replicas: 2,
       template: {
         spec: {
           terminationGracePeriodSeconds: 140,
-          initContainers: [{ name: "gateway", restartPolicy: "Always", volumeMounts: [shared] }],
+          automountServiceAccountToken: false,
+          initContainers: [{ name: "gateway", restartPolicy: "Always", volumeMounts: [shared, token] }],
           containers: [{ name: "envoy", image: "envoyproxy/envoy:v1.40.0", volumeMounts: [shared] }],
         },
       },
