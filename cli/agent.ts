@@ -6,6 +6,7 @@ import { PORT_RANGE_EXPECTED, type PortRange, parsePortRange } from "../agent/co
 import type { AgentConfig, AgentSettings } from "../agent/config/schema.ts";
 import { runAgent } from "../agent/main.ts";
 import { MetalbridgeError } from "../src/api/errors.ts";
+import { reportProxies, useProxies } from "../src/hub/proxy.ts";
 import { defined } from "../src/util/defined.ts";
 import { errorMessage } from "../src/util/error-message.ts";
 import { addClusterFlags, logLevelOption, parsePort } from "./cluster/flags.ts";
@@ -98,6 +99,8 @@ async function agent(flags: AgentFlags): Promise<void> {
   const stop = listenForStop(flags);
   const log = createJsonLog(config.logLevel, { host: config.hostName }, logFileOf(config));
   if (retired.length > 0) log.warn({ keys: retired }, "these keys no longer have any effect: remove them");
+  useProxies(config.proxy);
+  reportProxies(log);
   await runAgent(config, {
     signal: stop.signal,
     atOnce: stop.again,

@@ -5,6 +5,7 @@ import { MANAGER_CONTROLLER, NAMESPACE_SYSTEM } from "../src/api/group.ts";
 import type { Fitness } from "../src/capacity/fitness.ts";
 import { healthRoutes, listen, type RouteHandler, readyRoute } from "../src/http/listener.ts";
 import { metricsRoute } from "../src/http/metrics/route.ts";
+import { proxyVariables, reportProxies } from "../src/hub/proxy.ts";
 import { type ConnectOptions, connect } from "../src/kube/client/connect.ts";
 import { createClient } from "../src/kube/client/create-client.ts";
 import { createEventRecorder } from "../src/kube/event/events.ts";
@@ -208,7 +209,7 @@ function routesOf(
 
 /** Parts of the leader's work that depend on the options. */
 function partsOf(
-  { config, log, signal, clock = systemClock, ...options }: ControllerOptions,
+  { config: given, log, signal, clock = systemClock, ...options }: ControllerOptions,
   client: KubeClient,
   identity: string,
 ): Pick<
@@ -223,6 +224,8 @@ function partsOf(
   | "routes"
   | "startReflector"
 > {
+  const config = { ...given, proxyVariables: proxyVariables() };
+  reportProxies(log);
   return {
     startReflector,
     record: createEventRecorder({

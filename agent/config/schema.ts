@@ -111,6 +111,22 @@ const settingsSchema = z.strictObject({
       tokenFile: path.describe("File with the token, read once at startup.").optional(),
     })
     .prefault({}),
+  proxy: z
+    .strictObject({
+      httpsProxy: endpoint
+        .describe("Proxy for https:// addresses of sources. Overrides the environment variable HTTPS_PROXY.")
+        .optional(),
+      httpProxy: endpoint
+        .describe("Proxy for http:// addresses of sources. Overrides the environment variable HTTP_PROXY.")
+        .optional(),
+      noProxy: z
+        .string()
+        .describe(
+          "Names, domains (.example.com) and networks that are reached without a proxy, separated by commas. Overrides the environment variable NO_PROXY.",
+        )
+        .optional(),
+    })
+    .prefault({}),
   sources: z
     .strictObject({
       credentialsFile: path

@@ -78,7 +78,7 @@ export type ReconcileModel = (key: string, signal: AbortSignal) => Promise<Reche
 
 /** Creates the pass over Models from the controller's configuration. */
 export function createModelPass(
-  config: ModelConfig & WatchedPaths,
+  config: ModelConfig & WatchedPaths & Pick<CacheSettings, "proxyVariables">,
 ): (ports: ModelPassPorts) => ReconcileModel {
   const inspect = createInspectSource(inspectSettings(config));
   const mark = createMarkSource(inspectSettings(config));

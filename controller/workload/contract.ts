@@ -67,6 +67,8 @@ export interface CacheSettings {
   readonly allowLoopback: boolean;
   readonly allowPrivate: boolean;
   readonly allowNetworks: readonly string[];
+  /** The proxies of the controller, for its Jobs. */
+  readonly proxyVariables?: readonly { readonly name: string; readonly value: string }[];
 }
 
 /** Settings for pods from the controller's configuration. */

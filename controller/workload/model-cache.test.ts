@@ -106,6 +106,27 @@ test.each<[source: string, port: number, flag: string]>([
   expect(container?.args).toEqual(expect.arrayContaining([source, "--format=gguf", flag]));
 });
 
+test("the Job has the proxies of the controller and may reach their ports, and the kubelet finds no reference in them", () => {
+  const settings: CacheSettings = {
+    ...defaults,
+    proxyVariables: [
+      { name: "HTTPS_PROXY", value: "http://me:$(A)@p.example:3128" },
+      { name: "HTTP_PROXY", value: "p.example:8080" },
+      { name: "NO_PROXY", value: "10.0.0.0/8" },
+    ],
+  };
+  const remote = model({ ...cpu, source: "https://hub.example/m.gguf" });
+  const download = { model: remote, volume: desiredVolume(remote, settings), key: "k", attempt: 1 };
+  const [, web] = buildFetchPolicy(download, settings).spec.egress ?? [];
+  expect(web).toMatchObject({ ports: [443, 80, 3128, 8080].map((port) => ({ protocol: "TCP", port })) });
+  const [container] = buildFetchJob(download, settings).spec.template.spec.containers;
+  expect(container?.env).toEqual([
+    { name: "HTTPS_PROXY", value: "http://me:$$(A)@p.example:3128" },
+    { name: "HTTP_PROXY", value: "p.example:8080" },
+    { name: "NO_PROXY", value: "10.0.0.0/8" },
+  ]);
+});
+
 test("the claim is the namespace's, or the one that all services name; ephemeral ones need none", () => {
   const cached = service("a", {});
   const named = service("b", { modelCache: { claimName: "mine" } });

@@ -221,7 +221,7 @@ export function fetchContainer(
     envFrom: sourceSecretRef && [
       { prefix: CREDENTIAL_ENV_PREFIX, secretRef: { name: sourceSecretRef.name } },
     ],
-
+    env: isInPlace ? undefined : proxyEnvironment(settings),
     resources: {
       requests: { cpu: canonicalQuantity(cpu ?? "100m"), memory: canonicalQuantity(memory ?? "256Mi") },
       limits: {
@@ -303,17 +303,26 @@ function networkFlags(settings: CacheSettings, revision: string | undefined): st
   ];
 }
 
+/** The kubelet would expand $(NAME) in a password. */
+function proxyEnvironment({ proxyVariables = [] }: CacheSettings): Container["env"] {
+  if (proxyVariables.length === 0) return undefined;
+  return proxyVariables.map(({ name, value }) => ({ name, value: literal(value) }));
+}
+
 /** The kubelet expands $(NAME) from the environment, which could put the value of a Secret into an address. */
 function literal(argument: string): string {
   return argument.replaceAll("$", "$$$$");
 }
 
-/** Ports of the source's address; any port if a Secret may choose the endpoint. */
+/** Ports of the source's address and of proxies; any port if a Secret may choose the endpoint. */
 function sourcePorts(source: RemoteSource, settings: CacheSettings) {
   const address = kindOf(source).origin?.(source, settings);
   if (address === undefined) return [{ protocol: "TCP" }];
-  const { port } = new URL(address);
-  const ports = new Set([443, 80, ...(port === "" ? [] : [Number(port)])]);
+  const proxies = (settings.proxyVariables ?? [])
+    .filter(({ name }) => name !== "NO_PROXY")
+    .flatMap(({ value }) => URL.parse(value.includes("://") ? value : `http://${value}`) ?? []);
+  const named = [new URL(address), ...proxies].flatMap(({ port }) => (port === "" ? [] : [Number(port)]));
+  const ports = new Set([443, 80, ...named]);
   return [...ports].map((each) => ({ protocol: "TCP", port: each }));
 }
 

@@ -25,6 +25,14 @@ export const environmentVariables: readonly Variable[] = [
     meaning:
       "Token for the hub, for the agent's downloads only, for Models without a Secret. `huggingFace.token` overrides it; it overrides `huggingFace.tokenFile`. The controller reads a model's header first and has no such token: a gated model needs `spec.sourceSecretRef`.",
   },
+  ...["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"].map((name) => ({
+    name,
+    readBy: "agent, controller, verbs that read sources",
+    meaning:
+      name === "NO_PROXY"
+        ? "Names and domains (`.example.com`) of sources, with or without a port, and networks (`10.0.0.0/8`), that are reached without a proxy. The lower case overrides it: [proxies.md](proxies.md)."
+        : `Proxy for ${{ HTTPS_PROXY: "https:// addresses of sources", HTTP_PROXY: "http:// addresses of sources", ALL_PROXY: "addresses of sources for which the other two are not set" }[name]}. The lower case overrides it: [proxies.md](proxies.md).`,
+  })),
   {
     name: "METALBRIDGE_CACHE",
     readBy: "setup, up, demo",

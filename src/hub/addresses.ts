@@ -31,6 +31,11 @@ export function isForbiddenAddress(
   return embedded !== undefined && isForbiddenAddress(embedded, policy);
 }
 
+export function isLoopbackAddress(address: string): boolean {
+  const version = isIP(address);
+  return version !== 0 && LOOPBACK.check(address, version === 4 ? "ipv4" : "ipv6");
+}
+
 /** The IPv4 address in a mapped, compatible, NAT64, 6to4 or ISATAP address. */
 function embeddedV4(groups: readonly number[]): string | undefined {
   const [first, second, third, , fifth, sixth, seventh, eighth] = groups;

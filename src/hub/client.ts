@@ -10,6 +10,7 @@ import { request as httpsRequest } from "node:https";
 import { notAllowed, permanent, plainUrl, SourceFailure, statusFailure, transient } from "./failure.ts";
 import { checkUrl, guardedLookup, type HostRules } from "./guard.ts";
 import { parseContentRange } from "./lengths.ts";
+import { proxyFor } from "./proxy.ts";
 
 export interface HttpRules extends HostRules {
   readonly connectMs: number;
@@ -61,6 +62,8 @@ export interface SourceResponse {
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 /** Statuses of successful and of conditional or range requests, which `judge` does not see. */
 const SETTLED = new Set([200, 206, 304, 416]);
+
+const PROXY_NEEDS_CREDENTIALS = 407;
 
 /** Number of times that one request is sent again: for a token or region, and for the clock. */
 const MAX_RESENDS = 2;
@@ -205,27 +208,36 @@ function sendOnce(
   { method, headers, body, signal }: OneRequest,
   rules: HttpRules,
 ): Promise<IncomingMessage> {
+  const proxy = proxyFor(url);
   const options: RequestOptions = {
     method: method ?? "GET",
     // Without an agent, each request has one connection, which is closed with its body.
-    agent: false,
+    agent: proxy?.agent ?? false,
     headers: { "user-agent": "metalbridge", accept: "*/*", "accept-encoding": "identity", ...headers },
     signal,
+    // A proxy looks names up itself.
     lookup: guardedLookup(url, rules),
   };
+  const server = proxy === undefined ? url.host : `${url.host} through the proxy ${proxy.name}`;
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
     const sent: ClientRequest =
       url.protocol === "https:" ? httpsRequest(url, options) : httpRequest(url, options);
     const abort = (failure: SourceFailure) => () => void sent.destroy(failure);
-    const unreachable = `could not connect to ${url.host} within ${rules.connectMs / 1000} s`;
+    const unreachable = `could not connect to ${server} within ${rules.connectMs / 1000} s`;
     let timer = setTimeout(abort(transient("SourceUnreachable", unreachable)), rules.connectMs);
-    sent.once("socket", (socket) =>
-      socket.once("connect", () => {
-        clearTimeout(timer);
-        timer = setTimeout(abort(stalled(url, rules.stallMs)), rules.stallMs);
-      }),
-    );
+    const onConnect = () => {
+      clearTimeout(timer);
+      timer = setTimeout(abort(stalled(url, rules.stallMs)), rules.stallMs);
+    };
+    // The connection through a proxy is there already.
+    sent.once("socket", (socket) => (socket.connecting ? socket.once("connect", onConnect) : onConnect()));
+    const refuse = (status: number) =>
+      abort(transient("SourceUnreachable", `could not reach ${server}: the proxy answered ${status}`))();
+    // Without a status for a plain request, which the proxy answers itself.
+    sent.once("proxyConnect", ({ statusCode = 200 }: { readonly statusCode?: number }) => {
+      if (statusCode !== 200) refuse(statusCode);
+    });
     let end = (reason: SourceFailure) => void sent.destroy(reason);
     const killNow = (reason: SourceFailure) => end(reason);
     rules.underWay?.add(killNow);
@@ -235,10 +247,12 @@ function sendOnce(
     });
     sent.once("response", (response) => {
       clearTimeout(timer);
+      if (proxy !== undefined && response.statusCode === PROXY_NEEDS_CREDENTIALS)
+        return refuse(PROXY_NEEDS_CREDENTIALS);
       end = (reason) => void response.destroy(reason);
       resolve(response);
     });
-    sent.on("error", (error) => reject(connectionFailure(url, error, signal)));
+    sent.on("error", (error) => reject(connectionFailure(server, error, signal)));
     sent.end(body);
   });
 }
@@ -246,7 +260,7 @@ function sendOnce(
 /** Matches Node's error codes for untrusted certificates. */
 const UNTRUSTED = /CERT|SIGNATURE|SELF_SIGNED|ALTNAME/;
 
-function connectionFailure(url: URL, error: Error, signal: AbortSignal): unknown {
+function connectionFailure(server: string, error: Error, signal: AbortSignal): unknown {
   if (error instanceof SourceFailure) return error;
   if (signal.aborted) return signal.reason;
   const code = "code" in error ? String(error.code) : "";
@@ -254,10 +268,10 @@ function connectionFailure(url: URL, error: Error, signal: AbortSignal): unknown
   if (UNTRUSTED.test(code))
     return transient(
       "SourceCertificateUntrusted",
-      `${url.host} has an untrusted certificate: ${detail}`,
+      `${server} has an untrusted certificate: ${detail}`,
       error,
     );
-  return transient("SourceUnreachable", `could not reach ${url.host}: ${detail}`, error);
+  return transient("SourceUnreachable", `could not reach ${server}: ${detail}`, error);
 }
 
 function stalled(url: URL, stallMs: number): SourceFailure {

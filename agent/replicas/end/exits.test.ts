@@ -153,7 +153,7 @@ test.each(SHORT)("attributes an external SIGKILL at memory level %s to the OS", 
   const { plan, history, killedAt } = await ended({ exit: { signal: "SIGKILL" }, wasReady: true, level });
   expect(plan).toMatchObject({ phase: "Backoff", reason: "EngineOutOfMemory" });
   expect(plan.message).toContain(words);
-  expect(plan.message).toContain("lower contextSize or parallelSlots");
+  expect(plan.message).toContain("lower contextSize, parallelSlots or promptCacheMiB");
   expect(history.lastExit).toMatchObject({ signal: "SIGKILL", killedByUs: false });
   expect(killedAt).toBe(MOMENT.monotonicMs);
 });

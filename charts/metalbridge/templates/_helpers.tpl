@@ -67,3 +67,13 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- $weights := (.Values.scheduler).weights | default dict -}}
 --score-weights=tps={{ dig "tps" 0.7 $weights }},utilization={{ dig "util" 0.2 $weights }},cost={{ dig "cost" 0.1 $weights }}
 {{- end }}
+
+{{- /* Values of an older chart, which --reuse-values keeps, lack proxy. */}}
+{{- define "metalbridge.proxyEnv" -}}
+{{- $proxy := .Values.proxy | default dict }}
+{{- range $name, $value := dict "HTTPS_PROXY" $proxy.httpsProxy "HTTP_PROXY" $proxy.httpProxy "NO_PROXY" $proxy.noProxy }}
+{{- with $value }}
+- { name: {{ $name }}, value: {{ . | quote }} }
+{{- end }}
+{{- end }}
+{{- end }}
