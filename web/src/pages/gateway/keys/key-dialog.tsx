@@ -24,7 +24,14 @@ import {
 
 const texts = gatewayTexts.keys;
 const FAULTS: Partial<Record<FormField, string>> = { name: texts.nameHelp, scope: texts.scopeHelp };
-const PRIORITIES: readonly KeyForm["priority"][] = ["high", "normal", "low"];
+/** All that a key may have: of one that the list lacks, the browser would select another. */
+const PRIORITIES = Object.keys({
+  critical: true,
+  high: true,
+  normal: true,
+  low: true,
+  batch: true,
+} satisfies Record<KeyForm["priority"], true>);
 
 export function KeyDialog({
   entry,
