@@ -68,7 +68,11 @@ export function keepChild(
       const exit = await child.ended;
       const now = performance.now();
       ends = [...ends.filter((at) => now - at < MINUTE_MS), now];
-      if (isStopping || ends.length >= MAX_ENDS) return exit;
+      if (isStopping) return exit;
+      if (ends.length >= MAX_ENDS) {
+        print(`${exit} for the third time within a minute, and is not started again; its log: ${logFile}`);
+        return exit;
+      }
       print(`${exit}, and is started again; its log: ${logFile}`);
       child = startChild(name, args, logFile);
     }
