@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import type { Command } from "commander";
-import { keepChild } from "../local/children.ts";
+import { type KeptProgram, keepChild } from "../local/children.ts";
 import { type ConsolePlan, consoleAddress, planConsole, startConsole } from "../local/console.ts";
 import {
   digestOf,
@@ -106,7 +106,7 @@ async function up(options: UpOptions): Promise<void> {
 }
 
 /** The gateway is optional: where it cannot run, the control plane runs on, and the log of the gateway has the reason. */
-function startGateway({ args }: GatewayPlan, kubeconfig: string, dir: string): ReturnType<typeof keepChild> {
+function startGateway({ args }: GatewayPlan, kubeconfig: string, dir: string): KeptProgram {
   const flags = ["gateway", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args];
   return keepChild("gateway", flags, path.join(dir, "logs", "gateway.log"), printErr);
 }

@@ -47,6 +47,9 @@ export function startChild(name: string, args: readonly string[], logFile: strin
   };
 }
 
+/** Is started again automatically. */
+export type KeptProgram = Omit<ChildProgram, "restart">;
+
 /** A part that ends so often within a minute will not come right by another start. */
 const MAX_ENDS = 3;
 const MINUTE_MS = 60_000;
@@ -60,7 +63,7 @@ export function keepChild(
   args: readonly string[],
   logFile: string,
   print: (line: string) => void,
-): Omit<ChildProgram, "restart"> {
+): KeptProgram {
   let child = startChild(name, args, logFile);
   let isStopping = false;
   const keep = async (): Promise<string> => {

@@ -2,7 +2,7 @@
 import { readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { keepChild } from "./children.ts";
+import { type KeptProgram, keepChild } from "./children.ts";
 import { freeLoopbackPort, type GatewayPlan } from "./gateway.ts";
 
 export interface ConsolePlan {
@@ -34,7 +34,7 @@ export function startConsole(
   { args, logFile }: ConsolePlan,
   kubeconfig: string,
   print: (line: string) => void,
-): ReturnType<typeof keepChild> {
+): KeptProgram {
   const flags = ["console", "--kubeconfig", kubeconfig, "--exit-with-stdin", ...args];
   return keepChild("console", flags, logFile, print);
 }

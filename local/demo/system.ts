@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { customResourceDefinitions } from "../../src/api/crd/definitions.ts";
 import { MetalbridgeError } from "../../src/api/errors.ts";
 import { connect, type KubeConnection } from "../../src/kube/client/connect.ts";
-import { type ChildProgram, keepChild, logTail, startChild } from "../children.ts";
+import { type ChildProgram, type KeptProgram, keepChild, logTail, startChild } from "../children.ts";
 import { consoleAddress, planConsole, startConsole } from "../console.ts";
 import { readPartsConfig } from "../control-plane/config.ts";
 import { openControlPlane } from "../control-plane/open.ts";
@@ -39,7 +39,7 @@ export interface DemoSystemOptions {
   readonly onStopOrder: () => void;
 }
 
-type Part = Omit<ChildProgram, "restart"> & Partial<Pick<ChildProgram, "restart">>;
+type Part = KeptProgram & Partial<Pick<ChildProgram, "restart">>;
 
 /** Time for the agent to drain its engines. A TERM after that ends the drain at once. */
 const AGENT_GRACE_MS = 8_000;
