@@ -14,7 +14,8 @@ test("pages show all pictures of the console, each in both themes", () => {
       path.posix.join(path.posix.dirname(page.path), at),
     ),
   );
-  const pictures = shown.filter((at) => at.startsWith(FOLDER)).sort();
+  // The README shows one of them, too.
+  const pictures = [...new Set(shown.filter((at) => at.startsWith(FOLDER)))].sort();
   expect(pictures).toEqual([...files].sort());
   const names = (theme: string) =>
     pictures.filter((at) => at.endsWith(theme)).map((at) => at.replace(theme, ""));
