@@ -54,12 +54,16 @@ export interface EnvoyLimits {
   readonly maxBodyBytes?: number;
   /** Time for a client to send its whole request. Absent: 5 min. */
   readonly requestReceiveMs?: number;
+  /** From the connection to its first bytes, and for a TLS handshake. Absent: 10 s. */
+  readonly firstBytesMs?: number;
   /** A request may be silent this long, for the first token or between two. Absent: 1 h. */
   readonly idleMs?: number;
   /** How long the decision service may hold a request. Absent: 10 min. */
   readonly decideMs?: number;
   /** Open client connections; further ones are closed. Absent: 20,000. */
   readonly maxClientConnections?: number;
+  /** As Envoy's heap grows from 40 to 90 % of this, connections without a request are closed sooner. Absent: 160 MiB. */
+  readonly crowdedHeapBytes?: number;
 }
 
 /** Origins of browsers that may call the gateway, exact or `*`. */

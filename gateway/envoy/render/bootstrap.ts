@@ -3,6 +3,11 @@ import { type Config, typed, typedMessage } from "./typed.ts";
 
 const ENDPOINTS_CLUSTER = "metalbridge-endpoints";
 const RECONNECT = { retry_back_off: { base_interval: "0.05s", max_interval: "0.5s" } };
+const HEAP_MONITOR = "envoy.resource_monitors.fixed_heap";
+/** Parts of the heap that is in use: from the first on, idle client connections are closed sooner, at the second after `CROWDED_IDLE`. */
+const CROWDED_FROM = 0.4;
+const CROWDED_TO = 0.9;
+const CROWDED_IDLE = "1s";
 
 export interface BootstrapOptions {
   readonly listenersFile: string;
@@ -11,10 +16,11 @@ export interface BootstrapOptions {
   /** Socket of the gateway's endpoint server. */
   readonly endpointsSocket: string;
   readonly maxClientConnections: number;
+  readonly crowdedHeapBytes: number;
 }
 
 export function renderBootstrap(options: BootstrapOptions): string {
-  const { listenersFile, clustersFile, adminSocket, endpointsSocket, maxClientConnections } = options;
+  const { listenersFile, clustersFile, adminSocket, endpointsSocket } = options;
   const bootstrap: Config = {
     node: { id: "metalbridge", cluster: "metalbridge" },
     // Not a port: anyone who reaches the admin interface can stop Envoy.
@@ -32,17 +38,36 @@ export function renderBootstrap(options: BootstrapOptions): string {
     static_resources: { clusters: [endpointsCluster(endpointsSocket)] },
     stats_config: { stats_tags: [] },
     deferred_stat_options: { enable_deferred_creation_stats: true },
-    overload_manager: {
-      resource_monitors: [
-        typed(
-          "envoy.resource_monitors.global_downstream_max_connections",
-          "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-          { max_active_downstream_connections: maxClientConnections },
-        ),
-      ],
-    },
+    overload_manager: overloadManager(options),
   };
   return `${JSON.stringify(bootstrap)}\n`;
+}
+
+/** Refuses connections above the limit. Before that, as memory grows, those without a request are closed ever sooner. */
+function overloadManager({ maxClientConnections, crowdedHeapBytes }: BootstrapOptions): Config {
+  const scaled = { scaling_threshold: CROWDED_FROM, saturation_threshold: CROWDED_TO };
+  return {
+    refresh_interval: "0.25s",
+    resource_monitors: [
+      typed(
+        "envoy.resource_monitors.global_downstream_max_connections",
+        "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+        { max_active_downstream_connections: maxClientConnections },
+      ),
+      typed(HEAP_MONITOR, "extensions.resource_monitors.fixed_heap.v3.FixedHeapConfig", {
+        max_heap_size_bytes: crowdedHeapBytes,
+      }),
+    ],
+    actions: [
+      {
+        name: "envoy.overload_actions.reduce_timeouts",
+        triggers: [{ name: HEAP_MONITOR, scaled }],
+        typed_config: typedMessage("config.overload.v3.ScaleTimersOverloadActionConfig", {
+          timer_scale_factors: [{ timer: "HTTP_DOWNSTREAM_CONNECTION_IDLE", min_timeout: CROWDED_IDLE }],
+        }),
+      },
+    ],
+  };
 }
 
 function endpointsCluster(socket: string): Config {

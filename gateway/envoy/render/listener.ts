@@ -11,7 +11,7 @@ import { type Config, discovery, seconds, typed, typedMessage } from "./typed.ts
 const HEADERS_TIMEOUT = "10s";
 /** Kept of a request that is not authenticated yet, and of a response that its client does not read. */
 const CONNECTION_BUFFER_BYTES = 256 * 1024;
-/** Browsers and clients keep connections; 10,000 idle ones cost memory only. */
+/** Browsers and clients keep connections. Envoy shortens it when its memory grows. */
 const CONNECTION_IDLE = "600s";
 
 export interface ListenerOptions {
@@ -21,6 +21,7 @@ export interface ListenerOptions {
   readonly accessLogFile: string;
   readonly maxBodyBytes: number;
   readonly requestReceiveMs: number;
+  readonly firstBytesMs: number;
   readonly idleMs: number;
   readonly decideMs: number;
   readonly cors?: EnvoyCors;
@@ -28,19 +29,27 @@ export interface ListenerOptions {
 
 /** The file of all listeners. */
 export function renderListeners(options: ListenerOptions): string {
-  const { listen, secretFile } = options;
+  const { listen, secretFile, firstBytesMs } = options;
   const chain = {
     filters: [renderHttp(options)],
     transport_socket: secretFile && renderTls(secretFile),
+    transport_socket_connect_timeout: secretFile && seconds(firstBytesMs),
   };
+  const inspector = secretFile === undefined ? "http_inspector" : "tls_inspector";
   return discovery([
     typedMessage("config.listener.v3.Listener", {
       name: "metalbridge",
       address: { socket_address: { address: listen.address, port_value: listen.port } },
       per_connection_buffer_limit_bytes: CONNECTION_BUFFER_BYTES,
       filter_chains: [chain],
-      // A TLS handshake included.
-      listener_filters_timeout: secretFile && HEADERS_TIMEOUT,
+      // What it reads is not used: it waits for the first bytes, and the connection ends if none come.
+      listener_filters: [
+        typed(
+          `envoy.filters.listener.${inspector}`,
+          `extensions.filters.listener.${inspector}.v3.${secretFile === undefined ? "HttpInspector" : "TlsInspector"}`,
+        ),
+      ],
+      listener_filters_timeout: seconds(firstBytesMs),
     }),
   ]);
 }

@@ -42,6 +42,7 @@ function render(dir: string): Readonly<Record<string, string>> {
       adminSocket: at("admin.sock"),
       endpointsSocket: at("endpoints.sock"),
       maxClientConnections: 20_000,
+      crowdedHeapBytes: 160 << 20,
     }),
     listeners: renderListeners({
       listen: { address: "0.0.0.0", port: 4_000 },
@@ -49,6 +50,7 @@ function render(dir: string): Readonly<Record<string, string>> {
       accessLogFile: at("access.log"),
       maxBodyBytes: 32 << 20,
       requestReceiveMs: 300_000,
+      firstBytesMs: 10_000,
       idleMs: 3_600_000,
       decideMs: 600_000,
       cors: { allowOrigins: ["https://chat.example.com"] },

@@ -204,6 +204,26 @@ describeUnless(whyNoEnvoy, "bad input of Envoy", () => {
     expect(await ask("/v1/responses", "POST", { origin })).toMatchObject(refused);
   });
 
+  it("closes connections that send nothing, and idle ones as memory grows, but none with a request", async () => {
+    const limits = { firstBytesMs: 100, crowdedHeapBytes: 1 << 20 };
+    await using crowded = await startEnvoyBed({
+      limits,
+      clusters: [{ name: "default/a", endpoints: [engine] }],
+    });
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    engine.answer = async ({ path }) => {
+      if (path === "/v1/responses") await answered;
+      return { headers: JSON_TYPE, body: "{}" };
+    };
+    const running = raw(crowded.port, `${head("/v1/responses", 2)}{}`, /\{\}/);
+    // Each resolves when Envoy closes the connection.
+    expect(await raw(crowded.port, "")).toBe("");
+    expect(await raw(crowded.port, `${head("/v1/embeddings", 2)}{}`)).toMatch(/^HTTP\/1.1 200 .*\{\}/s);
+    answer();
+    expect(await running).toMatch(/^HTTP\/1.1 200 .*\{\}/s);
+    engine.received.length = 0;
+  });
+
   it("sends no CORS headers, and serves beside ten thousand idle connections", async () => {
     const idle: Socket[] = [];
     // Envoy's queue of new connections is shorter than all of them.

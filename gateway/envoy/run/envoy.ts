@@ -29,9 +29,11 @@ import { createXdsFiles, makeXdsFolders, type XdsFiles, type XdsFilesOptions } f
 const DEFAULTS = {
   maxBodyBytes: 32 << 20,
   requestReceiveMs: 300_000,
+  firstBytesMs: 10_000,
   idleMs: 3_600_000,
   decideMs: 600_000,
   maxClientConnections: 20_000,
+  crowdedHeapBytes: 160 << 20,
 } as const satisfies Required<EnvoyLimits>;
 
 const READY_CHECK_MS = 20;
@@ -69,6 +71,7 @@ export async function openEnvoy(options: EnvoyOptions): Promise<Envoy> {
     adminSocket: paths.admin,
     endpointsSocket: paths.endpoints,
     maxClientConnections: limits.maxClientConnections,
+    crowdedHeapBytes: limits.crowdedHeapBytes,
   });
   await putSecrets(files, paths, options);
   const secretFile = options.tls === undefined ? undefined : paths.secret;
