@@ -83,6 +83,13 @@ const DANGEROUS: Readonly<Record<string, object>> = {
   "the priority of the system": { priorityClassName: "system-node-critical" },
 };
 
+const ROUTES: Readonly<Record<string, object>> = {
+  "a Gateway of another namespace": {
+    endpoint: { gateway: { enabled: true, gatewayRef: { name: "ai", namespace: "infra" } } },
+  },
+  "a Gateway of its own": { endpoint: { gateway: { gatewayRef: { name: "ai" } } } },
+};
+
 const settings = (of: Readonly<Record<string, object>>) =>
   Object.entries(of).map(([what, fields]) => [what, spec(fields)] as const);
 
@@ -112,7 +119,7 @@ const clusterWide: Attempts["denied"] = [
 
 export const users = {
   "a tenant with edit": {
-    denied: [...settings(DANGEROUS), ...clusterWide],
+    denied: [...settings(ROUTES), ...settings(DANGEROUS), ...clusterWide],
     // Whoever may create pods and read Secrets could do the same without Metalbridge.
     allowed: [...settings(POD_FIELDS), ...settings(SECRETS)],
   },
@@ -120,6 +127,7 @@ export const users = {
     denied: [
       ...settings(POD_FIELDS),
       ...settings(SECRETS),
+      ...settings(ROUTES),
       ...settings(DANGEROUS),
       ...clusterWide,
       ["a service with an image", newService({ "spec.image": "evil.example.com/root:1" })],
@@ -147,6 +155,7 @@ export const users = {
     ],
     allowed: [
       ["a service", newService({})],
+      ["a route on the Gateway of the controller", spec({ endpoint: { gateway: { enabled: true } } })],
       ["another size", spec({ replicas: 2 })],
       ["settings of the engine", spec({ contextSize: 4096, extraArgs: ["--threads", "4"] })],
       ["limits of a probe", spec({ probeOverrides: { liveness: { timeoutSeconds: 5 } } })],
@@ -163,6 +172,7 @@ export const users = {
     denied: [
       ...settings(POD_FIELDS),
       ...settings(SECRETS),
+      ...settings(ROUTES),
       ...settings(DANGEROUS),
       ...clusterWide.filter(([what]) => what !== "cordon of a Host" && what !== "read of Hosts"),
       ["another Model", spec({ modelRef: "other" })],

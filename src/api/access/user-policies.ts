@@ -93,6 +93,23 @@ const serviceSecrets: Policy = {
   validations: [secretRule()],
 };
 
+/** The gateway of the controller's configuration is its operator's choice, and needs no right. */
+const serviceRoutes: Policy = {
+  name: "metalbridge-service-routes",
+  on: [GROUP, VERSION, "inferenceservices"],
+  operations: CREATE_OR_UPDATE,
+  variables: SPECS,
+  validations: [
+    {
+      expression: `!${isNew("endpoint.gateway.gatewayRef")} || ${may("create", "aigateway.envoyproxy.io", "aigatewayroutes")}`,
+      message: "a reference to a Gateway needs the right to create AIGatewayRoutes in the namespace",
+      messageExpression:
+        "'spec.endpoint.gateway.gatewayRef: Metalbridge attaches a route to this Gateway for the user who names it, which requires the right to create ' + " +
+        "'AIGatewayRoutes in namespace ' + request.namespace + ': remove it, or ask for that right'",
+    },
+  ],
+};
+
 /** A new source would receive the credentials of the old one, so every change of a source with a Secret requires the right to get it. */
 const modelSecrets: Policy = {
   name: "metalbridge-model-secrets",
@@ -249,7 +266,9 @@ const dangerousPods: Policy = {
 
 /** All policies with their bindings. */
 export function userPolicies(): readonly AccessObject[] {
-  return [podSettings, serviceSecrets, modelSecrets, serviceOperators, hostOperators].flatMap(policyObjects);
+  return [podSettings, serviceSecrets, serviceRoutes, modelSecrets, serviceOperators, hostOperators].flatMap(
+    policyObjects,
+  );
 }
 
 /** The policy that an installation can omit. */
