@@ -16,9 +16,10 @@ import {
 type OwnedStep = Exclude<ServiceStep, { readonly do: "addFinalizer" | "removeFinalizer" }>;
 
 /**
- * The finalizer comes first, so that everything created is cleaned up. The Service follows, because a slice may carry its name
- * only once the Service is known to be ours. Replicas are removed before others are created, so that there are never more than
- * planned.
+ * The finalizer and the Service come first: the one lets everything else be cleaned up, and a slice may carry the name of the
+ * other only once it is known to be ours. They are written at the same time, because the first replica of a service waits for
+ * both, and a Service alone is removed with its owner. Replicas are removed before others are created, so that there are never
+ * more than planned.
  */
 export async function applyServiceSteps(
   ports: StepPorts,
@@ -27,13 +28,17 @@ export async function applyServiceSteps(
   const owned = steps.filter(isOwned);
   const planned = new Set(owned.filter(isReplicaCreate).map(({ object }) => object.metadata.name));
   const run = newApplyRun(planned);
-  for (const step of steps) if (step.do === "addFinalizer") await addFinalizer(ports, run, step.service);
-  if (run.isBehind || run.rejections.length > 0) return run;
+  const finalizers = steps.flatMap((step) => (step.do === "addFinalizer" ? [step.service] : []));
+  const isService = ({ what }: OwnedStep) => what === "kubeServices";
+  const [isAdded] = await Promise.all([
+    Promise.all(finalizers.map((service) => addFinalizer(ports, run, service))),
+    ...owned.filter(isService).map((step) => applyOwned(ports, run, step)),
+  ]);
+  if (isAdded.includes(false)) return run;
   const parts = [
-    owned.filter(({ what }) => what === "kubeServices"),
     owned.filter(isReplicaRemoval),
     owned.filter(isReplicaCreate),
-    owned.filter((step) => step.what !== "kubeServices" && !isReplicaCreate(step) && !isReplicaRemoval(step)),
+    owned.filter((step) => !isService(step) && !isReplicaCreate(step) && !isReplicaRemoval(step)),
   ];
   for (const part of parts) await Promise.all(part.map((step) => applyOwned(ports, run, step)));
   for (const step of steps)

@@ -10,20 +10,22 @@ import { hasNameOf, ownedKinds, ownedRow } from "../owned/kinds.ts";
 import { ApiCallFailed } from "./failure.ts";
 import { type ApplyRun, recordResult, type StepPorts } from "./run.ts";
 
-/** Added before anything is created. */
+/** Added before replicas or workloads are created. False if it is not added. */
 export async function addFinalizer(
   { client }: StepPorts,
   run: ApplyRun,
   { metadata }: InferenceService,
-): Promise<void> {
+): Promise<boolean> {
   const value = [...(metadata.finalizers ?? []), FINALIZER_SERVICE];
   const operations: JsonPatchOp[] = [
     ...versionGuards(metadata),
     { op: "add", path: "/metadata/finalizers", value },
   ];
   const result = await client.jsonPatch(INFERENCE_SERVICES, metadata, operations);
+  const { length } = run.rejections;
   recordResult(run, `add the finalizer of ${metadata.name}`, result);
-  if (!result.ok && run.rejections.length === 0) run.isBehind = true;
+  if (!result.ok && run.rejections.length === length) run.isBehind = true;
+  return result.ok;
 }
 
 /** Lists the objects at the API server before it removes the finalizer, because the watches may miss recent creates. */
